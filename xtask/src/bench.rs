@@ -8,14 +8,28 @@ use std::{
 
 use crate::{bench_mcp, run};
 
+mod editors;
 mod files;
+mod fleet;
+mod peers;
+mod servers;
+mod table;
+mod view;
+mod web;
 
 /// How often each command is started. Medians of interleaved runs hold still on
 /// a noisy machine.
 const STARTS: usize = 101;
 
-/// Every benchmark, or only those whose name contains one of the words.
+/// Every benchmark, or only those whose name contains one of the words. The
+/// peers and the table have to be named: the one installs other programs, the
+/// other runs all the rest.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
+    match words.first().map(String::as_str) {
+        Some("peers") => return peers::run(&words[1..]),
+        Some("table") => return table::run(&words[1..]),
+        _ => {}
+    }
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     if wanted("start") {
         start()?;
@@ -38,10 +52,34 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if wanted("files") {
         files::run()?;
     }
+    if wanted("web") {
+        web::run()?;
+    }
+    if wanted("terminal") {
+        run::cargo(&["bench", "--quiet", "-p", "haft-terminal", "--bench", "stream"])?;
+    }
+    if wanted("editors") {
+        editors::run()?;
+    }
+    if wanted("view") {
+        view::run()?;
+    }
+    if wanted("fleet") {
+        fleet::run()?;
+    }
     if wanted("shell") {
         crate::bench_shell::run()?;
     }
     Ok(())
+}
+
+/// A number of rounds or files, or a tenth of it where `HAFT_BENCH_SMALL` is set:
+/// then it is seen that a benchmark works, and its numbers mean nothing.
+fn small(count: usize) -> usize {
+    match std::env::var_os("HAFT_BENCH_SMALL") {
+        Some(_) => (count / 10).max(1),
+        None => count,
+    }
 }
 
 /// Start to exit, against the smallest program there is.
@@ -64,8 +102,11 @@ fn start() -> Result<(), String> {
     Ok(())
 }
 
-/// The binary as it is shipped.
+/// The binary as it is shipped, or the one that `HAFT_BENCH_BINARY` names.
 pub(crate) fn release_binary() -> Result<std::path::PathBuf, String> {
+    if let Some(named) = std::env::var_os("HAFT_BENCH_BINARY") {
+        return Ok(named.into());
+    }
     run::cargo(&["build", "--profile", "dist", "--quiet"])?;
     Ok(run::target_dir()?.join("dist/haft"))
 }

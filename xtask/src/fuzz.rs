@@ -12,3 +12,16 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let words = ["test", "-p", "haft-permission", "--test", "all", "--", "--exact", test, "--nocapture"];
     run::cargo_with(&words, &[("HAFT_FUZZ_LINES", lines), ("HAFT_FUZZ_SEED", seed)])
 }
+
+/// Random sessions of the real program against a server that breaks off, fails and
+/// forgets its window. A debug build, as in the tests.
+pub(crate) fn requests(args: &[String]) -> Result<(), String> {
+    let requests = args.first().map_or("20000", String::as_str);
+    let seed = args.get(1).map_or("1", String::as_str);
+    if [requests, seed].iter().any(|it| it.parse::<u64>().is_err()) {
+        return Err(String::from("cargo xtask requests-soak [REQUESTS] [SEED]"));
+    }
+    let test = "random_requests::no_session_ends";
+    let words = ["test", "-p", "haft-cli", "--test", "all", "--", "--exact", test, "--nocapture"];
+    run::cargo_with(&words, &[("HAFT_SOAK_REQUESTS", requests), ("HAFT_SOAK_SEED", seed)])
+}

@@ -8,9 +8,16 @@ mod bench;
 mod bench_mcp;
 mod bench_sdk;
 mod bench_shell;
+mod calls_soak;
 mod dist;
+mod fleet_kills;
+mod fleet_sim;
+mod fleet_soak;
 mod fuzz;
+mod hot_functions;
+mod picture;
 mod run;
+mod session_log;
 mod setup;
 mod site;
 mod tidy;
@@ -20,14 +27,36 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask test    set up what the tests need, then format check, lints, repository rules and every test
-cargo xtask bench   benchmarks, reported as ratios against something run beside it
+cargo xtask bench [WORD]…
+                    benchmarks, reported as ratios against something run beside it
+cargo xtask bench table [AREA]…
+                    all of them as one table, in target/bench/table.md
+cargo xtask bench peers [--rounds N] [--turns N] [--write]
+                    other agents beside Haft, as a table; --write puts it into docs/comparison.md
 cargo xtask fuzz commands [LINES] [SEED]
                     make command lines, run what is judged free in a scratch tree, and look what it did
+cargo xtask requests-soak [REQUESTS] [SEED]
+                    random sessions on three wires with a server of a bad day: no session ends
+cargo xtask calls-soak [CALLS]
+                    make this many calls in one session: descriptors, threads, processes and memory stay flat
+cargo xtask fleet-soak [KILLS]
+                    kill workers of a fleet this often: everything ends, no call runs twice
+cargo xtask fleet-kills N [--engine sqlite|nats|postgres]
+                    kill workers of a fleet N times while they work, and look that nothing was lost or done twice
+cargo xtask fleet-sim [SESSIONS…] [--engine sqlite|nats|postgres]
+                    many sessions with a model that takes its time: how near to the ideal rate, and what bounds it
+cargo xtask session-log FILE [MB]
+                    write the log of a long session, the same every time
 cargo xtask tidy    repository rules only: layers, files, names, documents, dependencies
 cargo xtask dist [--binary FILE] [--out DIR] [--releases URL] [--static] [--strip]
                     make the packages people install: npm, wheel, deb, archive, and what downloads it
+cargo xtask hot-functions
+                    find out what usual sessions run, so that the linker puts it together
+cargo xtask dist --reproduce [PACKAGE] [PROFILE]
+                    build twice in two directories and compare the bytes
 cargo xtask docs    write the generated pages under docs/ again
-cargo xtask site    build the documents as a book (needs mdbook)";
+cargo xtask picture draw the picture in the README: what `haft demo` shows
+cargo xtask site    build the documents as a book, with a pinned mdBook";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -35,8 +64,16 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("bench") => bench::run(&args[1..]),
         Some("fuzz") => fuzz::run(&args[1..]),
+        Some("requests-soak") => fuzz::requests(&args[1..]),
+        Some("calls-soak") => calls_soak::run(&args[1..]),
+        Some("fleet-soak") => fleet_soak::run(&args[1..]),
+        Some("fleet-sim") => fleet_sim::run(&args[1..]),
+        Some("fleet-kills") => fleet_kills::run(&args[1..]),
+        Some("session-log") => session_log::run(&args[1..]),
+        Some("hot-functions") => hot_functions::write(),
         Some("tidy") => tidy::check(),
         Some("site") => site::build(),
+        Some("picture") => picture::draw(),
         Some("dist") => dist::run(&args[1..]),
         Some("docs") => run::cargo(&["run", "--quiet", "--", "dev", "docs", "docs"]),
         _ => Err(HELP.to_owned()),

@@ -5,17 +5,35 @@ use crate::run;
 /// The test runner.
 const NEXTEST: &str = "0.9.143";
 
+/// The server of PostgreSQL, which Debian keeps off the path.
+const POSTGRES: &str = "/usr/lib/postgresql";
+
 /// Debian packages the tests use for real: `(package, the program it brings)`.
 const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
     ("ripgrep", "rg"),
     ("strace", "strace"),
+    // Each of them reads programs in its own way.
+    ("mawk", "mawk"),
+    ("gawk", "gawk"),
+    ("original-awk", "original-awk"),
+    ("busybox", "busybox"),
     // The Agent SDKs; the tests install them, pinned, into the target directory.
     ("nodejs", "node"),
     ("npm", "npm"),
     ("python3-venv", "python3"),
+    // A language server that comes with its language.
+    ("gopls", "gopls"),
+    ("golang-go", "go"),
+    // A terminal that wraps old rows anew.
+    ("tmux", "tmux"),
     // Pages are looked at in it.
     ("chromium", "chromium"),
+    // Engines of a fleet, and networks that are cut.
+    ("postgresql", POSTGRES),
+    ("iproute2", "ip"),
+    // Certificates of a network of its own.
+    ("openssl", "openssl"),
 ];
 
 /// Installs what is missing. A package that cannot be had is reported, and the
@@ -26,8 +44,9 @@ pub(crate) fn test_tools() -> Result<(), String> {
     }
     mcp_peers();
     lsp_peers();
+    fleet_peers();
     let missing: Vec<&str> =
-        PACKAGES.iter().filter(|(_, program)| !on_path(program)).map(|(package, _)| *package).collect();
+        PACKAGES.iter().filter(|(_, program)| !is_installed(program)).map(|(package, _)| *package).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -65,6 +84,23 @@ fn lsp_peers() {
             "could not install the language servers: {problem}; tests that need them are skipped loudly"
         );
     }
+}
+
+/// The servers of fleets. Without them the tests that need them say so and pass.
+fn fleet_peers() {
+    let script = "crates/world/fleet-store/tests/all/support/install_peers.sh";
+    let installed = run::target_dir().map(|dir| dir.join("fleet-peers").display().to_string());
+    let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
+    if let Err(problem) = installed {
+        eprintln!(
+            "could not install the fleet's servers: {problem}; tests that need them are skipped loudly"
+        );
+    }
+}
+
+/// Whether a program is there; a path of its own is looked for where it says.
+fn is_installed(program: &str) -> bool {
+    if program.starts_with('/') { std::path::Path::new(program).is_dir() } else { on_path(program) }
 }
 
 fn on_path(program: &str) -> bool {

@@ -4,11 +4,15 @@
 //! program that is not on this machine says so and is left out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
+mod fresh_root;
+
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
+
+use fresh_root::{FreshRoot, RootMounts, WhoRuns};
 
 /// The binary to package, or a loud word.
 fn binary() -> Option<PathBuf> {
@@ -74,6 +78,8 @@ fn every_package_installs_and_runs() {
     wheel(&out, &dir);
     downloads(&out, &dir);
     same_again(&out, &dir);
+    npm_in_fresh_root(&out, &dir);
+    wheel_in_fresh_root(&out, &dir);
     fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -233,4 +239,191 @@ fn same_again(out: &Path, dir: &Path) {
     ran(command.arg(out.join("haft")).arg("--out").arg(&again).current_dir(dir));
     let sums = |dir: &Path| fs::read_to_string(dir.join("SHA256SUMS")).unwrap();
     assert_eq!(sums(out), sums(&again));
+}
+
+/// A root with the packages in it and programs of the package manager.
+fn fresh_root(out: &Path, dir: &Path, lent: &[PathBuf]) -> Option<FreshRoot> {
+    let mut root = FreshRoot::make(dir, RootMounts::Distribution)?;
+    lent.iter().for_each(|place| root.lend(place));
+    for ending in [".tgz", ".whl"] {
+        let found = fs::read_dir(out).unwrap().flatten().map(|it| it.path());
+        for path in found.filter(|it| it.to_string_lossy().ends_with(ending)) {
+            fs::copy(&path, root.at("packages").join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    Some(root)
+}
+
+fn ran_there(root: &FreshRoot, who: WhoRuns, home: Option<&str>, line: &str) -> Output {
+    let output = root.shell(who, home, line);
+    let said =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{who:?} with HOME {home:?}: {line}: {said}");
+    output
+}
+
+/// The first minutes of somebody, with every kind of home there is.
+fn first_minutes(root: &FreshRoot, program: &str, channel: &str) {
+    root.home_of_nobody("home/empty");
+    for (who, home) in [
+        (WhoRuns::Nobody, Some("/home/empty")),
+        (WhoRuns::Nobody, Some("/home/nowhere")),
+        (WhoRuns::Nobody, Some("/home/sealed")),
+        (WhoRuns::Nobody, Some("/")),
+        (WhoRuns::Nobody, Some("")),
+        (WhoRuns::Nobody, None),
+        (WhoRuns::Root, Some("/home/sealed")),
+        (WhoRuns::Root, None),
+    ] {
+        let version = text(&ran_there(root, who, home, &format!("{program} --version")));
+        assert_eq!(version.trim(), concat!("haft ", env!("CARGO_PKG_VERSION")), "{who:?} {home:?}");
+        let update = text(&ran_there(root, who, home, &format!("{program} update --json")));
+        assert!(update.contains(&format!("\"channel\":\"{channel}\"")), "{who:?} {home:?}: {update}");
+        // It may find something to repair; it always says what.
+        let doctor = root.shell(who, home, &format!("{program} doctor --json"));
+        let report: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap_or_else(|err| {
+            panic!("{who:?} {home:?}: {err}: {}", String::from_utf8_lossy(&doctor.stderr))
+        });
+        assert!(matches!(doctor.status.code(), Some(0 | 1)), "{who:?} {home:?}: {report}");
+        let demo = ran_there(root, who, home, &format!("cd /tmp && {program} demo"));
+        assert!(text(&demo).contains("haft"), "{who:?} {home:?}: {}", text(&demo));
+        // Without a key and a terminal: what to do, and an exit code that says it failed.
+        let prompt = root.shell(who, home, &format!("cd /tmp && {program} -p hello"));
+        let said = String::from_utf8_lossy(&prompt.stderr).into_owned();
+        assert!(prompt.status.code() == Some(2) && said.contains("haft login"), "{who:?} {home:?}: {said}");
+    }
+}
+
+fn npm_in_fresh_root(out: &Path, dir: &Path) {
+    if !has("npm") || !has("node") {
+        return;
+    }
+    let node = text(&ran(Command::new("node").args(["-p", "process.execPath"])));
+    let prefix = Path::new(node.trim()).parent().and_then(Path::parent).unwrap().to_owned();
+    let Some(root) = fresh_root(out, &dir.join("npm-root"), std::slice::from_ref(&prefix)) else { return };
+    let version = env!("CARGO_PKG_VERSION");
+    let files = format!("/packages/haft-linux-x64-{version}.tgz /packages/haft-{version}.tgz");
+    let install = format!(
+        "export PATH={}/bin:$PATH; npm install --offline --no-audit --no-fund --cache /tmp/npm",
+        prefix.display()
+    );
+    // For everybody, by root.
+    ran_there(&root, WhoRuns::Root, None, &format!("{install} -g --prefix /opt/haft {files}"));
+    let program = format!("PATH={}/bin:$PATH /opt/haft/bin/haft", prefix.display());
+    first_minutes(&root, &program, "npm");
+    // For oneself, in a project.
+    root.home_of_nobody("home/me");
+    let own = format!("cd && echo '{{\"private\": true}}' > package.json && {install} {files}");
+    ran_there(&root, WhoRuns::Nobody, Some("/home/me"), &own);
+    let line = format!("cd && export PATH={}/bin:$PATH && npx --offline haft --version", prefix.display());
+    assert!(text(&ran_there(&root, WhoRuns::Nobody, Some("/home/me"), &line)).starts_with("haft "));
+}
+
+fn wheel_in_fresh_root(out: &Path, dir: &Path) {
+    let prefix = Command::new("python3").args(["-c", "import sys; print(sys.base_prefix)"]).output();
+    let Ok(prefix) = prefix else { return };
+    let prefix = PathBuf::from(text(&prefix).trim());
+    let python = format!("{}/bin/python3", prefix.display());
+    if !Command::new(&python).args(["-m", "pip", "--version"]).output().is_ok_and(|it| it.status.success()) {
+        eprintln!("SKIPPED: {python} has no pip");
+        return;
+    }
+    let Some(root) = fresh_root(out, &dir.join("pip-root"), &[prefix]) else { return };
+    let pip = "install --no-index --no-deps --disable-pip-version-check --quiet /packages/haft-*.whl";
+    ran_there(&root, WhoRuns::Root, None, &format!("{python} -m venv /opt/haft && /opt/haft/bin/pip {pip}"));
+    first_minutes(&root, "/opt/haft/bin/haft", "pip");
+    first_minutes(&root, "/opt/haft/bin/python -m haft", "pip");
+    // Wherever else pip puts it, the module finds the program beside it.
+    root.home_of_nobody("home/me");
+    for (place, variable) in [
+        ("--user --break-system-packages", ""),
+        ("--target /home/me/lib", "PYTHONPATH=/home/me/lib"),
+        ("--prefix /home/me/own", "PYTHONPATH=$(echo /home/me/own/lib/python3*/site-packages)"),
+    ] {
+        let line = format!("cd && {python} -m pip {pip} {place} && {variable} {python} -m haft --version");
+        let said = text(&ran_there(&root, WhoRuns::Nobody, Some("/home/me"), &line));
+        assert!(said.contains("haft "), "{place}: {said}");
+    }
+}
+
+/// The program without libraries: `HAFT_STATIC_BINARY`, or what `cargo xtask dist --static`
+/// has built.
+fn static_binary() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let given = std::env::var_os("HAFT_STATIC_BINARY").map(PathBuf::from);
+    let built = ["x86_64-unknown-linux-musl", "x86_64-unknown-linux-gnu"];
+    let built = built.map(|target| root.join("target").join(target).join("dist/haft"));
+    let found = given.into_iter().chain(built).find(|it| it.is_file());
+    if found.is_none() {
+        eprintln!(
+            "SKIPPED: there is no static program; cargo xtask dist --static, or set HAFT_STATIC_BINARY"
+        );
+    }
+    found
+}
+
+/// A program that needs no library runs where there is nothing but it, and says what it
+/// lacks; with a place to write it talks to a model.
+#[test]
+fn a_static_program_runs_alone() {
+    let Some(binary) = static_binary() else { return };
+    let dir = std::env::temp_dir().join(format!("haft-alone-{}", std::process::id()));
+    let Some(root) = FreshRoot::make(&dir, RootMounts::Nothing) else { return };
+    fs::copy(&binary, root.at("haft")).unwrap();
+    let run = |args: &[&str], env: &[(&str, &str)]| {
+        let output = root.command(WhoRuns::Nobody, "/haft").args(args).envs(env.iter().copied()).output();
+        let output = output.unwrap();
+        let said = text(&output) + &String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{args:?}: {said}");
+        (output.status.code(), said)
+    };
+    assert!(run(&["--version"], &[]).1.starts_with("haft "));
+    let (code, report) = run(&["doctor", "--json"], &[]);
+    assert!(code == Some(1) && report.starts_with("{\"ok\":false"), "{report}");
+    let (code, said) = run(&["demo"], &[]);
+    assert!(code == Some(2) && said.contains("there is no sh in PATH"), "{said}");
+    let script = dir.with_extension("json");
+    fs::write(&script, r#"{"turns": [{"times": "always", "reply": [{"text": "heard"}]}]}"#).unwrap();
+    let mut model = Command::new(&binary)
+        .args(["dev", "mock-model"])
+        .arg(&script)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(model.stdout.as_mut().unwrap()), &mut line)
+        .unwrap();
+    let port = line.rsplit(':').next().unwrap();
+    let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+    let ask = |address: &str| {
+        let address = address.replace("PORT", &port);
+        let env = [
+            ("ANTHROPIC_API_KEY", "k"),
+            ("ANTHROPIC_BASE_URL", address.as_str()),
+            ("CLAUDE_CODE_MAX_RETRIES", "0"),
+        ];
+        run(&["-p", "hello"], &env)
+    };
+    // Nothing can be kept or thrown away: it is named.
+    assert!(ask("http://127.0.0.1:PORT").1.contains("/tmp/"));
+    fs::create_dir(root.at("tmp")).unwrap();
+    ran(Command::new("chmod").arg("1777").arg(root.at("tmp")));
+    assert!(ask("http://127.0.0.1:PORT").1.contains("/dev/null"));
+    fs::create_dir(root.at("dev")).unwrap();
+    ran(Command::new("mknod").args(["-m", "666"]).arg(root.at("dev/null")).args(["c", "1", "3"]));
+    let (code, said) = ask("http://127.0.0.1:PORT");
+    assert!(code == Some(0) && said.contains("heard"), "{said}");
+    // Names are found without any library: in a file, if there is one.
+    assert_eq!(ask("http://localhost:PORT").0, Some(6));
+    fs::create_dir(root.at("etc")).unwrap();
+    fs::write(root.at("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
+    let (code, said) = ask("http://localhost:PORT");
+    assert!(code == Some(0) && said.contains("heard"), "{said}");
+    // No certificates, no https, and what to do about it.
+    let (code, said) = ask("https://127.0.0.1:PORT");
+    assert!(code == Some(6) && said.contains("SSL_CERT_FILE"), "{said}");
+    model.kill().unwrap();
+    model.wait().unwrap();
+    fs::remove_file(&script).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
 }

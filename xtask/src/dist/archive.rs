@@ -1,4 +1,4 @@
-//! Archives, byte for byte the same every time: no times, no owners.
+//! Archives, byte for byte the same every time: one time for all, no owners.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,6 +6,9 @@ use std::{
 };
 
 const BLOCK: usize = 512;
+/// The time of every file: the first of January 2026. Some tools take no files
+/// from the beginning of time.
+const FILE_TIME: u64 = 1_767_225_600;
 
 /// A tar archive.
 #[derive(Default)]
@@ -32,7 +35,7 @@ impl Tar {
         put(108, b"0000000\0");
         put(116, b"0000000\0");
         put(124, format!("{:011o}\0", content.len()).as_bytes());
-        put(136, b"00000000000\0");
+        put(136, format!("{FILE_TIME:011o}\0").as_bytes());
         put(148, b"        ");
         put(156, &[kind]);
         put(257, b"ustar\0");
@@ -57,6 +60,15 @@ impl Tar {
 /// with large binaries.
 pub(super) fn gzip(content: &[u8]) -> Result<Vec<u8>, String> {
     let level = if std::env::var_os("HAFT_DIST_FAST").is_some() { "-1" } else { "-6" };
+    gzip_at(level, content)
+}
+
+/// Packed as well as `gzip` can, as Debian wants it for manuals.
+pub(super) fn gzip_best(content: &[u8]) -> Result<Vec<u8>, String> {
+    gzip_at("-9", content)
+}
+
+fn gzip_at(level: &str, content: &[u8]) -> Result<Vec<u8>, String> {
     let failed = |err: std::io::Error| format!("gzip: {err}");
     let mut child = Command::new("gzip")
         .args(["-n", level, "-c"])

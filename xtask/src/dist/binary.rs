@@ -69,23 +69,58 @@ fn newest_glibc(bytes: &[u8]) -> SystemNeeds {
     SystemNeeds::Glibc(2, newest)
 }
 
-/// Flags that keep the directories of this machine out of the binary, so that
-/// it is the same wherever it is built.
-fn flags(more: &str) -> String {
-    let home =
-        std::env::var("CARGO_HOME").ok().or_else(|| Some(format!("{}/.cargo", std::env::var("HOME").ok()?)));
-    let mut flags = format!("--remap-path-prefix={}=/haft", tidy::root().display());
-    if let Some(home) = home {
-        flags.push_str(&format!(" --remap-path-prefix={home}=/cargo"));
+/// Where a binary is built: the directory of the source and that of what is
+/// made.
+pub(crate) struct BuildPlace {
+    pub(crate) root: PathBuf,
+    pub(crate) target: PathBuf,
+}
+
+impl BuildPlace {
+    /// This repository.
+    pub(crate) fn here() -> Result<Self, String> {
+        Ok(Self { root: tidy::root(), target: run::target_dir()? })
     }
-    format!("{flags} {more}").trim().to_owned()
+
+    /// Variables for a build that is the same wherever it happens: directories
+    /// of this machine stay out of the binary, and so does the time.
+    pub(crate) fn variables(&self, more: &str) -> Vec<(&'static str, String)> {
+        let home = std::env::var("HOME").ok();
+        let cargo = std::env::var("CARGO_HOME").ok().or_else(|| Some(format!("{}/.cargo", home?)));
+        let mut places = vec![(self.root.display().to_string(), "/haft")];
+        places.extend(cargo.map(|cargo| (cargo, "/cargo")));
+        // The last one that fits counts, and it lies within the source.
+        places.push((self.target.display().to_string(), "/target"));
+        let joined = |flag: &str| {
+            let flags: Vec<String> = places.iter().map(|(from, to)| format!("{flag}={from}={to}")).collect();
+            flags.join(" ")
+        };
+        let for_c = joined("-ffile-prefix-map");
+        vec![
+            ("RUSTFLAGS", format!("{} {more}", joined("--remap-path-prefix")).trim().to_owned()),
+            ("CFLAGS", for_c.clone()),
+            ("CXXFLAGS", for_c),
+            ("SOURCE_DATE_EPOCH", String::from("0")),
+            ("CARGO_INCREMENTAL", String::from("0")),
+            ("CARGO_TARGET_DIR", self.target.display().to_string()),
+        ]
+    }
+}
+
+/// Runs a build there.
+fn built(place: &BuildPlace, args: &[&str], more: &str) -> Result<(), String> {
+    let variables = place.variables(more);
+    let variables: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    run::cargo_with(args, &variables)
 }
 
 /// Builds it as it is shipped.
 pub(crate) fn build() -> Result<PathBuf, String> {
+    let place = BuildPlace::here()?;
     let args = ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft"];
-    run::cargo_with(&args, &[("RUSTFLAGS", &flags("")), ("SOURCE_DATE_EPOCH", "0")])?;
-    Ok(run::target_dir()?.join("dist/haft"))
+    built(&place, &args, "")?;
+    Ok(place.target.join("dist/haft"))
 }
 
 /// Builds one without libraries: with musl where its Rust is installed, else
@@ -94,15 +129,19 @@ pub(crate) fn build_static() -> Result<PathBuf, String> {
     let installed = run::output("rustc", &["--print", "sysroot"])?;
     let musl = "x86_64-unknown-linux-musl";
     let has_musl = Path::new(installed.trim()).join("lib/rustlib").join(musl).exists();
+    // A program with glibc inside cannot look for `getrandom` while it runs, and would read
+    // /dev/urandom instead, which not every root has: it is linked.
+    let with_glibc = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
     let (target, more) = match has_musl {
         true => (musl, ""),
-        false => ("x86_64-unknown-linux-gnu", "-C target-feature=+crt-static"),
+        false => ("x86_64-unknown-linux-gnu", with_glibc),
     };
     if !has_musl {
         println!("Rust for {musl} is not installed: glibc goes into the binary instead");
     }
     let args =
         ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft", "--target", target];
-    run::cargo_with(&args, &[("RUSTFLAGS", &flags(more)), ("SOURCE_DATE_EPOCH", "0")])?;
-    Ok(run::target_dir()?.join(target).join("dist/haft"))
+    let place = BuildPlace::here()?;
+    built(&place, &args, more)?;
+    Ok(place.target.join(target).join("dist/haft"))
 }

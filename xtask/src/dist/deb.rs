@@ -4,10 +4,13 @@ use std::{fs, path::PathBuf};
 
 use super::{
     Shipment,
-    archive::{Tar, ar, gzip},
+    archive::{Tar, ar, gzip, gzip_best},
     binary::SystemNeeds,
 };
 use crate::tidy;
+
+/// Whoever hands the package on puts an address of theirs here.
+const MAINTAINER: &str = "The authors of Haft <haft@localhost>";
 
 /// Makes the package.
 pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
@@ -18,15 +21,11 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
         files.push((place.to_owned(), 0o644, text));
     }
     for (page, text) in shipment.manual()? {
-        files.push((format!("usr/share/man/man1/{page}.gz"), 0o644, gzip(&text)?));
+        files.push((format!("usr/share/man/man1/{page}.gz"), 0o644, gzip_best(&text)?));
     }
-    let mut copyright = String::from(
-        "Haft is of its authors, under the MIT licence or the Apache licence 2.0, as you like.\n\n",
-    );
-    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        copyright.push_str(&fs::read_to_string(tidy::root().join(file)).map_err(|err| err.to_string())?);
-    }
-    files.push((String::from("usr/share/doc/haft/copyright"), 0o644, copyright.into_bytes()));
+    files.push((String::from("usr/share/doc/haft/copyright"), 0o644, copyright()?.into_bytes()));
+    let log = gzip_best(changelog(shipment).as_bytes())?;
+    files.push((String::from("usr/share/doc/haft/changelog.gz"), 0o644, log));
     files.sort();
     let size: usize = files.iter().map(|(_, _, content)| content.len().div_ceil(1024)).sum();
     let data = data(&files);
@@ -42,6 +41,24 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
     let path = shipment.out.join(format!("haft_{}_amd64.deb", shipment.version));
     fs::write(&path, ar(&parts)).map_err(|err| err.to_string())?;
     Ok(path)
+}
+
+/// Both licences: the one in full, the other where Debian keeps it.
+fn copyright() -> Result<String, String> {
+    let mit = fs::read_to_string(tidy::root().join("LICENSE-MIT")).map_err(|err| err.to_string())?;
+    Ok(format!(
+        "Haft is of its authors, under the MIT licence or the Apache licence 2.0, as you like.\n\n\
+         The Apache licence, version 2.0, is in /usr/share/common-licenses/Apache-2.0.\n\nThe MIT licence:\n\n{mit}"
+    ))
+}
+
+/// What Debian wants to know about versions; the rest is told in `CHANGELOG.md`.
+fn changelog(shipment: &Shipment) -> String {
+    format!(
+        "haft ({}) unstable; urgency=medium\n\n  * What is new is in the file CHANGELOG.md of the source.\n\n -- {MAINTAINER}  \
+         Thu, 01 Jan 2026 00:00:00 +0000\n",
+        shipment.version
+    )
 }
 
 /// Files under their directories, each directory once and before what is in it.
@@ -68,7 +85,7 @@ fn control(shipment: &Shipment, kilobytes: usize) -> String {
         SystemNeeds::Glibc(major, minor) => format!("Depends: libc6 (>= {major}.{minor}), libgcc-s1\n"),
     };
     format!(
-        "Package: haft\nVersion: {}\nArchitecture: amd64\nMaintainer: The authors of Haft <haft@localhost>\n\
+        "Package: haft\nVersion: {}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\n\
          Installed-Size: {kilobytes}\n{depends}Recommends: git, bubblewrap, ca-certificates\nSection: devel\nPriority: optional\n\
          Description: tools for language-model agents\n Calls tools for language models, judges what they may do, and runs a model\n with them: in a terminal, in a pipe, in an editor or behind an SDK.\n",
         shipment.version

@@ -7,6 +7,7 @@ mod archive;
 mod binary;
 mod deb;
 mod npm;
+mod reproduce;
 mod templates;
 mod wheel;
 
@@ -25,6 +26,9 @@ cargo xtask dist [--binary FILE] [--out DIR] [--releases URL] [--static] [--stri
                  the action, the container feature; without it they are not made
   --static       build one that needs no libraries of the system
   --strip        leave out symbols (for a binary that was built to be debugged)
+cargo xtask dist --reproduce [PACKAGE] [PROFILE]
+  build the programs of a package (haft-cli) with a profile (dist) twice, from copies of the source in two
+  directories, and compare the bytes
 Makes: npm packages, a wheel, a deb, an archive, checksums, a container file, and what downloads the archive.";
 
 /// What is packaged.
@@ -78,6 +82,9 @@ impl Shipment {
 
 /// Makes every package.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    if args.first().is_some_and(|word| word == "--reproduce") {
+        return reproduce::run(&args[1..]);
+    }
     let mut words = args.iter();
     let (mut binary, mut out, mut releases, mut is_static, mut strip) = (None, None, None, false, false);
     while let Some(word) = words.next() {

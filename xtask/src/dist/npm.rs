@@ -15,7 +15,7 @@ pub(super) fn make(shipment: &Shipment) -> Result<Vec<PathBuf>, String> {
     let platform = "haft-linux-x64";
     let mut native = json!({
         "name": platform, "version": version, "description": format!("{about} (Linux, x64)"),
-        "license": "MIT OR Apache-2.0", "os": ["linux"], "cpu": ["x64"], "files": ["bin/haft"],
+        "license": "MIT OR Apache-2.0", "os": ["linux"], "cpu": ["x64"], "files": ["bin/haft", "LICENSE-*"],
         "preferUnplugged": true,
     });
     if matches!(shipment.needs, SystemNeeds::Glibc(..)) {
@@ -23,18 +23,20 @@ pub(super) fn make(shipment: &Shipment) -> Result<Vec<PathBuf>, String> {
     }
     let main = json!({
         "name": "haft", "version": version, "description": about, "license": "MIT OR Apache-2.0",
-        "bin": {"haft": "bin/haft.js"}, "files": ["bin/haft.js", "README.md"], "engines": {"node": ">=18"},
+        "bin": {"haft": "bin/haft.js"}, "files": ["bin/haft.js", "README.md", "LICENSE-*"], "engines": {"node": ">=18"},
         // Exactly this version: a script and a program of different ages do not fit.
         "optionalDependencies": {platform: version},
     });
     let shim =
         fs::read(tidy::root().join("packaging/npm/haft.js")).map_err(|err| format!("haft.js: {err}"))?;
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
-    let readme = fs::read(tidy::root().join("README.md")).map_err(|err| err.to_string())?;
-    Ok(vec![
-        packed(shipment, &native, &[("bin/haft", &binary, true)])?,
-        packed(shipment, &main, &[("bin/haft.js", &shim, true), ("README.md", &readme, false)])?,
-    ])
+    let own = |name: &str| fs::read(tidy::root().join(name)).map_err(|err| format!("{name}: {err}"));
+    let (readme, apache, mit) = (own("README.md")?, own("LICENSE-APACHE")?, own("LICENSE-MIT")?);
+    let licences = [("LICENSE-APACHE", apache.as_slice(), false), ("LICENSE-MIT", mit.as_slice(), false)];
+    let program = [&[("bin/haft", binary.as_slice(), true)][..], &licences].concat();
+    let script = [("bin/haft.js", shim.as_slice(), true), ("README.md", readme.as_slice(), false)];
+    let script = [&script[..], &licences].concat();
+    Ok(vec![packed(shipment, &native, &program)?, packed(shipment, &main, &script)?])
 }
 
 fn packed(shipment: &Shipment, package: &Value, files: &[(&str, &[u8], bool)]) -> Result<PathBuf, String> {

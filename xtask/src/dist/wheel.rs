@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use super::{Shipment, archive::Zip, binary::SystemNeeds};
-use crate::run;
+use crate::{run, tidy};
 
 const MODULE: &str = r#""""Where the program of Haft is."""
 import os
@@ -11,10 +11,21 @@ import sys
 import sysconfig
 
 
+def _places():
+    """Where installers put programs, the one beside this package first."""
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    # pip install --target DIR
+    yield os.path.join(packages, "bin")
+    # Environments, --user, --prefix: lib/pythonX.Y/site-packages
+    yield os.path.normpath(os.path.join(packages, "..", "..", "..", "bin"))
+    yield sysconfig.get_path("scripts")
+    yield os.path.join(sys.prefix, "bin")
+    yield sysconfig.get_path("scripts", "posix_user")
+
+
 def find_haft_bin() -> str:
     """The path of the program that came with this package."""
-    places = [sysconfig.get_path("scripts"), os.path.join(sys.prefix, "bin")]
-    for place in places:
+    for place in _places():
         path = os.path.join(place, "haft")
         if os.path.isfile(path):
             return path
@@ -40,18 +51,23 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
     };
     let info = format!("haft-{version}.dist-info");
     let metadata = format!(
-        "Metadata-Version: 2.1\nName: haft\nVersion: {version}\nSummary: Tools for language-model agents\n\
-         License: MIT OR Apache-2.0\nRequires-Python: >=3.8\n"
+        "Metadata-Version: 2.4\nName: haft\nVersion: {version}\nSummary: Tools for language-model agents\n\
+         License-Expression: MIT OR Apache-2.0\nLicense-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\n\
+         Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n{}",
+        own_file("README.md")?
     );
     let tags: String = platform.split('.').map(|it| format!("Tag: py3-none-{it}\n")).collect();
     let wheel = format!("Wheel-Version: 1.0\nGenerator: haft\nRoot-Is-Purelib: false\n{tags}");
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
-    let files: [(String, u32, &[u8]); 5] = [
+    let (apache, mit) = (own_file("LICENSE-APACHE")?, own_file("LICENSE-MIT")?);
+    let files: [(String, u32, &[u8]); 7] = [
         (String::from("haft/__init__.py"), 0o644, MODULE.as_bytes()),
         (String::from("haft/__main__.py"), 0o644, MAIN.as_bytes()),
         (format!("haft-{version}.data/scripts/haft"), 0o755, &binary),
         (format!("{info}/METADATA"), 0o644, metadata.as_bytes()),
         (format!("{info}/WHEEL"), 0o644, wheel.as_bytes()),
+        (format!("{info}/licenses/LICENSE-APACHE"), 0o644, apache.as_bytes()),
+        (format!("{info}/licenses/LICENSE-MIT"), 0o644, mit.as_bytes()),
     ];
     let mut zip = Zip::default();
     let mut record = String::new();
@@ -64,6 +80,11 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
     let path = shipment.out.join(format!("haft-{version}-py3-none-{platform}.whl"));
     fs::write(&path, zip.finish()?).map_err(|err| err.to_string())?;
     Ok(path)
+}
+
+/// A text of the repository.
+fn own_file(name: &str) -> Result<String, String> {
+    fs::read_to_string(tidy::root().join(name)).map_err(|err| format!("{name}: {err}"))
 }
 
 /// The sum of a file as wheels write it: base64 for addresses, without padding.

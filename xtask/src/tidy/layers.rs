@@ -27,9 +27,9 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("call", &["tool", "hooks", "permission", "runtime"]),
     ("kit", &["tools"]),
     ("mind", &["model", "agent"]),
-    ("world", &["mcp-auth", "mcp-client", "mcp-server"]),
+    ("world", &["mcp-auth", "mcp-client", "mcp-server", "tool-host", "fleet-store"]),
     ("engine", &["config", "session"]),
-    ("faces", &["host", "sdk", "acp", "view", "haft", "terminal", "cli"]),
+    ("faces", &["host", "sdk", "acp", "view", "haft", "terminal", "fleet", "cli"]),
     ("dev", &["testkit"]),
 ];
 
@@ -63,6 +63,10 @@ const STRANGERS: &[(&str, &[&str])] = &[
     ("mcp-auth", &["tools", "agent", "model", "runtime", "workspace", "search", "process"]),
     ("mcp-client", &["tools", "agent", "model", "workspace", "search"]),
     ("mcp-server", &["mcp-auth", "mcp-client", "tools", "agent", "model", "workspace", "search"]),
+    (
+        "tool-host",
+        &["mcp-auth", "mcp-client", "mcp-server", "tools", "agent", "model", "workspace", "search", "shell"],
+    ),
     (
         "config",
         &[

@@ -4,6 +4,8 @@ mod dependencies;
 mod documents;
 mod files;
 mod layers;
+pub(crate) mod links;
+mod manifests;
 mod names;
 mod tool_names;
 
@@ -16,6 +18,8 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(files::check(&root())?);
     problems.extend(tool_names::check(&root())?);
     problems.extend(documents::check(&root())?);
+    problems.extend(links::check(&root())?);
+    problems.extend(manifests::check()?);
     problems.extend(names::check(&root())?);
     problems.extend(dependencies::check()?);
     if problems.is_empty() {

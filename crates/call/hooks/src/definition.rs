@@ -1,5 +1,6 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use haft_types::AgentId;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -105,6 +106,8 @@ pub struct HookDefinition {
     pub status_message: Option<String>,
     /// Where it was defined.
     pub source: Arc<HookSource>,
+    /// It runs for what this child does only, if it belongs to one.
+    pub agent: Option<AgentId>,
 }
 
 /// When the caller hears from a hook.
@@ -284,6 +287,7 @@ impl HookDefinition {
             repeat: Repeat::Always,
             status_message: None,
             source,
+            agent: None,
         }
     }
 

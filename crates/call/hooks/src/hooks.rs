@@ -61,6 +61,13 @@ impl Hooks {
         Self::with(all, Arc::clone(&self.core), Arc::clone(&self.background))
     }
 
+    /// These hooks but for some.
+    #[must_use]
+    pub fn without(&self, is_gone: impl Fn(&HookDefinition) -> bool) -> Self {
+        let kept = self.definitions().filter(|it| !is_gone(it)).cloned().collect();
+        Self::with(kept, Arc::clone(&self.core), Arc::clone(&self.background))
+    }
+
     fn with(definitions: Vec<HookDefinition>, core: Arc<Core>, background: Arc<Background>) -> Self {
         let listening = definitions.iter().fold(0, |bits, it| bits | it.event.bit());
         let prepare = |definition: HookDefinition| {
@@ -151,7 +158,11 @@ impl Hooks {
     /// each handler once.
     fn choose(&self, input: &HookInput, is_about: &IsAboutCall<'_>) -> Vec<Chosen> {
         let mut chosen: Vec<Chosen> = Vec::new();
-        for hook in self.hooks.iter().filter(|it| it.definition.event == input.event.event()) {
+        let is_for = |it: &HookDefinition| {
+            it.event == input.event.event()
+                && it.agent.as_ref().is_none_or(|agent| input.base.agent_id.as_ref() == Some(agent))
+        };
+        for hook in self.hooks.iter().filter(|it| is_for(&it.definition)) {
             let problem = match matches(&hook.definition, input) {
                 Match::No => continue,
                 Match::Yes => None,

@@ -6,7 +6,10 @@ use std::{
 
 use haft_types::{AgentId, PermissionMode};
 
-use crate::{Behavior, Origin, Policy, RuleEntry, policy::ADVISORY, rule::NamePattern, ruleset::RuleSet};
+use crate::{
+    Behavior, Destination, Origin, PermissionUpdate, Policy, RuleEntry, RuleList, RuleText, policy::ADVISORY,
+    rule::NamePattern, ruleset::RuleSet,
+};
 
 /// What the definition of an agent says about its rights. It can only take
 /// away: whatever it allows, every agent above has to allow as well.
@@ -22,6 +25,9 @@ pub struct AgentRights {
     pub lifted: Option<PermissionMode>,
     /// Rules of the definition, by behaviour.
     pub rules: Vec<(Behavior, Arc<str>)>,
+    /// What the person allowed to it and to nobody else. Every agent above counts as
+    /// allowing it, too, while this one calls; what somebody denies stays denied.
+    pub granted: Vec<RuleEntry>,
     /// The tools it was given; all when not said.
     pub tools: Option<Vec<String>>,
     /// What it may pass on but not use.
@@ -30,6 +36,39 @@ pub struct AgentRights {
     pub kept_out: Option<KeptOut>,
     /// Where the definition stands.
     pub origin: Origin,
+}
+
+impl AgentRights {
+    /// Takes a change for this agent alone. Directories belong to the whole session,
+    /// so that none is added here.
+    pub(crate) fn take(&mut self, update: &PermissionUpdate) {
+        let label = format!("allowed to the agent {} alone", self.name);
+        let origin = Origin::new(label.as_str(), Destination::Agent);
+        let texts = |list: &RuleList| list.rules.iter().map(RuleText::text).collect::<Vec<_>>();
+        match update {
+            PermissionUpdate::AddRules(list) | PermissionUpdate::ReplaceRules(list) => {
+                let replaces = matches!(update, PermissionUpdate::ReplaceRules(_));
+                if replaces && list.behavior == Behavior::Allow {
+                    self.granted.clear();
+                }
+                for text in texts(list) {
+                    let text: Arc<str> = Arc::from(text.as_str());
+                    match list.behavior {
+                        Behavior::Allow => {
+                            let (behavior, origin) = (Behavior::Allow, origin.clone());
+                            self.granted.push(RuleEntry { behavior, text, origin });
+                        }
+                        other => self.rules.push((other, text)),
+                    }
+                }
+            }
+            PermissionUpdate::RemoveRules(list) if list.behavior == Behavior::Allow => {
+                let gone = texts(list);
+                self.granted.retain(|it| !gone.iter().any(|text| **text == *it.text));
+            }
+            _ => (),
+        }
+    }
 }
 
 /// A place whose files an agent may not change, but for another place in it: a
@@ -70,9 +109,9 @@ pub(crate) struct AgentLevel {
     pub(crate) name: Arc<str>,
     pub(crate) parent: Policy,
     /// What the parent passes on without using it.
-    pub(crate) received: RuleSet,
+    pub(crate) received: Arc<RuleSet>,
     /// The tools the definition lists, if it lists any.
-    only: Option<Vec<NamePattern>>,
+    only: Option<Arc<[NamePattern]>>,
     /// Files it may not change.
     pub(crate) kept_out: Option<KeptOut>,
 }
@@ -83,6 +122,28 @@ impl Policy {
     /// names a mode must not lose what it was given; denies and asks need not
     /// be, because the parent is asked as well.
     pub fn child(&self, rights: &AgentRights) -> Self {
+        match rights.granted.as_slice() {
+            [] => self.narrowed(rights),
+            granted => self.granting(granted).narrowed(rights),
+        }
+    }
+
+    /// The same rights, with more that is allowed at every level.
+    fn granting(&self, granted: &[RuleEntry]) -> Self {
+        let mut blueprint = self.inner.blueprint.clone();
+        blueprint.mode = self.mode;
+        blueprint.rules.extend(granted.iter().cloned());
+        let level = self.inner.agent.as_ref().map(|agent| AgentLevel {
+            name: Arc::clone(&agent.name),
+            parent: agent.parent.granting(granted),
+            received: Arc::clone(&agent.received),
+            only: agent.only.clone(),
+            kept_out: agent.kept_out.clone(),
+        });
+        Self::assemble(blueprint, level)
+    }
+
+    fn narrowed(&self, rights: &AgentRights) -> Self {
         let mut blueprint = self.inner.blueprint.clone();
         blueprint.mode = rights.mode.unwrap_or(self.mode);
         blueprint.rules.retain(|rule| rule.behavior == Behavior::Allow);
@@ -104,7 +165,7 @@ impl Policy {
         let level = AgentLevel {
             name: Arc::clone(&rights.name),
             parent: self.lifted(rights),
-            received,
+            received: Arc::new(received),
             only,
             kept_out: rights.kept_out.clone(),
         };

@@ -1,6 +1,6 @@
 use std::sync::{Mutex, PoisonError};
 
-use haft_tool::{AllowReason, BoxFuture, CallContext, DynCall};
+use haft_tool::{AllowReason, BoxFuture, DynCall};
 
 use crate::{
     Behavior, Decision, Policy,
@@ -39,7 +39,28 @@ pub enum ClassifierAnswer {
     Abstain,
 }
 
+/// What a classifier said before it was certain that it would be asked. Counts
+/// only for the very same question.
+#[derive(Clone, Debug)]
+pub struct ForeseenAnswer {
+    request: ClassifierRequest,
+    answer: ClassifierAnswer,
+}
+
 impl Policy {
+    /// Asks the classifier of auto mode now what it may be asked later.
+    pub(crate) async fn foresee(
+        &self,
+        decision: &Decision,
+        tool: &str,
+        call: &dyn DynCall,
+    ) -> Option<ForeseenAnswer> {
+        let classifier = self.classifier().filter(|_| decision.is_classifiable())?;
+        let request = request(decision, tool, call);
+        let answer = classifier.classify(&request).await;
+        Some(ForeseenAnswer { request, answer })
+    }
+
     /// Lets the classifier of auto mode answer what would ask. Everything else
     /// comes back as it was.
     pub async fn classify(
@@ -47,18 +68,17 @@ impl Policy {
         decision: Decision,
         tool: &str,
         call: &dyn DynCall,
-        _cx: &CallContext,
+        foreseen: Option<ForeseenAnswer>,
     ) -> Decision {
         let Some(classifier) = self.classifier().filter(|_| decision.is_classifiable()) else {
             return decision;
         };
-        let request = ClassifierRequest {
-            tool: tool.to_owned(),
-            description: call.describe(),
-            input: call.classifier_input(),
-            reason: decision.reason.clone(),
+        let request = request(&decision, tool, call);
+        let answer = match foreseen.filter(|it| it.request == request) {
+            Some(foreseen) => foreseen.answer,
+            None => classifier.classify(&request).await,
         };
-        match classifier.classify(&request).await {
+        match answer {
             ClassifierAnswer::Approve => {
                 let approved = Why::Classifier { blocked: None };
                 decision.answered(Standing::Allowed, &approved)
@@ -69,6 +89,15 @@ impl Policy {
             }
             ClassifierAnswer::Abstain => decision,
         }
+    }
+}
+
+fn request(decision: &Decision, tool: &str, call: &dyn DynCall) -> ClassifierRequest {
+    ClassifierRequest {
+        tool: tool.to_owned(),
+        description: call.describe(),
+        input: call.classifier_input(),
+        reason: decision.reason.clone(),
     }
 }
 

@@ -123,6 +123,10 @@ pub struct Decision {
     pub(crate) was_open: bool,
     #[serde(skip)]
     pub(crate) classifiable: bool,
+    /// Whether the question is another machine's: no answer to it lets anything
+    /// run here.
+    #[serde(skip)]
+    pub(crate) is_elsewhere: bool,
     #[serde(skip)]
     pub(crate) allowed_by: AllowReason,
     #[serde(skip)]
@@ -132,6 +136,27 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// A question of another machine's rules, to be shown to a person here. It
+    /// never becomes a permit.
+    pub fn elsewhere(reason: String, suggestions: Vec<PermissionUpdate>) -> Self {
+        Self {
+            behavior: Behavior::Ask,
+            reason,
+            source: Source::Other,
+            parts: Vec::new(),
+            chain: Vec::new(),
+            notes: Vec::new(),
+            suggestions,
+            standing: Standing::Firm,
+            was_open: false,
+            classifiable: false,
+            is_elsewhere: true,
+            allowed_by: AllowReason::User,
+            grants: Vec::new(),
+            scope: Arc::new(haft_tool::OpenScope),
+        }
+    }
+
     /// The permit of an allowed call; the decision itself when it is not.
     #[expect(clippy::disallowed_methods, reason = "this crate is the issuer")]
     #[expect(clippy::result_large_err, reason = "the decision goes on to be shown, logged or answered")]
@@ -149,8 +174,10 @@ impl Decision {
     pub fn approved(self) -> Result<Permit, Self> {
         match self.behavior {
             Behavior::Allow => self.permit(),
-            Behavior::Ask => Ok(Permit::issue(AllowReason::User, self.grants, self.scope)),
-            Behavior::Deny => Err(self),
+            Behavior::Ask if !self.is_elsewhere => {
+                Ok(Permit::issue(AllowReason::User, self.grants, self.scope))
+            }
+            Behavior::Ask | Behavior::Deny => Err(self),
         }
     }
 

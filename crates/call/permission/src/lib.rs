@@ -47,7 +47,7 @@ mod suggest;
 mod update;
 
 pub use agent::{AgentRights, Delegation, KeptOut};
-pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest};
+pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest, ForeseenAnswer};
 pub use builder::PolicyBuilder;
 pub use command::ShellCommands;
 pub use decision::{Behavior, ChainLink, Decision, Opinion, Part, Source};

@@ -1,9 +1,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use haft_tool::{CallContext, DynCall};
+use haft_tool::DynCall;
 
-use crate::{AgentRights, Behavior, Decision, Names, PermissionUpdate, Policy, Warning, auto::Breaker};
+use crate::{
+    AgentRights, Behavior, Decision, Destination, Names, Origin, PermissionUpdate, Policy, Warning,
+    auto::{Breaker, ForeseenAnswer},
+};
 
 /// The policy of a running agent: one value that many calls read and a few
 /// changes replace.
@@ -71,15 +74,18 @@ impl LivePermissions {
     /// Makes a change and says what is wrong with it. A rule or directory that
     /// was added while a child asked is one of the whole session: what its
     /// parents would still ask about is not settled further down. A child's mode
-    /// is its own. Keeping a change beyond the session is up to the caller, see
+    /// is its own, and so is what was allowed to it alone ([`Destination::Agent`]).
+    /// Keeping a change beyond the session is up to the caller, see
     /// [`LivePermissions::keeps`].
     pub fn apply(&self, update: &PermissionUpdate) -> Vec<Warning> {
         match (&self.above, update) {
             (None, _) => self.change(|policy| policy.to_builder().update(update).build()),
             (Some(above), PermissionUpdate::SetMode { mode, .. }) => {
-                let mut made_of = above.made_of.lock().unwrap_or_else(PoisonError::into_inner);
-                made_of.rights.mode = Some(*mode);
-                self.policy.store(Arc::new(made_of.parent_policy.child(&made_of.rights)));
+                self.remake(above, |rights| rights.mode = Some(*mode));
+                Vec::new()
+            }
+            (Some(above), update) if update.destination() == Destination::Agent => {
+                self.remake(above, |rights| rights.take(update));
                 Vec::new()
             }
             (Some(above), _) => above.parent.apply(update),
@@ -91,8 +97,32 @@ impl LivePermissions {
     /// only take away. Permissions of a main agent have none.
     pub fn add_own(&self, rules: Vec<(Behavior, Arc<str>)>) {
         let Some(above) = &self.above else { return };
+        self.remake(above, |rights| rights.rules.extend(rules));
+    }
+
+    /// Denies more from now on, for this agent and everybody below it, as the
+    /// definition of a session's main agent does. Saying the same again changes
+    /// nothing.
+    pub fn deny<I>(&self, origin: &Origin, texts: I)
+    where
+        I: IntoIterator<Item = String>,
+    {
+        self.change(|policy| {
+            let known = policy.rules_as_written();
+            let is_new = |text: &String| {
+                !known.iter().any(|it| {
+                    it.behavior == Behavior::Deny && *it.text == **text && it.origin.label == origin.label
+                })
+            };
+            let new: Vec<String> = texts.into_iter().filter(is_new).collect();
+            policy.to_builder().rules(origin, Behavior::Deny, new).build()
+        });
+    }
+
+    /// Changes the rights of a child's own level.
+    fn remake(&self, above: &ParentLink, change: impl FnOnce(&mut AgentRights)) {
         let mut made_of = above.made_of.lock().unwrap_or_else(PoisonError::into_inner);
-        made_of.rights.rules.extend(rules);
+        change(&mut made_of.rights);
         self.policy.store(Arc::new(made_of.parent_policy.child(&made_of.rights)));
     }
 
@@ -124,6 +154,18 @@ impl LivePermissions {
         }
     }
 
+    /// Asks the classifier of auto mode while hooks still think, if it would be
+    /// asked about this decision.
+    pub async fn foresee(
+        &self,
+        decision: &Decision,
+        tool: &str,
+        call: &dyn DynCall,
+    ) -> Option<ForeseenAnswer> {
+        let policy = self.policy();
+        if self.breaker.is_open() { None } else { policy.foresee(decision, tool, call).await }
+    }
+
     /// Lets the classifier of auto mode answer, unless it has been saying no so
     /// often that a person should look.
     pub async fn classify(
@@ -131,13 +173,13 @@ impl LivePermissions {
         decision: Decision,
         tool: &str,
         call: &dyn DynCall,
-        cx: &CallContext,
+        foreseen: Option<ForeseenAnswer>,
     ) -> Decision {
         let policy = self.policy();
         if self.breaker.is_open() || !decision.is_classifiable() {
             return decision;
         }
-        let answered = policy.classify(decision, tool, call, cx).await;
+        let answered = policy.classify(decision, tool, call, foreseen).await;
         self.breaker.count(answered.behavior);
         answered
     }

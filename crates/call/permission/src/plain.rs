@@ -28,6 +28,7 @@ impl CommandJudge for PlainWords {
             text: line.trim().to_owned(),
             allow_faces: if doubt.is_none() { deny_faces.clone() } else { Vec::new() },
             deny_faces,
+            suspect_faces: Vec::new(),
             nature: Nature::Other,
             files: Vec::new(),
             concern: None,

@@ -9,13 +9,13 @@ use crate::{
     Warning,
     agent::AgentLevel,
     auto,
-    judge::{Facts, Level, Role, Standing, Tally},
+    judge::{Facts, Level, Role, Ruling, Standing, Tally},
     matcher::PathUse,
     places::Anchors,
     reason::Why,
     rule::Rule,
     ruleset::RuleSet,
-    scope::Scope,
+    scope::{Scope, levels},
     suggest,
 };
 
@@ -62,7 +62,7 @@ pub enum Enforcement {
 }
 
 /// Whether walls hold commands to the belief that they only read.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum ReadingHeld {
     /// Nothing does: where the belief rests on a program inside the command, or
     /// on files it obeys, it asks.
@@ -70,6 +70,19 @@ pub enum ReadingHeld {
     No,
     /// They cannot write, connect, or run what nobody installed.
     Yes,
+    /// As this says, which is asked when a command depends on it: many sessions
+    /// run none, and walls take a while to try.
+    AsTried(fn() -> bool),
+}
+
+impl ReadingHeld {
+    fn is_held(self) -> bool {
+        match self {
+            Self::No => false,
+            Self::Yes => true,
+            Self::AsTried(stand) => stand(),
+        }
+    }
 }
 
 /// What becomes of questions about commands that a sandbox holds.
@@ -168,8 +181,8 @@ impl Policy {
             },
             standing: ruling.standing,
             was_open: false,
-            classifiable: self.is_classified()
-                && matches!(ruling.standing, Standing::Open | Standing::Guarded),
+            is_elsewhere: false,
+            classifiable: self.leaves_to_classifier(&ruling, &tally),
             parts: tally.parts,
             chain,
             notes,
@@ -177,6 +190,19 @@ impl Policy {
             grants,
             scope: Arc::new(scope),
         }
+    }
+
+    /// Whether the classifier of auto mode may answer: never about what a rule
+    /// speaks about, never about what is protected, and never about what cannot be
+    /// compared with rules that forbid something.
+    fn leaves_to_classifier(&self, ruling: &Ruling, tally: &Tally) -> bool {
+        let forbids = |level: &Self| {
+            level.inner.rules.rules().iter().any(|rule| rule.entry.behavior != Behavior::Allow)
+        };
+        self.is_classified()
+            && matches!(ruling.standing, Standing::Open | Standing::Guarded)
+            && !tally.stakes.for_a_person
+            && !(tally.stakes.in_doubt && levels(self).any(forbids))
     }
 
     fn link(&self, tally: &Tally) -> ChainLink {
@@ -211,25 +237,6 @@ impl Policy {
         own().or_else(above)
     }
 
-    /// Deny and ask rules about tools nobody has heard of: most likely a typing
-    /// error, and then a hole.
-    pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<Warning> {
-        let known: Vec<&str> = known.into_iter().collect();
-        let names = &self.inner.blueprint.names;
-        let forbidding = self.inner.rules.rules().iter().filter(|it| it.entry.behavior != Behavior::Allow);
-        let unknown = forbidding.filter(|rule| {
-            let matched = known.iter().any(|tool| rule.name.matches(tool, rule.entry.behavior, names));
-            !matched && !rule.name.exact().is_some_and(|name| name.starts_with("mcp__"))
-        });
-        let warnings = unknown.filter_map(|rule| {
-            let name = rule.name.exact()?;
-            let near = haft_types::nearest(name, known.iter().copied(), 1);
-            let hint = near.first().map(|it| format!("; did you mean {it}?")).unwrap_or_default();
-            Some(Warning { rule: rule.entry.clone(), message: format!("no tool is called {name}{hint}") })
-        });
-        warnings.collect()
-    }
-
     /// Whether a sandbox keeps the path rules, whatever command runs.
     pub(crate) fn is_enforced(&self) -> bool {
         self.inner.blueprint.enforcement == Enforcement::Sandboxed && self.inner.outside.rules().is_empty()
@@ -244,7 +251,7 @@ impl Policy {
 
     /// Whether walls hold commands that are let run because they only read.
     pub(crate) fn holds_reading(&self) -> bool {
-        self.inner.blueprint.reading == ReadingHeld::Yes
+        self.inner.blueprint.reading.is_held()
     }
 
     /// Whether path rules exist that a command could get around.

@@ -51,6 +51,9 @@ pub struct CommandPart {
     /// What a deny or ask rule is compared with: also the command behind
     /// wrappers, assignments and absolute paths.
     pub deny_faces: Vec<Face>,
+    /// What it may run, because its words name it, though it is not known to: a
+    /// deny rule about one of these asks.
+    pub suspect_faces: Vec<Face>,
     /// What the command does by its nature.
     pub nature: Nature,
     /// Files it names.
@@ -152,6 +155,9 @@ pub enum FileReach {
     Itself,
     /// Everything below it.
     Tree,
+    /// Everything below it, as it is or as it once was: no wall around the
+    /// files keeps that.
+    History,
 }
 
 /// What happens to a file.

@@ -88,6 +88,11 @@ pub(crate) enum Why {
         rule: RuleEntry,
         path: PathBuf,
     },
+    /// A command that is not understood names one that a rule denies.
+    Names {
+        rule: RuleEntry,
+        name: String,
+    },
     /// Which file is used is known only when the command runs.
     UnknownFile(String),
     /// The command reads and nothing else.
@@ -172,6 +177,9 @@ impl fmt::Display for Why {
                     shown::path(path),
                     Cited(rule)
                 )
+            }
+            Self::Names { rule, name } => {
+                write!(f, "the command may run {}, which {} forbids", shown::text(name), Cited(rule))
             }
             Self::UnknownFile(text) => {
                 write!(f, "which file `{}` means is known only when the command runs", shown::text(text))

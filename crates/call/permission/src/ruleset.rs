@@ -195,6 +195,18 @@ impl RuleSet {
         rule.is_some_and(|rule| matches!(&rule.about, About::Command(pattern) if !pattern.is_prefix()))
     }
 
+    /// The first rule that denies what a command may run, and what that is.
+    pub(crate) fn suspected<'a>(&'a self, part: &'a CommandPart) -> Option<(&'a Rule, &'a str)> {
+        if part.suspect_faces.is_empty() {
+            return None;
+        }
+        self.family(Family::Command, Behavior::Deny).find_map(|rule| {
+            let About::Command(pattern) = &rule.about else { return None };
+            let face = part.suspect_faces.iter().find(|face| pattern.matches(face, Reading::Eager))?;
+            Some((rule, face.words.first()?.as_str()))
+        })
+    }
+
     /// The first rule about a command.
     pub(crate) fn command(&self, behavior: Behavior, part: &CommandPart) -> Option<&Rule> {
         let (faces, reading) = match behavior {

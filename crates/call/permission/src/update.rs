@@ -84,6 +84,9 @@ pub enum Destination {
     Session,
     /// As if it had been a flag.
     CliArg,
+    /// Until the agent that asked has ended, for it and those it starts, and for
+    /// nobody else. To the main agent the same as the session.
+    Agent,
 }
 
 impl Destination {
@@ -91,7 +94,7 @@ impl Destination {
     pub fn persists(self) -> bool {
         match self {
             Self::UserSettings | Self::ProjectSettings | Self::LocalSettings => true,
-            Self::Session | Self::CliArg => false,
+            Self::Session | Self::CliArg | Self::Agent => false,
         }
     }
 
@@ -103,6 +106,7 @@ impl Destination {
             Self::LocalSettings => "local settings",
             Self::Session => "this session",
             Self::CliArg => "command line",
+            Self::Agent => "this agent",
         }
     }
 }

@@ -90,8 +90,8 @@ fn external(idx: usize, exposure: Exposure) -> Arc<dyn DynTool> {
             "id": {"type": "string", "description": "Identifier."},
             "limit": {"type": "integer", "description": "How many at most."},
             "filter": {"type": "array", "items": {"type": "string"}},
-        }, "required": ["id"]}),
-        output_schema: None,
+        }, "required": ["id"]})
+        .into(),
         search_hint: String::new(),
         exposure,
         max_result_chars: None,

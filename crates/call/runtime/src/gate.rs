@@ -9,7 +9,8 @@ use std::{
 
 use haft_hooks::BaseInput;
 use haft_permission::{
-    AgentRights, Behavior, Decision, Destination, LivePermissions, Opinion, PermissionUpdate, Policy,
+    AgentRights, Behavior, Decision, Destination, ForeseenAnswer, LivePermissions, Opinion, PermissionUpdate,
+    Policy,
 };
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Permit, ToolError};
 use haft_types::{AgentId, PermissionMode};
@@ -18,7 +19,7 @@ use serde_json::Value;
 use crate::{
     Answer, Ask, AskedAnswer, AskedParty, CallDecision, DeniedBy, Question, SessionHooks, Unattended,
     ask::refusal,
-    hooks::{ComparedWith, Notes, RuleAnswers, Subject},
+    hooks::{Before, ComparedWith, Notes, RuleAnswers, Subject},
     pipeline::Failure,
 };
 
@@ -33,6 +34,8 @@ pub struct Gate {
     agent_type: Option<Arc<str>>,
     /// What the person said no to, whoever of the session asked.
     refused: Arc<Mutex<VecDeque<RefusedCall>>>,
+    /// The mode from which the agent went planning.
+    before_plan: Mutex<Option<PermissionMode>>,
 }
 
 /// A call that the person said no to.
@@ -52,6 +55,31 @@ const MOST_REFUSED: usize = 200;
 pub trait KeepUpdate: Send + Sync {
     /// Keeps one change. Whoever implements it tells the person when it cannot.
     fn keep(&self, update: &PermissionUpdate);
+
+    /// Hears of every change, also of those that end with the session.
+    fn heard(&self, _update: &PermissionUpdate) {}
+}
+
+/// A question of another machine's rules.
+pub struct ElsewhereQuestion<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The call.
+    pub call_id: &'a haft_types::CallId,
+    /// Who called.
+    pub agent_id: &'a AgentId,
+    /// The input.
+    pub input: &'a Value,
+    /// One line that says what would happen.
+    pub description: &'a str,
+    /// Whether it loses data that cannot be brought back.
+    pub is_destructive: bool,
+    /// What a person should see of it.
+    pub shown: &'a haft_tool::Rendered,
+    /// Why it is asked.
+    pub reason: String,
+    /// What would answer it for the rest of the session over there.
+    pub suggestions: Vec<PermissionUpdate>,
 }
 
 /// A call that passed the hooks.
@@ -59,6 +87,8 @@ pub(crate) struct Hooked {
     pub(crate) call: Box<dyn DynCall>,
     pub(crate) opinion: Opinion,
     pub(crate) notes: Notes,
+    /// What a classifier said meanwhile.
+    foreseen: Option<ForeseenAnswer>,
 }
 
 impl Gate {
@@ -76,6 +106,7 @@ impl Gate {
             keep: None,
             agent_type: None,
             refused: Arc::default(),
+            before_plan: Mutex::default(),
         }
     }
 
@@ -92,6 +123,7 @@ impl Gate {
             agent_type: Some(Arc::clone(&rights.name)),
             permissions: Arc::new(self.permissions.child(rights)),
             refused: Arc::clone(&self.refused),
+            before_plan: Mutex::default(),
         }
     }
 
@@ -142,8 +174,18 @@ impl Gate {
 
     /// Changes what decides; calls that were let through already go on.
     pub fn apply(&self, update: &PermissionUpdate) {
+        if let PermissionUpdate::SetMode { mode, .. } = update {
+            let mut before = self.before_plan.lock().unwrap_or_else(PoisonError::into_inner);
+            match (self.mode(), mode) {
+                (PermissionMode::Plan, PermissionMode::Plan) => (),
+                (now, PermissionMode::Plan) => *before = Some(now),
+                _ => *before = None,
+            }
+        }
         self.permissions.apply(update);
-        if let Some(keep) = self.keep.as_ref().filter(|_| self.permissions.keeps(update)) {
+        let Some(keep) = &self.keep else { return };
+        keep.heard(update);
+        if self.permissions.keeps(update) {
             keep.keep(update);
         }
     }
@@ -161,7 +203,8 @@ impl Gate {
         match change {
             ContextChange::Mode(mode) => self.set_mode(*mode),
             ContextChange::LeavePlan if self.mode() == PermissionMode::Plan => {
-                self.set_mode(PermissionMode::Default);
+                let before = *self.before_plan.lock().unwrap_or_else(PoisonError::into_inner);
+                self.set_mode(before.unwrap_or_default());
             }
             ContextChange::AddDirectory(dir) => {
                 let (directories, destination) = (vec![dir.clone()], Destination::Session);
@@ -221,6 +264,50 @@ impl Gate {
         self.permissions.policy().mode
     }
 
+    /// What a classifier says about a call that hooks have not said anything about
+    /// yet. Only auto mode has one.
+    async fn foreseen(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        call: &dyn DynCall,
+        cx: &CallContext,
+    ) -> Option<ForeseenAnswer> {
+        let policy = self.permissions.policy();
+        if policy.mode != PermissionMode::Auto {
+            return None;
+        }
+        let decision = policy.judge(tool.name(), call, cx, &Opinion::None);
+        let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
+        self.permissions.foresee(&decision, tool.name(), call).await
+    }
+
+    /// Hooks and the classifier beside each other: each may take its time. Where a
+    /// hook settles the matter, nobody waits for the classifier.
+    async fn before_and_foreseen(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        call: &dyn DynCall,
+        cx: &CallContext,
+    ) -> (Before, Option<ForeseenAnswer>) {
+        let subject = self.subject(tool.as_ref(), call, cx);
+        let mut before = std::pin::pin!(self.hooks.before(&subject));
+        let mut foreseen = std::pin::pin!(self.foreseen(tool, call, cx));
+        let (before, answer) = tokio::select! {
+            biased;
+            before = &mut before => (before, None),
+            answer = &mut foreseen => (before.await, Some(answer)),
+        };
+        let settled = before.gate_failed.is_some()
+            || before.notes.stop.is_some()
+            || before.rewrite.is_some()
+            || !matches!(before.opinion, Opinion::None);
+        match (answer, settled) {
+            (_, true) => (before, None),
+            (Some(answer), false) => (before, answer),
+            (None, false) => (before, foreseen.await),
+        }
+    }
+
     /// Stage three.
     pub(crate) async fn hooked(
         &self,
@@ -228,7 +315,7 @@ impl Gate {
         call: Box<dyn DynCall>,
         cx: &CallContext,
     ) -> Result<Hooked, Failure> {
-        let before = self.hooks.before(&self.subject(tool.as_ref(), call.as_ref(), cx)).await;
+        let (before, foreseen) = self.before_and_foreseen(tool, call.as_ref(), cx).await;
         let mut notes = before.notes;
         if let Some(reason) = before.gate_failed {
             let message =
@@ -260,7 +347,7 @@ impl Gate {
                 }
             },
         };
-        Ok(Hooked { call, opinion: before.opinion, notes })
+        Ok(Hooked { call, opinion: before.opinion, notes, foreseen })
     }
 
     /// Stage four. What was decided is left in `decided`, whatever comes of it.
@@ -271,10 +358,10 @@ impl Gate {
         cx: &CallContext,
         decided: &mut Option<Box<CallDecision>>,
     ) -> Result<(Box<dyn DynCall>, Permit), Failure> {
-        let Hooked { call, opinion, .. } = hooked;
+        let Hooked { call, opinion, foreseen, .. } = hooked;
         let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
         let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
-        let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), cx).await;
+        let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), foreseen).await;
         let told = decided.insert(Box::new(CallDecision::of(&decision)));
         let decision = match decision.permit() {
             Ok(permit) => return Ok((call, permit)),
@@ -319,6 +406,29 @@ impl Gate {
                     }
                 }
             }
+        }
+    }
+
+    /// Asks the person about a call that the rules of another machine ask about.
+    /// Nothing runs here by the answer. Modes in which nobody is asked, and
+    /// sessions without a person, say no.
+    pub async fn ask_elsewhere(&self, question: ElsewhereQuestion<'_>) -> Answer {
+        let ElsewhereQuestion { tool, call_id, agent_id, input, description, is_destructive, shown, .. } =
+            question;
+        let decision = Decision::elsewhere(question.reason, question.suggestions);
+        let question = Question {
+            tool,
+            call_id,
+            agent_id,
+            input,
+            description,
+            is_destructive,
+            shown,
+            decision: &decision,
+        };
+        match self.mode() == PermissionMode::DontAsk {
+            true => Unattended.ask(question).await,
+            false => self.ask.ask(question).await,
         }
     }
 

@@ -133,6 +133,13 @@ impl SessionHooks {
         *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
     }
 
+    /// Goes on with what is made of the hooks right now; nobody else changes them
+    /// meanwhile.
+    pub fn change(&self, change: impl FnOnce(&Hooks) -> Hooks) {
+        let mut hooks = self.hooks.write().unwrap_or_else(PoisonError::into_inner);
+        *hooks = change(&hooks);
+    }
+
     /// From now on it is another session, with another log.
     pub fn set_session(&self, id: SessionId, log: PathBuf) {
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = (id, log);

@@ -37,7 +37,7 @@ mod witness;
 
 pub use ask::{Answer, Ask, Question, Unattended};
 pub use executor::{Executor, Limits, ShownCall};
-pub use gate::{Gate, KeepUpdate};
+pub use gate::{ElsewhereQuestion, Gate, KeepUpdate};
 pub use hooks::{LEFT_FOR_LATER, SessionHooks};
 pub use names::wire_name;
 pub use parsed::{CallOutline, ParsedCall};
@@ -49,4 +49,4 @@ pub use schedule::{Batch, Kind, Schedule, partition};
 pub use search::{SharedPool, ToolSearch};
 pub use session::{BatchCompanion, CallSession, SessionState};
 pub use timing::{DeniedBy, Timing};
-pub use witness::{AskedAnswer, AskedParty, CallDecision, CallWitness, StartingCall};
+pub use witness::{AskedAnswer, AskedParty, CallDecision, CallWitness, StartingCall, WitnessedSoon};

@@ -81,7 +81,7 @@ struct CallWatch<'a> {
 impl CallWatch<'_> {
     /// A call that may act is written down first. One that was interrupted
     /// meanwhile is not: it does not run.
-    fn starting(
+    async fn starting(
         &self,
         tool: &Arc<dyn DynTool>,
         call: &dyn DynCall,
@@ -97,7 +97,15 @@ impl CallWatch<'_> {
             input: call.input(),
             decision: self.decision.as_deref(),
         };
-        witness.starting(&starting).map_err(|why| ToolError::new(ErrorKind::NotStarted, why))
+        let refused = |why| ToolError::new(ErrorKind::NotStarted, why);
+        match witness.starting(&starting).map_err(refused)? {
+            None => Ok(()),
+            Some(kept) => tokio::select! {
+                biased;
+                kept = kept => kept.map_err(refused),
+                () = cx.cancel.cancelled() => Err(interrupted_before(tool.name())),
+            },
+        }
     }
 }
 
@@ -177,7 +185,7 @@ impl Pipeline {
         trace.timing.permission = lap.next();
         let (call, permit) = permitted?;
         let hides = self.secrets.as_ref().map(|secrets| (Arc::clone(secrets), call.reach(&cx)));
-        trace.starting(tool, call.as_ref(), &cx)?; //                           written down, if it may act
+        trace.starting(tool, call.as_ref(), &cx).await?; //                     written down, if it may act
         tracing::debug!(call = %id, tool = tool.name(), "runs");
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
         let ran = masked(hides, ran);

@@ -149,6 +149,16 @@ impl Pool {
         pool
     }
 
+    /// The pool with more external tools behind those it has.
+    #[must_use]
+    pub fn with_more(&self, external: Vec<Arc<dyn DynTool>>) -> Self {
+        let mut pool = self.clone();
+        pool.search = OnceLock::new();
+        pool.add_all(external, Origin::External);
+        pool.index_aliases();
+        pool
+    }
+
     /// The pool with another built-in tool of this name, or without one. For
     /// the beginning of a session: positions in the request may change.
     pub fn with_builtin(&self, name: &str, tool: Option<Arc<dyn DynTool>>) -> Self {
@@ -330,7 +340,7 @@ impl Pool {
 
 impl Entry {
     fn is_deferred(&self) -> bool {
-        self.tool.spec().exposure == Exposure::Deferred
+        self.tool.exposure() == Exposure::Deferred
     }
 
     fn advertised(&self) -> &str {

@@ -86,6 +86,11 @@ impl Report {
         }
     }
 
+    /// The report of a call that ran in another process and ended well there.
+    pub fn recovered(id: CallId, name: String, output: Output) -> Self {
+        Self::success(id, name, output)
+    }
+
     /// The report of a call that never got into the pipeline.
     pub fn refused(id: CallId, name: String, kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::failure(id, name, ToolError::new(kind, message))

@@ -89,8 +89,9 @@ pub trait BatchCompanion: Send + Sync {
         reports: &'a [Report],
     ) -> BoxFuture<'a, Vec<String>>;
 
-    /// What was said to an agent is not in its conversation any more.
-    fn forget(&self, agent: &AgentId);
+    /// What was said to the agent of these calls is not in its conversation any
+    /// more.
+    fn forget(&self, calls: &CallSession);
 }
 
 impl CallSession {

@@ -1,3 +1,5 @@
+use std::{future::Future, pin::Pin};
+
 use haft_permission::{Behavior, Decision, Source};
 use haft_types::{AgentId, CallId};
 use serde::{Deserialize, Serialize};
@@ -7,13 +9,17 @@ use serde_json::Value;
 ///
 /// The pipeline asks the witness after permission was given and before the tool
 /// runs, for every call that is not read-only. The call runs only if the witness
-/// returns `Ok`. The witness must not wait for anything but a write: all calls
-/// of a batch pass here.
+/// returns `Ok`, and what it returned has come true. The witness must not wait for
+/// anything but a write: all calls of a batch pass here.
 pub trait CallWitness: Send + Sync {
     /// Writes down that this call starts. An error is a sentence for the model:
-    /// why the call did not run, and what to do about it.
-    fn starting(&self, call: &StartingCall<'_>) -> Result<(), String>;
+    /// why the call did not run, and what to do about it. A future is waited for
+    /// before the call runs.
+    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String>;
 }
+
+/// Comes when what was written down is kept where it has to be.
+pub type WitnessedSoon = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// A call that may act and was allowed to.
 #[derive(Clone, Copy, Debug)]

@@ -95,8 +95,7 @@ where
         let spec = ToolSpec {
             name: name.clone(),
             description,
-            input_schema: schema::input_schema::<A>(),
-            output_schema: None,
+            input_schema: Arc::new(schema::input_schema::<A>().checked),
             search_hint: traits.search_hint.to_owned(),
             exposure: traits.exposure,
             max_result_chars: traits.max_result_chars,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{CallContext, Outcome, Reach, Rendered, ToolContext, ToolError, Verdict, schema};
+use crate::{CallContext, Outcome, Reach, Rendered, ToolContext, ToolError, Verdict};
 
 /// What a tool author writes.
 ///
@@ -116,13 +116,13 @@ pub trait Tool: Send + Sync + 'static {
         }
     }
 
-    /// What the model is told about the tool: the doc comment of `Input`.
-    fn prompt(&self) -> String {
-        schema::description_of::<Self::Input>()
+    /// What the model is told about the tool; `doc` is the doc comment of `Input`.
+    fn prompt(&self, doc: String) -> String {
+        doc
     }
 
     /// Schema of [`Tool::Output`], for programs that want one; see
-    /// [`crate::schema_of`].
+    /// [`crate::schema_of`]. Made anew each time somebody asks.
     fn output_schema(&self) -> Option<Value> {
         None
     }

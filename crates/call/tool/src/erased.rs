@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     CallContext, Exposure, Output, Permit, Reach, Rendered, Rendering, Stage, Tool, ToolContext, ToolError,
-    Verdict, input, schema,
+    Verdict, input,
+    schema::{self, InputSchema},
 };
 
 /// A boxed future that can move between threads.
@@ -36,6 +37,20 @@ pub trait DynTool: Send + Sync {
     /// What the model is told, and what the runtime needs up front. Built on
     /// first use and kept.
     fn spec(&self) -> &ToolSpec;
+
+    /// What the model is told the tool is for, as in its [`ToolSpec`]. Costs less
+    /// than that where nothing was built yet.
+    fn description(&self) -> String {
+        self.spec().description.clone()
+    }
+
+    /// Whether the schema is sent at once or on demand. Cheap: needs no schema.
+    fn exposure(&self) -> Exposure;
+
+    /// See [`Tool::output_schema`].
+    fn output_schema(&self) -> Option<Value> {
+        None
+    }
 
     /// See [`Tool::reworded`].
     fn reworded(&self, _data: &Value) -> Option<Content> {
@@ -93,9 +108,7 @@ pub struct ToolSpec {
     /// Model-facing description.
     pub description: String,
     /// Strict JSON Schema of the input, in the form providers accept.
-    pub input_schema: Value,
-    /// JSON Schema of the structured result.
-    pub output_schema: Option<Value>,
+    pub input_schema: Arc<Value>,
     /// A few words for tool search.
     pub search_hint: String,
     /// Whether the schema is sent at once or on demand.
@@ -127,12 +140,11 @@ impl<T: Tool> Erased<T> {
     fn built(&self) -> &Built {
         self.built.get_or_init(|| {
             let traits = self.tool.traits();
-            let checked = schema::input_schema::<T::Input>();
+            let InputSchema { checked, doc } = schema::input_schema::<T::Input>();
             let spec = ToolSpec {
                 name: T::NAME.to_owned(),
-                description: self.tool.prompt(),
-                input_schema: schema::wire_form(&checked),
-                output_schema: self.tool.output_schema(),
+                description: self.tool.prompt(doc),
+                input_schema: Arc::new(schema::wire_form(&checked)),
                 search_hint: traits.search_hint.to_owned(),
                 exposure: traits.exposure,
                 max_result_chars: traits.max_result_chars,
@@ -162,6 +174,21 @@ impl<T: Tool> DynTool for Erased<T> {
 
     fn spec(&self) -> &ToolSpec {
         &self.built().spec
+    }
+
+    fn description(&self) -> String {
+        match self.built.get() {
+            Some(built) => built.spec.description.clone(),
+            None => self.tool.prompt(schema::doc_of::<T::Input>()),
+        }
+    }
+
+    fn exposure(&self) -> Exposure {
+        self.tool.traits().exposure
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        self.tool.output_schema()
     }
 
     fn reworded(&self, data: &Value) -> Option<Content> {

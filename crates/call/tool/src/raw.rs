@@ -3,8 +3,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, CallContext, DynCall, DynTool, Output, Permit, Reach, Rendered, ToolContext, ToolError,
-    ToolSpec, Verdict, input, schema,
+    BoxFuture, CallContext, DynCall, DynTool, Exposure, Output, Permit, Reach, Rendered, ToolContext,
+    ToolError, ToolSpec, Verdict, input, schema,
 };
 
 type Handler =
@@ -20,9 +20,11 @@ pub struct RawTool {
     spec: ToolSpec,
     aliases: Vec<String>,
     feature: Option<&'static str>,
-    checked: Value,
+    output_schema: Option<Value>,
+    checked: Arc<Value>,
     claims: Claims,
     precheck: Option<Box<Precheck>>,
+    verdict: Verdict,
     handler: Arc<Handler>,
 }
 
@@ -49,14 +51,16 @@ impl RawTool {
             + 'static,
     {
         let checked = std::mem::take(&mut spec.input_schema);
-        spec.input_schema = schema::wire_form(&checked);
+        spec.input_schema = Arc::new(schema::wire_form(&checked));
         Self {
             spec,
             aliases: Vec::new(),
             feature: None,
+            output_schema: None,
             checked,
             claims: Claims::default(),
             precheck: None,
+            verdict: Verdict::Passthrough,
             handler: Arc::new(handler),
         }
     }
@@ -73,9 +77,22 @@ impl RawTool {
         self
     }
 
+    /// Says what structured results look like.
+    pub fn with_output_schema(mut self, schema: Option<Value>) -> Self {
+        self.output_schema = schema;
+        self
+    }
+
     /// Exists only while this switch of the settings is on.
     pub fn with_feature(mut self, feature: Option<&'static str>) -> Self {
         self.feature = feature;
+        self
+    }
+
+    /// Has this opinion on every call: one that changed since the user agreed to it, or
+    /// one that wants a person to look.
+    pub fn with_verdict(mut self, verdict: Verdict) -> Self {
+        self.verdict = verdict;
         self
     }
 
@@ -108,6 +125,14 @@ impl DynTool for RawTool {
 
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn exposure(&self) -> Exposure {
+        self.spec.exposure
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        self.output_schema.clone()
     }
 
     fn parse(self: Arc<Self>, mut input: Value, _cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError> {
@@ -150,7 +175,7 @@ impl DynCall for RawCall {
     }
 
     fn check_permissions(&self, _cx: &CallContext) -> Verdict {
-        Verdict::Passthrough
+        self.tool.verdict.clone()
     }
 
     fn describe(&self) -> String {

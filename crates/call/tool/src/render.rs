@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// What a person sees of a call: a headline and styled lines. Colours and
 /// widths are the terminal's business.
@@ -6,8 +6,30 @@ use std::{fmt, sync::Arc};
 pub struct Rendered {
     /// One line that says what happened; may be empty.
     pub headline: String,
-    /// The body.
+    /// The body, or as much of it as is worth showing at first.
     pub lines: Vec<Line>,
+    /// The rest of the body.
+    pub rest: RenderedRest,
+    /// What else there is to know; stands below the body, however much of it is
+    /// shown.
+    pub notes: Vec<Line>,
+}
+
+/// What a body leaves out at first.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum RenderedRest {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// These lines come behind.
+    Lines(Vec<Line>),
+    /// The body begins a text that is whole in a file.
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// How many lines of it the body does not show.
+        hidden: u64,
+    },
 }
 
 /// One line of a rendered body.
@@ -49,24 +71,44 @@ const PREVIEW_LINES: usize = 12;
 impl Rendered {
     /// Only a headline.
     pub fn headline(headline: impl Into<String>) -> Self {
-        Self { headline: headline.into(), lines: Vec::new() }
+        Self { headline: headline.into(), ..Self::default() }
     }
 
-    /// The first lines of a text, and how many more there are.
+    /// The first lines of a text; the others are its rest.
     pub fn preview(text: &str) -> Self {
-        let total = text.lines().count();
-        let mut lines: Vec<Line> =
-            text.lines().take(PREVIEW_LINES).map(|text| Line::new(LineStyle::Plain, text)).collect();
-        if PREVIEW_LINES < total {
-            lines.push(Line::new(LineStyle::Dim, format!("… {} more lines", total - PREVIEW_LINES)));
+        let lines = text.lines().map(|text| Line::new(LineStyle::Plain, text)).collect();
+        Self { lines, ..Self::default() }.folded_to(PREVIEW_LINES)
+    }
+
+    /// The same with at most so many lines; the others are its rest.
+    pub fn folded_to(mut self, most: usize) -> Self {
+        if most < self.lines.len() && self.rest == RenderedRest::Nothing {
+            self.rest = RenderedRest::Lines(self.lines.split_off(most));
         }
-        Self { headline: String::new(), lines }
+        self
+    }
+
+    /// At most so many lines of the body, how many there are beside them and how
+    /// to see those, and the notes.
+    pub fn folded(&self, most: usize, way: &str) -> Vec<Line> {
+        let mut shown: Vec<Line> = self.lines.iter().take(most).cloned().collect();
+        let behind = match &self.rest {
+            RenderedRest::Nothing => 0,
+            RenderedRest::Lines(lines) => lines.len() as u64,
+            RenderedRest::File { hidden, .. } => *hidden,
+        };
+        let hidden = behind + self.lines.len().saturating_sub(most) as u64;
+        if 0 < hidden {
+            shown.push(Line::new(LineStyle::Dim, format!("… {hidden} more lines{way}")));
+        }
+        shown.extend(self.notes.iter().cloned());
+        shown
     }
 
     /// An error message.
     pub fn error(message: &str) -> Self {
         let lines = message.lines().map(|text| Line::new(LineStyle::Error, text)).collect();
-        Self { headline: String::new(), lines }
+        Self { lines, ..Self::default() }
     }
 }
 

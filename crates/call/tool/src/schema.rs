@@ -21,30 +21,37 @@ fn tidied<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema
 }
 
-/// The strict schema input is checked against.
-///
-/// Unknown fields are refused whether or not the author wrote
-/// `#[serde(deny_unknown_fields)]`: forgetting an attribute must not open the
-/// schema.
-pub(crate) fn input_schema<T: JsonSchema>() -> Value {
+/// What a type of input says about itself.
+pub(crate) struct InputSchema {
+    /// The strict schema input is checked against.
+    ///
+    /// Unknown fields are refused whether or not the author wrote
+    /// `#[serde(deny_unknown_fields)]`: forgetting an attribute must not open the
+    /// schema.
+    pub(crate) checked: Value,
+    /// The doc comment of the type.
+    pub(crate) doc: String,
+}
+
+pub(crate) fn input_schema<T: JsonSchema>() -> InputSchema {
     let mut schema = schema_for_reading::<T>();
+    let doc = match schema.as_object_mut().and_then(|root| root.shift_remove("description")) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    };
     if schema.get("type") == Some(&json!("null")) {
         // `()` and unit structs: a tool without parameters.
         schema = json!({"type": "object", "properties": {}});
     }
-    if let Value::Object(root) = &mut schema {
-        root.remove("description");
-    }
     close(&mut schema);
-    schema
+    InputSchema { checked: schema, doc }
 }
 
 /// The doc comment of a type.
-pub fn description_of<T: JsonSchema>() -> String {
-    match schema_for_reading::<T>().get("description") {
-        Some(Value::String(text)) => text.clone(),
-        _ => String::new(),
-    }
+pub(crate) fn doc_of<T: JsonSchema>() -> String {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let schema = T::json_schema(&mut generator);
+    schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Closes every object of a schema that lists its properties and does not say

@@ -76,7 +76,12 @@ fn judged(
         (Some(_), Some(_)) => return rules::refuse("model", "Extra inputs are not permitted"),
         (None, None) => String::new(),
     };
-    let judge = RequestJudge { script: &shared.script, issued: &shared.issued, forced: &shared.forced };
+    let judge = RequestJudge {
+        script: &shared.script,
+        window: window_of(shared, route, &model, &body),
+        issued: &shared.issued,
+        forced: &shared.forced,
+    };
     let count = judge.judge(route.form, &model, &body)?;
     if shared.script.strict && route.ask == RoutedAsk::Answer && route.form == Form::Messages {
         if request.header("anthropic-version").is_none() {
@@ -87,6 +92,13 @@ fn judged(
         }
     }
     Ok((model, body, count))
+}
+
+/// The window that a request has to fit: that of the turn it would get.
+fn window_of(shared: &ServerShared, route: &Route, model: &str, body: &Value) -> u64 {
+    let state = shared.state();
+    let next = select::next(&state.turns, &state.used, &SeenRequest::of(route.form, model, body));
+    next.and_then(|at| state.turns[at].window).unwrap_or(shared.script.window)
 }
 
 fn check_key(shared: &ServerShared, route: &Route, request: &Recorded) -> Result<(), MockRefusal> {
@@ -137,7 +149,11 @@ fn played(
         input_tokens: count,
         bytes_per_token: shared.script.bytes_per_token,
         delta_chars: shared.script.delta_chars,
+        routed: route.form == Form::Chat && body["reasoning"].is_object(),
     };
+    if asked.routed {
+        forms::chat::routed_calls(&turn, &asked).for_each(|call| shared.issued.add(call, String::new()));
+    }
     let streamed = match route.ask {
         RoutedAsk::Stream => true,
         RoutedAsk::Answer => body["stream"] == true,

@@ -1,5 +1,6 @@
-//! Test rigs. So far one: [`MockModel`], a model server on loopback that plays
-//! a script and judges every request as strictly as the real services do.
+//! Test rigs: [`MockModel`], a model server on loopback that plays a script and
+//! judges every request as strictly as the real services do, and
+//! [`CountingAllocator`], which counts what code asks of memory.
 //!
 //! It speaks the Anthropic Messages form (also under the paths of Vertex and
 //! Foundry), the Bedrock event stream, OpenAI Chat Completions, OpenAI
@@ -16,6 +17,7 @@
 //! **Invariant:** nothing is random and nothing depends on the clock but the
 //! recorded times: the same requests get the same bytes.
 
+mod allocations;
 mod answer;
 mod connection;
 mod eventstream;
@@ -34,6 +36,7 @@ mod steps;
 mod tokens;
 mod turn;
 
+pub use allocations::{Allocated, CountingAllocator};
 pub use record::Recorded;
 pub use route::Form;
 pub use script::{AwsKey, Forced, Limits, Script, ScriptError};

@@ -15,6 +15,7 @@ impl Turn {
             input_tokens: 10,
             bytes_per_token: defaults.bytes_per_token,
             delta_chars: defaults.delta_chars,
+            routed: false,
         };
         let steps = match form {
             Form::Messages => forms::messages::stream(self, &asked),

@@ -13,6 +13,9 @@ pub struct Script {
     pub strict: bool,
     /// Tokens that input and output may have together.
     pub window: u64,
+    /// What a request is told that does not fit the window, instead of the words of
+    /// its form: services differ in whether they name any numbers.
+    pub window_words: Option<String>,
     /// Tokens an answer may have at most.
     pub max_output: u64,
     /// How many bytes of text count as one token.
@@ -41,6 +44,7 @@ impl Default for Script {
         Self {
             strict: true,
             window: 200_000,
+            window_words: None,
             max_output: 64_000,
             bytes_per_token: 4.0,
             delta_chars: 24,

@@ -119,16 +119,22 @@ fn fits(when: &When, seen: &SeenRequest) -> bool {
     tests.into_iter().all(|(matcher, text)| matcher.as_ref().is_none_or(|matcher| matcher.fits(text)))
 }
 
-/// Takes the first turn that fits and may still be used.
-pub(crate) fn take(turns: &[Turn], used: &mut Vec<usize>, seen: &SeenRequest) -> Option<usize> {
-    used.resize(turns.len(), 0);
-    let at = turns.iter().zip(used.iter()).position(|(turn, used)| {
+/// The first turn that fits and may still be used.
+pub(crate) fn next(turns: &[Turn], used: &[usize], seen: &SeenRequest) -> Option<usize> {
+    let used = used.iter().copied().chain(std::iter::repeat(0));
+    turns.iter().zip(used).position(|(turn, used)| {
         let left = match turn.times {
-            Times::Count(times) => *used < times,
+            Times::Count(times) => used < times,
             Times::Always => true,
         };
         left && fits(&turn.when, seen)
-    })?;
+    })
+}
+
+/// The same, which is used then.
+pub(crate) fn take(turns: &[Turn], used: &mut Vec<usize>, seen: &SeenRequest) -> Option<usize> {
+    let at = next(turns, used, seen)?;
+    used.resize(turns.len(), 0);
     used[at] += 1;
     Some(at)
 }

@@ -169,6 +169,16 @@ impl ServerShared {
         index
     }
 
+    /// A request is answered in one piece, with this status.
+    fn answered(&self, index: usize, status: u16) {
+        let now = self.started.elapsed();
+        self.update(index, |request| {
+            request.status = status;
+            request.answered = Some(now);
+        });
+        self.changed.notify_waiters();
+    }
+
     pub(crate) fn update(&self, index: usize, change: impl FnOnce(&mut Recorded)) {
         let mut state = self.state();
         if let Some(request) = state.requests.iter_mut().rev().find(|request| request.index == index) {
@@ -207,7 +217,7 @@ async fn handle(
     };
     let index = shared.record(request.clone());
     let Some(route) = route else {
-        shared.update(index, |request| request.status = 404);
+        shared.answered(index, 404);
         return plain(
             StatusCode::NOT_FOUND,
             "application/json",
@@ -244,7 +254,7 @@ fn respond(
             error_response(form, status, kind, &message)
         }
         MockReply::Error(error) => {
-            shared.update(index, |request| request.status = error.status);
+            shared.answered(index, error.status);
             let mut response = error_response(form, error.status, &error.kind, &error.message);
             for (name, value) in &error.headers {
                 let name = axum::http::HeaderName::try_from(name.as_str());
@@ -254,7 +264,10 @@ fn respond(
             }
             response
         }
-        MockReply::Json(value) => plain(StatusCode::OK, "application/json", value.to_string()),
+        MockReply::Json(value) => {
+            shared.answered(index, 200);
+            plain(StatusCode::OK, "application/json", value.to_string())
+        }
         MockReply::Stream { content_type, steps } => {
             let shared = Arc::clone(shared);
             let tell = move |end: StreamEnd| {

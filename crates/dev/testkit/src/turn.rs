@@ -12,6 +12,9 @@ pub struct Turn {
     pub when: When,
     /// How often it may be used.
     pub times: Times,
+    /// The window that a request must fit to get this turn, where it is another one
+    /// than the script's.
+    pub window: Option<u64>,
     /// Waits before the first byte.
     pub delay_ms: u64,
     /// Closes the connection without a byte.
@@ -87,6 +90,13 @@ impl Turn {
     #[must_use]
     pub fn always(mut self) -> Self {
         self.times = Times::Always;
+        self
+    }
+
+    /// Answers only requests that fit this window.
+    #[must_use]
+    pub fn window(mut self, tokens: u64) -> Self {
+        self.window = Some(tokens);
         self
     }
 
@@ -200,6 +210,9 @@ pub enum Piece {
     RedactedThinking(String),
     /// A tool call.
     Tool(ToolPiece),
+    /// A block of the service's own (`server_tool_use`, `web_search_tool_result`), or
+    /// a text with citations, as it stands in an answer. Only in the Messages form.
+    Block(Value),
     /// An unfinished text block: its end never comes.
     OpenText(String),
     /// An unfinished thinking block: neither signature nor end comes.
@@ -309,4 +322,6 @@ pub struct UsageReply {
     pub cache_creation_input_tokens: u64,
     /// Input read from the cache.
     pub cache_read_input_tokens: u64,
+    /// Searches of the service's own.
+    pub web_search_requests: u64,
 }

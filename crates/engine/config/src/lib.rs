@@ -44,7 +44,7 @@ mod units;
 
 pub use change::SetError;
 pub use json_file::UpdateError;
-pub use keys::known_settings;
+pub use keys::{known_settings, settings_page};
 pub use load::{Argument, ArgumentContent, LoadOptions, Loaded};
 pub use mcp::{McpScope, McpServer};
 pub use places::{Places, Scope};

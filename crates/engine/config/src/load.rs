@@ -96,6 +96,9 @@ pub struct Loaded {
     /// What a person should repair: texts that cannot be understood, values
     /// that do not count.
     pub problems: Vec<Notice>,
+    /// Keys of these texts that other programs read and Haft does nothing with:
+    /// the message of each notice is the name of the key.
+    pub without_effect: Vec<Notice>,
     /// What of the project waits for a yes.
     pub pending_trust: Option<PendingTrust>,
     pub(crate) watched: Vec<(PathBuf, Print)>,
@@ -263,6 +266,7 @@ impl Loader<'_> {
         let findings = take_apart(document, &source);
         self.loaded.warnings.extend(findings.warnings);
         self.loaded.problems.extend(findings.problems);
+        self.loaded.without_effect.extend(findings.without_effect);
         let units = match source.layer.is_of_the_project() {
             true => self.admit(findings.units, &source, document),
             false => findings.units,

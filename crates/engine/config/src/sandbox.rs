@@ -1,4 +1,4 @@
-use crate::{Sourced, merge::Merged};
+use crate::{Layer, Sourced, merge::Merged};
 
 /// The sandbox of commands, as the settings want it. What nobody says is
 /// absent; the builder of the sandbox knows the defaults.
@@ -52,6 +52,10 @@ pub struct SandboxFiles {
 
 impl Sandbox {
     pub(crate) fn of(merged: &Merged) -> Self {
+        let managed_only = merged.flag("sandbox.network.allowManagedDomainsOnly").filter(|it| it.value);
+        let counts =
+            |domain: &Sourced<String>| managed_only.is_none() || domain.origin.source.layer == Layer::Managed;
+        let allowed = merged.texts("sandbox.network.allowedDomains").into_iter().filter(counts).collect();
         Self {
             enabled: merged.flag("sandbox.enabled"),
             fail_if_unavailable: merged.flag("sandbox.failIfUnavailable"),
@@ -59,9 +63,9 @@ impl Sandbox {
             allow_unsandboxed_commands: merged.flag("sandbox.allowUnsandboxedCommands"),
             excluded_commands: merged.texts("sandbox.excludedCommands"),
             network: SandboxNetwork {
-                allowed_domains: merged.texts("sandbox.network.allowedDomains"),
+                allowed_domains: allowed,
                 denied_domains: merged.texts("sandbox.network.deniedDomains"),
-                strict_allowlist: merged.flag("sandbox.network.strictAllowlist"),
+                strict_allowlist: managed_only.or_else(|| merged.flag("sandbox.network.strictAllowlist")),
                 allow_unix_sockets: merged.texts("sandbox.network.allowUnixSockets"),
                 allow_all_unix_sockets: merged.flag("sandbox.network.allowAllUnixSockets"),
                 allow_local_binding: merged.flag("sandbox.network.allowLocalBinding"),

@@ -171,12 +171,6 @@ impl SettingsStore {
         self.change_list(scope, name, |list| list.retain(|it| !texts.iter().any(|text| it == text)))
     }
 
-    /// Replaces a list.
-    pub fn replace_list(&self, scope: Scope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
-        let fresh: Vec<Value> = texts.iter().map(|text| text.as_str().into()).collect();
-        self.change_list(scope, name, |list| list.clone_from(&fresh))
-    }
-
     fn change_list(
         &self,
         scope: Scope,
@@ -214,6 +208,19 @@ impl SettingsStore {
         let locks = self.locks();
         let file = JsonFile { path: &path, mode: 0o600, inside: None, locks: locks.as_deref() };
         file.update(change).map(|_| ())
+    }
+
+    /// Changes a JSON file of Haft's own directory, safely against other writers
+    /// and kills; only the person can read it.
+    pub fn update_own_file<T>(
+        &self,
+        inside: &Path,
+        change: impl FnOnce(&mut Map<String, Value>) -> T,
+    ) -> Result<T, UpdateError> {
+        let path = self.places.state.as_ref().ok_or(UpdateError::NoPlace)?.join(inside);
+        let locks = self.locks();
+        let file = JsonFile { path: &path, mode: 0o600, inside: None, locks: locks.as_deref() };
+        file.update(change).map(|it| it.result)
     }
 
     pub(crate) fn locks(&self) -> Option<PathBuf> {

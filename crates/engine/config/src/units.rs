@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     Layer, Notice, Source,
     document::SettingsDocument,
-    keys::{KEYS, SettingKey, SettingShape, Speakers, find},
+    keys::{KEYS, SettingKey, SettingShape, Speakers, find, has_effect},
     span::step,
 };
 
@@ -49,6 +49,8 @@ pub(crate) struct UnitFindings {
     pub(crate) units: Vec<SettingUnit>,
     pub(crate) warnings: Vec<Notice>,
     pub(crate) problems: Vec<Notice>,
+    /// Keys that are known and do nothing here.
+    pub(crate) without_effect: Vec<Notice>,
 }
 
 /// Takes a text apart. Unknown keys warn; values of the wrong shape are
@@ -122,6 +124,11 @@ impl UnitTaker<'_> {
     }
 
     fn known(&mut self, key: &'static SettingKey, value: &Value, path: &mut Vec<String>, pointer: &str) {
+        let name = path.join(".");
+        if !matches!(key.shape, SettingShape::Object(_)) && !has_effect(&name) {
+            let notice = self.notice(pointer, name);
+            self.findings.without_effect.push(notice);
+        }
         match (key.shape, value) {
             (SettingShape::Object(inner), Value::Object(map)) => self.object(inner, map, path, pointer),
             (SettingShape::Hooks, _) => self.hooks(key, value, path, pointer),

@@ -2,12 +2,16 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use haft_agent::ResultEvent;
 use haft_shell::run::{Kind as TaskKind, Status as TaskStatus, TaskInfo, Tasks};
+use haft_tool_host::HostSet;
 use haft_types::{AgentId, CallId, MessageBlock};
 
 use crate::{EventSender, Happening, Prompt, Speaker, premises::Premises};
@@ -18,8 +22,12 @@ const TAIL: usize = 8 << 10;
 /// The commands of a session that go on in the background.
 pub(crate) struct Background {
     tasks: Option<Arc<Tasks>>,
+    /// Those of tool hosts are there.
+    hosts: Option<Arc<HostSet>>,
     events: EventSender,
     told: Mutex<ToldTasks>,
+    /// Whether somebody else takes the news of commands.
+    is_lent: AtomicBool,
 }
 
 /// What faces were told.
@@ -43,8 +51,8 @@ pub struct TaskTail {
 }
 
 impl Background {
-    pub(crate) fn new(tasks: Option<Arc<Tasks>>, events: EventSender) -> Self {
-        Self { tasks, events, told: Mutex::default() }
+    pub(crate) fn new(tasks: Option<Arc<Tasks>>, hosts: Option<Arc<HostSet>>, events: EventSender) -> Self {
+        Self { tasks, hosts, events, told: Mutex::default(), is_lent: AtomicBool::new(false) }
     }
 
     fn told(&self) -> MutexGuard<'_, ToldTasks> {
@@ -56,8 +64,22 @@ impl Background {
         self.tasks.as_ref()
     }
 
+    /// The session is lent: news of its commands are the caller's.
+    pub(crate) fn leave_news_to_caller(&self) {
+        self.is_lent.store(true, Ordering::Release);
+    }
+
+    /// The hosts, where the session has any.
+    pub(crate) fn hosts(&self) -> Option<&Arc<HostSet>> {
+        self.hosts.as_ref()
+    }
+
     /// Whether commands still run whose end is news.
     pub(crate) fn is_busy(&self) -> bool {
+        let busy_hosts = |it: &Arc<HostSet>| it.has_news(&AgentId::Main) || it.has_running(&AgentId::Main);
+        if self.hosts.as_ref().is_some_and(busy_hosts) {
+            return true;
+        }
         let Some(tasks) = &self.tasks else { return false };
         let runs =
             |it: TaskInfo| it.about.kind == TaskKind::Command && matches!(it.status, TaskStatus::Running);
@@ -101,9 +123,21 @@ impl Background {
 
     /// Waits until there is something to tell; for ever where nothing can be.
     pub(crate) async fn news(&self) {
-        match &self.tasks {
-            Some(tasks) => tasks.news(&AgentId::Main).await,
-            None => std::future::pending().await,
+        let here = async {
+            match self.tasks.as_ref().filter(|_| !self.is_lent.load(Ordering::Acquire)) {
+                Some(tasks) => tasks.news(&AgentId::Main).await,
+                None => std::future::pending().await,
+            }
+        };
+        let there = async {
+            match &self.hosts {
+                Some(hosts) => hosts.news(&AgentId::Main).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = here => (),
+            () = there => (),
         }
     }
 
@@ -148,9 +182,11 @@ impl Background {
     pub(crate) fn take_notices(&self) -> Vec<Prompt> {
         let Some(tasks) = &self.tasks else { return Vec::new() };
         let notices = tasks.drain(&AgentId::Main);
+        let of_hosts = self.hosts.as_ref().map(|it| it.take_news(&AgentId::Main));
         self.tell_ended();
         let told = self.told();
         let news = notices.into_iter().filter(|notice| !told.stopped.contains(&notice.task.id));
+        let news = news.map(|notice| notice.text()).chain(of_hosts.unwrap_or_default());
         let prompt = |text: String| Prompt {
             uuid: uuid::Uuid::new_v4().to_string(),
             content: vec![MessageBlock::Text { text }],
@@ -159,11 +195,11 @@ impl Background {
             speaker: Speaker::Task,
             ..Prompt::default()
         };
-        let texts = news.map(|notice| {
+        let texts = news.map(|text| {
             format!(
                 "<system-reminder>\nThis comes from a task in the background, not from the user.\n\
                  <task-notification>\n{}\n</task-notification>\n</system-reminder>",
-                notice.text()
+                text
             )
         });
         texts.map(prompt).collect()

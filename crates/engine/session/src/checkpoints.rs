@@ -5,12 +5,15 @@ use std::{
     fs::File,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use haft_tool_host::{HostSet, frame::FarOrder};
 use haft_types::{CallId, SessionId};
 use haft_workspace::{
     Entry as JournalEntry, FileState, HistoryItem, Journal, Origin, Standing, UndoTarget, Workspace, patch,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::premises::Premises;
@@ -18,8 +21,15 @@ use crate::premises::Premises;
 /// Lines of a change that are shown before it is made.
 const MOST_SHOWN: usize = 2000;
 
+/// What is said of a message that nothing is known of.
+const NO_CHECKPOINT: &str = "No file checkpoint found for this message.";
+
+/// How long a host may take to go back.
+const HOST_LIMIT: Duration = Duration::from_secs(60);
+
 /// What was taken back, or would be.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RewindReport {
     /// What would change.
     Preview {
@@ -36,6 +46,27 @@ pub enum RewindReport {
     Done(Vec<String>),
 }
 
+impl RewindReport {
+    /// Both together.
+    fn and(self, more: Self) -> Self {
+        match (self, more) {
+            (
+                Self::Preview { mut files, insertions, deletions, mut patch },
+                Self::Preview { files: f, insertions: i, deletions: d, patch: p },
+            ) => {
+                files.extend(f);
+                patch.extend(p);
+                Self::Preview { files, insertions: insertions + i, deletions: deletions + d, patch }
+            }
+            (Self::Done(mut kept), Self::Done(more)) => {
+                kept.extend(more);
+                Self::Done(kept)
+            }
+            (first, _) => first,
+        }
+    }
+}
+
 /// Takes back what the calls since a prompt changed, or says what that would be.
 pub(crate) fn rewind(
     premises: &Premises,
@@ -44,7 +75,38 @@ pub(crate) fn rewind(
     prompt: &str,
     dry_run: bool,
 ) -> Result<RewindReport, String> {
-    let calls = calls_since(log, prompt).ok_or("No file checkpoint found for this message.")?;
+    let calls = calls_since(log, prompt).ok_or(NO_CHECKPOINT)?;
+    rewind_calls(premises, session, &calls, dry_run)
+}
+
+/// The same on the machines that files are on.
+pub(crate) fn rewind_on_hosts(
+    hosts: &HostSet,
+    log: &Path,
+    prompt: &str,
+    dry_run: bool,
+) -> Result<RewindReport, String> {
+    let calls = calls_since(log, prompt).ok_or(NO_CHECKPOINT)?;
+    let order = FarOrder::Rewind { calls: calls.into_iter().collect(), dry_run };
+    let mut all: Option<RewindReport> = None;
+    for (name, outcome) in hosts.order_and_wait(&order, HOST_LIMIT) {
+        let report = outcome.and_then(|it| serde_json::from_value(it).map_err(|err| err.to_string()));
+        let report: RewindReport = report.map_err(|why| format!("host {name}: {why}"))?;
+        all = Some(match all {
+            Some(before) => before.and(report),
+            None => report,
+        });
+    }
+    all.ok_or_else(|| String::from("there is no host"))
+}
+
+/// Takes back what these calls changed here, or says what that would be.
+pub fn rewind_calls(
+    premises: &Premises,
+    session: &SessionId,
+    calls: &HashSet<CallId>,
+    dry_run: bool,
+) -> Result<RewindReport, String> {
     let workspace = premises.workspace().map_err(|_| String::from("there is no record of changes"))?;
     let history = workspace.history().map_err(|err| err.to_string())?;
     let ids = [session, &premises.session_id];

@@ -20,6 +20,9 @@ use crate::{
 pub enum Command {
     /// Says something to the agent.
     Prompt(Box<Prompt>),
+    /// Goes on with the prompt that the log ends in, without saying anything: calls
+    /// that did not begin are run, and the model is asked.
+    GoOn,
     /// Stops the prompt that is being worked on.
     Interrupt {
         /// Whether prompts that wait are taken back too.
@@ -53,8 +56,8 @@ pub enum Command {
     SetModel {
         /// The model, as a person calls it.
         model: Option<String>,
-        /// The model that answers from now on.
-        reply: Reply<String>,
+        /// The model that answers from now on, or why it is not another.
+        reply: Reply<Result<String, String>>,
     },
     /// Changes how the model is asked, from the next request on.
     Order(SettingsOrder),
@@ -68,6 +71,9 @@ pub enum Command {
     },
     /// Looks again for commands, skills, agents and plugins.
     Reload(Reply<Introduction>),
+    /// Begins to start the MCP servers, which otherwise start with the first
+    /// prompt. Nothing waits for them.
+    StartServers,
     /// Runs exactly these MCP servers from now on.
     SetServers {
         /// `{name: configuration}`.
@@ -233,6 +239,9 @@ pub struct HostParts {
     pub output_schema: Option<Value>,
     /// Names of servers inside the program.
     pub servers: Vec<String>,
+    /// Whether it wants to hear now and then what agents do, in words of their
+    /// models.
+    pub agent_summaries: bool,
 }
 
 /// What a session is, for the program that embeds it.

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
-use haft_agent::{AgentEvent, CompactedEvent, TurnEnd};
+use haft_agent::{AgentEvent, CompactedEvent, TurnEnd, log::ShownPiece};
 use haft_hooks::{HookEvent, HookId, HookReport};
 use haft_mcp_client::ServerStatus;
 use haft_runtime::{DeniedBy, Report};
@@ -10,6 +10,7 @@ use haft_shell::run::TaskInfo;
 use haft_types::{AgentId, CallId, PermissionMode, SessionId, ToolUse};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{AgentReport, Bill, ChildFacts, ChildProgress, Prompt, SessionQuestion, Speaker};
 
@@ -273,25 +274,55 @@ pub enum CommandResult {
     Failed(String, String),
 }
 
+impl CommandResult {
+    /// What the person is shown of it, where that says it all.
+    pub fn shown(&self) -> Option<ShownPiece> {
+        match self {
+            Self::Cleared => None,
+            Self::Compacted { .. } => Some(ShownPiece::Said(String::from("The conversation was summed up."))),
+            Self::NotCompacted(why) => {
+                Some(ShownPiece::Said(format!("The conversation was not summed up: {why}")))
+            }
+            Self::Context(words) | Self::Cost(words) => Some(ShownPiece::Printed(words.clone())),
+            Self::Failed(name, why) => Some(ShownPiece::Said(format!("{name}: {why}"))),
+        }
+    }
+}
+
 /// Hands out events of a session. Clones hand out to the same reader.
 #[derive(Clone)]
-pub struct EventSender(Arc<dyn Fn(SessionEvent) + Send + Sync>);
+pub struct EventSender {
+    take: Arc<dyn Fn(SessionEvent) + Send + Sync>,
+    /// Nobody reads any more.
+    unread: CancellationToken,
+}
 
 /// Reads the events of a session, in order.
 #[derive(Debug)]
-pub struct EventStream(mpsc::UnboundedReceiver<SessionEvent>);
+pub struct EventStream {
+    events: mpsc::UnboundedReceiver<SessionEvent>,
+    /// Tells that it is gone.
+    _reading: DropGuard,
+}
 
 impl EventSender {
     /// A sender and its reader. If nobody reads any more, nobody misses them.
     pub fn channel() -> (Self, EventStream) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let send = move |event| drop(sender.send(event));
-        (Self(Arc::new(send)), EventStream(receiver))
+        let unread = CancellationToken::new();
+        let reader = EventStream { events: receiver, _reading: unread.clone().drop_guard() };
+        (Self { take: Arc::new(send), unread }, reader)
     }
 
     /// Hands every event to a function, at once and where it happens.
     pub fn to(take: impl Fn(SessionEvent) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(take))
+        Self { take: Arc::new(take), unread: CancellationToken::new() }
+    }
+
+    /// Waits until nobody reads any more.
+    pub(crate) async fn unread(&self) {
+        self.unread.cancelled().await;
     }
 
     /// Tells something about the main agent, or about the session as a whole.
@@ -301,7 +332,7 @@ impl EventSender {
 
     /// Tells something about an agent of the session.
     pub fn tell_of(&self, agent: AgentId, parent_call: Option<CallId>, what: Happening) {
-        (self.0)(SessionEvent { agent, parent_call, at: SystemTime::now(), what });
+        (self.take)(SessionEvent { agent, parent_call, at: SystemTime::now(), what });
     }
 
     /// Tells the person something.
@@ -314,11 +345,11 @@ impl EventStream {
     /// The next event; none when the session and everybody who tells about it
     /// are gone.
     pub async fn next(&mut self) -> Option<SessionEvent> {
-        self.0.recv().await
+        self.events.recv().await
     }
 
     /// The next event, if it has happened already.
     pub fn try_next(&mut self) -> Option<SessionEvent> {
-        self.0.try_recv().ok()
+        self.events.try_recv().ok()
     }
 }

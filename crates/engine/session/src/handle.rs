@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use haft_mcp_client::Manager;
 use haft_model::{Catalog, Provider};
 use haft_runtime::{Pipeline, Pool, Report, SessionState, SharedPool};
+use haft_shell::run::Tasks;
 use haft_types::{SessionId, ToolUse};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,9 @@ use crate::{
     AgentKind, AgentProblem, CloseHow, Command, EventSender, EventStream, ExtensionProblem, ModelSpec,
     OpenError, PluginList, Prompt, QuestionAnswer, Reply, SessionSpec, SlashCommand,
     agents::{AgentDesk, AgentModels, AgentShelf, TreeLimits},
-    assembly::{Assembly, ChildrenHeld, ChosenProvider, SessionServices, usable_tools},
+    assembly::{
+        Assembly, ChosenProvider, InRequest, ModelPolicy, SessionServices, ShellRecords, usable_tools,
+    },
     owner::Owner,
     premises::Premises,
     servers::{SessionServers, names},
@@ -32,6 +35,8 @@ pub struct SessionHandle {
     calls: CallPort,
     premises: Arc<Premises>,
     servers: Arc<SessionServers>,
+    tasks: Option<Arc<Tasks>>,
+    files: Option<Arc<haft_workspace::Files>>,
 }
 
 /// What calls of a session pass through, for those who bring calls of their own:
@@ -74,6 +79,8 @@ impl Session {
             },
             premises: Arc::clone(&assembly.premises),
             servers: Arc::clone(&assembly.servers),
+            tasks: assembly.services.as_ref().map(|it| Arc::clone(&it.tasks)),
+            files: assembly.services.as_ref().map(|it| Arc::clone(&it.files)),
         };
         tokio::spawn(Owner::new(spec, assembly, events, receiver).run());
         Ok(handle)
@@ -125,6 +132,11 @@ impl SessionHandle {
         &self.id
     }
 
+    /// The files as its tools see them, where it has any.
+    pub fn files(&self) -> Option<&Arc<haft_workspace::Files>> {
+        self.files.as_ref()
+    }
+
     /// Where it is logged, if it is.
     pub fn log_path(&self) -> Option<&std::path::Path> {
         self.log.as_deref()
@@ -133,6 +145,11 @@ impl SessionHandle {
     /// What calls pass through.
     pub fn calls(&self) -> &CallPort {
         &self.calls
+    }
+
+    /// Its commands, where it has any.
+    pub(crate) fn tasks(&self) -> Option<Arc<Tasks>> {
+        self.tasks.clone()
     }
 
     /// Its directories, settings and rules.
@@ -162,9 +179,11 @@ impl Premises {
         let policy = self.policy()?;
         let extensions = crate::extensions::Extensions::load(self, &[]);
         let shelf = AgentShelf::of(&extensions.agents, &[]);
-        let models = AgentModels::Known { catalog: self.catalog()?, usual: None };
+        let models =
+            AgentModels::Known { catalog: self.catalog()?, usual: None, policy: ModelPolicy::default() };
         let (agents, _) = AgentDesk::new(self.events.clone(), TreeLimits::default(), shelf, models);
-        let services = SessionServices::open(self, None, None, &agents, ChildrenHeld::default())?;
+        let services =
+            SessionServices::open(self, InRequest::default(), ShellRecords::None, None, &agents, &[], None)?;
         let tools = usable_tools(self, &services, servers.manager(), &policy, None);
         Ok(Pool::assemble(tools, Vec::new()))
     }
@@ -175,6 +194,11 @@ impl Premises {
         let extensions = crate::extensions::Extensions::load(self, &[]);
         let shelf = AgentShelf::of(&extensions.agents, &[]);
         (shelf.kinds().to_vec(), shelf.problems().to_vec())
+    }
+
+    /// The model of agents that have none of their own, if a variable names one.
+    pub fn usual_agent_model(&self) -> Option<String> {
+        self.variable(crate::agents::USUAL_MODEL).filter(|it| !it.trim().is_empty())
     }
 
     /// Commands and skills that a session in this place would know, and what is

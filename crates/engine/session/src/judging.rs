@@ -24,6 +24,21 @@ pub fn judge(policy: &Policy, pool: &Pool, tool: &str, input: Value, cx: &CallCo
     policy.judge(name, call.as_ref(), cx, &Opinion::None)
 }
 
+/// The same with the model of auto mode, where the policy has one and leaves the
+/// call to it.
+pub async fn judge_and_classify(
+    policy: &Policy,
+    pool: &Pool,
+    tool: &str,
+    input: Value,
+    cx: &CallContext,
+) -> Decision {
+    let call = call(pool, tool, input, cx);
+    let name = pool.get(tool).map_or(tool, |tool| tool.name());
+    let decision = policy.judge(name, call.as_ref(), cx, &Opinion::None);
+    policy.classify(decision, name, call.as_ref(), None).await
+}
+
 /// Whether rules for these commands speak for every part of a command line that
 /// does more than read.
 pub(crate) fn rules_cover(patterns: &[String], line: &str, cwd: &Path, home: Option<&Path>) -> bool {

@@ -21,7 +21,7 @@ impl LatePipeline {
         self.0.set(Arc::downgrade(pipeline)).ok();
     }
 
-    fn get(&self) -> Option<Arc<Pipeline>> {
+    pub(crate) fn get(&self) -> Option<Arc<Pipeline>> {
         self.0.get()?.upgrade()
     }
 

@@ -38,8 +38,10 @@ mod error;
 mod event;
 mod extensions;
 mod failure;
+mod far_post;
 mod handle;
 mod hooks;
+mod hosts;
 mod judging;
 mod late;
 mod logs;
@@ -47,6 +49,7 @@ mod memory;
 mod owner;
 mod premises;
 mod prompt;
+mod proposed_text;
 mod questions;
 mod rewinding;
 mod servers;
@@ -54,6 +57,7 @@ mod spec;
 mod task_hooks;
 mod teams;
 mod telemetry;
+mod undoing;
 mod usage;
 mod voice;
 mod watch;
@@ -61,12 +65,12 @@ mod worktrees;
 
 pub use agents::{
     AgentKind, AgentMemory, AgentProblem, AgentReport, AgentSource, AgentStatus, ChildFacts, ChildProgress,
-    DeniedToAgent, LoggedAgent, logged_agents,
+    DeniedToAgent, KilledBy, LoggedAgent, logged_agents,
 };
-pub use assembly::{SETTINGS_TOOL, described_tools};
+pub use assembly::{SETTINGS_TOOL, TOOLS_OF_SESSIONS, described_tools};
 pub use background::TaskTail;
-pub use bill::Bill;
-pub use checkpoints::RewindReport;
+pub use bill::{AgentBill, Bill};
+pub use checkpoints::{RewindReport, rewind_calls};
 pub use command::{
     CloseHow, Command, FileContent, HostParts, Interrupted, Introduction, ModeRefused, Reply, ServerSwitch,
     ServersSet, SessionUsage, WrittenScope,
@@ -78,23 +82,28 @@ pub use event::{
 };
 pub use extensions::{
     ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,
-    PluginList, SlashCommand,
+    PluginList, PluginOption, SlashCommand,
 };
 pub use failure::ApiFailure;
+pub use far_post::FarPost;
+pub use haft_lsp::{LanguageHere, NoServer};
 pub use handle::{CallPort, Session, SessionHandle};
-pub use judging::judge;
+pub use hosts::{HostTimes, SessionLender, host_address, open_hosts};
+pub use judging::{judge, judge_and_classify};
 pub use logs::SessionLogs;
 pub use premises::{CallLimits, Premises, WallDemand, Walls, policy_of_rules, setting_sources, split_rules};
 pub use prompt::{Prompt, Speaker};
+pub use proposed_text::{ProposedText, proposed_text};
 pub use questions::{
     PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
 };
 pub use rewinding::{RewindScope, Rewound, SaidPrompt, rewind_preview, rewind_session, said_prompts};
 pub use servers::{FoundServers, SessionServers, WaitingServer, journal_path, needs_servers};
 pub use spec::{
-    Asking, ExtensionSpec, FaceAnswers, HostedServers, LogKept, LogSpec, LogStart, ModelSpec, PermissionSpec,
-    PlaceSpec, PluginDir, ProviderSpec, RefusalWords, ReplaySpec, RuleOrigin, ServerSpec, ServerStart,
-    SessionSpec, SettingsSpec, ToolChoice,
+    Asking, ExtensionSpec, FaceAnswers, HostSpec, HostedServers, LogKept, LogSpec, LogStart, ModelSpec,
+    PermissionSpec, PlaceSpec, PluginDir, ProviderBetween, ProviderSpec, RefusalWords, ReplaySpec,
+    RuleOrigin, ServerSpec, ServerStart, SessionSpec, SettingsSpec, ToolChoice,
 };
+pub use undoing::{change_json, history_json, redo_change, standing_words, undo_change, undo_json};
 pub use usage::{ContextPart, ContextUsage};
 pub use worktrees::worktree_keeper;

@@ -6,20 +6,33 @@ use std::{
     io::{self, BufRead as _, BufReader, BufWriter, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use haft_agent::{Conversation, Restored, log::LogFile};
+use haft_agent::{
+    Conversation, Restored,
+    log::{FencedLog, LogFence, LogFile},
+};
 use haft_config::Places;
-use haft_types::{CallId, SessionId};
+use haft_types::SessionId;
 use serde_json::{Value, json};
 
-use crate::{LogKept, LogSpec, LogStart, OpenError, PlaceSpec, premises::Premises};
+use crate::{
+    LogKept, LogSpec, LogStart, OpenError, PlaceSpec,
+    hosts::CallsElsewhere,
+    premises::{
+        Premises,
+        state_place::{can_be_written, temporary_state},
+    },
+};
 
 /// The directories with logs of the sessions of one working directory. Logs of
 /// new sessions go to the first; old ones are found in any of them.
 #[derive(Clone, Debug)]
 pub struct SessionLogs {
     dirs: Vec<PathBuf>,
+    /// Where new ones would go if that could be written.
+    unwritable: Option<PathBuf>,
 }
 
 impl SessionLogs {
@@ -31,14 +44,32 @@ impl SessionLogs {
         let moved =
             place.variables.os_text("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
         let of_sdks = moved.clone().or_else(|| places.user.first().cloned());
-        let own = place.state_dir.clone().or(places.state).unwrap_or_else(std::env::temp_dir);
+        let own = place.state_dir.clone().or(places.state).unwrap_or_else(temporary_state);
         let roots = match (moved, kept, of_sdks) {
             (Some(moved), _, _) => vec![moved, own],
             (None, LogKept::OfSdks, Some(of_sdks)) => vec![of_sdks, own],
             (None, _, of_sdks) => std::iter::once(own).chain(of_sdks).collect(),
         };
         let key = project_key(&cwd);
-        Self { dirs: roots.into_iter().map(|root| root.join("projects").join(&key)).collect() }
+        let of = |root: PathBuf| root.join("projects").join(&key);
+        let mut dirs: Vec<PathBuf> = roots.into_iter().map(of).collect();
+        let unwritable = dirs.first().filter(|dir| !can_be_written(dir)).cloned();
+        if unwritable.is_some() {
+            dirs.insert(0, of(temporary_state()));
+        }
+        Self { dirs, unwritable }
+    }
+
+    /// Says where a log goes that cannot go where it should.
+    fn tell_replaced(&self, premises: &Premises, path: &Path) {
+        if let Some(dir) = self.unwritable.as_deref().filter(|_| path.starts_with(self.dir())) {
+            premises.events.notice(format!(
+                "{} cannot be written: this session is kept in {}. Make it writable, or set HAFT_CONFIG_DIR to a \
+                 directory that is",
+                dir.display(),
+                self.dir().display()
+            ));
+        }
     }
 
     /// All directories.
@@ -71,6 +102,8 @@ pub(crate) struct LogChoice {
     /// The log the session goes on from.
     pub(crate) from: Option<PathBuf>,
     pub(crate) until: Option<String>,
+    /// The store that lines go to as well.
+    pub(crate) fence: Option<Arc<dyn LogFence>>,
 }
 
 impl LogChoice {
@@ -90,6 +123,7 @@ impl LogChoice {
                     logs,
                     from: Some(path),
                     until: None,
+                    fence: spec.fence.clone(),
                 });
             }
         };
@@ -102,7 +136,7 @@ impl LogChoice {
         let Some((old_id, old_path)) = old else {
             let id = fresh();
             let path = Self::written(spec, || logs.path(id.as_str()));
-            return Ok(Self { path, id, logs, from: None, until: None });
+            return Ok(Self { path, id, logs, from: None, until: None, fence: spec.fence.clone() });
         };
         if !old_path.is_file() {
             return Err(OpenError::Start(format!("No conversation found with session ID: {old_id}")));
@@ -122,7 +156,7 @@ impl LogChoice {
             }
         };
         let path = Self::written(spec, || logs.path(id.as_str()));
-        Ok(Self { id, logs, path, from: Some(from), until })
+        Ok(Self { id, logs, path, from: Some(from), until, fence: spec.fence.clone() })
     }
 
     fn written(spec: &LogSpec, usual: impl FnOnce() -> PathBuf) -> Option<PathBuf> {
@@ -135,18 +169,31 @@ impl LogChoice {
 
     /// The conversation the session goes on with. Its log is the session's own
     /// before it is read: another process may still write it.
-    pub(crate) fn conversation(&self, premises: &Premises) -> Result<(Conversation, Restored), OpenError> {
+    pub(crate) fn conversation(
+        &self,
+        premises: &Premises,
+        has_hosts: bool,
+    ) -> Result<(Conversation, Restored), OpenError> {
         let log = match &self.path {
             None => None,
-            Some(path) => Some(open_log(path)?),
+            Some(path) => {
+                self.logs.tell_replaced(premises, path);
+                let fence = self.fence.clone().map(|fence| FencedLog::new(fence, ""));
+                Some(open_log(path)?.fenced(fence))
+            }
         };
         let (mut conversation, mut restored) = match &self.from {
             None => (Conversation::new(self.id.clone(), &premises.cwd, None), Restored::default()),
             Some(from) => {
                 let (id, until) = (self.id.clone(), self.until.as_deref());
-                let changed = |call: &CallId| premises.changed_by(call);
-                Conversation::resume_with(id, &premises.cwd, from, until, &changed)
-                    .map_err(|source| OpenError::Log { path: from.clone(), source })?
+                let seen = CallsElsewhere { premises, has_hosts, fence: self.fence.as_deref() };
+                let resumed = match &self.fence {
+                    None => Conversation::resume_with(id, &premises.cwd, from, until, &seen),
+                    Some(fence) => {
+                        Conversation::taken_over(id, &premises.cwd, from, fence.owner().epoch, &seen)
+                    }
+                };
+                resumed.map_err(|source| OpenError::Log { path: from.clone(), source })?
             }
         };
         if let Some(log) = log {

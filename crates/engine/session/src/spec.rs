@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_agent::{LateInput, ReplayCalls, RunLimits, cassette::Cassette};
+use haft_agent::{LateInput, ReplayCalls, RunLimits, cassette::Cassette, log::LogFence};
 use haft_config::Layer;
 use haft_hooks::HookDefinition;
 use haft_mcp_client::ServerConfig;
@@ -51,8 +51,27 @@ pub struct SessionSpec {
     pub has_several_clients: bool,
     /// Whether calls tell how far they are ([`AgentEvent::Progress`](haft_agent::AgentEvent::Progress)).
     pub progress: bool,
+    /// Machines on which files and commands are.
+    pub hosts: HostSpec,
     /// An editor with text that may not be on the disk yet.
     pub overlay: Option<Arc<dyn haft_workspace::EditorOverlay>>,
+    /// Who carries messages to sessions elsewhere.
+    pub far_post: Option<Arc<dyn crate::FarPost>>,
+}
+
+/// Machines on which the files and commands of a session are; without any they
+/// are here.
+#[derive(Clone, Debug, Default)]
+pub struct HostSpec {
+    /// `NAME`, as settings know it, or `NAME=ADDRESS`; the first is the usual one.
+    pub named: Vec<String>,
+    /// The session's turn, where somebody counts turns: hosts refuse a lower one.
+    pub epoch: Option<u64>,
+    /// Whether the session is itself lent to a caller on another machine: news of
+    /// its commands are the caller's.
+    pub is_lent: bool,
+    /// How long connecting may take and the like, if not the usual time.
+    pub times: Option<haft_tool_host::LinkTimes>,
 }
 
 /// Where a session works.
@@ -62,6 +81,8 @@ pub struct PlaceSpec {
     pub cwd: PathBuf,
     /// The environment variables the session sees. `HOME` is the person's home.
     pub variables: Variables,
+    /// Names of variables whose values are secret whatever they are called.
+    pub secret_names: Vec<String>,
     /// Haft's own directory; `.haft` in the home when nobody says.
     pub state_dir: Option<PathBuf>,
     /// Other directories that count as part of the workspace.
@@ -121,6 +142,8 @@ pub struct ToolChoice {
     pub only: Option<Vec<String>>,
     /// Tools of the program that embeds the session.
     pub own: Vec<Arc<dyn DynTool>>,
+    /// Tools that the first request declares although they come on demand.
+    pub at_hand: Vec<String>,
 }
 
 /// Who answers, and how.
@@ -128,6 +151,8 @@ pub struct ToolChoice {
 pub struct ModelSpec {
     /// The provider.
     pub provider: ProviderSpec,
+    /// Who stands between the session and its provider, if anybody does.
+    pub between: Option<ProviderBetween>,
     /// Which model; settings and variables say when this does not.
     pub model: Option<String>,
     /// Which model when that one cannot answer.
@@ -157,6 +182,10 @@ pub struct ModelSpec {
     /// Goes through a recorded run again.
     pub replay: Option<ReplaySpec>,
 }
+
+/// Puts somebody between a session and its provider: who keeps to limits that
+/// many sessions share.
+pub type ProviderBetween = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync>;
 
 /// Who answers.
 #[derive(Clone)]
@@ -211,6 +240,8 @@ pub struct LogSpec {
     pub mirror: bool,
     /// What lines say about the program they come from.
     pub entrypoint: Option<String>,
+    /// The store that lines go to as well, and that says whose the log is.
+    pub fence: Option<Arc<dyn LogFence>>,
 }
 
 /// Which log a session goes on from.
@@ -256,6 +287,9 @@ pub struct ServerSpec {
     pub patience: Option<Duration>,
     /// Servers inside the program that embeds the session, by name.
     pub hosted: Option<HostedServers>,
+    /// The server that is the person's editor, by name: what is selected there comes
+    /// with what they say.
+    pub editor: Option<String>,
 }
 
 /// Makes the configuration of a server inside the embedding program.
@@ -334,6 +368,7 @@ impl PlaceSpec {
         Self {
             cwd: cwd.into(),
             variables: Variables::of_process(),
+            secret_names: Vec::new(),
             state_dir: None,
             extra_dirs: Vec::new(),
             program: None,
@@ -368,7 +403,9 @@ impl SessionSpec {
             remembers_results: true,
             has_several_clients: false,
             progress: false,
+            hosts: HostSpec::default(),
             overlay: None,
+            far_post: None,
         }
     }
 }

@@ -38,6 +38,13 @@ struct TeamFile {
     members: Vec<TeamMember>,
 }
 
+impl TeamFile {
+    /// A word that no other team has, also not a later one of the same name.
+    fn word(&self) -> String {
+        format!("{}@{}", self.name, self.created_at)
+    }
+}
+
 /// An agent of a team.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -77,10 +84,12 @@ impl TeamDesk {
             team: Mutex::default(),
         });
         let files = std::fs::read_dir(&desk.dir).into_iter().flatten().flatten();
-        let left = files.filter_map(|entry| read_team(&entry.path().join("config.json")));
+        // Those that have ended were put away under names with a dot.
+        let led = files.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let left = led.filter_map(|entry| read_team(&entry.path().join("config.json")));
         if let Some(team) = left.into_iter().find(|it| it.lead_session_id == session) {
             desk.lists.switch_to(&team.name);
-            desk.agents.set_team(Some(team.name.clone()));
+            desk.agents.lead_team(&team.name, team.word());
             *desk.team() = Some(team);
         }
         let joining = Arc::downgrade(&desk);
@@ -131,6 +140,21 @@ impl TeamDesk {
         self.write(team).ok();
     }
 
+    /// A process may have died after a team of this name had ended and before its list
+    /// was put away: then that is done now.
+    fn finish_ending(&self, name: &str) -> std::io::Result<()> {
+        let prefix = format!(".{name}.ended-");
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let ended = entries.filter_map(|entry| Some(entry.file_name().to_str()?.to_owned()));
+        let moments = ended.filter_map(|it| it.strip_prefix(&prefix)?.parse::<u64>().ok());
+        let Some(last) = moments.max() else { return Ok(()) };
+        let put_away = format!("{name}.ended-{last}");
+        match self.lists.path(&put_away).exists() {
+            true => Ok(()),
+            false => self.lists.put_away(name, &put_away),
+        }
+    }
+
     fn create_now(&self, order: TeamOrder, cx: &CallContext) -> Result<MadeTeam, String> {
         if !cx.agent_id.is_main() {
             return Err(String::from("only the main agent leads a team"));
@@ -143,6 +167,8 @@ impl TeamDesk {
         if file.exists() {
             return Err(format!("there is a team {} already: choose another name", order.name));
         }
+        self.finish_ending(&order.name)
+            .map_err(|err| format!("the list of an earlier team {} is in the way: {err}", order.name))?;
         let made = TeamFile {
             name: order.name,
             description: order.description,
@@ -154,7 +180,7 @@ impl TeamDesk {
         };
         self.write(&made)?;
         self.lists.switch_to(&made.name);
-        self.agents.set_team(Some(made.name.clone()));
+        self.agents.lead_team(&made.name, made.word());
         let (name, lead) = (made.name.clone(), made.lead_agent_id.clone());
         *team = Some(made);
         Ok(MadeTeam { name, file, lead })
@@ -186,12 +212,15 @@ impl TeamDesk {
         }
         let kept = self.lists.put_away(&name, &put_away);
         self.lists.switch_to(&self.own_list);
-        self.agents.set_team(None);
+        let mail = self.agents.end_team();
         *team = None;
-        let list = match kept {
+        let mut list = match kept {
             Ok(()) => format!("its task list is kept as {put_away}"),
             Err(err) => format!("its task list stays where it was ({err})"),
         };
+        if let Err(err) = mail {
+            list.push_str(&format!("; that its mail is for nobody could not be written down ({err})"));
+        }
         EndedTeam {
             success: true,
             message: format!("The team {name} has ended; {list}."),

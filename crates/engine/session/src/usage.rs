@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_agent::Agent;
 use haft_model::{Catalog, Request, SystemPart, ToolDef, ToolSet};
-use haft_tool::Exposure;
+use haft_tool::{DynTool, Exposure};
 use haft_types::Message;
 
 /// What fills the context of an agent, as it was at one moment. Tokens are
@@ -20,7 +20,7 @@ pub struct ContextUsage {
     pub compact_at_percent: u8,
     system: Vec<String>,
     memory: Vec<(PathBuf, String)>,
-    tools: Vec<ToolDef>,
+    tools: Vec<(String, Arc<dyn DynTool>)>,
     messages: Vec<Arc<Message>>,
 }
 
@@ -43,11 +43,7 @@ impl ContextUsage {
         let loaded = &agent.tools.state.loaded;
         let in_request =
             |name: &str, exposure| exposure != Exposure::Deferred || loaded.iter().any(|it| it == name);
-        let tools = pool.tools().filter(|(name, tool)| in_request(name, tool.spec().exposure));
-        let define = |(name, tool): (&str, &Arc<dyn haft_tool::DynTool>)| {
-            let spec = tool.spec();
-            ToolDef::new(name, spec.description.clone(), spec.input_schema.clone())
-        };
+        let tools = pool.tools().filter(|(name, tool)| in_request(name, tool.exposure()));
         let memory = agent.prompt.memory.files.iter().map(|it| (it.path.clone(), it.text.clone()));
         Self {
             window: catalog.get(&agent.settings.model).window,
@@ -55,7 +51,7 @@ impl ContextUsage {
             compact_at_percent: agent.settings.compact_at_percent,
             system: agent.prompt.parts(),
             memory: memory.collect(),
-            tools: tools.map(define).collect(),
+            tools: tools.map(|(name, tool)| (name.to_owned(), Arc::clone(tool))).collect(),
             messages: agent.conversation.messages().to_vec(),
         }
     }
@@ -69,7 +65,11 @@ impl ContextUsage {
     }
 
     fn tokens_of_tools(&self, is_wanted: impl Fn(&str) -> bool) -> u64 {
-        let wanted: Vec<ToolDef> = self.tools.iter().filter(|it| is_wanted(&it.name)).cloned().collect();
+        let wanted = self.tools.iter().filter(|(name, _)| is_wanted(name)).map(|(name, tool)| {
+            let spec = tool.spec();
+            ToolDef::new(name, spec.description.clone(), Arc::clone(&spec.input_schema))
+        });
+        let wanted: Vec<ToolDef> = wanted.collect();
         if wanted.is_empty() {
             return 0;
         }
@@ -87,8 +87,8 @@ impl ContextUsage {
 
     /// Tools of MCP servers in the request, and their tokens.
     pub fn mcp_tools(&self) -> Vec<(String, u64)> {
-        let tools = self.tools.iter().filter(|it| is_mcp(&it.name));
-        tools.map(|it| (it.name.clone(), self.tokens_of_tools(|name| name == it.name))).collect()
+        let tools = self.tools.iter().map(|(name, _)| name).filter(|name| is_mcp(name));
+        tools.map(|tool| (tool.clone(), self.tokens_of_tools(|name| name == tool))).collect()
     }
 
     /// The parts, and how many tokens are used in all.

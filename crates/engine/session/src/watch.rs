@@ -2,24 +2,24 @@
 //! will say, and passes every event on in order.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Instant,
 };
 
-use haft_agent::{Agent, AgentEvent, AgentListener, CompactedEvent, TurnEnd};
+use haft_agent::{Agent, AgentEvent, AgentListener, CompactedEvent, Ledger, TurnEnd};
 use haft_hooks::CompactTrigger;
 use haft_model::Event as ModelEvent;
 use haft_runtime::{DeniedBy, Pipeline, Report};
 use haft_shell::run::Tasks;
 use haft_tool::ErrorKind;
-use haft_types::{MessageBlock, PermissionMode, ToolUse, Usage};
+use haft_types::{MessageBlock, PermissionMode, ToolUse};
 
 use crate::{
     Bill, DeniedCall, EventSender, Happening,
     background::Background,
     premises::Premises,
     questions::AskedCalls,
-    telemetry::{Observer, TelemetrySettings},
+    telemetry::{HeadersHelper, Observer, TelemetrySettings, TraceDesk},
 };
 
 /// Listens to the agent of a session.
@@ -29,7 +29,9 @@ pub(crate) struct TurnWatch {
     asked: Arc<AskedCalls>,
     pipeline: Weak<Pipeline>,
     seen: Mutex<SeenTurn>,
-    observer: Mutex<Observer>,
+    traces: Arc<TraceDesk>,
+    /// Who knows what was paid for.
+    ledger: OnceLock<Ledger>,
 }
 
 /// What was seen since the turn began, and what the session has used.
@@ -37,8 +39,6 @@ struct SeenTurn {
     bill: Bill,
     mode: Option<PermissionMode>,
     started: Instant,
-    /// The answer that is coming in: who gives it, what it used.
-    answer: Option<(String, Usage)>,
     in_tools: bool,
     ttft_ms: Option<u64>,
     /// A summary somebody asked for.
@@ -59,26 +59,28 @@ impl TurnWatch {
     pub(crate) fn new(
         events: EventSender,
         tasks: Option<Arc<Tasks>>,
+        hosts: Option<Arc<haft_tool_host::HostSet>>,
         asked: Arc<AskedCalls>,
         pipeline: &Arc<Pipeline>,
+        traces: &Arc<TraceDesk>,
     ) -> Arc<Self> {
         let seen = SeenTurn {
             bill: Bill::default(),
             mode: Some(pipeline.gate.mode()),
             started: Instant::now(),
-            answer: None,
             in_tools: false,
             ttft_ms: None,
             compacted: None,
             deferred: None,
         };
         Arc::new(Self {
-            background: Background::new(tasks, events.clone()),
+            background: Background::new(tasks, hosts, events.clone()),
             events,
             asked,
             pipeline: Arc::downgrade(pipeline),
             seen: Mutex::new(seen),
-            observer: Mutex::default(),
+            traces: Arc::clone(traces),
+            ledger: OnceLock::new(),
         })
     }
 
@@ -93,18 +95,19 @@ impl TurnWatch {
     }
 
     fn observer(&self) -> MutexGuard<'_, Observer> {
-        self.observer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.traces.observer()
     }
 
     /// What an earlier process used counts for the model that goes on.
     pub(crate) fn begin_session(&self, premises: &Premises, provider: &str, agent: &Agent) {
         let spent = agent.spending();
-        let mut bill = Bill { usd: spent.usd, ..Bill::default() };
-        if 0 < spent.usage.output_tokens {
-            bill.add(&agent.settings.model, spent.usage);
-        }
-        self.seen().bill = bill;
+        self.seen().bill = Bill::of_earlier(&agent.settings.model, spent.usage, spent.usd);
+        self.ledger.set(agent.ledger.clone()).ok();
+        let helper = premises.text_setting("otelHeadersHelper");
+        let helper = helper.map(|command| HeadersHelper { command, variables: premises.variables.clone() });
         let settings = TelemetrySettings::from_env(&|name| premises.variable(name));
+        let settings = settings.map(|settings| settings.with_helper(helper));
+        self.traces.is_part_of(premises.variable("TRACEPARENT"));
         *self.observer() = Observer::new(settings, provider.to_owned(), self.events.clone());
     }
 
@@ -112,14 +115,14 @@ impl TurnWatch {
     pub(crate) fn begin_turn(&self, session: &str, model: &str, prompt: &str) {
         let mut seen = self.seen();
         seen.started = Instant::now();
-        (seen.answer, seen.in_tools, seen.ttft_ms) = (None, false, None);
+        (seen.in_tools, seen.ttft_ms) = (false, None);
         (seen.compacted, seen.deferred) = (None, None);
         drop(seen);
         self.observer().begin(session, model, prompt);
     }
 
     fn hear(&self, event: AgentEvent) {
-        self.observer().hear(&event);
+        self.traces.hear(&haft_types::AgentId::Main, &event);
         self.note(&event);
         if let AgentEvent::Result(it) = &event {
             // Whoever wanted to decide later is not told that it was refused.
@@ -157,20 +160,7 @@ impl TurnWatch {
     fn note(&self, event: &AgentEvent) {
         let mut seen = self.seen();
         match event {
-            AgentEvent::Model(ModelEvent::Started { model, .. }) => {
-                seen.answer = Some((model.clone(), Usage::default()));
-                seen.in_tools = false;
-            }
-            AgentEvent::Model(ModelEvent::Usage(usage)) => {
-                if let Some(answer) = &mut seen.answer {
-                    answer.1 = *usage;
-                }
-            }
-            AgentEvent::Model(ModelEvent::Stopped(_)) => {
-                if let Some((model, usage)) = seen.answer.take() {
-                    seen.bill.add(&model, usage);
-                }
-            }
+            AgentEvent::Model(ModelEvent::Started { .. }) => seen.in_tools = false,
             AgentEvent::Model(
                 ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::ToolStarted { .. },
             ) if seen.ttft_ms.is_none() => {
@@ -187,9 +177,7 @@ impl TurnWatch {
     /// What the turn left behind, and the bill after it.
     pub(crate) fn end_turn(&self, agent: &Agent) -> (TurnTrace, Bill) {
         let mut seen = self.seen();
-        for (model, usage) in agent.ledger.take_settled() {
-            seen.bill.add(&model, usage);
-        }
+        agent.ledger.take_settled().iter().for_each(|paid| seen.bill.add(paid));
         seen.bill.usd = agent.spending().usd;
         let trace = TurnTrace {
             in_tools: seen.in_tools,
@@ -211,12 +199,17 @@ impl TurnWatch {
         Observer::wait(&mut sending).await;
     }
 
+    /// What was used until now.
     pub(crate) fn bill(&self) -> Bill {
-        self.seen().bill.clone()
+        let mut seen = self.seen();
+        let settled = self.ledger.get().map(Ledger::take_settled).unwrap_or_default();
+        settled.iter().for_each(|paid| seen.bill.add(paid));
+        seen.bill.clone()
     }
 
     /// The conversation begins anew.
     pub(crate) fn clear_bill(&self) {
+        self.ledger.get().map(Ledger::take_settled);
         self.seen().bill = Bill::default();
     }
 }

@@ -9,7 +9,7 @@ use haft_types::ToolUse;
 use serde_json::{Value, json};
 
 use crate::{
-    project::{CallLook, fenced, proposed_diffs},
+    project::{CallLooks, fenced, proposed_diffs},
     wire::AcpError,
 };
 
@@ -17,15 +17,18 @@ const ALLOW_ONCE: &str = "allow-once";
 const REJECT_ONCE: &str = "reject-once";
 const ALLOW_ALWAYS: &str = "allow-always-";
 
-/// The parameters of `session/request_permission`. Waits for the disk.
-pub(crate) fn permission_request(session: &str, question: &PermissionQuestion, look: &CallLook) -> Value {
+/// The parameters of `session/request_permission`. Waits for the disk, and for the
+/// editor where it has a file unsaved.
+pub(crate) fn permission_request(session: &str, question: &PermissionQuestion, looks: &CallLooks) -> Value {
     let call =
         ToolUse { id: question.call_id.clone(), name: question.tool.clone(), input: question.input.clone() };
-    let mut content: Vec<Value> = proposed_diffs(&call, look);
+    let look = looks.look(&call);
+    let mut content: Vec<Value> = proposed_diffs(&call, &look, looks.files.as_deref());
     if let Some(command) = &look.command {
         content.push(text_content(&fenced(command)));
     }
-    content.push(text_content(&why(&question.decision)));
+    let warning = question.warning().map(|it| format!("**{}{}**\n\n", it[..1].to_uppercase(), &it[1..]));
+    content.push(text_content(&format!("{}{}", warning.unwrap_or_default(), why(&question.decision))));
     let mut tool_call = json!({
         "toolCallId": question.call_id, "title": look.title, "name": question.tool, "kind": look.kind,
         "status": "pending", "content": content, "rawInput": question.input,

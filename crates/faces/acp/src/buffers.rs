@@ -99,7 +99,7 @@ impl EditorOverlay for EditorBuffers {
         match self.ask("fs/read_text_file", params, READ_PATIENCE) {
             Some(Ok(answer)) => {
                 let text = answer["content"].as_str();
-                text.map_or(BufferAnswer::Unknown, |it| BufferAnswer::Text(it.to_owned()))
+                text.map_or(BufferAnswer::Silent, |it| BufferAnswer::Text(it.to_owned()))
             }
             Some(Err(_)) => BufferAnswer::Unknown,
             None => {

@@ -15,6 +15,8 @@ pub(crate) struct ClientAbilities {
     pub(crate) addresses: bool,
     /// Shows notices.
     pub(crate) notices: bool,
+    /// Runs the program in a terminal, for a login.
+    pub(crate) terminal_login: bool,
     /// Shows that the conversation is summed up.
     pub(crate) compaction: bool,
 }
@@ -30,6 +32,7 @@ impl ClientAbilities {
             forms: has(&abilities["elicitation"]["form"]),
             addresses: has(&abilities["elicitation"]["url"]),
             notices: has(&abilities["session"]["notices"]),
+            terminal_login: abilities["auth"]["terminal"] == true,
             compaction: has(&abilities["session"]["compaction"]),
         }
     }

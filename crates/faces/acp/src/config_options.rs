@@ -46,6 +46,11 @@ impl SessionChoices {
         self.offered_modes().find(|it| it.name() == name)
     }
 
+    /// Whether a model of this name is among the values of the option.
+    pub(crate) fn offers_model(&self, name: &str) -> bool {
+        name == self.model || self.models.iter().any(|(short, _)| short == name)
+    }
+
     /// The effort of this name: one, or none in particular.
     pub(crate) fn read_effort(&self, name: &str) -> Option<Option<Effort>> {
         if name == UNSAID {

@@ -11,7 +11,7 @@ use haft_session::{
     CloseHow, Command, EventStream, Happening, Introduction, Prompt, PromptState, QuestionAnswer,
     QuestionSubject, Reply, SessionEvent, SessionHandle, SessionQuestion, Settled, SlashCommand,
 };
-use haft_types::{AgentId, MessageBlock, Usage, text};
+use haft_types::{AgentId, MessageBlock, Usage};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -19,11 +19,15 @@ use crate::{
     ask::{
         elicitation_request, permission_request, read_elicited, read_permission, read_trust, trust_request,
     },
+    backlog::UpdateBacklog,
     client::ClientAbilities,
     config_options::{EFFORT, MODE, MODEL, SessionChoices},
     editor::EditorPeer,
     person_question::{ask_person, asked_choices},
-    project::{CallLooks, JournalView, TurnAnswer, UpdateTeller, replay_log, turn_answer, usage_update},
+    project::{
+        CallLooks, JournalView, TurnAnswer, UpdateTeller, replay_log, title_of, turn_answer, usage_update,
+    },
+    server_prompts::ServerPrompts,
     wire::{AcpError, CANCELLED, INTERNAL_ERROR},
 };
 
@@ -81,10 +85,18 @@ struct DrivenSession {
     unwanted: HashSet<String>,
     /// Questions the editor was asked, by id.
     asking: HashMap<String, JoinHandle<()>>,
+    /// Questions that nobody waits for any more, and the editor may still answer.
+    unwanted_answers: Vec<JoinHandle<()>>,
     /// What happened outside of a prompt.
     held: Vec<Value>,
-    /// Names of commands the editor knows.
-    known_commands: Vec<String>,
+    /// What waits because the editor does not read.
+    backlog: UpdateBacklog,
+    /// The editor knows the session.
+    is_introduced: bool,
+    /// Commands that came since the session was opened.
+    new_commands: Vec<String>,
+    /// Prompts of servers, as commands.
+    server_commands: Vec<Value>,
     last_usage: Usage,
     usd: Option<f64>,
     titled: bool,
@@ -115,7 +127,11 @@ impl SessionDriver {
     /// they are answered when nobody can find the session any more.
     pub(crate) async fn run(mut self) -> Vec<Value> {
         let calls = self.handle.calls();
-        let looks = CallLooks { pool: calls.pool.clone(), cwd: Arc::clone(&calls.state.cwd) };
+        let looks = CallLooks {
+            pool: calls.pool.clone(),
+            cwd: Arc::clone(&calls.state.cwd),
+            files: self.handle.files().cloned(),
+        };
         let premises = self.handle.premises();
         let mut driven = DrivenSession {
             journal: JournalView::new(premises.state_dir(), &premises.cwd),
@@ -123,14 +139,19 @@ impl SessionDriver {
             prompts: HashMap::new(),
             unwanted: HashSet::new(),
             asking: HashMap::new(),
+            unwanted_answers: Vec::new(),
             held: Vec::new(),
-            known_commands: Vec::new(),
+            backlog: UpdateBacklog::default(),
+            is_introduced: false,
+            new_commands: Vec::new(),
+            server_commands: Vec::new(),
             last_usage: Usage::default(),
             usd: None,
             titled: false,
             cancelling: false,
             closing: Vec::new(),
         };
+        let mut prompts = ServerPrompts::watch(self.handle.servers());
         let mut orders_open = true;
         loop {
             tokio::select! {
@@ -146,11 +167,20 @@ impl SessionDriver {
                     None | Some(SessionEvent { what: Happening::Closed, .. }) => break,
                     Some(event) => self.tell(event, &mut driven).await,
                 },
+                commands = prompts.next(), if driven.is_introduced => {
+                    driven.server_commands = commands;
+                    self.tell_commands(&driven);
+                }
+                () = self.editor.waiting().caught_up(), if !driven.backlog.is_empty() => {
+                    self.tell_backlog(&mut driven);
+                }
             }
         }
+        self.tell_backlog(&mut driven);
         let gone: TurnAnswer = Err(AcpError::new(INTERNAL_ERROR, "the session was closed"));
         driven.prompts.values().for_each(|id| self.editor.answer(id, &gone));
-        driven.asking.values().for_each(JoinHandle::abort);
+        // Whoever still asks holds the session: it could not be opened again.
+        driven.asking.values().chain(&driven.unwanted_answers).for_each(JoinHandle::abort);
         driven.closing
     }
 
@@ -162,10 +192,19 @@ impl SessionDriver {
     fn show(&self, update: Value, driven: &mut DrivenSession) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         if !driven.prompts.is_empty() || ANY_TIME.contains(&kind) {
+            if self.editor.waiting().is_behind() {
+                return driven.backlog.add(update);
+            }
+            self.tell_backlog(driven);
             self.update(&update);
         } else if driven.held.len() < MOST_HELD {
             driven.held.push(update);
         }
+    }
+
+    /// Tells what waited until the editor read again.
+    fn tell_backlog(&self, driven: &mut DrivenSession) {
+        driven.backlog.drain().for_each(|update| self.update(&update));
     }
 
     async fn obey(&mut self, order: EditorOrder, driven: &mut DrivenSession) {
@@ -208,8 +247,10 @@ impl SessionDriver {
         }
         self.editor.answer(id, &Ok(answer));
         driven.titled |= replays;
-        driven.known_commands = self.commands.iter().map(|it| it.name.clone()).collect();
-        self.tell_commands(&[]);
+        driven.is_introduced = true;
+        self.tell_commands(driven);
+        // Their prompts are commands: an editor shows them before anything is asked.
+        self.handle.send(Command::StartServers);
     }
 
     /// Shows the whole conversation again.
@@ -218,8 +259,13 @@ impl SessionDriver {
         let mut teller = UpdateTeller::new(driven.teller.looks.clone(), self.abilities);
         let (editor, session) = (self.editor.clone(), self.id.clone());
         let (journal, catalog) = (driven.journal.clone(), Arc::clone(&self.choices.catalog));
+        let runtime = tokio::runtime::Handle::current();
         let replayed = tokio::task::spawn_blocking(move || {
+            // A conversation is not put into memory because an editor reads slowly.
             let tell = |update: Value| {
+                if editor.waiting().is_behind() {
+                    runtime.block_on(editor.waiting().caught_up());
+                }
                 editor.notify("session/update", &json!({"sessionId": session, "update": update}));
             };
             replay_log(&path, &mut teller, &journal, &catalog, tell)
@@ -228,8 +274,8 @@ impl SessionDriver {
         replayed.await.map_err(|err| AcpError::internal(err.to_string()))?
     }
 
-    /// The commands of the session, and names of more.
-    fn tell_commands(&self, more: &[String]) {
+    /// The commands of the session.
+    fn tell_commands(&self, driven: &DrivenSession) {
         // A new conversation is what the editor's own button begins.
         let shown = self.commands.iter().filter(|it| it.name != "clear").map(|it| {
             let mut command = json!({"name": it.name, "description": it.description});
@@ -238,8 +284,9 @@ impl SessionDriver {
             }
             command
         });
-        let more = more.iter().map(|it| json!({"name": it, "description": "A prompt of an MCP server"}));
-        let commands: Vec<Value> = shown.chain(more).collect();
+        let new =
+            driven.new_commands.iter().map(|it| json!({"name": it, "description": "New in this session"}));
+        let commands: Vec<Value> = shown.chain(new).chain(driven.server_commands.iter().cloned()).collect();
         self.update(&json!({"sessionUpdate": "available_commands_update", "availableCommands": commands}));
     }
 
@@ -250,7 +297,7 @@ impl SessionDriver {
             self.update(&update);
         }
         if !std::mem::replace(&mut driven.titled, true) {
-            let title = text::one_line(&prompt.words(), 80);
+            let title = title_of(&prompt.words());
             self.update(&json!({"sessionUpdate": "session_info_update", "title": title}));
         }
         self.handle.prompt(prompt);
@@ -301,14 +348,17 @@ impl SessionDriver {
         value: &Value,
         driven: &mut DrivenSession,
     ) -> Result<(), AcpError> {
-        let wrong = || AcpError::params(format!("{value} is no value of the option `{option}`"));
+        let shown = value;
+        let wrong = || AcpError::params(format!("{shown} is no value of the option `{option}`"));
         let value = value.as_str().ok_or_else(wrong)?;
         match option {
             MODE => self.set_mode(value, driven).await,
+            MODEL if !self.choices.offers_model(value) => Err(wrong()),
             MODEL => {
                 let model = Some(value.to_owned());
                 let set = self.handle.ask(|reply| Command::SetModel { model, reply }).await;
-                self.choices.model = set.ok_or_else(|| AcpError::no_session(&self.id))?;
+                let set = set.ok_or_else(|| AcpError::no_session(&self.id))?;
+                self.choices.model = set.map_err(AcpError::params)?;
                 self.tell_options(driven);
                 Ok(())
             }
@@ -369,15 +419,14 @@ impl SessionDriver {
         }
     }
 
-    /// Commands that servers brought since.
+    /// Commands that came since.
     fn meet_commands(&self, names: &[String], driven: &mut DrivenSession) {
-        if names.iter().all(|name| driven.known_commands.contains(name)) {
-            return;
+        let is_new = |name: &&String| !self.commands.iter().any(|it| it.name == **name);
+        let new: Vec<String> = names.iter().filter(is_new).cloned().collect();
+        if driven.new_commands != new {
+            driven.new_commands = new;
+            self.tell_commands(driven);
         }
-        let ours = |name: &&String| !self.commands.iter().any(|it| it.name == **name);
-        let more: Vec<String> = names.iter().filter(ours).cloned().collect();
-        driven.known_commands = names.to_vec();
-        self.tell_commands(&more);
     }
 
     fn note_usage(&self, event: &Event, driven: &mut DrivenSession) {
@@ -407,6 +456,7 @@ impl SessionDriver {
     /// Answers the request of a prompt, once.
     fn finish(&self, name: &str, answer: TurnAnswer, driven: &mut DrivenSession) {
         let Some(id) = driven.prompts.remove(name) else { return };
+        self.tell_backlog(driven);
         let answer = match driven.unwanted.remove(name) {
             true => Err(AcpError::new(CANCELLED, "the request was cancelled")),
             false => answer,
@@ -433,14 +483,8 @@ impl SessionDriver {
                 QuestionSubject::Permission(asked) => {
                     let asked = asked.clone();
                     let suggestions = asked.decision.suggestions.clone();
-                    let request = tokio::task::spawn_blocking(move || {
-                        let call = haft_types::ToolUse {
-                            id: asked.call_id.clone(),
-                            name: asked.tool.clone(),
-                            input: asked.input.clone(),
-                        };
-                        permission_request(&session, &asked, &looks.look(&call))
-                    });
+                    let request =
+                        tokio::task::spawn_blocking(move || permission_request(&session, &asked, &looks));
                     match request.await {
                         Ok(request) => {
                             let answer = editor.ask("session/request_permission", &request).await;
@@ -470,7 +514,9 @@ impl SessionDriver {
 /// answers it anyway; others are told.
 fn settle(id: &str, how: Settled, driven: &mut DrivenSession) {
     let Some(asking) = driven.asking.remove(id) else { return };
-    if how == Settled::TakenBack && !driven.cancelling {
-        asking.abort();
+    match how {
+        Settled::TakenBack if !driven.cancelling => asking.abort(),
+        Settled::TakenBack => driven.unwanted_answers.push(asking),
+        Settled::Answered => (),
     }
 }

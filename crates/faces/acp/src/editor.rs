@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use haft_host::{LineWriter, OpenQuestions};
+use haft_host::{LineWriter, OpenQuestions, WaitingOutput};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -22,20 +22,25 @@ struct EditorLine {
     out: Mutex<LineWriter>,
     next: AtomicU64,
     questions: OpenQuestions<u64, AcpError>,
+    waiting: WaitingOutput,
 }
 
 impl EditorPeer {
     pub(crate) fn new() -> Self {
-        let line = EditorLine {
-            out: Mutex::new(LineWriter::start()),
-            next: AtomicU64::new(0),
-            questions: OpenQuestions::default(),
-        };
+        let out = LineWriter::start();
+        let waiting = out.waiting();
+        let (next, questions) = (AtomicU64::new(0), OpenQuestions::default());
+        let line = EditorLine { out: Mutex::new(out), next, questions, waiting };
         Self(Arc::new(line))
     }
 
     fn write(&self, line: &Value) {
         self.0.out.lock().unwrap_or_else(PoisonError::into_inner).frame(line);
+    }
+
+    /// How much the editor has not read yet.
+    pub(crate) fn waiting(&self) -> &WaitingOutput {
+        &self.0.waiting
     }
 
     /// Answers a request of the editor.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_host::read_lines;
+use haft_host::{InputLine, MAX_INPUT, read_lines};
 use haft_session::{
     Asking, CloseHow, Command, EventStream, FaceAnswers, LogStart, OpenError, RefusalWords, Session,
     SessionHandle, SessionSpec,
@@ -23,14 +23,17 @@ use crate::{
     inventory::{delete_session, list_sessions, log_dirs},
     place::EditorPlace,
     prompt_blocks::read_blocks,
-    wire::{AUTH_REQUIRED, AcpError, METHOD_NOT_FOUND, NOT_FOUND, RpcMessage, parse_line},
+    wire::{AUTH_REQUIRED, AcpError, METHOD_NOT_FOUND, NOT_FOUND, RpcMessage, parse_line, too_long},
 };
 
 /// The version of the protocol we speak.
-const PROTOCOL_VERSION: u64 = 1;
+pub const PROTOCOL_VERSION: u64 = 1;
 
 /// The name of the one way to log in.
 const KEY_METHOD: &str = "api-key";
+
+/// What an editor adds to the command line for a login in a terminal.
+const LOGIN_FLAG: &str = "--login";
 
 /// How long sessions may take to end when the editor is gone.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -109,7 +112,8 @@ impl AcpFace {
                 () = broken.cancelled() => break (1, CloseHow::AtOnce),
                 line = lines.recv() => match line {
                     None => break (0, CloseHow::Orderly),
-                    Some(line) => parse_line(&line).into_iter().for_each(|it| self.hear(it)),
+                    Some(InputLine::Whole(line)) => parse_line(&line).into_iter().for_each(|it| self.hear(it)),
+                    Some(InputLine::TooLong(_)) => self.hear(too_long(MAX_INPUT)),
                 },
                 Some(_) = self.tasks.join_next(), if !self.tasks.is_empty() => (),
             }
@@ -275,7 +279,19 @@ impl SharedFace {
     }
 
     fn initialize(&self, params: &Value) -> Value {
-        *self.abilities() = ClientAbilities::read(params);
+        let abilities = ClientAbilities::read(params);
+        *self.abilities() = abilities;
+        let mut methods = vec![json!({
+            "id": KEY_METHOD, "name": "Key in the environment",
+            "description": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the variables of a cloud for the program \
+                            that starts Haft, or `apiKeyHelper` in the settings.",
+        })];
+        if abilities.terminal_login {
+            methods.push(json!({
+                "type": "terminal", "id": "login", "name": "Type a key", "args": [LOGIN_FLAG],
+                "description": "Asks for a key in a terminal and keeps it, as `haft login` does.",
+            }));
+        }
         let empty = || json!({});
         json!({
             "protocolVersion": PROTOCOL_VERSION,
@@ -289,11 +305,7 @@ impl SharedFace {
                     "close": empty(), "fork": empty(),
                 },
             },
-            "authMethods": [{
-                "id": KEY_METHOD, "name": "Key in the environment",
-                "description": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the variables of a cloud for the program \
-                                that starts Haft, or `apiKeyHelper` in the settings.",
-            }],
+            "authMethods": methods,
         })
     }
 

@@ -22,6 +22,7 @@
 //! and questions are answered with no.
 
 mod ask;
+mod backlog;
 mod buffers;
 mod client;
 mod config_options;
@@ -33,7 +34,8 @@ mod person_question;
 mod place;
 mod project;
 mod prompt_blocks;
+mod server_prompts;
 mod wire;
 
-pub use face::{AcpEnd, AcpFace, SpecMaker};
+pub use face::{AcpEnd, AcpFace, PROTOCOL_VERSION, SpecMaker};
 pub use place::{EditorPlace, file_uri_path};

@@ -53,6 +53,11 @@ fn server_config(server: &Value) -> Result<(String, Value), AcpError> {
         let pairs = pairs.filter_map(|it| Some((it["name"].as_str()?.to_owned(), it["value"].clone())));
         Value::Object(pairs.collect())
     };
+    let needed = |field: &str| match server[field].as_str().filter(|it| !it.is_empty()) {
+        Some(_) => Ok(()),
+        None => Err(AcpError::params(format!("the MCP server {name} has no `{field}`"))),
+    };
+    needed(if matches!(server["type"].as_str(), Some("http" | "sse")) { "url" } else { "command" })?;
     let config = match server["type"].as_str() {
         None | Some("stdio") => json!({
             "type": "stdio", "command": server["command"], "args": server["args"], "env": pairs(&server["env"]),
@@ -103,6 +108,9 @@ mod tests {
             json!({}),
             json!({"cwd": "/w", "mcpServers": [{"command": "x"}]}),
             json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "acp"}]}),
+            json!({"cwd": "/w", "mcpServers": [{"name": "x"}]}),
+            json!({"cwd": "/w", "mcpServers": [{"name": "x", "command": 7}]}),
+            json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "http", "command": "x"}]}),
             json!({"cwd": "/w", "additionalDirectories": ["x"]}),
         ] {
             assert!(EditorPlace::read(&bad).is_err(), "{bad}");

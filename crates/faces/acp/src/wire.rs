@@ -55,16 +55,47 @@ impl AcpError {
 
 /// The messages of a line: one, or all of a batch. An empty line has none.
 pub(crate) fn parse_line(line: &[u8]) -> Vec<RpcMessage> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     if line.trim_ascii().is_empty() {
         return Vec::new();
     }
     // A broken character is no reason to lose a message.
-    let lossy = || serde_json::from_str(&String::from_utf8_lossy(line)).ok();
+    let lossy = || serde_json::from_str(&whole_characters(&String::from_utf8_lossy(line))).ok();
     match serde_json::from_slice::<Value>(line).ok().or_else(lossy) {
         None => vec![broken(Value::Null, PARSE_ERROR, "the line is not JSON")],
         Some(Value::Array(batch)) if !batch.is_empty() => batch.into_iter().map(message).collect(),
         Some(one) => vec![message(one)],
     }
+}
+
+/// What is said to a line that was not read to its end.
+pub(crate) fn too_long(most: usize) -> RpcMessage {
+    broken(Value::Null, PARSE_ERROR, &format!("the line is longer than {most} bytes"))
+}
+
+/// A line of JSON in which halves of characters are replaced: an editor whose texts
+/// are made of pairs writes them where a person cut a pair apart.
+fn whole_characters(line: &str) -> String {
+    let code = |at: &str| at.strip_prefix("\\u").and_then(|it| u16::from_str_radix(it.get(..4)?, 16).ok());
+    let (mut out, mut rest) = (String::with_capacity(line.len()), line);
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let second = rest.get(6..).and_then(code);
+        let taken = match (code(rest), second) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
+            (Some(0xd800..0xe000), _) => {
+                out.push('\u{fffd}');
+                rest = &rest[6..];
+                continue;
+            }
+            _ => rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at),
+        };
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out.push_str(rest);
+    out
 }
 
 fn broken(id: Value, code: i64, problem: &str) -> RpcMessage {
@@ -129,6 +160,7 @@ mod tests {
 
     #[test]
     fn lines_become_messages() {
+        let said = |method: &str| RpcMessage::Notification { method: method.to_owned(), params: Value::Null };
         let request = |id: Value| RpcMessage::Request { id, method: "m".into(), params: json!({"a": 1}) };
         for (line, want) in [
             (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}"#, vec![request(json!(1))]),
@@ -144,6 +176,11 @@ mod tests {
                 vec![RpcMessage::Notification { method: "n".into(), params: Value::Null }, request(json!(1))],
             ),
             ("  ", vec![]),
+            ("\u{feff}{\"method\":\"n\"}\r\n", vec![said("n")]),
+            // Halves of characters, whole ones, and backslashes that begin none.
+            (r#"{"method":"a\ud800b"}"#, vec![said("a\u{fffd}b")]),
+            (r#"{"method":"\udc00\ud83d"}"#, vec![said("\u{fffd}\u{fffd}")]),
+            (r#"{"method":"\ud800\ud83d\ude00 \\ud800 \n\"é\\"}"#, vec![said("\u{fffd}😀 \\ud800 \n\"é\\")]),
         ] {
             assert_eq!(parse_line(line.as_bytes()), want, "{line}");
         }

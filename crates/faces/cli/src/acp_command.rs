@@ -21,7 +21,7 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     }
     let runtime = spec::runtime()?;
     let maker = spec_maker(run.clone(), options.clone());
-    let code = runtime.block_on(async {
+    let code = spec::run_beside_session(&runtime, async move {
         let signals =
             signals().ok_or_else(|| Failure::Message(String::from("signals cannot be received")))?;
         Ok::<u8, Failure>(AcpFace::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)

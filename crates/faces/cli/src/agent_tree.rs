@@ -34,7 +34,10 @@ pub(crate) fn show(log: &Path, options: &Options) -> Result<(), Failure> {
 fn line(agent: &LoggedAgent) -> String {
     let indent = "  ".repeat(agent.depth.max(1) as usize);
     let name = agent.name.as_deref().unwrap_or(&agent.id);
-    let mut about = format!("{}, {}", agent.kind, agent.status);
+    let mut about = format!("{}, {}, {}", agent.kind, agent.status, agent.model);
+    if !agent.model_from.is_empty() {
+        about.push_str(&format!(" from {}", agent.model_from));
+    }
     if let Some(cost) = &agent.cost {
         about.push_str(&format!(", {}", money(cost)));
     }
@@ -53,6 +56,7 @@ fn line(agent: &LoggedAgent) -> String {
 fn money(cost: &SessionCost) -> String {
     let requests = if cost.requests == 1 { "request" } else { "requests" };
     let price = match cost.priced {
+        true if 0 < cost.estimated => format!("unknown, about ${:.4}", cost.usd),
         true => format!("${:.4}", cost.usd),
         false => format!("${:.4} and what is not known", cost.usd),
     };

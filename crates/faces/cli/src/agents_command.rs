@@ -17,8 +17,9 @@ use crate::{
 pub(crate) fn agents(options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let (kinds, problems) = premises.agents();
+    let usual = premises.usual_agent_model();
     if options.json {
-        let kinds: Vec<Value> = kinds.iter().map(|it| kind_json(it)).collect();
+        let kinds: Vec<Value> = kinds.iter().map(|it| kind_json(it, usual.as_deref())).collect();
         let problems: Vec<Value> = problems
             .iter()
             .map(|it| json!({"file": it.file, "line": it.line, "reason": it.reason, "isLost": it.is_lost}))
@@ -26,7 +27,7 @@ pub(crate) fn agents(options: &Options) -> Ended {
         print_line(&json!({"agents": kinds, "problems": problems}).to_string())?;
     } else {
         for kind in &kinds {
-            print_bytes(show::clean(&kind_text(kind)).as_bytes())?;
+            print_bytes(show::clean(&kind_text(kind, usual.as_deref())).as_bytes())?;
         }
         for problem in &problems {
             print_bytes(show::clean(&format!("! {problem}\n")).as_bytes())?;
@@ -36,18 +37,24 @@ pub(crate) fn agents(options: &Options) -> Ended {
     Ok(ExitCode::from(u8::from(is_any_lost)))
 }
 
-fn kind_json(kind: &AgentKind) -> Value {
+fn kind_json(kind: &AgentKind, usual: Option<&str>) -> Value {
+    let (model, from) = kind.model_named(usual).unzip();
     json!({
         "name": kind.name, "description": kind.description, "source": kind.source.label(), "file": kind.file,
-        "tools": kind.tools, "disallowedTools": kind.disallowed, "model": kind.model, "effort": kind.effort,
+        "tools": kind.tools, "disallowedTools": kind.disallowed, "model": model, "modelFrom": from,
+        "effort": kind.effort,
         "permissionMode": kind.mode.map(|it| it.name()), "maxTurns": kind.max_turns,
         "background": kind.background, "isolation": kind.worktree.then_some("worktree"), "skills": kind.skills,
     })
 }
 
-fn kind_text(kind: &AgentKind) -> String {
+fn kind_text(kind: &AgentKind, usual: Option<&str>) -> String {
     let mut about = vec![kind.source.label()];
-    about.extend(kind.model.iter().map(|it| format!("model {it}")));
+    about.push(match kind.model_named(usual) {
+        // Its file stands below.
+        Some((model, from)) => format!("model {model} from {}", from.split(" (").next().unwrap_or(&from)),
+        None => String::from("the model of who starts it"),
+    });
     about.extend(kind.mode.map(|it| format!("mode {it}")));
     about.extend(kind.max_turns.map(|it| format!("at most {it} turns")));
     let tools = match (&kind.tools, kind.disallowed.is_empty()) {

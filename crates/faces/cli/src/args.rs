@@ -1,19 +1,22 @@
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::LazyLock};
 
-use clap::{Args as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
+use haft_mcp_client::{Manager, ManagerOptions};
 use haft_types::PermissionMode;
 
 pub(crate) use crate::command_args::{
-    CronCommand, DemoArgs, DevCommand, MockModelArgs, PermissionsCommand, PluginScope, PluginsCommand,
-    ReplayArgs, ReplayTools, RuleArgs, RuleScope, SandboxCommand, SessionsCommand, TasksCommand, ToolCommand,
-    ToolServerArgs, TriggersCommand, WorktreesCommand,
+    CronCommand, DemoArgs, DevCommand, MarketplaceCommand, MockModelArgs, PermissionsCommand, PluginScope,
+    PluginsCommand, ReplayArgs, ReplayTools, RuleArgs, RuleScope, SandboxCommand, SessionsCommand,
+    TasksCommand, ToolCommand, ToolServerArgs, TriggersCommand, WorktreesCommand,
 };
 use crate::{
     mcp_command::McpCommand,
     output::Failure,
     sdk_args::SdkArgs,
     setup_args::{BugArgs, DoctorArgs, ImportArgs, InitArgs, LoginArgs, LogoutArgs, ModelsArgs, NewCommand},
+    tool_host_command::ToolHostArgs,
+    word_lists,
 };
 
 /// The handle by which a language model holds its tools.
@@ -33,6 +36,45 @@ pub(crate) struct Args {
     pub(crate) run: RunArgs,
     #[command(flatten)]
     pub(crate) options: Options,
+}
+
+impl Args {
+    /// What was asked for. Without arguments, as people begin all day, the commands
+    /// need not be known: making all of them takes longer than anything else does
+    /// before the prompt is there.
+    pub(crate) fn of_program() -> Result<(Self, clap::ArgMatches), clap::Error> {
+        if 1 < std::env::args_os().len() {
+            // Never taken apart: that would take half as long again as putting it together.
+            let mut root = std::mem::ManuallyDrop::new(Self::command());
+            let words = word_lists::one_word_each(std::env::args_os().collect(), &root, &is_tool_name);
+            let matches = root.try_get_matches_from_mut(words)?;
+            return Ok((Self::from_arg_matches(&matches)?, matches));
+        }
+        Self::of_nothing()
+    }
+
+    fn of_nothing() -> Result<(Self, clap::ArgMatches), clap::Error> {
+        let flags = Options::augment_args(RunArgs::augment_args(clap::Command::new("haft")));
+        let matches = flags.try_get_matches_from(["haft"])?;
+        let (run, options) = (RunArgs::from_arg_matches(&matches)?, Options::from_arg_matches(&matches)?);
+        Ok((Self { command: None, run, options }, matches))
+    }
+}
+
+/// Whether a tool that comes with Haft has this name, or had it once.
+fn is_tool_name(name: &str) -> bool {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let scratch = tempfile::tempdir().ok();
+        let tools = scratch.and_then(|it| haft_session::described_tools(it.path()).ok()).unwrap_or_default();
+        let resources = haft_mcp_client::resource_tools(&Manager::new(ManagerOptions::detached()));
+        let named = tools.iter().chain(&resources);
+        let mut names: Vec<String> =
+            named.flat_map(|it| it.aliases().into_iter().chain([it.name().to_owned()])).collect();
+        names.extend(haft_session::TOOLS_OF_SESSIONS.map(str::to_owned));
+        names
+    });
+    let renamed = haft_permission::Names::built_in();
+    NAMES.iter().any(|it| it == name || it == renamed.canonical(name))
 }
 
 /// Flags of a run with a model.
@@ -67,17 +109,20 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) max_budget_usd: Option<f64>,
     /// Replaces the system prompt.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) system_prompt: Option<String>,
     /// Added to the system prompt.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) append_system_prompt: Option<String>,
+    /// The model tells the user what matters while it works, with SendUserMessage.
+    #[arg(long)]
+    pub(crate) brief: bool,
     /// JSON Schema the output must follow.
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) json_schema: Option<String>,
     /// Only these tools, separated by commas; empty for none.
     #[arg(long)]
-    pub(crate) tools: Option<String>,
+    pub(crate) tools: Option<Vec<String>>,
     /// Go on with this session: its id, the beginning of it, or its name.
     #[arg(long, value_name = "ID")]
     pub(crate) resume: Option<String>,
@@ -107,8 +152,10 @@ pub(crate) struct RunArgs {
 /// Flags of a run with a model mean nothing to other commands: they are refused,
 /// not ignored.
 pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), Failure> {
-    let takes_them =
-        matches!(args.command, None | Some(Command::Acp | Command::Replay(_) | Command::Context { .. }));
+    let takes_them = matches!(
+        args.command,
+        None | Some(Command::Acp { .. } | Command::Replay(_) | Command::Context { .. })
+    );
     if takes_them {
         return Ok(());
     }
@@ -123,6 +170,29 @@ pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Resul
     Err(Failure::Message(format!(
         "{name} is for runs with a model (haft -p); this command has no use for it"
     )))
+}
+
+/// Hosts mean nothing to commands that touch no files of a session: they are
+/// refused there, not ignored.
+pub(crate) fn refuse_hosts(args: &Args) -> Result<(), Failure> {
+    let why = match &args.command {
+        _ if args.options.host.is_empty() => return Ok(()),
+        None | Some(Command::Acp { .. } | Command::Context { .. }) => return Ok(()),
+        Some(Command::Tool(ToolCommand::Call { .. } | ToolCommand::Run { .. })) => return Ok(()),
+        Some(Command::Undo { .. } | Command::Redo | Command::History) => return Ok(()),
+        Some(Command::Replay(_)) => {
+            "a recorded run is played again without its hosts: results come from the recording"
+        }
+        Some(Command::Mcp(_)) => {
+            "MCP servers and what `haft mcp serve` offers are on this machine; start it over there"
+        }
+        Some(Command::ToolHost(_)) => "a tool host serves its own machine",
+        Some(Command::Rewind(_) | Command::Diff { .. }) => {
+            "the record of changes is on the host: run this command there, or use haft undo --host"
+        }
+        Some(_) => "this command has nothing to do on another machine",
+    };
+    Err(Failure::Message(format!("--host: {why}")))
 }
 
 /// How the answer is printed.
@@ -189,6 +259,10 @@ pub(crate) struct Options {
     /// Another directory that counts as part of the workspace.
     #[arg(long = "add-dir", alias = "addDir", global = true, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
+    /// Work on another machine: files and commands are there, NAME=ssh://user@box/dir, NAME=https://box/, or a NAME of
+    /// the settings. Several times for several machines.
+    #[arg(long, global = true, value_name = "NAME=ADDRESS")]
+    pub(crate) host: Vec<String>,
     /// Settings for this run: a file, or JSON text.
     #[arg(long, global = true, value_name = "FILE-OR-JSON")]
     pub(crate) settings: Option<String>,
@@ -257,6 +331,8 @@ pub(crate) enum Command {
         #[arg(long, requires = "id")]
         turn: bool,
     },
+    /// Lend files and commands of this machine to sessions on other ones (`haft --host`).
+    ToolHost(ToolHostArgs),
     /// Prompts that run without a session: list them, run what is due, set up the timer.
     #[command(subcommand)]
     Cron(CronCommand),
@@ -351,8 +427,15 @@ pub(crate) enum Command {
     Bug(BugArgs),
     /// Say how to update, the way this program came.
     Update,
+    /// Sessions on many machines: jobs, workers, results.
+    #[command(subcommand)]
+    Fleet(Box<crate::fleet_args::FleetCommand>),
     /// Serve editors: the Agent Client Protocol on standard input and output.
-    Acp,
+    Acp {
+        /// Asks for a key in this terminal and keeps it, as `haft login` does; for editors
+        #[arg(long)]
+        login: bool,
+    },
     /// For those who work on Haft itself, and for those who test agents.
     #[command(subcommand)]
     Dev(DevCommand),
@@ -367,4 +450,19 @@ pub(crate) enum Command {
         /// Which shell.
         shell: Shell,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_the_same_with_and_without_the_commands() {
+        let matches = Args::command().try_get_matches_from(["haft"]).unwrap();
+        let with = Args::from_arg_matches(&matches).unwrap();
+        let (without, _) = Args::of_nothing().unwrap();
+        assert_eq!(format!("{without:?}"), format!("{with:?}"));
+    }
 }

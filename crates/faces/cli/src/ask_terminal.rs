@@ -54,8 +54,7 @@ fn question_text(question: &PermissionQuestion, asker: Option<&str>) -> String {
         let paint = if effect.starts_with("removes") { "31" } else { "33" };
         text.push_str(&format!("  {}\n", painted(&clean(effect), paint, true)));
     }
-    if question.is_destructive {
-        let words = "what it removes cannot be brought back";
+    if let Some(words) = question.warning() {
         text.push_str(&format!("  {}\n", painted(words, "31;1", true)));
     }
     for (line, paint) in change_lines(&question.shown) {

@@ -44,6 +44,10 @@ fn for_people(id: &str, cost: &SessionCost) -> String {
     };
     out.push_str(&format!("requests {}{summaries}\n", text::thousands(cost.requests)));
     out.push_str(&format!("tokens   {}\n", tokens(&cost.usage)));
+    if 0 < cost.estimated {
+        let all = if cost.estimated == cost.requests { "all".to_owned() } else { cost.estimated.to_string() };
+        out.push_str(&format!("         {all} estimated: the provider did not say what they took\n"));
+    }
     out.push_str(&format!("cost     {}\n", money(cost)));
     if 1 < cost.models.len() {
         for (model, it) in &cost.models {

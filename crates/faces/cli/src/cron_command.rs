@@ -6,11 +6,11 @@ mod timer;
 use std::process::ExitCode;
 
 use haft_schedule::{
-    CronJob, CronSpec, CronStore, DueRun, RunOutcome, RunRecord, RunWhy, ScheduleClock as _, SystemClock,
-    due, zone_named,
+    CronJob, CronSpec, CronStore, DueRun, JobMode, RunOutcome, RunRecord, RunWhy, ScheduleClock as _,
+    SystemClock, due, zone_named,
 };
 use haft_types::text::one_line;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
     show, spec, triggers_command,
     unattended::{NotDone, UnattendedRun},
 };
+
+/// A job that ran once is surely done with after so long.
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Whether a timer of ours is set up.
 pub(crate) fn has_timer() -> bool {
@@ -55,9 +58,14 @@ fn list(store: &CronStore, options: &Options) -> Ended {
             print_line(&line.to_string())?;
             continue;
         }
-        let kind = if job.recurring { "" } else { "  once" };
+        let mut kind = String::from(if job.recurring { "" } else { "  once" });
+        if let Some(fleet) = &job.fleet {
+            kind.push_str(&format!("  by the clock of {fleet}"));
+        }
+        let mode =
+            if job.mode == JobMode::Default { String::new() } else { format!("  mode {}", job.mode.name()) };
         let text = format!(
-            "{}  {}{kind}  next {}\n    in {}\n    {}\n",
+            "{}  {}{kind}{mode}  next {}\n    in {}\n    {}\n",
             job.id,
             job.cron,
             next.as_deref().unwrap_or("never"),
@@ -87,6 +95,7 @@ fn logs(store: &CronStore, id: Option<&str>, options: &Options) -> Ended {
             continue;
         }
         let how = match &run.outcome {
+            RunOutcome::Began => String::from("began, and nothing says yet how it ended"),
             RunOutcome::Done => String::from("done"),
             RunOutcome::Failed(why) => format!("failed: {why}"),
             RunOutcome::NotStarted(why) => format!("not started: {why}"),
@@ -98,43 +107,92 @@ fn logs(store: &CronStore, id: Option<&str>, options: &Options) -> Ended {
 }
 
 /// Runs what is due, one after the other. Another process that does the same at
-/// the same time gets what this one does not.
+/// the same time gets what this one does not. What goes wrong with one job is
+/// said and costs the others nothing.
 fn run_due(store: &CronStore, state: &std::path::Path, options: &Options) -> Ended {
-    let mut failed = triggers_command::run_waiting(options, state)?;
+    let mut failed = match triggers_command::run_waiting(options, state) {
+        Ok(failed) => failed,
+        Err(err) => {
+            complain(&format!("deliveries that wait: {}", err.words()));
+            true
+        }
+    };
     let stored = store.list();
     for problem in &stored.problems {
         complain(problem);
     }
+    store.forget_gone(SystemClock.now());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    for job in stored.jobs {
-        let now = SystemClock.now();
-        if job.expires.is_some_and(|end| end < now) {
-            store.remove(&job.id)?;
-            continue;
+    // Those that a fleet has the clock of run there, each time once.
+    for job in stored.jobs.into_iter().filter(|it| it.fleet.is_none()) {
+        match run_if_due(store, state, &job, &runtime) {
+            Ok(went_well) => failed |= !went_well,
+            Err(err) => {
+                complain(&format!("{}: {}", job.id, err.words()));
+                failed = true;
+            }
         }
-        let Ok(spec) = CronSpec::parse(&job.cron) else {
-            complain(&format!("{}: {:?} is no cron expression", job.id, job.cron));
-            continue;
-        };
-        let Some(DueRun { slot, why }) = due(&job, &spec, now, store.last_slot_at(&job.id, now)) else {
-            continue;
-        };
-        // The slot is taken before the run: whatever happens, it does not run twice.
-        if !store.claim(&job.id, slot)? {
-            continue;
-        }
-        if !job.recurring {
-            store.remove(&job.id)?;
-        }
-        let outcome = match why {
-            RunWhy::Missed => RunOutcome::NotStarted(String::from("its time passed while nothing ran")),
-            RunWhy::Scheduled | RunWhy::CatchUp => runtime.block_on(run_job(store, state, &job, slot, why)),
-        };
-        failed |= matches!(outcome, RunOutcome::Failed(_));
-        let run = RunRecord { job: job.id.clone(), slot, why, began: now, ended: SystemClock.now(), outcome };
-        store.record(&run)?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs one job if it is due; whether nothing failed. The slot is taken and the
+/// beginning written down before anything runs: whatever happens then, it does
+/// not run twice and is not forgotten. A slot that cannot be written down is
+/// given back.
+fn run_if_due(
+    store: &CronStore,
+    state: &std::path::Path,
+    job: &CronJob,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<bool, Failure> {
+    let now = SystemClock.now();
+    if job.expires.is_some_and(|end| end < now) {
+        store.remove(&job.id)?;
+        return Ok(true);
+    }
+    let spec = CronSpec::parse(&job.cron)
+        .map_err(|_| Failure::Message(format!("{:?} is no cron expression", job.cron)))?;
+    let last = store.last_slot_at(&job.id, now);
+    let Some(DueRun { slot, why }) = due(job, &spec, now, last) else {
+        // What ran once and could not be removed then.
+        if !job.recurring && last.is_some_and(|it| HOUR < now.duration_since(it)) {
+            store.remove(&job.id)?;
+        }
+        return Ok(true);
+    };
+    if !store.claim(&job.id, slot)? {
+        return Ok(true);
+    }
+    let record = |ended, outcome| RunRecord { job: job.id.clone(), slot, why, began: now, ended, outcome };
+    if let Err(err) = store.record(&record(now, RunOutcome::Began)) {
+        store.release(&job.id, slot)?;
+        return Err(Failure::Message(format!("it is not begun, because that cannot be written down: {err}")));
+    }
+    if !job.recurring {
+        store.remove(&job.id)?;
+    }
+    let outcome = match why {
+        RunWhy::Missed => RunOutcome::NotStarted(String::from("its time passed while nothing ran")),
+        RunWhy::Scheduled | RunWhy::CatchUp => runtime.block_on(run_job(store, state, job, slot, why)),
+    };
+    let went_well = !matches!(outcome, RunOutcome::Failed(_));
+    store.record(&record(SystemClock.now(), outcome))?;
+    Ok(went_well)
+}
+
+/// The mode a job was stored with, or less, where settings of today want less.
+fn todays_mode(job: &CronJob) -> JobMode {
+    let options = Options { cwd: Some(job.dir.clone()), ..Options::default() };
+    let wanted = spec::premises(&options).ok().and_then(|premises| {
+        let loaded = premises.loaded();
+        loaded.settings.get("permissions.defaultMode")?.value.as_str().map(str::to_owned)
+    });
+    match wanted.as_deref() {
+        Some("plan") => JobMode::Plan,
+        Some("default") => job.mode.min(JobMode::Default),
+        _ => job.mode,
+    }
 }
 
 /// Runs one prompt unattended where it was stored, with today's settings.
@@ -154,8 +212,8 @@ async fn run_job(
     let run = UnattendedRun {
         id: &format!("{}-{}", job.id, slot.as_second()),
         dir: &job.dir,
-        prompt: &prompt,
-        mode: "default",
+        prompt,
+        mode: todays_mode(job).name(),
         max_turns: job.max_turns,
         max_minutes: job.max_minutes,
         output: store.output_of(&job.id, slot),

@@ -50,7 +50,24 @@ pub(crate) fn run(demo: &DemoArgs) -> Ended {
     spec::runtime()?.block_on(play(demo))
 }
 
+/// Programs the project of the demo is made of.
+const PROGRAMS: [&str; 2] = ["sh", "awk"];
+
+/// Without its programs nothing in the demo would be as the model says.
+fn refuse_without_programs() -> Result<(), Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<_> = std::env::split_paths(&path).collect();
+    let is_there = |name: &str| places.iter().any(|place| place.join(name).is_file());
+    match PROGRAMS.into_iter().find(|name| !is_there(name)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::Message(format!(
+            "the demo runs a small shell script, and there is no {name} in PATH: install it, or see `haft doctor`"
+        ))),
+    }
+}
+
 async fn play(demo: &DemoArgs) -> Ended {
+    refuse_without_programs()?;
     let scratch = tempfile::Builder::new().prefix("haft-demo-").tempdir()?;
     let root = scratch.path().canonicalize()?;
     let (project, home) = (root.join("project"), root.join("home"));

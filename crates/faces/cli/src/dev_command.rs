@@ -20,6 +20,7 @@ pub(crate) fn run(command: DevCommand) -> Ended {
                 ("tools.md", tools_page()?),
                 ("terminal-keys.md", haft_terminal::keys_page()),
                 ("flags.md", reference_pages::flags_page()),
+                ("settings-keys.md", haft_config::settings_page()),
             ] {
                 let path = dir.join(name);
                 std::fs::write(&path, page).map_err(|err| format!("{}: {err}", path.display()))?;
@@ -80,9 +81,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_about_tools_is_in_step() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/tools.md");
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(written == tools_page().unwrap(), "docs/tools.md is out of step; run `cargo xtask docs`");
+    fn the_generated_pages_are_in_step() {
+        for (name, page) in [
+            ("tools.md", tools_page().unwrap()),
+            ("flags.md", reference_pages::flags_page()),
+            ("settings-keys.md", haft_config::settings_page()),
+        ] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs").join(name);
+            let written = std::fs::read_to_string(path).unwrap_or_default();
+            assert!(written == page, "docs/{name} is out of step; run `cargo xtask docs`");
+        }
     }
 }

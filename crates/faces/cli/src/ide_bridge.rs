@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// What the server is called: its tools are `mcp__ide__…`.
-const NAME: &str = "ide";
+pub(crate) const NAME: &str = "ide";
 
 /// The header the token goes into.
 const TOKEN_HEADER: &str = "X-Claude-Code-Ide-Authorization";

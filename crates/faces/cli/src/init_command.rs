@@ -64,11 +64,20 @@ pub(crate) fn run(args: &InitArgs, options: &Options) -> Ended {
         show_plan(&root, &planned, &kept)?;
     }
     print_line(&match (written.is_empty(), planned.is_empty()) {
+        (false, _) if waits_for_trust(options)? => format!(
+            "Written: {}.\nWhat it allows counts as soon as you trust this project: `haft trust`.",
+            written.join(", ")
+        ),
         (false, _) => format!("Written: {}.", written.join(", ")),
         (true, true) => String::from("Nothing to do."),
         (true, false) => String::from("Nothing was written."),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether something of the project is not in force yet.
+fn waits_for_trust(options: &Options) -> Result<bool, Failure> {
+    Ok(spec::premises(options)?.loaded().pending_trust.is_some())
 }
 
 fn show_plan(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<(), Failure> {

@@ -8,6 +8,8 @@ use std::sync::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::output::Failure;
+
 /// Stops a run when somebody asks for it: Ctrl-C, `kill`, a closed terminal.
 /// The second time the program ends at once.
 #[derive(Clone)]
@@ -44,4 +46,19 @@ impl Interrupt {
     pub(crate) fn code(&self) -> u8 {
         self.code.load(Ordering::Relaxed)
     }
+}
+
+/// Fires when a signal asks a server politely to end.
+pub(crate) fn stop_on_signal() -> Result<CancellationToken, Failure> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = CancellationToken::new();
+    let fire = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+        fire.cancel();
+    });
+    Ok(stop)
 }

@@ -118,7 +118,10 @@ pub(crate) fn read(state: &Path) -> Result<StoredKeys, Failure> {
 
 fn write(state: &Path, keys: &StoredKeys) -> Result<(), Failure> {
     let path = file(state);
-    let failed = |err: &dyn std::fmt::Display| Failure::Message(format!("{}: {err}", path.display()));
+    let failed = |err: &dyn std::fmt::Display| {
+        let help = "set HAFT_CONFIG_DIR to a directory that can be written, or give the key in a variable";
+        Failure::Message(format!("{}: {err}; {help}", path.display()))
+    };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(|err| failed(&err))?;
     let text = serde_json::to_string_pretty(keys).map_err(|err| failed(&err))? + "\n";
     replace_file(&path, text.as_bytes(), ReplacedMode::Private, Durability::ContentAndName)

@@ -24,6 +24,9 @@ mod dev_command;
 mod diagnostic_log;
 mod doctor_command;
 mod first_files;
+mod fleet_args;
+mod fleet_command;
+mod help_width;
 mod ide_bridge;
 mod import_command;
 mod init_command;
@@ -54,7 +57,9 @@ mod show;
 mod spec;
 mod tasks_command;
 mod terminal_answers;
+mod thread_limit;
 mod tool_command;
+mod tool_host_command;
 mod triggers_command;
 mod trust_command;
 mod unattended;
@@ -62,34 +67,46 @@ mod undo_command;
 mod update_command;
 mod view_command;
 mod watch;
+mod webhook;
+mod word_lists;
 mod worktrees_command;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::CommandFactory as _;
 
 use crate::{
     args::{Args, Command},
     output::Failure,
 };
 
+/// Arguments that are a mistake, or that ask for help or the version.
+fn not_parsed(err: &clap::Error) -> ExitCode {
+    let asks_version = err.kind() == clap::error::ErrorKind::DisplayVersion;
+    if asks_version && std::env::args_os().any(|it| it == "--json") {
+        return finished(update_command::version_json());
+    }
+    sdk_args::refuse(err)
+}
+
 fn main() -> ExitCode {
     // Before anything else: as the helper of the sandbox we become another program.
     haft_sandbox::run_if_helper();
+    keep_one_heap();
     #[expect(unsafe_code, reason = "the environment is changed, and nothing else runs yet")]
     // SAFETY: no thread has been started.
     unsafe {
+        forget_relative_places();
         haft_shell::env::mask(&haft_shell::env::EnvPolicy::from_env());
     }
-    let parsed = Args::command().try_get_matches().and_then(|matches| {
-        let args = Args::from_arg_matches(&matches)?;
-        Ok((args, matches))
-    });
-    let (args, matches) = match parsed {
+    let (args, matches) = match Args::of_program() {
         Ok(parsed) => parsed,
-        Err(err) => return sdk_args::refuse(&err),
+        Err(err) => return not_parsed(&err),
     };
     if let Err(failure) = args::refuse_run_flags(&args, &matches) {
+        return finished(Err(failure));
+    }
+    if let Err(failure) = args::refuse_hosts(&args) {
         return finished(Err(failure));
     }
     if let Err(problem) = diagnostic_log::start() {
@@ -107,6 +124,7 @@ fn main() -> ExitCode {
     let ended = match command {
         Command::Tool(command) => tool_command::run(command, &args.options),
         Command::Permissions(command) => permissions_command::run(command, &args.options),
+        Command::ToolHost(host) => tool_host_command::run(&host, &args.options),
         Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
         Command::Cron(command) => cron_command::run(command, &args.options),
         Command::Triggers(command) => triggers_command::run(command, &args.options),
@@ -138,7 +156,9 @@ fn main() -> ExitCode {
         Command::New(new) => new_command::run(&new, &args.options),
         Command::Bug(bug) => bug_command::run(&bug, &args.options),
         Command::Update => update_command::run(&args.options),
-        Command::Acp => acp_command::run(&args.run, &args.options),
+        Command::Acp { login: true } => login_command::login(&setup_args::LoginArgs::usual(), &args.options),
+        Command::Acp { login: false } => acp_command::run(&args.run, &args.options),
+        Command::Fleet(command) => fleet_command::run(*command, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::MediaWorker { task } => {
             haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)
@@ -150,6 +170,36 @@ fn main() -> ExitCode {
         }
     };
     finished(ended)
+}
+
+/// Places of `PATH` that depend on where we are do not count: a program that lies in
+/// somebody's folder is not the one that was meant.
+///
+/// # Safety
+/// Nothing else may run yet: the environment is changed.
+#[expect(unsafe_code, reason = "the environment is changed")]
+unsafe fn forget_relative_places() {
+    let Some(path) = std::env::var_os("PATH") else { return };
+    let (absolute, relative): (Vec<_>, Vec<_>) =
+        std::env::split_paths(&path).partition(|place| place.is_absolute());
+    if relative.is_empty() {
+        return;
+    }
+    let kept = std::env::join_paths(absolute).ok().filter(|kept| !kept.is_empty());
+    // SAFETY: the caller says that nothing else runs.
+    unsafe { std::env::set_var("PATH", kept.unwrap_or_else(|| "/usr/bin:/bin".into())) };
+}
+
+/// One heap for all threads. The C library gives each thread one of its own, which
+/// grows page by page: a tenth of the time a start takes, and memory that is never
+/// given back. Few of our threads work at the same time.
+fn keep_one_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[expect(unsafe_code, reason = "the C library has no other way to be told")]
+    // SAFETY: no thread has been started, and the option takes any number.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
 }
 
 fn finished(ended: output::Ended) -> ExitCode {

@@ -18,6 +18,8 @@ const MANIFEST: &str = include_str!("new_command/Cargo.toml.txt");
 const TOOL: &str = include_str!("new_command/tool.rs.txt");
 const SERVER: &str = include_str!("new_command/server.rs.txt");
 const README: &str = include_str!("new_command/README.md.txt");
+/// Where the library is in a source of Haft.
+const LIBRARY: &str = "crates/faces/haft";
 
 pub(crate) fn run(command: &NewCommand, options: &Options) -> Ended {
     let NewCommand::Tool { name, dir, haft } = command;
@@ -25,6 +27,12 @@ pub(crate) fn run(command: &NewCommand, options: &Options) -> Ended {
     let here = options.cwd.clone().unwrap_or_default();
     let root = here.join(dir.clone().unwrap_or_else(|| PathBuf::from(&names.package)));
     let failed = |path: &Path, err: std::io::Error| Failure::Message(format!("{}: {err}", path.display()));
+    if let Some(source) = haft.as_ref().map(|it| here.join(it)).filter(|it| !it.join(LIBRARY).is_dir()) {
+        return Err(Failure::Message(format!(
+            "{} is no source of Haft: {LIBRARY} is missing",
+            source.display()
+        )));
+    }
     // A directory that is there may hold somebody's work.
     std::fs::create_dir(&root).map_err(|err| failed(&root, err))?;
     std::fs::create_dir(root.join("src")).map_err(|err| failed(&root, err))?;
@@ -32,7 +40,7 @@ pub(crate) fn run(command: &NewCommand, options: &Options) -> Ended {
         Some(path) => {
             let path = here.join(path);
             let path = path.canonicalize().map_err(|err| failed(&path, err))?;
-            format!("{{ path = {:?} }}", path.join("crates/faces/haft").display().to_string())
+            format!("{{ path = {:?} }}", path.join(LIBRARY).display().to_string())
         }
         None => format!("{:?}", env!("CARGO_PKG_VERSION")),
     };
@@ -50,6 +58,12 @@ pub(crate) fn run(command: &NewCommand, options: &Options) -> Ended {
     }
     print_line(&format!("{} holds the tool {}.", root.display(), names.tool))?;
     print_line(&format!("Try it: cd {} && cargo test", root.display()))?;
+    if haft.is_none() {
+        let version = env!("CARGO_PKG_VERSION");
+        print_line(&format!(
+            "It takes haft {version} from the registry; where that has none, say --haft DIR with a source of Haft."
+        ))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

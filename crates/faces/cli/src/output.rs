@@ -14,6 +14,16 @@ pub(crate) enum Failure {
     Message(String),
 }
 
+impl Failure {
+    /// What the person has to know, in words.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::ClosedPipe => String::from("standard output is closed"),
+            Self::Message(text) => text,
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(err: io::Error) -> Self {
         match err.kind() {
@@ -25,7 +35,12 @@ impl From<io::Error> for Failure {
 
 impl From<haft_session::OpenError> for Failure {
     fn from(err: haft_session::OpenError) -> Self {
-        Self::Message(err.to_string())
+        let words = err.to_string();
+        let hint = match words.starts_with("No conversation found") {
+            true => "; `haft sessions` lists those of this directory",
+            false => "",
+        };
+        Self::Message(words + hint)
     }
 }
 

@@ -1,14 +1,14 @@
 //! `haft plugins`: which there are, where each comes from, what is wrong with
 //! their files; and switching them on and off.
 
-use std::process::ExitCode;
+use std::{io::Read as _, path::Path, process::ExitCode};
 
 use haft_config::Scope;
 use haft_session::{ExtensionProblem, PluginEntry, PluginList};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    args::{Options, PluginScope, PluginsCommand},
+    args::{MarketplaceCommand, Options, PluginScope, PluginsCommand},
     output::{Ended, Failure, print_bytes, print_line},
     show, spec,
 };
@@ -18,6 +18,11 @@ pub(crate) fn run(command: Option<PluginsCommand>, options: &Options) -> Ended {
         PluginsCommand::List => list(options),
         PluginsCommand::Enable { id, scope } => switch(&id, scope, true, options),
         PluginsCommand::Disable { id, scope } => switch(&id, scope, false, options),
+        PluginsCommand::Validate { path } => validate(&path, options),
+        PluginsCommand::Install { id, scope } => install(&id, scope, options),
+        PluginsCommand::Uninstall { id, scope } => uninstall(&id, scope, options),
+        PluginsCommand::Configure { id, values } => configure(&id, &values, options),
+        PluginsCommand::Marketplace { command } => marketplace(&command, options),
     }
 }
 
@@ -89,39 +94,182 @@ pub(crate) fn problem_json(it: &ExtensionProblem) -> Value {
     json!({"what": it.what, "file": it.file, "line": it.line, "reason": it.reason, "isLost": it.is_lost})
 }
 
+/// The whole id of a plugin that is known here.
+fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, Failure> {
+    let matches = |it: &&PluginEntry| it.id == id || it.id.split('@').next() == Some(id);
+    let known: Vec<&PluginEntry> = found.plugins.iter().filter(matches).collect();
+    match known.as_slice() {
+        [one] => Ok(Some(one.id.clone())),
+        [] => Ok(None),
+        several => match several.iter().find(|it| it.id == id) {
+            Some(one) => Ok(Some(one.id.clone())),
+            None => {
+                let ids: Vec<&str> = several.iter().map(|it| it.id.as_str()).collect();
+                Err(Failure::Message(format!("{id} can be {}: say which", ids.join(" or "))))
+            }
+        },
+    }
+}
+
+fn unknown(found: &PluginList, id: &str) -> Failure {
+    let all: Vec<&str> = found.plugins.iter().map(|it| it.id.as_str()).collect();
+    let all = if all.is_empty() { String::from("none") } else { all.join(", ") };
+    Failure::Message(format!("there is no plugin {id}; known are: {all}"))
+}
+
+fn scope_of(scope: PluginScope) -> (Scope, &'static str) {
+    match scope {
+        PluginScope::User => (Scope::User, "user"),
+        PluginScope::Project => (Scope::Project, "project"),
+        PluginScope::Local => (Scope::Local, "local"),
+    }
+}
+
 /// Switches a plugin on or off in a settings file. One that is not known is not
 /// switched on: a name with a mistake in it would wait there for ever.
 fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
-    let matches = |it: &&PluginEntry| it.id == id || it.id.split('@').next() == Some(id);
-    let known: Vec<&PluginEntry> = found.plugins.iter().filter(matches).collect();
-    let id = match known.as_slice() {
-        [one] => one.id.clone(),
-        [] if on => {
-            let all: Vec<&str> = found.plugins.iter().map(|it| it.id.as_str()).collect();
-            let all = if all.is_empty() { String::from("none") } else { all.join(", ") };
-            return Err(Failure::Message(format!("there is no plugin {id}; known are: {all}")));
-        }
-        [] => id.to_owned(),
-        several => match several.iter().find(|it| it.id == id) {
-            Some(one) => one.id.clone(),
-            None => {
-                let ids: Vec<&str> = several.iter().map(|it| it.id.as_str()).collect();
-                return Err(Failure::Message(format!("{id} can be {}: say which", ids.join(" or "))));
-            }
-        },
+    let id = match known_id(&found, id)? {
+        Some(id) => id,
+        None if on => return Err(unknown(&found, id)),
+        None => id.to_owned(),
     };
-    let (scope, name) = match scope {
-        PluginScope::User => (Scope::User, "user"),
-        PluginScope::Project => (Scope::Project, "project"),
-        PluginScope::Local => (Scope::Local, "local"),
-    };
-    premises.switch_plugin(scope, &id, on).map_err(|err| Failure::Message(err.to_string()))?;
+    let (scope, name) = scope_of(scope);
+    premises.switch_plugin(scope, &id, on).map_err(Failure::Message)?;
     let state = if on { "on" } else { "off" };
     match options.json {
         true => print_line(&json!({"id": id, "enabled": on, "scope": name}).to_string())?,
         false => print_line(&format!("{id} is {state} now ({name} settings)"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what is wrong. The exit code says whether anything is.
+fn validate(path: &Path, options: &Options) -> Ended {
+    let (what, problems) = spec::premises(options)?.validate_plugin(path).map_err(Failure::Message)?;
+    match options.json {
+        true => {
+            let problems: Vec<Value> = problems.iter().map(problem_json).collect();
+            print_line(&json!({"what": what, "problems": problems}).to_string())?;
+        }
+        false => {
+            print_bytes(show::clean(&format!("{what}\n")).as_bytes())?;
+            for problem in &problems {
+                print_bytes(show::clean(&format!("! {problem}\n")).as_bytes())?;
+            }
+        }
+    }
+    Ok(ExitCode::from(u8::from(!problems.is_empty())))
+}
+
+fn install(id: &str, scope: PluginScope, options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let found = premises.plugins();
+    let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
+    let dir = premises.install_plugin(&id).map_err(Failure::Message)?;
+    let (scope, name) = scope_of(scope);
+    premises.switch_plugin(scope, &id, true).map_err(Failure::Message)?;
+    match options.json {
+        true => print_line(&json!({"id": id, "directory": dir, "enabled": true, "scope": name}).to_string())?,
+        false => print_line(&format!("{id} is installed and on ({name} settings): {}", dir.display()))?,
+    }
+    let wanted = spec::premises(options)?.plugin_options(&id).unwrap_or_default();
+    for option in wanted.iter().filter(|it| it.is_required && !it.is_set) {
+        crate::output::complain(&format!(
+            "it needs `{0}` ({1}): haft plugins configure {id} {0}=VALUE",
+            option.key, option.description
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn uninstall(id: &str, scope: PluginScope, options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let found = premises.plugins();
+    let id = known_id(&found, id)?.unwrap_or_else(|| id.to_owned());
+    let was_here = premises.uninstall_plugin(&id).map_err(Failure::Message)?;
+    let (scope, name) = scope_of(scope);
+    premises.switch_plugin(scope, &id, false).map_err(Failure::Message)?;
+    if !was_here {
+        return Err(Failure::Message(format!(
+            "{id} was not installed here; it is off now ({name} settings)"
+        )));
+    }
+    match options.json {
+        true => print_line(&json!({"id": id, "enabled": false, "scope": name}).to_string())?,
+        false => print_line(&format!("{id} is gone and off ({name} settings)"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what a plugin wants to know, without secrets, or tells it.
+fn configure(id: &str, values: &[String], options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let found = premises.plugins();
+    let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
+    for value in values {
+        let (key, value) = match value.split_once('=') {
+            Some((key, value)) => (key, value.to_owned()),
+            None => {
+                let mut text = String::new();
+                std::io::stdin()
+                    .read_to_string(&mut text)
+                    .map_err(|err| Failure::Message(err.to_string()))?;
+                (value.as_str(), text.trim_end_matches(['\n', '\r']).to_owned())
+            }
+        };
+        premises.tell_plugin(&id, key, &value).map_err(Failure::Message)?;
+    }
+    let wanted = spec::premises(options)?.plugin_options(&id).map_err(Failure::Message)?;
+    if options.json {
+        let all = wanted.iter().map(|it| {
+            json!({"key": it.key, "description": it.description, "secret": it.is_secret,
+                "required": it.is_required, "set": it.is_set, "value": it.value})
+        });
+        print_line(&Value::Array(all.collect()).to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for it in &wanted {
+        let value = match (&it.value, it.is_set, it.is_required) {
+            (Some(value), _, _) => value.clone(),
+            (None, true, _) => String::from("(a secret)"),
+            (None, false, true) => String::from("(missing)"),
+            (None, false, false) => String::from("(not set)"),
+        };
+        print_bytes(show::clean(&format!("{} = {value}\n    {}\n", it.key, it.description)).as_bytes())?;
+    }
+    if wanted.is_empty() {
+        print_line(&format!("{id} wants to know nothing"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn marketplace(command: &MarketplaceCommand, options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let words = match command {
+        MarketplaceCommand::Add { from } => {
+            let market = premises.add_marketplace(from).map_err(Failure::Message)?;
+            let names: Vec<&str> = market.plugins.iter().map(|it| it.name.as_str()).collect();
+            format!("marketplace {} is known now; it has: {}", market.name, names.join(", "))
+        }
+        MarketplaceCommand::Remove { name } => {
+            let left = premises.remove_marketplace(name).map_err(Failure::Message)?;
+            for id in left {
+                crate::output::complain(&format!("{id} is still switched on: haft plugins uninstall {id}"));
+            }
+            format!("marketplace {name} is not known any more")
+        }
+        MarketplaceCommand::Update { name } => {
+            match premises.update_marketplace(name).map_err(Failure::Message)? {
+                true => format!("marketplace {name} is copied anew"),
+                false => format!("marketplace {name} is a directory: it is read where it is"),
+            }
+        }
+    };
+    match options.json {
+        true => print_line(&json!({"done": words}).to_string())?,
+        false => print_line(&show::clean(&words))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -32,7 +32,9 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     }
     refuse_flags(run)?;
     let prompt = prompt(run)?;
-    spec::runtime()?.block_on(work(prompt, run, options))
+    let (run, options) = (run.clone(), options.clone());
+    let face = async move { work(prompt, &run, &options).await };
+    spec::run_beside_session(&spec::runtime()?, face)
 }
 
 /// Flags that need a host, or a reader of frames, are refused without one.
@@ -92,9 +94,11 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let interrupt = Interrupt::listen();
     handle.prompt(Prompt::text(prompt));
     handle.send(Command::Finish);
+    let verbose = run.verbose || handle.premises().flag_setting("verbose") == Some(true);
     let mut printed = Printed {
-        shower: shower(run, &handle),
+        shower: shower(run, &handle, verbose),
         run,
+        verbose,
         interrupt,
         last: None,
         denials: Vec::new(),
@@ -162,6 +166,8 @@ fn command_name(prompt: &str) -> Option<&str> {
 struct Printed<'a> {
     shower: Shower,
     run: &'a RunArgs,
+    /// Whether more is said on standard error: by the flag, or by the settings.
+    verbose: bool,
     interrupt: Interrupt,
     last: Option<LastTurn>,
     /// Calls that were not allowed, in all turns.
@@ -186,7 +192,7 @@ enum Shower {
     Quiet,
 }
 
-fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
+fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> Shower {
     if run.output_format == OutputFormat::StreamJson {
         let told = Told {
             partial: run.sdk.include_partial_messages,
@@ -203,7 +209,7 @@ fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
     let colours = !plain && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     // The answer itself is watched where it goes to the same terminal.
     let is_read = run.output_format == OutputFormat::Text && std::io::stdout().is_terminal();
-    let detail = match (run.verbose, is_read) {
+    let detail = match (verbose, is_read) {
         (true, _) => Detail::Full,
         (false, true) => Detail::Talk,
         (false, false) => Detail::Calls,
@@ -260,7 +266,7 @@ impl Printed<'_> {
         match (&mut self.shower, &event.what) {
             (Shower::Frames(_), Happening::Notice(text)) => complain(text),
             (Shower::Watcher(watcher), Happening::Notice(text)) => drop(watcher.note(text)),
-            (Shower::Frames(_), Happening::Detail(text)) if self.run.verbose => complain(text),
+            (Shower::Frames(_), Happening::Detail(text)) if self.verbose => complain(text),
             (Shower::Frames(projection), what) => {
                 let mut frames = projection.of(event);
                 if let (Happening::TurnEnded(turn), Some(last)) = (what, frames.last_mut()) {
@@ -278,7 +284,7 @@ impl Printed<'_> {
                 drop(watcher.note(&child_line(what).unwrap_or_default()));
             }
             (Shower::Watcher(_), _) => (),
-            (Shower::Quiet, what) => say_quietly(what, &event.agent, self.run.verbose),
+            (Shower::Quiet, what) => say_quietly(what, &event.agent, self.verbose),
         }
         Ok(())
     }
@@ -352,18 +358,9 @@ impl Printed<'_> {
 
 /// What scripts branch on: the exit code and its word.
 pub(crate) fn outcome(reason: &EndReason, denied: bool, interrupt: &Interrupt) -> (u8, &'static str) {
-    match reason {
-        EndReason::Completed if !denied => (0, "success"),
-        EndReason::Completed => (3, "denied"),
-        EndReason::Exhausted(Exhausted::Turns(_)) => (4, "incomplete"),
-        EndReason::Exhausted(_) => (5, "incomplete"),
-        EndReason::Failed(_) => (6, "failed"),
-        EndReason::Interrupted => (interrupt.code(), "interrupted"),
-        EndReason::Stopped(_)
-        | EndReason::NoProgress(_)
-        | EndReason::OutputTruncated
-        | EndReason::NoStructuredOutput(_)
-        | EndReason::Refused => (1, "incomplete"),
+    match haft_sdk::run_outcome(reason, denied) {
+        (_, word @ "interrupted") => (interrupt.code(), word),
+        ended => ended,
     }
 }
 

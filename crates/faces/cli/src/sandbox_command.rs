@@ -113,7 +113,10 @@ fn confined(premises: &Premises, walls: &Walls, policy: Policy, command: Vec<OsS
     let walls = walls.build(policy, Strictness::Complete).map_err(|why| {
         Failure::Message(format!("this cannot be confined: {why}. `haft sandbox check` says more"))
     })?;
-    let (code, violations) = walls.run(&path, &arguments, &premises.cwd)?;
+    let (code, violations) = walls.run(&path, &arguments, &premises.cwd).map_err(|err| {
+        let (path, notes) = (path.display(), premises.state_dir().join("sandbox"));
+        format!("{path} could not be run in the sandbox, which keeps its notes in {}: {err}", notes.display())
+    })?;
     for line in violations {
         complain(&format!("blocked by sandbox: {line}"));
     }

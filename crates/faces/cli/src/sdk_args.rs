@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::{
+    CommandFactory as _,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use haft_model::{Effort, Thinking, ThinkingDisplay};
 
 use crate::output::write_error;
@@ -25,7 +28,7 @@ pub(crate) struct SdkArgs {
     #[arg(long, hide = true)]
     pub(crate) permission_prompt_tool: Option<String>,
     /// MCP servers for this run: JSON text or files.
-    #[arg(long, num_args = 1.., value_name = "FILE-OR-JSON")]
+    #[arg(long, value_name = "FILE-OR-JSON")]
     pub(crate) mcp_config: Vec<String>,
     /// Use only the MCP servers of --mcp-config.
     #[arg(long)]
@@ -193,12 +196,26 @@ impl SdkArgs {
     }
 }
 
+/// What to do where the words of a prompt were given one by one.
+fn unquoted_prompt(err: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = err.get(ContextKind::InvalidArg) else { return None };
+    let given: Vec<String> = std::env::args_os().skip(1).filter_map(|it| it.into_string().ok()).collect();
+    let first = given.iter().find(|it| !it.starts_with('-'))?;
+    let is_prompt = !word.starts_with('-') && crate::args::Args::command().find_subcommand(first).is_none();
+    let is_unknown = err.kind() == ErrorKind::UnknownArgument;
+    (is_unknown && is_prompt)
+        .then(|| format!("A prompt of several words goes into quotes: haft \"{first} {word} …\""))
+}
+
 /// Flags that make no sense. Under an SDK that is one line and exit 1; a
 /// person gets help with it.
 pub(crate) fn refuse(err: &clap::Error) -> ExitCode {
     let is_sdk = std::env::args_os().any(|it| it.to_string_lossy().starts_with("--input-format"));
     if !is_sdk || !err.use_stderr() {
-        err.print().ok();
+        crate::help_width::print(err).ok();
+        if let Some(tip) = unquoted_prompt(err) {
+            write_error(&tip);
+        }
         return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
     }
     let line = match (err.kind(), err.get(ContextKind::InvalidArg)) {

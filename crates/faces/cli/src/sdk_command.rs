@@ -29,8 +29,9 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
         Ok(runtime) => runtime,
         Err(failure) => return failed(&failure),
     };
-    let code = runtime.block_on(async {
-        let spec = match spec::of_run(run, options) {
+    let (run, options) = (run.clone(), options.clone());
+    let code = spec::run_beside_session(&runtime, async move {
+        let spec = match spec::of_run(&run, &options) {
             Ok(mut spec) => {
                 // The program on the other side chose them, not whoever wrote the folder.
                 spec.settings.sources_are_trusted = true;
@@ -43,7 +44,7 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
         {
             return failed(&failure);
         }
-        serve(spec, run).await
+        serve(spec, &run).await
     });
     // What is still blocked somewhere does not keep us from ending.
     runtime.shutdown_background();

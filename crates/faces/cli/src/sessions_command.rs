@@ -83,7 +83,11 @@ fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String,
 }
 
 fn list(logs: &SessionLogs, options: &Options) -> Ended {
-    for it in all(logs)? {
+    let found = all(logs)?;
+    if found.is_empty() {
+        complain("there is no session of this directory yet");
+    }
+    for it in found {
         let line = if options.json {
             let modified = it.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             json!({"id": it.id, "title": it.title, "bytes": it.size, "modified": modified.as_secs(), "path": it.path})
@@ -176,7 +180,8 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), Failure> {
             MessageBlock::ToolResult { content, is_error, .. } => {
                 let (name, failed) = (text::one_line(&content.to_text(), 120), *is_error);
                 let (id, headline) = (String::new(), String::new());
-                let rendered = haft_tool::Rendered { headline: String::new(), lines: Vec::new() };
+                let rendered =
+                    haft_tool::Rendered { headline: String::new(), lines: Vec::new(), ..Default::default() };
                 let call = haft_terminal::CallFinish {
                     id,
                     agent: None,

@@ -37,6 +37,13 @@ pub(crate) struct LoginArgs {
     pub(crate) check: bool,
 }
 
+impl LoginArgs {
+    /// `haft login` alone.
+    pub(crate) fn usual() -> Self {
+        Self { provider: String::from("anthropic"), file: false, check: false }
+    }
+}
+
 /// Flags of `haft logout`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LogoutArgs {

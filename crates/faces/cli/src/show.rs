@@ -21,7 +21,7 @@ pub(crate) fn text(rendered: &Rendered, colours: bool) -> String {
         out.push_str(&clean(&rendered.headline));
         out.push('\n');
     }
-    for line in &rendered.lines {
+    for line in rendered.folded(usize::MAX, "") {
         out.push_str(&clean(&line.text));
         out.push('\n');
     }
@@ -76,6 +76,7 @@ mod tests {
         let rendered = Rendered {
             headline: String::from("Edit"),
             lines: vec![Line::new(LineStyle::Added, "+ a\u{1b}[2Jb"), Line::new(LineStyle::Plain, "plain")],
+            ..Rendered::default()
         };
         assert_eq!(text(&rendered, false), "Edit\n+ a\\u{1b}[2Jb\nplain\n");
         let drawn = LinePrinter::new(TermLook::default(), 80).rendered(&rendered);

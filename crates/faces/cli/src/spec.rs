@@ -17,45 +17,31 @@ use crate::{
     ide_bridge,
     output::{Failure, complain},
     sessions_command::named_or_newest,
+    thread_limit,
 };
 
 /// The async runtime. Built only for commands that need one.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
-    check_threads()?;
+    thread_limit::check_threads()?;
     let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     built.map_err(|err| Failure::Message(format!("the runtime could not be started: {err}")))
 }
 
-/// Fails where the system gives too few threads to work with.
-pub(crate) fn check_threads() -> Result<(), Failure> {
-    threads_are_to_be_had().map_err(|err| {
-        Failure::Message(format!(
-            "the system lets haft start too few threads ({err}): raise the limit on processes (`ulimit -u`, or \
-             pids.max of the container), or end something else"
-        ))
-    })
-}
-
-/// Starts as many threads at once as a session has at the least, and ends them:
-/// without them the runtime would panic, or wait for ever for one.
-fn threads_are_to_be_had() -> std::io::Result<()> {
-    const LEAST: usize = 6;
-    std::thread::scope(|scope| {
-        let (go_on, wait) = std::sync::mpsc::sync_channel::<()>(0);
-        let wait = Arc::new(std::sync::Mutex::new(wait));
-        let started = (0..LEAST).try_for_each(|_| {
-            let wait = Arc::clone(&wait);
-            let waits = move || drop(wait.lock().map(|it| it.recv()));
-            std::thread::Builder::new().stack_size(16 << 10).spawn_scoped(scope, waits).map(drop)
-        });
-        drop(go_on);
-        started
-    })
+/// Runs a face to its end on a thread of the runtime, beside its session: waking
+/// another thread for each event would cost more than handling it.
+pub(crate) fn run_beside_session<T: Send + 'static>(
+    runtime: &Runtime,
+    face: impl Future<Output = T> + Send + 'static,
+) -> T {
+    let ended = runtime.block_on(async { tokio::spawn(face).await });
+    // Nobody takes the task back: it ended, or it panicked.
+    ended.unwrap_or_else(|err| std::panic::resume_unwind(err.into_panic()))
 }
 
 /// A session of the flags every command takes.
 pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, Failure> {
     let mut spec = SessionSpec::new(place(options)?);
+    spec.hosts.named.clone_from(&options.host);
     spec.settings.flags.clone_from(&options.settings);
     spec.settings.managed.clone_from(&options.managed_settings);
     spec.settings.sources = options.setting_sources.as_deref().map(setting_sources).transpose()?;
@@ -77,8 +63,11 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Fa
     if spec.permissions.may_bypass {
         refuse_root(&spec)?;
     }
-    let tools = run.tools.as_ref().filter(|list| *list != "default");
-    spec.tools.only = tools.map(|list| split_rules(std::slice::from_ref(list)));
+    if run.brief {
+        spec.tools.at_hand.push(String::from("SendUserMessage"));
+    }
+    let tools = run.tools.as_ref().filter(|list| *list != &["default"]);
+    spec.tools.only = tools.map(|list| split_rules(list));
     let is_bare = run.sdk.bare || spec.place.variables.is_on("CLAUDE_CODE_SIMPLE");
     if is_bare && spec.tools.only.is_none() {
         spec.tools.only = Some(SIMPLE_TOOLS.map(str::to_owned).to_vec());
@@ -127,6 +116,7 @@ fn add_editor(spec: &mut SessionSpec, asked: bool) {
     if found.is_none() && asked {
         complain("no editor with the plugin has this directory open; going on without it");
     }
+    spec.servers.editor = found.is_some().then(|| ide_bridge::NAME.to_owned());
     spec.servers.configs.extend(found.map(|it| it.to_string()));
 }
 
@@ -163,6 +153,7 @@ fn model(run: &RunArgs) -> Result<ModelSpec, Failure> {
     let betas = run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list)));
     Ok(ModelSpec {
         provider: ProviderSpec::FromVariables { overrides },
+        between: None,
         model: run.model.clone(),
         fallback: run.fallback_model.clone(),
         limits: RunLimits { max_turns: run.max_turns, max_usd: run.max_budget_usd, ..RunLimits::default() },
@@ -172,13 +163,25 @@ fn model(run: &RunArgs) -> Result<ModelSpec, Failure> {
         task_budget: run.sdk.task_budget,
         betas: betas.collect(),
         system_prompt: run.system_prompt.clone().or(from_file),
-        append_system_prompt: run.append_system_prompt.clone(),
+        append_system_prompt: appended(run),
         output_schema,
         agent: run.sdk.agent.clone(),
         record: run.record.clone(),
         replay: None,
     })
 }
+
+/// What is added to the system prompt.
+fn appended(run: &RunArgs) -> Option<String> {
+    let brief = run.brief.then(|| String::from(BRIEF));
+    let parts: Vec<String> = run.append_system_prompt.clone().into_iter().chain(brief).collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+/// What `--brief` asks for.
+const BRIEF: &str = "The user reads only what you send with SendUserMessage, and your last answer. Send what they \
+                     should know when it is so: what you are about to do if it takes long, what you found, what \
+                     went wrong. Keep it short, and do not repeat it in your last answer.";
 
 /// Where the command works.
 fn place(options: &Options) -> Result<PlaceSpec, Failure> {
@@ -198,7 +201,14 @@ fn place(options: &Options) -> Result<PlaceSpec, Failure> {
     let program = PathBuf::from("/proc/self/exe");
     let program = if program.exists() { Some(program) } else { std::env::current_exe().ok() };
     let variables = Variables::of_process();
-    Ok(PlaceSpec { cwd, variables, state_dir: None, extra_dirs: options.add_dir.clone(), program })
+    Ok(PlaceSpec {
+        cwd,
+        variables,
+        secret_names: Vec::new(),
+        state_dir: None,
+        extra_dirs: options.add_dir.clone(),
+        program,
+    })
 }
 
 /// Root who never asks breaks whole machines; where that does not matter,

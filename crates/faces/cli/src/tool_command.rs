@@ -66,10 +66,10 @@ fn list(options: &Options) -> Ended {
         return Ok(ExitCode::SUCCESS);
     }
     let widest = pool.names().map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut out = String::new();
+    let (mut out, colours) = (String::new(), show::colours());
     for (name, tool) in pool.tools() {
-        let name = show::painted(&format!("{name:<widest$}"), "1", show::colours());
-        out.push_str(&format!("{name}  {}\n", first_sentence(&tool.spec().description)));
+        let name = show::painted(&format!("{name:<widest$}"), "1", colours);
+        out.push_str(&format!("{name}  {}\n", first_sentence(&tool.description())));
     }
     print_bytes(out.as_bytes())
 }
@@ -89,8 +89,8 @@ fn described(name: &str, tool: &dyn DynTool) -> Value {
         "input_schema": spec.input_schema,
         "aliases": tool.aliases(),
     });
-    if let Some(schema) = &spec.output_schema {
-        json["output_schema"] = schema.clone();
+    if let Some(schema) = tool.output_schema() {
+        json["output_schema"] = schema;
     }
     json
 }

@@ -5,7 +5,8 @@ use std::{
     process::ExitCode,
 };
 
-use haft_config::{ItemKind, PendingTrust};
+use haft_config::{ItemKind, PendingTrust, UpdateError};
+use haft_session::Premises;
 
 use crate::{
     args::Options,
@@ -30,9 +31,24 @@ pub(crate) fn run(yes: bool, revoke: bool, options: &Options) -> Ended {
         print_line("Not trusted; it stays without effect.")?;
         return Ok(ExitCode::FAILURE);
     }
-    premises.store.trust(pending).map_err(|err| err.to_string())?;
+    premises.store.trust(pending).map_err(|err| not_kept(&premises, &err))?;
     print_line("Trusted, exactly as shown. What changes later waits again.")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why something of Haft's own could not be written, and what helps where the home
+/// cannot be.
+pub(crate) fn not_kept(premises: &Premises, err: &UpdateError) -> String {
+    use std::io::ErrorKind;
+    match err {
+        UpdateError::Io { path, error }
+            if path.starts_with(premises.state_dir())
+                && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+        {
+            format!("{err}; set HAFT_CONFIG_DIR to a directory that can be written")
+        }
+        other => other.to_string(),
+    }
 }
 
 fn listing(pending: &PendingTrust) -> String {

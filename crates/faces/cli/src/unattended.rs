@@ -21,7 +21,7 @@ pub(crate) struct UnattendedRun<'a> {
     /// Where.
     pub(crate) dir: &'a Path,
     /// What is asked.
-    pub(crate) prompt: &'a str,
+    pub(crate) prompt: String,
     /// How much it may do by itself.
     pub(crate) mode: &'a str,
     /// Requests to the model at most.
@@ -55,7 +55,7 @@ impl UnattendedRun<'_> {
         let turns = self.max_turns.to_string();
         let mut command = tokio::process::Command::new(program);
         command
-            .args(["-p", "--permission-mode", self.mode, "--max-turns", &turns, "--", self.prompt])
+            .args(["-p", "--permission-mode", self.mode, "--max-turns", &turns, "--", &self.prompt])
             .current_dir(self.dir)
             .stdin(Stdio::null())
             .stdout(output)
@@ -69,7 +69,7 @@ impl UnattendedRun<'_> {
                 command: "haft -p",
                 task: "",
             },
-            isolation: TreeIsolation::OwnGroup,
+            isolation: TreeIsolation::NoTerminal,
             after_kill: AfterKill::NextSession,
         };
         let (tree, mut child) =

@@ -2,11 +2,11 @@
 
 use std::{io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
 
-use haft_session::Premises;
+use haft_session::{history_json, open_hosts, redo_change, undo_change, undo_json};
 use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool_host::frame::FarOrder;
 use haft_workspace::{
-    Entry, EntryId, FileChange, FileState, HistoryItem, Journal, Origin, Standing, TurnId, UndoReport,
-    UndoTarget, Workspace, exact_patch, patch, text::Text,
+    Entry, FileChange, FileState, HistoryItem, Journal, Standing, Workspace, exact_patch, patch, text::Text,
 };
 use serde_json::{Value, json};
 
@@ -17,84 +17,81 @@ use crate::{
 };
 
 pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {
-    let premises = spec::premises(options)?;
-    let workspace = premises.workspace()?;
-    let target = match id {
-        None => UndoTarget::Last,
-        Some(id) if turn => UndoTarget::Turn(turn_of(&workspace, &id)?),
-        Some(id) => target(&workspace, id)?,
+    let done = match options.host.is_empty() {
+        true => undo_json(&undo_change(&*spec::premises(options)?, id, turn)?),
+        false => on_host(FarOrder::Undo { id, turn }, options)?,
     };
-    let report = workspace.undo(&target, &origin(&premises, "undo")).map_err(|err| err.to_string())?;
-    told(&report, "restored", options)
+    told(&done, "restored", options)
 }
 
 pub(crate) fn redo(options: &Options) -> Ended {
-    let premises = spec::premises(options)?;
-    let report = premises.workspace()?.redo(&origin(&premises, "redo")).map_err(|err| err.to_string())?;
-    told(&report, "brought back", options)
+    let done = match options.host.is_empty() {
+        true => undo_json(&redo_change(&*spec::premises(options)?)?),
+        false => on_host(FarOrder::Redo, options)?,
+    };
+    told(&done, "brought back", options)
 }
 
-/// The turn of this id, or the one that a change or call of this id belongs to.
-fn turn_of(workspace: &Workspace, id: &str) -> Result<TurnId, Failure> {
-    let items = items(workspace)?;
-    let origins = || items.iter().map(|item| (&item.entry.id, &item.entry.origin));
-    let turns = || origins().filter_map(|(_, origin)| origin.turn.as_ref());
-    if let Some(turn) = turns().find(|turn| turn.as_str() == id) {
-        return Ok(turn.clone());
+/// Has something done where the record of changes is.
+fn on_host(order: FarOrder, options: &Options) -> Result<Value, Failure> {
+    if 1 < options.host.len() {
+        return Err(Failure::Message(String::from("--host: name the one machine on which it is to be done")));
     }
-    let named = origins().find(|(entry, origin)| entry.as_str() == id || &*origin.call == id);
-    match named.map(|(_, origin)| origin.turn.clone()) {
-        Some(Some(turn)) => Ok(turn),
-        Some(None) => Err(Failure::Message(format!("the change {id} belongs to no turn; undo it by itself"))),
-        None => {
-            Err(Failure::Message(format!("no turn, change or call {id} is recorded; see `haft history`")))
-        }
-    }
-}
-
-/// An id is an entry if the journal knows it as one, else a call.
-fn target(workspace: &Workspace, id: String) -> Result<UndoTarget, Failure> {
-    let entry = EntryId::new(id.as_str());
-    let known = items(workspace)?.iter().any(|item| item.entry.id == entry);
-    Ok(if known { UndoTarget::Entry(entry) } else { UndoTarget::Call(id.into()) })
+    let (premises, spec) = (spec::premises(options)?, spec::of_options(options)?);
+    let hosts = open_hosts(&premises, &spec)?;
+    spec::runtime()?.block_on(async {
+        let outcome = hosts.order(order).await.pop();
+        hosts.close().await;
+        let (name, outcome) = outcome.ok_or_else(|| String::from("there is no host"))?;
+        outcome.map_err(|why| Failure::Message(format!("host {name}: {why}")))
+    })
 }
 
 fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, Failure> {
     Ok(workspace.history().map_err(|err| err.to_string())?)
 }
 
-fn origin(premises: &Premises, tool: &str) -> Origin {
-    Origin { session: None, turn: None, call: premises.session_id.as_str().into(), tool: tool.to_owned() }
-}
-
-fn told(report: &UndoReport, verb: &str, options: &Options) -> Ended {
+fn told(done: &Value, verb: &str, options: &Options) -> Ended {
+    let list = |name: &str| done[name].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let conflicts = list("conflicts");
     if options.json {
-        let conflicts: Vec<Value> =
-            report.conflicts.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect();
-        let told = json!({"restored": report.restored, "conflicts": conflicts, "commits": report.commits});
-        print_line(&told.to_string())?;
+        print_line(&done.to_string())?;
     } else {
-        let restored = report.restored.iter().map(|path| match path.symlink_metadata().is_ok() {
-            true => Line::new(LineStyle::Added, format!("{verb} {}", path.display())),
-            false => Line::new(LineStyle::Removed, format!("removed {}", path.display())),
+        let restored = list("restored").iter().map(text).collect::<Vec<String>>();
+        // Whether a file of another machine is there now is not known here.
+        let is_there = |path: &str| !options.host.is_empty() || Path::new(path).symlink_metadata().is_ok();
+        let restored = restored.into_iter().map(|path| match is_there(&path) {
+            true => Line::new(LineStyle::Added, format!("{verb} {path}")),
+            false => Line::new(LineStyle::Removed, format!("removed {path}")),
         });
-        let kept = report.conflicts.iter().map(|it| {
-            Line::new(LineStyle::Error, format!("left alone {}: {}", it.path.display(), it.reason))
+        let kept = conflicts.iter().map(|it| {
+            Line::new(LineStyle::Error, format!("left alone {}: {}", text(&it["path"]), text(&it["reason"])))
         });
+        let untied = list("untied");
+        let untied = untied.iter().map(|it| {
+            let text = format!("{} is no longer one file with its other hard links", text(it));
+            Line::new(LineStyle::Dim, text)
+        });
+        let commits = list("commits");
         let commits =
-            report.commits.iter().map(|it| Line::new(LineStyle::Dim, format!("the commit stays: {it}")));
-        let lines = restored.chain(kept).chain(commits).collect();
-        let rendered = Rendered { headline: String::new(), lines };
+            commits.iter().map(|it| Line::new(LineStyle::Dim, format!("the commit stays: {}", text(it))));
+        let lines = restored.chain(kept).chain(untied).chain(commits).collect();
+        let rendered = Rendered { lines, ..Rendered::default() };
         print_bytes(show::text(&rendered, show::colours()).as_bytes())?;
     }
-    Ok(if report.conflicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if conflicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 pub(crate) fn history(options: &Options) -> Ended {
-    let items = items(&spec::premises(options)?.workspace()?)?;
+    let items = match options.host.is_empty() {
+        true => history_json(&*spec::premises(options)?)?,
+        false => on_host(FarOrder::History, options)?,
+    };
+    let items = items.as_array().cloned().unwrap_or_default();
     let mut out = String::new();
     for item in &items {
-        out.push_str(&if options.json { json_line(item) } else { line(item) });
+        out.push_str(&if options.json { item.to_string() } else { line(item) });
         out.push('\n');
     }
     if items.is_empty() && !options.json {
@@ -103,29 +100,15 @@ pub(crate) fn history(options: &Options) -> Ended {
     print_bytes(out.as_bytes())
 }
 
-fn json_line(item: &HistoryItem) -> String {
-    let mut json = serde_json::to_value(&item.entry).unwrap_or_default();
-    json["standing"] = Value::from(standing(item.standing));
-    json.to_string()
-}
-
-fn standing(standing: Standing) -> &'static str {
-    match standing {
-        Standing::InEffect => "in effect",
-        Standing::Undone => "undone",
-        Standing::Undo => "undo",
-        Standing::Redo => "redo",
-    }
-}
-
-fn line(item: &HistoryItem) -> String {
-    let Entry { id, time, origin, changes, .. } = &item.entry;
-    let paths: Vec<String> = changes.iter().take(3).map(|change| change.path.display().to_string()).collect();
+fn line(item: &Value) -> String {
+    let changes = item["changes"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let paths: Vec<String> = changes.iter().take(3).map(|change| text(&change["path"])).collect();
     let more = changes.len().saturating_sub(3);
     let more = if 0 < more { format!(" and {more} more") } else { String::new() };
-    let head = show::painted(id.as_str(), "1", show::colours());
-    let text =
-        format!("{}  {:9}  {} {}{more}", age(*time), standing(item.standing), origin.tool, paths.join(", "));
+    let head = show::painted(&text(&item["id"]), "1", show::colours());
+    let (time, standing) = (age(item["time"].as_u64().unwrap_or_default()), text(&item["standing"]));
+    let text = format!("{time}  {standing:9}  {} {}{more}", text(&item["tool"]), paths.join(", "));
     format!("{head}  {}", show::clean(&text))
 }
 
@@ -163,7 +146,7 @@ pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
         let patch: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
         return print_bytes(patch.as_bytes());
     }
-    let rendered = Rendered { headline: String::new(), lines };
+    let rendered = Rendered { lines, ..Rendered::default() };
     print_bytes(show::text(&rendered, show::colours()).as_bytes())
 }
 

@@ -63,6 +63,18 @@ impl InstallChannel {
     }
 }
 
+/// `haft --version --json`: what programs want to know before they start it.
+pub(crate) fn version_json() -> Ended {
+    let (channel, program) = InstallChannel::here();
+    let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+    let line = json!({
+        "version": env!("CARGO_PKG_VERSION"), "target": target, "channel": channel.name, "program": program,
+        "protocols": {"acp": [haft_acp::PROTOCOL_VERSION], "mcp": haft_mcp_client::protocol_versions()},
+    });
+    print_line(&line.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn run(options: &Options) -> Ended {
     let (channel, program) = InstallChannel::here();
     let version = env!("CARGO_PKG_VERSION");

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::AgentEvent;
+use haft_agent::{AgentEvent, WithdrawnAnswer};
 use haft_model::Event;
 use haft_runtime::{Report, ShownCall};
 use haft_terminal::{CallFinish, LiveLines, ScreenSize};
@@ -108,6 +108,7 @@ impl<W: Write> Watcher<W> {
             AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Ok(()),
             AgentEvent::Result(it) => self.ended(&it.report, Some(&it.input)),
             AgentEvent::Notice(notice) => self.note(notice),
+            AgentEvent::Withdrawn(it) => self.withdrawn(it),
             AgentEvent::Retrying(it) => {
                 let wait = it.wait.as_secs_f32();
                 self.note(&format!(
@@ -128,6 +129,19 @@ impl<W: Write> Watcher<W> {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// What was said of an answer that broke off is void, and stands there.
+    fn withdrawn(&mut self, answer: &WithdrawnAnswer) -> io::Result<()> {
+        self.said.clear();
+        for call in &answer.calls {
+            self.running.remove(call);
+        }
+        if self.look.detail == Detail::Calls {
+            return self.show_running();
+        }
+        self.hush()?;
+        self.note("the answer broke off here and does not count")
     }
 
     /// A line of our own.
@@ -309,7 +323,7 @@ impl<W: Write> Watcher<W> {
             let headline = clean(&self.shortened(&rendered.headline));
             writeln!(self.out, "    {}", painted(&text::one_line(&headline, self.look.width), "2", colours))?;
         }
-        for line in rendered.lines.iter().take(MOST_LINES) {
+        for line in rendered.folded(MOST_LINES, "") {
             let paint = match line.style {
                 LineStyle::Plain => "",
                 LineStyle::Dim => "2",
@@ -321,9 +335,6 @@ impl<W: Write> Watcher<W> {
             for piece in wrapped(&shown, self.look.width.saturating_sub(4).max(20)) {
                 writeln!(self.out, "    {}", painted(&piece, paint, colours))?;
             }
-        }
-        if let Some(more) = rendered.lines.len().checked_sub(MOST_LINES).filter(|more| 0 < *more) {
-            writeln!(self.out, "    {}", painted(&format!("… {more} more lines"), "2", colours))?;
         }
         self.out.flush()
     }
@@ -381,6 +392,31 @@ pub(crate) fn width(terminal: impl std::os::fd::AsFd) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Words that were printed stay, and a line below says what of them counts.
+    #[test]
+    fn words_of_an_answer_that_broke_off_are_marked() {
+        for (detail, is_marked) in [(Detail::Talk, true), (Detail::Full, true), (Detail::Calls, false)] {
+            let look = Look { colours: false, live: false, width: 80, detail };
+            let mut out = Vec::new();
+            let mut watcher = Watcher::new(&mut out, look, Arc::from(std::path::Path::new("/")));
+            for event in [
+                AgentEvent::Model(Event::Text(String::from("First try."))),
+                AgentEvent::Withdrawn(WithdrawnAnswer::default()),
+                AgentEvent::Model(Event::Text(String::from("Second try."))),
+            ] {
+                watcher.take(&event).expect("a vector takes everything");
+            }
+            assert_eq!(watcher.said(), if is_marked { "Second try." } else { "" });
+            let shown = String::from_utf8(out).expect("words");
+            let mark = shown.find("does not count");
+            assert_eq!(mark.is_some(), is_marked, "{shown}");
+            if let Some(mark) = mark {
+                let (first, second) = (shown.find("First").expect("it"), shown.find("Second").expect("it"));
+                assert!(first < mark && mark < second, "{shown}");
+            }
+        }
+    }
 
     #[test]
     fn long_lines_break_at_blanks() {

@@ -32,9 +32,10 @@ fn here(premises: &Premises, keeper: &WorktreeKeeper) -> Result<Vec<WorktreeReco
 fn named(premises: &Premises, keeper: &WorktreeKeeper, name: &str) -> Result<WorktreeRecord, Failure> {
     let all = here(premises, keeper)?;
     let is_meant = |it: &&WorktreeRecord| it.name == name || it.path == premises.cwd.join(name);
-    let found = all.iter().rev().find(|it| is_meant(it) && it.is_there());
+    let is_left = |it: &WorktreeRecord| it.is_there() || it.is_cut_off();
+    let found = all.iter().rev().find(|it| is_meant(it) && is_left(it));
     found.cloned().ok_or_else(|| {
-        let there: Vec<&str> = all.iter().filter(|it| it.is_there()).map(|it| it.name.as_str()).collect();
+        let there: Vec<&str> = all.iter().filter(|it| is_left(it)).map(|it| it.name.as_str()).collect();
         let there = if there.is_empty() { String::from("none") } else { there.join(", ") };
         Failure::Message(format!("there is no worktree {name} here; there are: {there}"))
     })
@@ -44,11 +45,12 @@ fn list(premises: &Premises, keeper: &WorktreeKeeper, options: &Options) -> Ende
     let all = here(premises, keeper)?;
     let mut shown = Vec::new();
     for record in &all {
-        let inside = match record.is_there() {
+        let inside = match record.is_there() || record.is_cut_off() {
             true => Some(keeper.inspect(record)),
             false => None,
         };
         let state = match (&record.state, record.is_there(), record.owner.is_alive()) {
+            _ if record.is_cut_off() => "cut off",
             (_, false, _) if record.state == WorktreeState::Removed => "removed",
             (_, false, _) => "gone",
             (_, true, true) => "in use",

@@ -167,6 +167,11 @@ mod agent;
 pub mod mcp;
 mod tools;
 
+/// The programs of the README are compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+struct ProgramsOfTheReadme;
+
 pub use agent::{Agent, AgentBuilder, Asked, BuildError, HookReply, Run};
 pub use haft_agent as engine;
 pub use haft_config as config;

@@ -2,14 +2,18 @@
 //! nor one that does not listen keeps the session from working.
 
 use std::{
-    io::{self, BufRead as _, Write as _},
-    sync::mpsc as blocking,
+    io::{self, BufRead as _, Read as _, Write as _},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc as blocking,
+    },
     thread::JoinHandle,
     time::Duration,
 };
 
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::bounded_line;
@@ -17,17 +21,27 @@ use crate::bounded_line;
 /// Lines that wait to be looked at.
 const WAITING_LINES: usize = 256;
 
+/// Longest line that is taken in, in bytes: a prompt with its pictures is shorter.
+pub const MAX_INPUT: usize = 64 << 20;
+
+/// So many bytes that wait to be written mean that nobody reads.
+const BEHIND: usize = 256 << 10;
+
+/// A line of standard input.
+#[derive(Debug)]
+pub enum InputLine {
+    /// All of it, with its end.
+    Whole(Vec<u8>),
+    /// More than [`MAX_INPUT`] bytes: how it begins. The rest was not kept.
+    TooLong(Vec<u8>),
+}
+
 /// The lines of standard input; the end of the channel is the end of input.
-pub fn read_lines() -> mpsc::Receiver<Vec<u8>> {
+pub fn read_lines() -> mpsc::Receiver<InputLine> {
     let (sender, receiver) = mpsc::channel(WAITING_LINES);
     let read = move || {
         let mut input = io::stdin().lock();
-        loop {
-            let mut line = Vec::new();
-            match input.read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) => (),
-            }
+        while let Ok(Some(line)) = read_line(&mut input, MAX_INPUT) {
             if sender.blocking_send(line).is_err() {
                 return;
             }
@@ -38,11 +52,80 @@ pub fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
+/// The next line; of one that is too long no more than its beginning is in memory.
+fn read_line(input: &mut impl io::BufRead, most: usize) -> io::Result<Option<InputLine>> {
+    let mut line = Vec::new();
+    let read = input.by_ref().take(most as u64).read_until(b'\n', &mut line)?;
+    if read < most || line.ends_with(b"\n") {
+        return Ok((0 < read).then_some(InputLine::Whole(line)));
+    }
+    line.truncate(1_000);
+    line.shrink_to_fit();
+    loop {
+        let piece = input.fill_buf()?;
+        let end = memchr::memchr(b'\n', piece);
+        let (seen, is_over) = (end.map_or(piece.len(), |at| at + 1), end.is_some() || piece.is_empty());
+        input.consume(seen);
+        if is_over {
+            return Ok(Some(InputLine::TooLong(line)));
+        }
+    }
+}
+
+/// How much waits to be written. Clones are the same.
+#[derive(Clone, Default)]
+pub struct WaitingOutput(Arc<WaitingBytes>);
+
+#[derive(Default)]
+struct WaitingBytes {
+    bytes: AtomicUsize,
+    fewer: Notify,
+}
+
+impl WaitingOutput {
+    /// Whether so much waits that more should not be added before some of it is
+    /// read.
+    pub fn is_behind(&self) -> bool {
+        BEHIND < self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until somebody has read enough, or reads nothing any more.
+    pub async fn caught_up(&self) {
+        loop {
+            let fewer = self.0.fewer.notified();
+            tokio::pin!(fewer);
+            fewer.as_mut().enable();
+            if !self.is_behind() {
+                return;
+            }
+            fewer.await;
+        }
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn wrote(&self, bytes: usize) {
+        let before = self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if BEHIND < before {
+            self.0.fewer.notify_waiters();
+        }
+    }
+
+    /// Nobody reads any more: nothing waits.
+    fn close(&self) {
+        self.0.bytes.store(0, Ordering::Relaxed);
+        self.0.fewer.notify_waiters();
+    }
+}
+
 /// Writes frames to standard output, one line each, in order.
 pub struct LineWriter {
     lines: Option<blocking::Sender<String>>,
     thread: Option<JoinHandle<()>>,
     broken: CancellationToken,
+    waiting: WaitingOutput,
 }
 
 impl LineWriter {
@@ -50,29 +133,44 @@ impl LineWriter {
     pub fn start() -> Self {
         let (sender, receiver) = blocking::channel();
         let broken = CancellationToken::new();
-        let breaks = broken.clone();
+        let waiting = WaitingOutput::default();
+        let (breaks, written) = (broken.clone(), waiting.clone());
         let write = move || {
-            if write_all(&receiver).is_err() {
+            if write_all(&receiver, &written).is_err() {
                 breaks.cancel();
             }
+            // What is handed over from here on is lost, and waits for nobody.
+            drop(receiver);
+            written.close();
         };
         let thread = std::thread::Builder::new().name(String::from("haft-output")).spawn(write).ok();
         if thread.is_none() {
             broken.cancel();
         }
-        Self { lines: Some(sender), thread, broken }
+        Self { lines: Some(sender), thread, broken, waiting }
     }
 
     /// A writer that writes nothing.
     pub fn closed() -> Self {
-        Self { lines: None, thread: None, broken: CancellationToken::new() }
+        let (broken, waiting) = (CancellationToken::new(), WaitingOutput::default());
+        Self { lines: None, thread: None, broken, waiting }
     }
 
     /// Hands a frame over to be written.
     pub fn frame(&self, frame: &Value) {
         if let Some(lines) = &self.lines {
-            lines.send(bounded_line(frame)).ok();
+            let line = bounded_line(frame);
+            let bytes = line.len();
+            self.waiting.add(bytes);
+            if lines.send(line).is_err() {
+                self.waiting.close();
+            }
         }
+    }
+
+    /// How much waits to be written.
+    pub fn waiting(&self) -> WaitingOutput {
+        self.waiting.clone()
     }
 
     /// Nobody reads any more.
@@ -89,12 +187,13 @@ impl LineWriter {
     }
 }
 
-fn write_all(lines: &blocking::Receiver<String>) -> io::Result<()> {
+fn write_all(lines: &blocking::Receiver<String>, waiting: &WaitingOutput) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     while let Ok(mut line) = lines.recv() {
         loop {
             out.write_all(line.as_bytes())?;
             out.write_all(b"\n")?;
+            waiting.wrote(line.len());
             match lines.try_recv() {
                 Ok(next) => line = next,
                 Err(_) => break,
@@ -103,4 +202,60 @@ fn write_all(lines: &blocking::Receiver<String>) -> io::Result<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_line_that_is_too_long_only_the_beginning_is_kept() {
+        let long = "x".repeat(70_000);
+        for (input, want) in [
+            (String::from("a\nb\r\n\nc"), vec![("a\n", true), ("b\r\n", true), ("\n", true), ("c", true)]),
+            (format!("{long}\nafter\n"), vec![(&long[..1_000], false), ("after\n", true)]),
+            (long.clone(), vec![(&long[..1_000], false)]),
+            // Exactly as long as a line may be, and one byte more.
+            (
+                format!("{}\nz\n", &long[..9_999]),
+                vec![(&*format!("{}\n", &long[..9_999]), true), ("z\n", true)],
+            ),
+            (format!("{}\nz\n", &long[..10_000]), vec![(&long[..1_000], false), ("z\n", true)]),
+        ] {
+            let mut reader = io::BufReader::new(input.as_bytes());
+            let mut heard = Vec::new();
+            while let Some(line) = read_line(&mut reader, 10_000).unwrap() {
+                heard.push(match line {
+                    InputLine::Whole(line) => (String::from_utf8(line).unwrap(), true),
+                    InputLine::TooLong(line) => (String::from_utf8(line).unwrap(), false),
+                });
+            }
+            let heard: Vec<(&str, bool)> =
+                heard.iter().map(|(line, whole)| (line.as_str(), *whole)).collect();
+            assert_eq!(heard, want);
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_goes_on_when_enough_was_read_or_nobody_reads() {
+        let waiting = WaitingOutput::default();
+        waiting.caught_up().await;
+        for close in [false, true] {
+            waiting.add(BEHIND * 2);
+            assert!(waiting.is_behind());
+            let other = waiting.clone();
+            let waits = tokio::spawn(async move { other.caught_up().await });
+            tokio::task::yield_now().await;
+            if close {
+                waiting.close();
+            } else {
+                waiting.wrote(BEHIND / 2);
+                assert!(waiting.is_behind());
+                waiting.wrote(BEHIND);
+            }
+            waits.await.unwrap();
+            waiting.close();
+        }
+    }
 }

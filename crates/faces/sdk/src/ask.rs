@@ -34,10 +34,14 @@ impl Ask for NobodyToAsk {
 /// The request `can_use_tool`.
 pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId) -> Value {
     let decision = &question.decision;
+    let description = match question.warning() {
+        Some(warning) => format!("{} ({warning})", question.description),
+        None => question.description.clone(),
+    };
     let mut request = json!({
         "subtype": "can_use_tool", "tool_name": question.tool, "input": question.input,
         "tool_use_id": question.call_id, "permission_suggestions": decision.suggestions,
-        "display_name": question.tool, "description": question.description,
+        "display_name": question.tool, "description": description,
         "decision_reason": reason(decision), "decision_reason_type": reason_type(&decision.source),
     });
     if question.needs_person {

@@ -10,7 +10,11 @@ use haft_session::{AgentReport, ChildFacts, ChildProgress};
 use haft_types::{AgentId, MessageBlock};
 use serde_json::{Value, json};
 
-use crate::{Frames, frames::uuid};
+use crate::{
+    Frames,
+    agent_stats::AgentStats,
+    frames::{supersede, uuid},
+};
 
 /// Deeper ones only tell that they begin and end.
 const FORWARDED_DEPTH: u32 = 1;
@@ -26,6 +30,9 @@ pub(crate) struct Children {
     pub(crate) running: Vec<Value>,
     /// Whether the host wants what they say, beside what they do.
     pub(crate) forward_text: bool,
+    /// Blocks that do not count any more, and were not told so.
+    withdrawn: HashMap<AgentId, Vec<String>>,
+    pub(crate) stats: AgentStats,
 }
 
 impl Children {
@@ -38,6 +45,7 @@ impl Children {
 
     pub(crate) fn started(&mut self, frames: &Frames, facts: &ChildFacts) -> Vec<Value> {
         self.known.insert(facts.id.clone(), facts.clone());
+        self.stats.started(facts);
         let mut fields = json!({
             "task_id": facts.id, "run_id": facts.run_id, "tool_use_id": facts.call,
             "description": facts.description, "subagent_type": facts.kind,
@@ -46,6 +54,10 @@ impl Children {
         });
         if let Some(parent) = facts.parent.child() {
             fields["parent_task_id"] = json!(parent);
+        }
+        if facts.skill.is_some() {
+            fields["skip_transcript"] = json!(true);
+            fields["ambient"] = json!(true);
         }
         let mut out = vec![frames.system("task_started", fields)];
         if !facts.in_background && facts.depth <= FORWARDED_DEPTH {
@@ -57,10 +69,13 @@ impl Children {
     }
 
     /// The frame of something an agent did, for what is passed on.
-    pub(crate) fn work(&self, frames: &Frames, agent: &AgentId, event: &AgentEvent) -> Vec<Value> {
+    pub(crate) fn work(&mut self, frames: &Frames, agent: &AgentId, event: &AgentEvent) -> Vec<Value> {
         let Some(facts) = self.known.get(agent).filter(|it| it.depth <= FORWARDED_DEPTH) else {
             return Vec::new();
         };
+        if let AgentEvent::Withdrawn(it) = event {
+            self.withdrawn.entry(agent.clone()).or_default().extend(it.blocks.iter().cloned());
+        }
         let is_wanted = match event {
             AgentEvent::Block(it) => match &it.block {
                 MessageBlock::ToolUse(_) => true,
@@ -77,6 +92,9 @@ impl Children {
         {
             fields.remove("tool_use_result");
         }
+        if let (AgentEvent::Block(_), Some(withdrawn)) = (event, self.withdrawn.get_mut(agent)) {
+            supersede(&mut frame, withdrawn);
+        }
         vec![owned(frame, facts)]
     }
 
@@ -85,10 +103,16 @@ impl Children {
             "total_tokens": progress.tokens, "tool_uses": progress.tool_uses,
             "duration_ms": progress.duration_ms,
         });
-        let fields = json!({
-            "task_id": facts.id, "tool_use_id": facts.call, "description": progress.doing,
-            "subagent_type": facts.kind, "usage": usage, "last_tool_name": progress.last_tool,
+        let mut fields = json!({
+            "task_id": facts.id, "run_id": facts.run_id, "tool_use_id": facts.call,
+            "description": progress.doing, "subagent_type": facts.kind, "usage": usage,
         });
+        if !progress.last_tool.is_empty() {
+            fields["last_tool_name"] = json!(progress.last_tool);
+        }
+        if let Some(summary) = &progress.summary {
+            fields["summary"] = json!(summary);
+        }
         frames.system("task_progress", fields)
     }
 
@@ -101,6 +125,8 @@ impl Children {
 
     pub(crate) fn ended(&mut self, frames: &Frames, facts: &ChildFacts, report: &AgentReport) -> Vec<Value> {
         self.known.remove(&facts.id);
+        self.withdrawn.remove(&facts.id);
+        self.stats.ended(report);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let status = report.status.public();
         let patch = json!({"status": status, "end_time": now.as_millis()});

@@ -119,6 +119,7 @@ impl Frames {
             }
             AgentEvent::Started
             | AgentEvent::Model(_)
+            | AgentEvent::Withdrawn(_)
             | AgentEvent::Called(_)
             | AgentEvent::Progress(_)
             | AgentEvent::CallEnded(_)
@@ -264,4 +265,11 @@ fn status_in(reason: &str) -> Option<u16> {
 
 pub(crate) fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
+}
+
+/// A frame takes the place of blocks that were told and do not count any more.
+pub(crate) fn supersede(frame: &mut Value, withdrawn: &mut Vec<String>) {
+    if !withdrawn.is_empty() {
+        frame["supersedes"] = json!(std::mem::take(withdrawn));
+    }
 }

@@ -19,6 +19,7 @@
 //! **Invariant:** a question nobody waits for any more is taken back, and an
 //! answer to it is ignored.
 
+mod agent_stats;
 mod ask;
 mod children;
 mod elicit;
@@ -46,8 +47,7 @@ pub use mcp::HostServers;
 pub use partial::Partial;
 pub use projection::{Projection, StateFrames, Told};
 pub use request::{
-    ControlRequest, FileAnswer, FileEncoding, HostAgent, HostPlugin, InitializeRequest, InterruptAnswer,
-    ModelChoice, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource,
-    TaskOutputAnswer,
+    ControlRequest, FileAnswer, FileEncoding, HostPlugin, InitializeRequest, InterruptAnswer, ModelChoice,
+    RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource, TaskOutputAnswer,
 };
-pub use result::{failed_start, local_result, turn_frame};
+pub use result::{failed_start, local_result, run_outcome, turn_frame};

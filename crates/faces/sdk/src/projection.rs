@@ -14,7 +14,12 @@ use haft_types::{AgentId, CallId, SessionId};
 use serde_json::{Value, json};
 
 use crate::{
-    Frames, Partial, children::Children, frames::uuid, local_result, progress::CallProgress, turn_frame,
+    Frames, Partial,
+    children::Children,
+    frames::{supersede, uuid},
+    local_result,
+    progress::CallProgress,
+    turn_frame,
 };
 
 /// What a host wants to be told.
@@ -60,6 +65,8 @@ pub struct Projection {
     /// Commands that run in the background.
     commands_running: Vec<Value>,
     children: Children,
+    /// Blocks of the main agent that do not count any more, and were not told so.
+    withdrawn: Vec<String>,
 }
 
 /// Bytes of log lines in one frame, about.
@@ -80,6 +87,7 @@ impl Projection {
             failed: false,
             commands_running: Vec::new(),
             children: Children::default(),
+            withdrawn: Vec::new(),
         }
     }
 
@@ -178,6 +186,9 @@ impl Projection {
             let events = partial.events(event);
             out.extend(events.iter().map(|event| self.frames.stream_event(event)));
         }
+        if let AgentEvent::Withdrawn(it) = event {
+            self.withdrawn.extend(it.blocks.iter().cloned());
+        }
         if let AgentEvent::Compacted(it) = event
             && it.trigger == CompactTrigger::Manual
             && self.compacting
@@ -189,6 +200,9 @@ impl Projection {
                 let prompts = std::mem::take(&mut self.unmarked);
                 frame["user_message_uuid"] = json!(prompts.last());
                 frame["user_message_uuids"] = json!(prompts);
+            }
+            if matches!(event, AgentEvent::Block(_)) {
+                supersede(&mut frame, &mut self.withdrawn);
             }
             out.push(frame);
         }
@@ -325,7 +339,11 @@ impl Projection {
     fn turn_ended(&mut self, it: &TurnEnded) -> Vec<Value> {
         let mut out = Vec::new();
         match &it.end.reason {
-            EndReason::Failed(error) => out.push(self.frames.api_error(&ApiFailure::of(error))),
+            EndReason::Failed(error) => {
+                let mut frame = self.frames.api_error(&ApiFailure::of(error));
+                supersede(&mut frame, &mut self.withdrawn);
+                out.push(frame);
+            }
             EndReason::Stopped(reason) if it.end.turns == 0 => {
                 let prompt = &it.facts.prompt_text;
                 let content = format!(
@@ -336,7 +354,10 @@ impl Projection {
             }
             _ => (),
         }
-        let result = turn_frame(&self.frames.session_id, &it.end, &it.bill, &it.facts);
+        let mut result = turn_frame(&self.frames.session_id, &it.end, &it.bill, &it.facts);
+        if let Some(stats) = self.children.stats.frame() {
+            result["subagent_stats"] = stats;
+        }
         self.failed = result["is_error"] == true;
         out.push(result);
         out

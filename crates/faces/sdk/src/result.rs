@@ -2,10 +2,10 @@
 
 use haft_agent::{EndReason, Exhausted, TurnEnd};
 use haft_model::Catalog;
-use haft_types::{SessionId, Usage};
+use haft_types::{AgentId, SessionId, Usage};
 use serde_json::{Value, json};
 
-use haft_session::{ApiFailure, Bill, Speaker, TurnFacts};
+use haft_session::{AgentBill, ApiFailure, Bill, Speaker, TurnFacts};
 
 use crate::frames::uuid;
 
@@ -18,13 +18,32 @@ pub(crate) fn by_model(bill: &Bill) -> Value {
         let line = json!({
             "inputTokens": used.input_tokens, "outputTokens": used.output_tokens,
             "cacheReadInputTokens": used.cache_read_input_tokens,
-            "cacheCreationInputTokens": used.cache_creation_input_tokens, "webSearchRequests": 0,
+            "cacheCreationInputTokens": used.cache_creation_input_tokens,
+            "webSearchRequests": used.web_search_requests,
             "costUSD": usd, "contextWindow": info.window, "maxOutputTokens": info.max_output,
             "canonicalModel": model,
         });
         (model.clone(), line)
     };
     Value::Object(bill.models.iter().map(line).collect())
+}
+
+/// What scripts branch on: the exit code of a run and its word. `denied` says that
+/// calls were not allowed and that this counts.
+pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
+    match reason {
+        EndReason::Completed if !denied => (0, "success"),
+        EndReason::Completed => (3, "denied"),
+        EndReason::Exhausted(Exhausted::Turns(_)) => (4, "incomplete"),
+        EndReason::Exhausted(_) => (5, "incomplete"),
+        EndReason::Failed(_) => (6, "failed"),
+        EndReason::Interrupted => (130, "interrupted"),
+        EndReason::Stopped(_)
+        | EndReason::NoProgress(_)
+        | EndReason::OutputTruncated
+        | EndReason::NoStructuredOutput(_)
+        | EndReason::Refused => (1, "incomplete"),
+    }
 }
 
 /// The last frame of a turn.
@@ -121,10 +140,35 @@ pub fn failed_start(session_id: &str, error: &str) -> Value {
 }
 
 fn base(session_id: &SessionId, bill: &Bill) -> Value {
-    json!({
+    let mut frame = json!({
         "type": "result", "session_id": session_id, "uuid": uuid(), "total_cost_usd": bill.usd,
         "modelUsage": by_model(bill),
-    })
+    });
+    if bill.agents.values().any(|it| it.kind.is_some()) {
+        frame["agentUsage"] = by_agent(bill);
+    }
+    frame
+}
+
+/// What each agent used. The sum is that of `modelUsage`.
+fn by_agent(bill: &Bill) -> Value {
+    let line = |(id, it): (&AgentId, &AgentBill)| {
+        let used = it.usage();
+        let mut line = json!({
+            "inputTokens": used.input_tokens, "outputTokens": used.output_tokens,
+            "cacheReadInputTokens": used.cache_read_input_tokens,
+            "cacheCreationInputTokens": used.cache_creation_input_tokens,
+            "costUSD": it.usd, "requests": it.answers, "models": it.models.keys().collect::<Vec<_>>(),
+        });
+        if let Some(kind) = &it.kind {
+            line["agentType"] = json!(kind);
+        }
+        if 0 < it.estimated {
+            line["usageUnknown"] = json!(true);
+        }
+        (id.to_string(), line)
+    };
+    Value::Object(bill.agents.iter().map(line).collect())
 }
 
 fn name_prompts(frame: &mut Value, prompts: &[String]) {

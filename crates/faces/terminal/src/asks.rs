@@ -1,7 +1,8 @@
 //! Questions: one at a time, and nothing is decided by accident.
 //!
-//! A question is deaf until no key came for [`DEAF_MS`]; what is typed until then
-//! is text. Nothing is selected at first. A single letter decides only when no
+//! A question is deaf until it is on the screen and no key came for [`DEAF_MS`]; what
+//! is typed until then is text. It begins to hear at a moment at which no key waits to
+//! be read: keys that lay in a queue were not meant for it. Nothing is selected at first. A single letter decides only when no
 //! other key follows within [`SETTLE_MS`]: a word that is being typed is a word.
 
 use std::collections::VecDeque;
@@ -128,8 +129,12 @@ pub(crate) struct AskQueue {
 /// How far the answer to the first question is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AskState {
+    /// Whether it is on the screen.
+    seen: bool,
     /// Deaf until then.
-    pub(crate) hears_at: u64,
+    hears_at: u64,
+    /// Whether that moment came, and no key with it.
+    armed: bool,
     pub(crate) selected: Option<usize>,
     pub(crate) marked: Vec<usize>,
     /// A letter that waits to be alone.
@@ -182,19 +187,38 @@ impl AskQueue {
     /// A key was typed that was not for a question.
     pub(crate) fn typed_elsewhere(&mut self, now: u64) {
         self.state.hears_at = self.state.hears_at.max(now + DEAF_MS);
-        self.state.pending = None;
+        (self.state.armed, self.state.pending) = (false, None);
+    }
+
+    /// Something else was in its place: it has to be seen anew.
+    pub(crate) fn was_hidden(&mut self, now: u64) {
+        self.typed_elsewhere(now);
+        self.state.seen = false;
+    }
+
+    /// What is shown is on the screen now.
+    pub(crate) fn is_seen(&mut self, now: u64) {
+        if self.shown().is_some() && !self.state.seen {
+            self.state.seen = true;
+            self.typed_elsewhere(now);
+        }
+    }
+
+    /// A moment at which no key waits: the question hears, if it is time.
+    pub(crate) fn arm(&mut self, now: u64) {
+        self.state.armed |= self.state.seen && self.shown().is_some() && self.state.hears_at <= now;
     }
 
     /// Whether keys are heard.
-    pub(crate) fn hears(&self, now: u64) -> bool {
-        self.shown().is_some() && (self.state.hears_at <= now || self.state.field.is_some())
+    pub(crate) fn hears(&self) -> bool {
+        self.shown().is_some() && (self.state.armed || self.state.field.is_some())
     }
 
     /// When something happens by itself.
-    pub(crate) fn deadline(&self, now: u64) -> Option<u64> {
+    pub(crate) fn deadline(&self) -> Option<u64> {
         self.shown()?;
         let pending = self.state.pending.map(|it| it.2);
-        let hears = (now < self.state.hears_at).then_some(self.state.hears_at);
+        let hears = (self.state.seen && !self.state.armed).then_some(self.state.hears_at);
         pending.into_iter().chain(hears).min()
     }
 

@@ -12,6 +12,8 @@ pub enum TermEffect {
     Send(String),
     /// Stop what is being worked on.
     Interrupt,
+    /// Stop the agents that work in the background.
+    StopAgents,
     /// A question is answered.
     Answer {
         /// The question.

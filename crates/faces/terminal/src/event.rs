@@ -164,6 +164,8 @@ pub enum TermEvent {
     Key(KeyPress),
     /// Text that was pasted, or came in one burst with line breaks in it.
     Paste(String),
+    /// What was pasted last goes on.
+    PasteMore(String),
     /// The terminal has the keyboard, or not.
     Focus(bool),
     /// The terminal says what its background is.

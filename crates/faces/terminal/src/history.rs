@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 const LOOKED_AT: u64 = 2 << 20;
 /// Prompts that are kept in mind.
 const MOST: usize = 2000;
+/// Longer prompts are cut in the file: one of them would push all others out of what is
+/// looked at.
+const LONGEST_KEPT: usize = 64 << 10;
 
 /// Prompts that were sent, oldest first: those of this project last.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +57,8 @@ impl PromptHistory {
         }
         self.prompts.push(prompt.to_owned());
         if let Some(file) = &self.file {
-            let line = json!({"display": prompt, "timestamp": now_ms, "project": self.project});
+            let kept = shortened(prompt);
+            let line = json!({"display": kept, "timestamp": now_ms, "project": self.project});
             append(file, &format!("{line}\n")).ok();
         }
     }
@@ -109,6 +113,15 @@ impl PromptHistory {
         }
         None
     }
+}
+
+/// The prompt as the file keeps it; what is left out is counted.
+fn shortened(prompt: &str) -> std::borrow::Cow<'_, str> {
+    if prompt.len() <= LONGEST_KEPT {
+        return prompt.into();
+    }
+    let head = &prompt[..prompt.floor_char_boundary(LONGEST_KEPT)];
+    format!("{head}\n… ({} bytes more were sent)", prompt.len() - head.len()).into()
 }
 
 fn newest_lines(file: &Path) -> std::io::Result<String> {
@@ -168,6 +181,15 @@ mod tests {
         assert_eq!(again.search("SECOND", 0), Some("second"));
         assert_eq!(again.search("e", 1), Some("second"));
         assert_eq!(again.search("nothing", 0), None);
+        // A prompt of megabytes is there whole as long as the program runs, and its beginning
+        // later; it does not hide the others.
+        let long = format!("long one {}", "ä".repeat(5 << 20));
+        again.add(&long, 4);
+        assert_eq!(again.back("").as_deref(), Some(long.as_str()));
+        let mut later = PromptHistory::of_file(&file, "/here");
+        let kept = later.back("").unwrap();
+        assert!(kept.starts_with("long one ä") && kept.ends_with("bytes more were sent)"));
+        assert_eq!(later.back("").as_deref(), Some("third one"));
         std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -20,6 +20,11 @@ impl ScreenRow {
         self.spans.iter().map(|span| width_of(span.text.as_str())).sum()
     }
 
+    /// Whether nothing is seen of it.
+    fn is_blank(&self) -> bool {
+        self.spans.iter().all(|it| it.hides_blanks() && it.text.as_str().chars().all(|it| it == ' '))
+    }
+
     /// Its words.
     pub fn to_text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
@@ -94,7 +99,13 @@ fn flowed(line: &InkLine, width: usize) -> Vec<ScreenRow> {
         maker.put(span, from..span.text.as_str().len(), columns);
     }
     maker.rows.push(maker.row);
-    maker.rows
+    let mut rows = maker.rows;
+    // Blanks at the end of a line are not drawn, and a row that flows on has to have something
+    // that does.
+    while 1 < rows.len() && rows.last().is_some_and(ScreenRow::is_blank) {
+        rows.pop();
+    }
+    rows
 }
 
 /// Breaks between words; a word longer than a row is broken where it must.
@@ -183,6 +194,10 @@ mod tests {
             ("0123456789", Fit::Flow, vec!["0123456789"]),
             ("0123456789ab", Fit::Flow, vec!["0123456789", "ab"]),
             ("012345678漢b", Fit::Flow, vec!["012345678", "漢b"]),
+            // Blanks that would be a row of their own are none.
+            ("0123456789   ", Fit::Flow, vec!["0123456789"]),
+            ("0123456789   x", Fit::Flow, vec!["0123456789", "   x"]),
+            ("01                              ", Fit::Flow, vec!["01        "]),
             ("aaaa bbbb cccc", Fit::Hang(0), vec!["aaaa bbbb", "cccc"]),
             ("a b c d e f g h", Fit::Hang(1), vec!["a b c d e", " f g h"]),
             ("aaaaaaaaaaaaaaa b", Fit::Hang(0), vec!["aaaaaaaaaa", "aaaaa b"]),

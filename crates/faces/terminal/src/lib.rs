@@ -37,6 +37,7 @@ mod model;
 mod news;
 mod overlay;
 mod paint;
+mod picker;
 pub mod plain;
 mod print;
 mod rendered;
@@ -46,7 +47,9 @@ mod text;
 mod theme;
 mod transcript;
 mod update;
+mod vi;
 mod view;
+mod width;
 
 pub use alternate::AltPainter;
 pub use asks::{AskAnswer, AskCard, AskChoice, AskField, AskKind, ChoiceRow};
@@ -65,8 +68,9 @@ pub use news::{
     CallFinish, MeterNews, PanelText, PickRow, PictureNews, SessionNews, SlashName, TermPreferences,
     TodoState, TurnPhase,
 };
-pub use overlay::{Overlay, Pager, Picker};
+pub use overlay::{Overlay, Pager};
 pub use paint::{Caret, Painter};
+pub use picker::Picker;
 pub use print::{LinePrinter, LiveLines};
 pub use text::{Fit, Ink, InkLine, InkSpan, SafeText, Tone, width_of};
 pub use theme::{TermBackground, Theme};

@@ -37,6 +37,9 @@ pub struct TermLook {
     pub links: bool,
     /// Whether the terminal wraps old rows anew when its width changes.
     pub reflows: bool,
+    /// Whether the terminal wraps old rows anew some time before it says that its size
+    /// has changed, as multiplexers do.
+    pub wraps_early: bool,
     /// Whether the terminal is told what the session is doing (title).
     pub titles: bool,
     /// Whether something moves while it works.
@@ -113,6 +116,7 @@ impl Default for TermLook {
             wrap: WrapStyle::Terminal,
             links: true,
             reflows: true,
+            wraps_early: false,
             titles: true,
             motion: true,
             vi: false,
@@ -142,6 +146,7 @@ impl TermLook {
             colours,
             links: !is_dumb && !is_console,
             reflows,
+            wraps_early: reflows && (is_set("TMUX") || is_set("ZELLIJ")),
             titles: !is_dumb && !is_console,
             motion: !is_dumb,
             theme: Theme::of_background(

@@ -12,6 +12,7 @@ use crate::{
     overlay::Overlay,
     text::InkLine,
     transcript::TranscriptItem,
+    vi::ViKeys,
 };
 
 /// Columns and rows of the screen.
@@ -43,6 +44,7 @@ pub(crate) struct AgentTrack {
     pub(crate) items: Vec<TranscriptItem>,
     /// What it is saying.
     pub(crate) speaking: String,
+    pub(crate) answer_began: AnswerMark,
 }
 
 /// What the session is doing.
@@ -66,6 +68,28 @@ pub(crate) enum Speaking {
     Answer(Box<MarkdownStream>, String),
     /// Thinking: since when, and what.
     Thought(u64, String),
+}
+
+/// Where the transcript was when an answer began.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnswerMark {
+    /// So much had been said and done.
+    pub(crate) items: usize,
+    /// What had been answered last.
+    pub(crate) last_answer: String,
+}
+
+impl AnswerMark {
+    /// Takes the words of the answer out of a transcript; says whether there
+    /// were any.
+    pub(crate) fn take_back(&self, items: &mut Vec<TranscriptItem>) -> bool {
+        let before = items.len();
+        let later = items.split_off(self.items.min(before));
+        let is_word =
+            |it: &TranscriptItem| matches!(it, TranscriptItem::Answer(_) | TranscriptItem::Thought(_));
+        items.extend(later.into_iter().filter(|it| !is_word(it)));
+        items.len() < before
+    }
 }
 
 /// A search in what was sent before.
@@ -121,12 +145,17 @@ pub struct TermModel {
     pub(crate) leaving_until: u64,
     /// Esc was pressed when there was nothing to stop.
     pub(crate) rewinding_until: u64,
+    /// Esc stops the agents in the background until then, too.
+    pub(crate) stopping_until: u64,
     pub(crate) focused: bool,
     pub(crate) last_key: u64,
     pub(crate) last_answer: String,
+    /// What the answer that comes in can be taken back to.
+    pub(crate) answer_began: AnswerMark,
     pub(crate) ended: bool,
-    pub(crate) vi_normal: bool,
-    pub(crate) vi_pending: Option<char>,
+    pub(crate) vi: ViKeys,
+    /// Lines that are shown of a call, by the name of its tool.
+    pub(crate) folds: Vec<(String, usize)>,
 }
 
 impl TermModel {
@@ -163,12 +192,14 @@ impl TermModel {
             hint: None,
             leaving_until: 0,
             rewinding_until: 0,
+            stopping_until: 0,
             focused: true,
             last_key: 0,
             last_answer: String::new(),
+            answer_began: AnswerMark::default(),
             ended: false,
-            vi_normal: false,
-            vi_pending: None,
+            vi: ViKeys::default(),
+            folds: Vec::new(),
         }
     }
 
@@ -211,6 +242,15 @@ impl TermModel {
         self.finished.clear();
     }
 
+    /// What was drawn last is on the screen since this moment: the terminal took all of it.
+    /// Before that, a question or a choice hears nothing.
+    pub fn shown(&mut self, now: u64) {
+        match &mut self.overlay {
+            Some(overlay) => overlay.is_seen(now),
+            None => self.asks.is_seen(now),
+        }
+    }
+
     /// How it is shown.
     pub fn look(&self) -> &TermLook {
         &self.look
@@ -229,6 +269,13 @@ impl TermModel {
     /// What is written and not sent.
     pub fn draft(&self) -> &Composer {
         &self.composer
+    }
+
+    /// Whether the cursor may stand elsewhere than at the caret: the terminal would lose its
+    /// place otherwise, and nobody types, so that no input method opens at it.
+    pub fn may_park(&self) -> bool {
+        let is_typing = !self.composer.is_empty() || self.asks.shown().is_some() || self.search.is_some();
+        self.look.wraps_early && !is_typing && !self.ended
     }
 
     /// Whether a prompt is being worked on.
@@ -254,10 +301,19 @@ impl TermModel {
         }
     }
 
+    /// Lines that are shown of a call of this tool. The name itself counts before
+    /// one that ends in `*`.
+    pub(crate) fn lines_of(&self, tool: &str) -> usize {
+        let fits = |name: &str| name.strip_suffix('*').is_some_and(|head| tool.starts_with(head));
+        let exact = self.folds.iter().find(|it| it.0 == tool);
+        let found = exact.or_else(|| self.folds.iter().find(|it| fits(&it.0)));
+        found.map_or(crate::rendered::MOST_LINES, |it| it.1)
+    }
+
     /// When something changes by itself; nothing when all is still.
     pub fn deadline(&self) -> Option<u64> {
-        if self.overlay.is_some() {
-            return self.asks.deadline(self.now);
+        if let Some(overlay) = &self.overlay {
+            return overlay.deadline().map(|it| it.max(self.now + 1));
         }
         let tick = match &self.session {
             TalkState::Working(since, _) if self.look.motion => {
@@ -268,7 +324,7 @@ impl TermModel {
             _ => None,
         };
         let hint = self.hint.as_ref().map(|it| it.1);
-        let soonest = [tick, hint, self.asks.deadline(self.now)].into_iter().flatten().min();
+        let soonest = [tick, hint, self.asks.deadline()].into_iter().flatten().min();
         soonest.map(|it| it.max(self.now + 1))
     }
 
@@ -283,8 +339,9 @@ impl TermModel {
 /// How calls begin that are commands of the person.
 pub const OWN_COMMAND: char = '!';
 
-/// How often the sign of work moves.
-pub(crate) const SPIN_MS: u64 = 500;
+/// How often the sign of work moves: with the seconds beside it, so that waiting
+/// costs one frame a second.
+pub(crate) const SPIN_MS: u64 = 1000;
 
 impl TermModel {
     /// Everything that was said and done, as lines.

@@ -27,8 +27,14 @@ pub enum SessionNews {
     Thinking(String),
     /// What was being said is complete.
     BlockEnded,
-    /// The answer is asked for again: what was said since the last block is void.
-    AnswerBroke,
+    /// An answer begins.
+    AnswerBegan,
+    /// The answer broke off: what was said since it began is void, and so are
+    /// these calls.
+    AnswerBroke {
+        /// Calls that were taken up early.
+        calls: Vec<String>,
+    },
     /// The model writes a call of this tool.
     CallWritten(String),
     /// A call runs.
@@ -96,6 +102,13 @@ pub enum SessionNews {
         /// Whether what a row would show is asked for when it is selected.
         previewed: bool,
     },
+    /// More to choose from: a long list is shown before all of it is known.
+    PickMore {
+        /// What the choice is for. It may have been made by now.
+        purpose: String,
+        /// What comes behind.
+        rows: Vec<PickRow>,
+    },
     /// What a row shows before it is chosen.
     Preview {
         /// The row.
@@ -155,6 +168,9 @@ pub struct TermPreferences {
     pub colours: Vec<(String, String)>,
     /// How somebody who does not look is told.
     pub alert: Option<crate::look::AlertKind>,
+    /// Lines that are shown of a call, by the name of its tool; `*` at the end of a
+    /// name stands for anything.
+    pub folds: Vec<(String, usize)>,
 }
 
 /// A picture that was pasted.

@@ -3,14 +3,13 @@
 use haft_tool::Line;
 
 use crate::{
-    commands::is_within,
     composer::{CaretMove, Composer},
     event::{KeyCode, KeyPress},
     layout::{ScreenRow, layout, layout_all},
     model::ScreenSize,
     news::PickRow,
     paint::Caret,
-    rendered,
+    picker::{PickAction, PickHearing, Picker},
     text::{Fit, Ink, InkLine, Tone},
 };
 
@@ -35,29 +34,6 @@ pub struct Pager {
     found: String,
 }
 
-/// Something to choose from.
-#[derive(Clone, Debug)]
-pub struct Picker {
-    purpose: String,
-    title: String,
-    rows: Vec<PickRow>,
-    filter: Composer,
-    selected: usize,
-    /// Whether previews are asked for, and for which rows they were.
-    previews: Option<Vec<String>>,
-    action: Option<PickAction>,
-    /// The first line of the preview that is shown.
-    preview_top: usize,
-}
-
-/// Something else that can be done with a row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PickAction {
-    pub(crate) key: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) purpose: &'static str,
-}
-
 /// What a key did to an overlay.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OverlayStep {
@@ -80,22 +56,13 @@ impl Overlay {
     }
 
     pub(crate) fn picker(purpose: String, title: String, rows: Vec<PickRow>) -> Self {
-        Self::Picker(Picker {
-            purpose,
-            title,
-            rows,
-            filter: Composer::default(),
-            selected: 0,
-            previews: None,
-            action: None,
-            preview_top: 0,
-        })
+        Self::Picker(Picker::new(purpose, title, rows))
     }
 
     /// The same picker, with previews that are asked for.
     pub(crate) fn previewed(mut self) -> Self {
         if let Self::Picker(picker) = &mut self {
-            picker.previews = Some(Vec::new());
+            picker.ask_for_previews();
         }
         self
     }
@@ -103,44 +70,94 @@ impl Overlay {
     /// The same picker, with something else that can be done.
     pub(crate) fn with_action(mut self, action: PickAction) -> Self {
         if let Self::Picker(picker) = &mut self {
-            picker.action = Some(action);
+            picker.offer(action);
         }
         self
+    }
+
+    /// More rows of a choice, if it is still open.
+    pub(crate) fn more_rows(&mut self, purpose: &str, rows: Vec<PickRow>) {
+        if let Self::Picker(picker) = self {
+            picker.add(purpose, rows);
+        }
     }
 
     /// The row whose preview is wanted: what the choice is for, and which row.
     pub(crate) fn preview_wish(&mut self) -> Option<(String, String)> {
         let Self::Picker(picker) = self else { return None };
-        let id = picker.fitting().get(picker.selected).map(|row| row.id.clone())?;
-        let asked = picker.previews.as_mut()?;
-        if asked.contains(&id) {
-            return None;
-        }
-        asked.push(id.clone());
-        Some((picker.purpose.clone(), id))
+        picker.preview_wish()
     }
 
     /// What a row shows.
     pub(crate) fn preview(&mut self, id: &str, lines: Vec<Line>) {
-        if let Self::Picker(picker) = self
-            && let Some(row) = picker.rows.iter_mut().find(|row| row.id == id)
-        {
-            row.preview = lines;
+        if let Self::Picker(picker) = self {
+            picker.show(id, lines);
         }
     }
 
     /// The rows of a picker, and what they are for: for those who choose by number.
     pub(crate) fn listed(&self) -> Option<(&str, &str, &[PickRow])> {
         match self {
-            Self::Picker(picker) => Some((&picker.purpose, &picker.title, &picker.rows)),
+            Self::Picker(picker) => Some(picker.listed()),
             Self::Pager(_) => None,
         }
     }
 
-    pub(crate) fn key(&mut self, key: KeyPress, size: ScreenSize) -> OverlayStep {
+    /// What a pager is called, and all of its lines: for those who read line by line.
+    pub(crate) fn read(&self) -> Option<(&str, &[InkLine])> {
+        match self {
+            Self::Pager(pager) => Some((&pager.title, &pager.lines)),
+            Self::Picker(_) => None,
+        }
+    }
+
+    /// The same picker, which hears nothing before it is on the screen: it was asked for
+    /// some time ago, and somebody may have typed on.
+    pub(crate) fn deaf_until_seen(mut self) -> Self {
+        if let Self::Picker(picker) = &mut self {
+            picker.hearing = PickHearing::Unseen;
+        }
+        self
+    }
+
+    /// Whether keys are for it.
+    pub(crate) fn hears_keys(&self) -> bool {
+        !matches!(self, Self::Picker(picker) if picker.hearing == PickHearing::Unseen)
+    }
+
+    /// It is on the screen now.
+    pub(crate) fn is_seen(&mut self, now: u64) {
+        if let Self::Picker(picker) = self {
+            picker.is_seen(now);
+        }
+    }
+
+    /// A moment at which no key waits.
+    pub(crate) fn arm(&mut self, now: u64) {
+        if let Self::Picker(picker) = self {
+            picker.arm(now);
+        }
+    }
+
+    /// When something changes by itself.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        match self {
+            Self::Picker(Picker { hearing: PickHearing::From(at), .. }) => Some(*at),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: KeyPress, size: ScreenSize, now: u64) -> OverlayStep {
         match self {
             Self::Pager(pager) => pager.key(key, size),
-            Self::Picker(picker) => picker.key(key),
+            Self::Picker(picker) => picker.key(key, now),
+        }
+    }
+
+    /// Pasted text is searched for.
+    pub(crate) fn paste(&mut self, text: &str) {
+        if let Self::Picker(picker) = self {
+            picker.paste(text);
         }
     }
 
@@ -175,7 +192,7 @@ fn marked(row: ScreenRow, found: &str) -> ScreenRow {
     ScreenRow { spans, soft: row.soft }
 }
 
-fn title_row(title: &str, hint: &str, width: usize) -> ScreenRow {
+pub(crate) fn title_row(title: &str, hint: &str, width: usize) -> ScreenRow {
     let line = InkLine::of(title, Ink::tone(Tone::Accent).bold()).with(&format!("  {hint}"), Ink::DIM);
     layout(&line.fit(Fit::Cut), width).remove(0)
 }
@@ -275,111 +292,5 @@ impl Pager {
         let column = if self.search.is_some() { bottom.width() } else { 0 };
         rows.push(bottom);
         (rows, Caret { row: size.rows.saturating_sub(1), column })
-    }
-}
-
-impl Picker {
-    fn fitting(&self) -> Vec<&PickRow> {
-        let typed = self.filter.whole().to_lowercase();
-        let fits = |row: &&PickRow| {
-            let all = format!("{} {}", row.title, row.detail).to_lowercase();
-            typed
-                .split_whitespace()
-                .all(|word| all.contains(word) || is_within(word, &row.title.to_lowercase()))
-        };
-        self.rows.iter().filter(fits).collect()
-    }
-
-    fn key(&mut self, key: KeyPress) -> OverlayStep {
-        let count = self.fitting().len();
-        let before = self.selected;
-        if let Some(action) = self.action.filter(|it| KeyPress::of_label(it.key) == Some(key)) {
-            let picked = self.fitting().get(self.selected).map(|row| row.id.clone());
-            return match picked {
-                Some(id) => OverlayStep::Picked { purpose: action.purpose.to_owned(), id },
-                None => OverlayStep::Stay,
-            };
-        }
-        match key.code {
-            KeyCode::Down if key.shift || key.alt => self.preview_top += 3,
-            KeyCode::Up if key.shift || key.alt => self.preview_top = self.preview_top.saturating_sub(3),
-            KeyCode::Esc => return OverlayStep::Close,
-            KeyCode::Char('c') if key.ctrl => return OverlayStep::Close,
-            KeyCode::Enter => {
-                let picked = self.fitting().get(self.selected).map(|row| row.id.clone());
-                if let Some(id) = picked {
-                    return OverlayStep::Picked { purpose: self.purpose.clone(), id };
-                }
-            }
-            KeyCode::Up => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Down => self.selected = (self.selected + 1).min(count.saturating_sub(1)),
-            KeyCode::Char('p') if key.ctrl => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Char('n') if key.ctrl => {
-                self.selected = (self.selected + 1).min(count.saturating_sub(1))
-            }
-            KeyCode::PageUp => self.selected = self.selected.saturating_sub(10),
-            KeyCode::PageDown => self.selected = (self.selected + 10).min(count.saturating_sub(1)),
-            KeyCode::Backspace => {
-                self.filter.delete(CaretMove::Left);
-                self.selected = 0;
-            }
-            _ => {
-                if let Some(it) = key.typed() {
-                    self.filter.insert(&it.to_string());
-                    self.selected = 0;
-                }
-            }
-        }
-        if before != self.selected {
-            self.preview_top = 0;
-        }
-        OverlayStep::Stay
-    }
-
-    fn draw(&self, size: ScreenSize) -> (Vec<ScreenRow>, Caret) {
-        let fitting = self.fitting();
-        let mut hint =
-            format!("{} of {} · type to search · enter chooses · esc back", fitting.len(), self.rows.len());
-        if let Some(action) = &self.action {
-            hint = format!("{hint} · {} {}", action.key, action.about);
-        }
-        let mut rows = vec![title_row(&self.title, &hint, size.columns)];
-        let field = InkLine::of("› ", Ink::tone(Tone::Accent)).with(self.filter.text(), Ink::PLAIN);
-        rows.push(layout(&field.fit(Fit::Cut), size.columns).remove(0));
-        let has_preview = self.previews.is_some() || fitting.iter().any(|row| !row.preview.is_empty());
-        let room = size.rows.saturating_sub(2);
-        // As many as there are in all, so that the preview stays where it is.
-        let listed = if has_preview { (room / 2).min(self.rows.len()).max(1) } else { room };
-        let first = self.selected.saturating_sub(listed.saturating_sub(1));
-        for (at, row) in fitting.iter().enumerate().skip(first).take(listed) {
-            let is_it = at == self.selected;
-            let (sign, ink) =
-                if is_it { ("› ", Ink::tone(Tone::Accent).bold()) } else { ("  ", Ink::PLAIN) };
-            let line =
-                InkLine::of(sign, ink).with(&row.title, ink).with(&format!("  {}", row.detail), Ink::DIM);
-            rows.push(layout(&line.fit(Fit::Cut), size.columns).remove(0));
-        }
-        if let Some(row) = fitting.get(self.selected).filter(|it| !it.preview.is_empty()) {
-            rows.resize(2 + listed, ScreenRow::default());
-            rows.push(ScreenRow::default());
-            let preview = row.preview.iter().map(|line: &Line| rendered::body_line(line, 2).fit(Fit::Cut));
-            let lines: Vec<InkLine> = preview.collect();
-            let lines = layout_all(&lines, size.columns);
-            let room = size.rows.saturating_sub(rows.len());
-            let top = self.preview_top.min(lines.len().saturating_sub(room));
-            let hidden = lines.len().saturating_sub(top + room);
-            rows.extend(lines.into_iter().skip(top).take(room));
-            if 0 < hidden && 1 < room {
-                let words = format!("  … {} more lines (shift+↓)", hidden + 1);
-                rows.truncate(size.rows.saturating_sub(1));
-                rows.push(layout(&InkLine::of(&words, Ink::DIM).fit(Fit::Cut), size.columns).remove(0));
-            }
-        }
-        rows.resize(size.rows, ScreenRow::default());
-        let caret = Caret {
-            row: 1,
-            column: 2 + crate::composer::columns_before(self.filter.text(), self.filter.at()),
-        };
-        (rows, caret)
     }
 }

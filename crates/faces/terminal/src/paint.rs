@@ -8,7 +8,9 @@
 //! itself moves old rows into its history. Nothing is addressed absolutely, no
 //! scroll region is used, nothing above the region is ever touched.
 
-use std::sync::Arc;
+mod parked;
+
+use std::{collections::VecDeque, sync::Arc};
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -18,6 +20,7 @@ use crate::{
     model::ScreenSize,
     sgr::Pen,
     text::{Ink, grapheme_width},
+    width,
 };
 
 /// Where the cursor stands after a frame, within the region.
@@ -40,6 +43,11 @@ pub struct Painter {
     row: usize,
     column: Option<usize>,
     caret: Caret,
+    /// Whether the cursor is hidden at the top of the region.
+    parked: bool,
+    /// Graphemes the terminal was asked about, each with the column it began at;
+    /// none where nobody reads its answers.
+    asked: Option<VecDeque<(String, usize)>>,
 }
 
 /// One grapheme on the screen.
@@ -49,6 +57,26 @@ struct ScreenCell<'a> {
     width: usize,
     ink: Ink,
     link: Option<&'a Arc<str>>,
+}
+
+/// The terminal is not asked about more at a time.
+const MOST_ASKED: usize = 32;
+/// No grapheme is wider.
+const MOST_ASKED_WIDTH: usize = 12;
+/// So many blanks cost more than moving over them.
+const WORTH_A_MOVE: usize = 6;
+/// Bytes of going somewhere and moving the rest of the row.
+const MOVE_COST: usize = 10;
+
+impl ScreenCell<'_> {
+    /// Whether nothing is seen of it.
+    fn is_plain_blank(&self) -> bool {
+        self.text == " "
+            && self.link.is_none()
+            && !self.ink.underline
+            && !self.ink.reverse
+            && !self.ink.strike
+    }
 }
 
 impl Painter {
@@ -61,6 +89,39 @@ impl Painter {
             row: 0,
             column: Some(0),
             caret: Caret::default(),
+            parked: false,
+            asked: None,
+        }
+    }
+
+    /// Asks the terminal how wide it draws what terminals disagree about. Answers
+    /// are to be handed to [`Self::cursor_was`].
+    pub fn ask_widths(&mut self) {
+        self.asked.get_or_insert_default();
+    }
+
+    /// How many answers are to come.
+    pub fn asked(&self) -> usize {
+        self.asked.as_ref().map_or(0, VecDeque::len)
+    }
+
+    /// The terminal says in which column its cursor was behind the next grapheme it
+    /// was asked about. Says whether rows have to be laid out anew; they are drawn
+    /// again then.
+    pub fn cursor_was(&mut self, column: usize) -> bool {
+        let Some((grapheme, from)) = self.asked.as_mut().and_then(VecDeque::pop_front) else { return false };
+        let Some(width) = column.checked_sub(from).filter(|it| *it <= MOST_ASKED_WIDTH) else { return false };
+        if !width::learn(&grapheme, width) {
+            return false;
+        }
+        self.distrust();
+        true
+    }
+
+    /// Nothing that will be drawn has this ink: everything is drawn again.
+    fn distrust(&mut self) {
+        for span in self.rows.iter_mut().flat_map(|row| &mut row.spans) {
+            span.ink.strike = !span.ink.strike;
         }
     }
 
@@ -71,10 +132,7 @@ impl Painter {
             return;
         }
         self.look = look.clone();
-        // Nothing that will be drawn has this ink.
-        for span in self.rows.iter_mut().flat_map(|row| &mut row.spans) {
-            span.ink.strike = !span.ink.strike;
-        }
+        self.distrust();
     }
 
     /// Rows of the region at most.
@@ -89,12 +147,16 @@ impl Painter {
 
     /// The bytes that turn the screen into this frame; none when it is there.
     pub fn paint(&mut self, finished: &[ScreenRow], region: &[ScreenRow], caret: Caret) -> Vec<u8> {
+        if self.parked {
+            return self.paint_unparked(finished, region, caret);
+        }
         let mut new: Vec<ScreenRow> = Vec::with_capacity(finished.len() + region.len().max(1));
         new.extend_from_slice(finished);
         new.extend_from_slice(region);
         if region.is_empty() {
             new.push(ScreenRow::default());
         }
+        trim(&mut new);
         let target = Caret { row: finished.len() + caret.row, column: caret.column };
         if finished.is_empty() && new == self.rows && self.caret == caret && self.column.is_some() {
             return Vec::new();
@@ -123,6 +185,9 @@ impl Painter {
     /// screen scrolls by itself.
     fn write_on(&mut self, out: &mut Vec<u8>, pen: &mut Pen, new: &[ScreenRow], same: usize) {
         let first = same.min(self.rows.len() - 1).min(new.len() - 1);
+        if 0 < first && self.rows[first].soft && !new[first].soft {
+            self.end_line(out, pen, &new[first - 1], first - 1);
+        }
         self.go(out, first, 0);
         out.extend_from_slice(b"\x1b[J");
         for (at, row) in new.iter().enumerate().skip(first) {
@@ -142,6 +207,7 @@ impl Painter {
     /// Changes only what differs. Everything is on the screen, before and after.
     fn change(&mut self, out: &mut Vec<u8>, pen: &mut Pen, new: &[ScreenRow], same: usize) {
         let mut old = std::mem::take(&mut self.rows);
+        let mut flowing: Vec<bool> = old.iter().skip(1).map(|it| it.soft).chain([false]).collect();
         let most = old.len().min(new.len()) - same;
         let tail = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new);
         let tail = tail.count();
@@ -156,11 +222,13 @@ impl Painter {
                 command(out, more, b'L');
             }
             old.splice(same + before..same + before, std::iter::repeat_n(ScreenRow::default(), more));
+            flowing.splice(same + before..same + before, std::iter::repeat_n(false, more));
         } else if after < before {
             let less = before - after;
             self.go(out, same + after, 0);
             command(out, less, b'M');
             old.drain(same + after..same + before);
+            flowing.drain(same + after..same + before);
         }
         let mut rewritten = false;
         for at in same..new.len() {
@@ -174,6 +242,25 @@ impl Painter {
                 self.change_row(out, pen, &old[at], &new[at], at)
             };
         }
+        // Rows that became shorter ended their line when the rest was erased.
+        for at in (0..new.len()).filter(|at| flowing[*at]) {
+            let goes_on = new.get(at + 1).is_some_and(|it| it.soft);
+            if !goes_on && self.size.columns <= new[at].width() + 1 {
+                self.end_line(out, pen, &new[at], at);
+            }
+        }
+    }
+
+    /// Tells the terminal that the line ends with this row, which is full and went on
+    /// before: its end is erased and written again.
+    fn end_line(&mut self, out: &mut Vec<u8>, pen: &mut Pen, row: &ScreenRow, at: usize) {
+        let cells = cells(row);
+        let Some(last) = cells.last() else { return };
+        self.go(out, at, row.width() - last.width);
+        out.extend_from_slice(b"\x1b[K");
+        pen.write_text(out, last.text, last.ink, last.link);
+        pen.lift(out);
+        self.column = None;
     }
 
     /// Writes a row behind the one it continues, so that the terminal knows they
@@ -226,6 +313,9 @@ impl Painter {
             return false;
         }
         let (was, is) = (cells(old), cells(new));
+        if self.widen_row(out, pen, &was, &is, at) {
+            return false;
+        }
         let head = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
         let columns = |cells: &[ScreenCell<'_>]| cells.iter().map(|it| it.width).sum::<usize>();
         let (old_width, new_width) = (columns(&was), columns(&is));
@@ -237,16 +327,88 @@ impl Painter {
         }
         let from = columns(&is[..head]);
         self.go(out, at, from);
-        for cell in &is[head..end] {
-            pen.write_text(out, cell.text, cell.ink, cell.link);
-        }
-        pen.lift(out);
+        self.write_cells(out, pen, &is[head..end], old_width);
         let reached = from + columns(&is[head..end]);
         if new_width < old_width {
             out.extend_from_slice(b"\x1b[K");
         }
         self.column = (reached < self.size.columns).then_some(reached);
         end == is.len()
+    }
+
+    /// Writes cells from where the cursor is. From this column on the row is blank:
+    /// blanks need not be written there.
+    fn write_cells(&mut self, out: &mut Vec<u8>, pen: &mut Pen, cells: &[ScreenCell<'_>], blank_from: usize) {
+        let mut column = self.column.unwrap_or(0);
+        let mut rest = cells;
+        while let Some(cell) = rest.first() {
+            let blanks = match blank_from <= column {
+                true => rest
+                    .iter()
+                    .take_while(|it| it.text == " " && it.ink == Ink::GAP && it.link.is_none())
+                    .count(),
+                false => 0,
+            };
+            if WORTH_A_MOVE <= blanks && blanks < rest.len() {
+                pen.lift(out);
+                command(out, blanks, b'C');
+                column += blanks;
+                rest = &rest[blanks..];
+                continue;
+            }
+            pen.write_text(out, cell.text, cell.ink, cell.link);
+            self.ask_width(out, cell, column);
+            column += cell.width;
+            rest = &rest[1..];
+        }
+        pen.lift(out);
+    }
+
+    /// Asks where the cursor stands behind a grapheme that was written at a column,
+    /// and goes to where it should.
+    fn ask_width(&mut self, out: &mut Vec<u8>, cell: &ScreenCell<'_>, column: usize) {
+        let Some(asked) = &mut self.asked else { return };
+        let has_room = column + MOST_ASKED_WIDTH < self.size.columns;
+        if cell.text.is_ascii() || !has_room || !width::is_to_be_asked(cell.text) {
+            return;
+        }
+        if MOST_ASKED <= asked.len() || asked.iter().any(|it| it.0 == cell.text) {
+            return;
+        }
+        asked.push_back((cell.text.to_owned(), column));
+        out.extend_from_slice(b"\x1b[6n");
+        command(out, column + cell.width + 1, b'G');
+    }
+
+    /// Moves what stands in a row to the right where only blanks came in between, as
+    /// columns of a table do; says whether that was all.
+    fn widen_row(
+        &mut self,
+        out: &mut Vec<u8>,
+        pen: &mut Pen,
+        was: &[ScreenCell<'_>],
+        is: &[ScreenCell<'_>],
+        at: usize,
+    ) -> bool {
+        let Some(gaps) = gaps_between(was, is) else { return false };
+        // What is the same costs nothing, so it must be more than what the moves do.
+        let first = gaps.first().map_or(0, |it| it.0);
+        if gaps.is_empty() || was.len() - first.min(was.len()) <= MOVE_COST * gaps.len() {
+            return false;
+        }
+        for (cell, count) in gaps {
+            let column = is[..cell].iter().map(|it| it.width).sum();
+            self.go(out, at, column);
+            command(out, count, b'@');
+            if !is[cell].is_plain_blank() {
+                for blank in &is[cell..cell + count] {
+                    pen.write_text(out, blank.text, blank.ink, blank.link);
+                }
+                pen.lift(out);
+                self.column = Some(column + count);
+            }
+        }
+        true
     }
 
     fn go(&mut self, out: &mut Vec<u8>, row: usize, column: usize) {
@@ -302,7 +464,9 @@ impl Painter {
             // Rows that flow on are full, but for a wide character that did not fit.
             line += if at < self.row { row.width() } else { self.caret.column.min(row.width()) };
         }
-        rows += line / columns;
+        // A cursor behind the text waits at the margin, it does not go on to the next row.
+        let is_behind = self.rows.get(self.row).is_none_or(|row| row.width() <= self.caret.column);
+        rows += if is_behind { line.saturating_sub(1) / columns } else { line / columns };
         rows.min(size.rows.saturating_sub(1))
     }
 
@@ -312,6 +476,7 @@ impl Painter {
         let mut out = Vec::new();
         self.go(&mut out, 0, 0);
         out.extend_from_slice(b"\x1b[J");
+        self.show_cursor(&mut out);
         self.forget();
         out
     }
@@ -323,6 +488,52 @@ impl Painter {
         (self.row, self.column) = (0, Some(0));
         self.caret = Caret::default();
     }
+}
+
+/// Takes blanks away that end a line: nobody sees them, they would be copied, and
+/// terminals disagree whether a line that is wrapped anew has them.
+fn trim(rows: &mut [ScreenRow]) {
+    for at in 0..rows.len() {
+        if rows.get(at + 1).is_some_and(|next| next.soft) {
+            continue;
+        }
+        let spans = &mut rows[at].spans;
+        while let Some(last) = spans.last_mut() {
+            let text = last.text.as_str();
+            let seen = text.trim_end_matches(' ').len();
+            if !last.hides_blanks() || seen == text.len() {
+                break;
+            }
+            if seen == 0 {
+                spans.pop();
+            } else {
+                last.text = last.text.slice(0..seen);
+            }
+        }
+    }
+}
+
+/// Where blanks came into a row, as cells of the new one and how many; none if
+/// anything else changed.
+fn gaps_between(was: &[ScreenCell<'_>], is: &[ScreenCell<'_>]) -> Option<Vec<(usize, usize)>> {
+    let mut gaps = Vec::new();
+    let (mut old, mut new) = (0, 0);
+    while old < was.len() {
+        let cell = is.get(new)?;
+        if was[old] == *cell {
+            (old, new) = (old + 1, new + 1);
+            continue;
+        }
+        let is_same_blank =
+            |it: &&ScreenCell<'_>| it.text == " " && it.ink == cell.ink && it.link == cell.link;
+        let count = is[new..].iter().take_while(is_same_blank).count();
+        if count == 0 {
+            return None;
+        }
+        gaps.push((new, count));
+        new += count;
+    }
+    (new == is.len()).then_some(gaps)
 }
 
 fn command(out: &mut Vec<u8>, count: usize, what: u8) {
@@ -341,4 +552,47 @@ fn cells(row: &ScreenRow) -> Vec<ScreenCell<'_>> {
             span.text.as_str().graphemes(true).map(move |it| cell(it, span.ink, span.link.as_ref()))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::InkSpan;
+
+    fn row(text: &str) -> ScreenRow {
+        ScreenRow { spans: vec![InkSpan::new(text, Ink::PLAIN)], soft: false }
+    }
+
+    /// What terminals disagree about is asked once, and drawn anew if it was guessed
+    /// wrong.
+    #[test]
+    fn the_terminal_says_how_wide_it_draws() {
+        let size = ScreenSize { columns: 80, rows: 24 };
+        let mut painter = Painter::new(TermLook::default(), size);
+        painter.ask_widths();
+        // No other test draws these.
+        let rows = [row("a🤚🏾b"), row("🤚🏾 and 🖖🏾")];
+        let bytes = painter.paint(&[], &rows, Caret { row: 0, column: 4 });
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert_eq!((text.matches("\x1b[6n").count(), painter.asked()), (2, 2), "{text:?}");
+        assert!(painter.cursor_was(5), "four columns, not two");
+        assert!(!painter.cursor_was(9), "two columns, as was guessed");
+        assert_eq!(rows[0].width(), 6);
+        let again = painter.paint(&[], &rows, Caret { row: 0, column: 6 });
+        let text = String::from_utf8_lossy(&again).into_owned();
+        assert!(text.contains("a🤚🏾b") && !text.contains("\x1b[6n"), "{text:?}");
+    }
+
+    /// Columns of a table that become wider move what stands in them.
+    #[test]
+    fn rows_are_widened_in_place() {
+        let size = ScreenSize { columns: 80, rows: 24 };
+        let mut painter = Painter::new(TermLook::default(), size);
+        let before = row("one    two and some more words behind it to keep");
+        painter.paint(&[], &[before], Caret::default());
+        let after = row("one        two and some more words behind it to keep");
+        let bytes = painter.paint(&[], &[after], Caret::default());
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(text.contains("\x1b[4@") && !text.contains("two"), "{text:?}");
+    }
 }

@@ -8,11 +8,11 @@ use std::{
 };
 
 use crate::{
-    asks::{AskAnswer, AskCard, AskChoice, AskKind},
+    asks::{AskAnswer, AskCard, AskChoice, AskKind, DEAF_MS},
     effect::TermEffect,
     event::{KeyCode, KeyPress, TermEvent},
     model::{ScreenSize, TalkState, TermModel},
-    news::TurnPhase,
+    news::{PickRow, SessionNews, TurnPhase},
     shell::{TerminalSetup, TextEditor},
 };
 
@@ -22,6 +22,8 @@ pub enum PlainInput {
     Line(String),
     /// For the model.
     Event(TermEvent),
+    /// Ctrl-C: stops the work; twice when there is none, it leaves.
+    Interrupt,
     /// Nobody types any more.
     End,
 }
@@ -35,8 +37,13 @@ pub struct PlainTerminal<W> {
     begun: Instant,
     phase: String,
     asked: String,
+    hint: String,
     /// What can be chosen by number: what for, and the rows.
     picks: Option<(String, Vec<String>)>,
+    /// A row of a question that has to be said once more.
+    confirming: Option<(String, usize)>,
+    /// Lines before this moment were typed before the question was there.
+    hears_at: u64,
 }
 
 impl<W: Write> PlainTerminal<W> {
@@ -57,7 +64,10 @@ impl<W: Write> PlainTerminal<W> {
             begun: Instant::now(),
             phase: String::new(),
             asked: String::new(),
+            hint: String::new(),
             picks: None,
+            confirming: None,
+            hears_at: 0,
         }
     }
 
@@ -67,7 +77,11 @@ impl<W: Write> PlainTerminal<W> {
         while let Ok(input) = input.recv() {
             match input {
                 PlainInput::Line(line) => self.line(&line),
+                PlainInput::Event(TermEvent::News(SessionNews::PickMore { purpose, rows })) => {
+                    self.list_more(&purpose, &rows)?;
+                }
                 PlainInput::Event(event) => self.update(event),
+                PlainInput::Interrupt => self.update(TermEvent::Key(KeyPress::ctrl('c'))),
                 PlainInput::End => (self.effects)(TermEffect::Quit),
             }
             self.show()?;
@@ -79,7 +93,7 @@ impl<W: Write> PlainTerminal<W> {
     }
 
     fn update(&mut self, event: TermEvent) {
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(0);
+        let now = self.now();
         for effect in self.model.update(event, now) {
             match effect {
                 TermEffect::Edit(text) => {
@@ -91,18 +105,20 @@ impl<W: Write> PlainTerminal<W> {
         }
     }
 
-    /// A whole line was typed: the answer to a question, or a message.
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    /// A whole line was typed: the answer to a question, or a message. What comes so soon
+    /// after a question that nobody can have heard it is a message.
     fn line(&mut self, line: &str) {
+        if self.now() < self.hears_at {
+            self.picks = None;
+            self.model.hint("that was typed before the question: it is a message");
+            return self.message(line);
+        }
         if let Some(card) = self.model.asks.waiting.front().cloned() {
-            match answer(&card, line) {
-                Some(answer) => {
-                    let now = self.model.now;
-                    self.model.asks.answered(now);
-                    (self.effects)(TermEffect::Answer { id: card.id, answer });
-                }
-                None => self.asked.clear(),
-            }
-            return;
+            return self.answer(&card, line);
         }
         if let Some((purpose, ids)) = self.picks.take() {
             let number = line.trim().parse::<usize>().ok().and_then(|it| it.checked_sub(1));
@@ -113,29 +129,74 @@ impl<W: Write> PlainTerminal<W> {
                 return;
             }
         }
+        self.message(line);
+    }
+
+    fn message(&mut self, line: &str) {
         self.update(TermEvent::Paste(line.to_owned()));
         self.update(TermEvent::Key(KeyPress::plain(KeyCode::Enter)));
+    }
+
+    /// The answer a line is; what is none is asked again.
+    fn answer(&mut self, card: &AskCard, line: &str) {
+        self.asked.clear();
+        let Some(mut answer) = answer(card, line) else { return };
+        if let (AskAnswer::Choice(choice), AskKind::Choice(rows)) = (&mut answer, &card.kind)
+            && let Some(row) = rows.get(choice.row)
+        {
+            let is_confirmed = std::mem::take(&mut self.confirming) == Some((card.id.clone(), choice.row));
+            if row.twice && !is_confirmed {
+                self.confirming = Some((card.id.clone(), choice.row));
+                return;
+            }
+            if let Some(text) = &row.edits {
+                // The question stays until what was edited is understood.
+                let Some(words) = (self.editor)(text) else { return };
+                choice.words = words;
+                self.asked.clone_from(&card.id);
+                return (self.effects)(TermEffect::Answer { id: card.id.clone(), answer });
+            }
+        }
+        self.asked.clone_from(&card.id);
+        if !self.model.asks.may_refuse(&answer) {
+            let now = self.now();
+            self.model.asks.answered(now);
+        }
+        (self.effects)(TermEffect::Answer { id: card.id.clone(), answer });
+    }
+
+    /// Says what else can be chosen, if nothing was chosen yet.
+    fn list_more(&mut self, purpose: &str, rows: &[PickRow]) -> io::Result<()> {
+        let Some((_, ids)) = self.picks.as_mut().filter(|(it, _)| it == purpose) else { return Ok(()) };
+        let safe = |text: &str| crate::text::SafeText::of(text).as_str().to_owned();
+        for row in rows {
+            ids.push(row.id.clone());
+            writeln!(self.out, "{}. {}  {}", ids.len(), safe(&row.title), safe(&row.detail))?;
+        }
+        Ok(())
     }
 
     fn show(&mut self) -> io::Result<()> {
         for line in std::mem::take(&mut self.model.finished) {
             writeln!(self.out, "{}", line.to_text())?;
         }
-        // What opens on a screen of its own is read here, from its beginning.
-        if let Some(mut overlay) = self.model.overlay.take() {
+        // What opens on a screen of its own is read here, all of it.
+        if let Some(overlay) = self.model.overlay.take() {
             if let Some((purpose, title, rows)) = overlay.listed() {
                 let safe = |text: &str| crate::text::SafeText::of(text).as_str().to_owned();
                 writeln!(self.out, "{}:", safe(title))?;
-                for (at, row) in rows.iter().enumerate() {
-                    writeln!(self.out, "{}. {}  {}", at + 1, safe(&row.title), safe(&row.detail))?;
-                }
+                let (purpose, rows) = (purpose.to_owned(), rows.to_vec());
+                self.picks = Some((purpose.clone(), Vec::new()));
+                self.list_more(&purpose, &rows)?;
                 writeln!(self.out, "Choose with a number; an empty line chooses nothing:")?;
-                self.picks = Some((purpose.to_owned(), rows.iter().map(|row| row.id.clone()).collect()));
+                self.hears_at = self.now() + DEAF_MS;
                 return self.out.flush();
             }
-            let size = ScreenSize { columns: 200, rows: 400 };
-            for row in overlay.rows(size).0.iter().filter(|row| !row.spans.is_empty()) {
-                writeln!(self.out, "{}", row.to_text())?;
+            if let Some((title, lines)) = overlay.read() {
+                writeln!(self.out, "{}:", crate::text::SafeText::of(title).as_str())?;
+                for line in lines {
+                    writeln!(self.out, "{}", line.to_text())?;
+                }
             }
         }
         let phase = phase_words(&self.model);
@@ -145,14 +206,40 @@ impl<W: Write> PlainTerminal<W> {
                 writeln!(self.out, "[{}]", self.phase)?;
             }
         }
-        let asked = self.model.asks.waiting.front().map(|card| card.id.clone()).unwrap_or_default();
-        if asked != self.asked {
-            if let Some(card) = self.model.asks.waiting.front() {
-                write!(self.out, "{}", question_text(card))?;
+        let hint = self.model.hint.as_ref().map(|it| it.0.clone()).unwrap_or_default();
+        if hint != self.hint {
+            self.hint = hint;
+            if !self.hint.is_empty() {
+                writeln!(self.out, "({})", self.hint)?;
             }
-            self.asked = asked;
         }
+        self.ask()?;
         self.out.flush()
+    }
+
+    /// Says the question that waits, once, and again when its answer was none.
+    fn ask(&mut self) -> io::Result<()> {
+        if let Some(problem) = self.model.asks.state.problem.take() {
+            writeln!(self.out, "({})", crate::text::SafeText::of(&problem).as_str())?;
+            self.asked.clear();
+        }
+        let Some(card) = self.model.asks.waiting.front() else {
+            self.asked.clear();
+            return Ok(());
+        };
+        if card.id == self.asked {
+            return Ok(());
+        }
+        match &self.confirming {
+            Some((id, row)) if *id == card.id => {
+                let number = row + 1;
+                writeln!(self.out, "That allows more than this call. Say {number} once more to mean it:")?;
+            }
+            _ => write!(self.out, "{}", question_text(card))?,
+        }
+        self.asked.clone_from(&card.id);
+        self.hears_at = self.now() + DEAF_MS;
+        Ok(())
     }
 }
 
@@ -160,7 +247,11 @@ fn phase_words(model: &TermModel) -> String {
     match &model.session {
         TalkState::Working(_, phase) => match phase {
             _ if !model.calls.is_empty() => {
-                let heads = model.calls.iter().map(|call| format!("{} {}", call.name, call.headline));
+                let heads = model.calls.iter().map(|call| {
+                    // Some tools begin with their own name.
+                    let own = call.headline.strip_prefix(&call.name).filter(|it| it.starts_with(' '));
+                    format!("{} {}", call.name, own.unwrap_or(&call.headline).trim())
+                });
                 format!("running {}", heads.collect::<Vec<_>>().join(", "))
             }
             TurnPhase::Retrying { why, .. } => format!("asking again: {why}"),
@@ -211,6 +302,12 @@ fn answer(card: &AskCard, line: &str) -> Option<AskAnswer> {
     match &card.kind {
         AskKind::Choice(rows) => {
             let row = number.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < rows.len())?;
+            let chosen = &rows[row];
+            // A sentence that begins with a number is no answer.
+            if !words.is_empty() && !chosen.words {
+                return None;
+            }
+            let words = if words.is_empty() { chosen.given.clone() } else { words };
             Some(AskAnswer::Choice(AskChoice { row, words }))
         }
         AskKind::Many(rows) => {

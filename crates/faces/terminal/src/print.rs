@@ -78,7 +78,8 @@ impl LinePrinter {
     /// What a tool shows, whole: its headline, and its lines.
     pub fn rendered(&self, rendered: &Rendered) -> String {
         let headline = (!rendered.headline.is_empty()).then(|| InkLine::of(&rendered.headline, Ink::BOLD));
-        let body = rendered.lines.iter().map(|line| rendered::body_line(line, 0).fit(Fit::Flow));
+        let body = rendered.folded(usize::MAX, "");
+        let body = body.iter().map(|line| rendered::body_line(line, 0).fit(Fit::Flow));
         let lines: Vec<InkLine> = headline.into_iter().chain(body).collect();
         self.lines(&lines)
     }

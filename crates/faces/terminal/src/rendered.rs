@@ -61,10 +61,7 @@ pub(crate) fn body(rendered: &Rendered, most: usize) -> Vec<InkLine> {
         let line = Line::new(LineStyle::Dim, rendered.headline.as_str());
         out.push(body_line(&line, 2));
     }
-    out.extend(rendered.lines.iter().take(most).map(|line| body_line(line, 4)));
-    if let Some(more) = rendered.lines.len().checked_sub(most).filter(|more| 0 < *more) {
-        let words = format!("    … {more} more lines (ctrl+o shows them)");
-        out.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));
-    }
+    let lines = rendered.folded(most, " (ctrl+o shows them)");
+    out.extend(lines.iter().map(|line| body_line(line, 4)));
     out
 }

@@ -2,8 +2,8 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use unicode_segmentation::UnicodeSegmentation as _;
-use unicode_width::UnicodeWidthStr as _;
+pub(crate) use crate::width::grapheme_width;
+pub use crate::width::width_of;
 
 /// Text without anything a terminal would obey. The only way to make one is
 /// [`SafeText::of`], which spells control characters out.
@@ -57,16 +57,6 @@ fn is_obeyed(it: char) -> bool {
         || matches!(it,
             '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
-/// Columns a text takes.
-pub fn width_of(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.graphemes(true).map(grapheme_width).sum() }
-}
-
-/// Columns one grapheme takes: never more than two.
-pub(crate) fn grapheme_width(grapheme: &str) -> usize {
-    grapheme.width().min(2)
 }
 
 /// What a colour means; the look decides which it is.
@@ -129,6 +119,8 @@ impl Ink {
     };
     /// Weaker.
     pub const DIM: Self = Self { dim: true, ..Self::PLAIN };
+    /// Of blanks between columns: the cursor may go over them instead.
+    pub const GAP: Self = Self::DIM;
     /// Stronger.
     pub const BOLD: Self = Self { bold: true, ..Self::PLAIN };
 
@@ -158,6 +150,11 @@ impl InkSpan {
     /// A stretch.
     pub fn new(text: &str, ink: Ink) -> Self {
         Self { text: SafeText::of(text), ink, link: None }
+    }
+
+    /// Whether nothing is seen of the blanks in it.
+    pub(crate) fn hides_blanks(&self) -> bool {
+        !self.ink.underline && !self.ink.reverse && !self.ink.strike && self.link.is_none()
     }
 }
 

@@ -49,16 +49,38 @@ impl TranscriptItem {
     }
 }
 
+/// So many lines are made at once. What calls before them printed is left out:
+/// it may be many times the memory of the program.
+const MOST_UNFOLDED: usize = if cfg!(test) { 200 } else { 200_000 };
+
 /// Everything, as lines.
 pub(crate) fn all_lines(items: &[TranscriptItem], look: &TermLook, width: usize) -> Vec<InkLine> {
+    let mut room = MOST_UNFOLDED;
+    // The newest are what somebody wants to see.
+    let mut parts: Vec<Vec<InkLine>> = Vec::with_capacity(items.len());
+    for item in items.iter().rev() {
+        let lines = match item {
+            TranscriptItem::Call(call) if room == 0 => folded(call),
+            _ => item.lines(look, width),
+        };
+        room = room.saturating_sub(lines.len());
+        parts.push(lines);
+    }
     let mut out = Vec::new();
-    for item in items {
+    for lines in parts.into_iter().rev() {
         if !out.is_empty() {
             out.push(InkLine::blank());
         }
-        out.extend(item.lines(look, width));
+        out.extend(lines);
     }
     out
+}
+
+fn folded(call: &CallFinish) -> Vec<InkLine> {
+    let mut lines = rendered::card(call, 1);
+    let words = format!("    … not shown: {MOST_UNFOLDED} lines stand below");
+    lines.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));
+    lines
 }
 
 pub(crate) fn answer_lines(source: &str, look: &TermLook, width: usize) -> Vec<InkLine> {
@@ -78,7 +100,93 @@ pub(crate) fn prompt_lines(text: &str) -> Vec<InkLine> {
     lines
 }
 
+/// Lines and bytes of a prompt that are shown.
+const SHOWN_LINES: usize = 24;
+const SHOWN_BYTES: usize = 4000;
+
+/// The beginning of a prompt, as it stands in the conversation; what is not shown is
+/// counted.
+pub(crate) fn shown_prompt_lines(text: &str) -> Vec<InkLine> {
+    let mut shown = 0;
+    let mut cut = text.len();
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        if number == SHOWN_LINES {
+            cut = shown;
+            break;
+        }
+        if SHOWN_BYTES < shown + line.len() {
+            cut = text.floor_char_boundary(SHOWN_BYTES.max(shown));
+            break;
+        }
+        shown += line.len();
+    }
+    let mut lines = prompt_lines(&text[..cut]);
+    let rest = &text[cut..];
+    if !rest.is_empty() {
+        let words = match rest.lines().count() {
+            1 => format!("  … {} more bytes (ctrl+o shows them)", rest.len()),
+            count => format!("  … {count} more lines (ctrl+o shows them)"),
+        };
+        lines.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));
+    }
+    lines
+}
+
 pub(crate) fn notice_lines(text: &str) -> Vec<InkLine> {
     let line = |text: &str| rendered::body_line(&Line::new(LineStyle::Dim, format!("· {text}")), 2);
     text.lines().filter(|it| !it.trim().is_empty()).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_tool::{Rendered, Rendering};
+
+    use super::*;
+
+    #[test]
+    fn a_long_prompt_is_shown_by_its_beginning_and_the_rest_is_counted() {
+        let text = |prompt: &str| -> Vec<String> {
+            shown_prompt_lines(prompt).iter().map(InkLine::to_text).collect()
+        };
+        assert_eq!(text("one\ntwo"), ["› one", "  two"]);
+        let many = text(&"row\n".repeat(200_000));
+        assert_eq!(
+            (many.len(), many[SHOWN_LINES].as_str()),
+            (25, "  … 199976 more lines (ctrl+o shows them)")
+        );
+        let wide = text(&"ä".repeat(1 << 20));
+        assert_eq!((wide.len(), wide[1].as_str()), (2, "  … 2093152 more bytes (ctrl+o shows them)"));
+    }
+
+    #[test]
+    fn what_old_calls_printed_is_left_out_before_it_fills_the_memory() {
+        let call = |id: usize| {
+            let text = (0..150).map(|line| format!("out-{id}-{line}\n")).collect::<String>();
+            let lines = text.lines().map(|it| Line::new(LineStyle::Plain, it)).collect();
+            let rendered = Rendered { lines, ..Rendered::default() };
+            let whole = Some(Rendering::new({
+                let rendered = rendered.clone();
+                move || rendered.clone()
+            }));
+            let (name, headline) = (String::from("Bash"), format!("$ run {id}"));
+            let call = CallFinish {
+                id: id.to_string(),
+                agent: None,
+                name,
+                headline,
+                failed: false,
+                rendered,
+                whole,
+            };
+            TranscriptItem::Call(Box::new(call))
+        };
+        let items: Vec<TranscriptItem> = (0..4).map(call).collect();
+        let shown: Vec<String> =
+            all_lines(&items, &TermLook::default(), 80).iter().map(InkLine::to_text).collect();
+        for id in 0..4 {
+            let lines = shown.iter().filter(|line| line.contains(&format!("out-{id}-"))).count();
+            assert_eq!(lines, if id < 2 { 1 } else { 150 }, "{id}");
+            assert!(shown.iter().any(|line| line.contains(&format!("$ run {id}"))));
+        }
+    }
 }

@@ -84,6 +84,7 @@ async function openSession(key, { pane = "conversation", row } = {}) {
   at("pane").replaceChildren();
   menu(false);
   try {
+    if (pane === "conversation" && row === undefined) await showTail(mine);
     const head = await json(`log/${key}`);
     if (shown !== mine) return;
     mine.rows = head.rows;
@@ -93,6 +94,7 @@ async function openSession(key, { pane = "conversation", row } = {}) {
     holder.innerHTML = head.facts;
     at("facts").replaceChildren(holder.content);
     at("follow-box").hidden = false;
+    at("search").hidden = false;
     tabs();
     await openPane(pane, { row });
     listSessions();
@@ -100,6 +102,19 @@ async function openSession(key, { pane = "conversation", row } = {}) {
   } catch (problem) {
     if (shown === mine) trouble(problem);
   }
+}
+
+/** The last rows of a log that takes long to read, until it is read. */
+async function showTail(mine) {
+  const tail = await json(`log/${mine.key}/tail`);
+  if (shown !== mine || tail.ready) return;
+  const rows = document.createElement("div");
+  rows.className = "rows";
+  rows.inert = true;
+  rows.innerHTML = tail.rows;
+  at("pane").replaceChildren(rows);
+  scrollTo(0, document.documentElement.scrollHeight);
+  say("The rest of the session is being read.");
 }
 
 function tabs() {
@@ -188,6 +203,7 @@ async function openAll() {
   leave();
   at("tabs").hidden = true;
   at("follow-box").hidden = true;
+  at("search").hidden = true;
   at("facts").replaceChildren();
   at("title").textContent = "Haft";
   document.title = "All sessions · Haft";
@@ -195,6 +211,7 @@ async function openAll() {
   holder.setAttribute("role", "region");
   holder.setAttribute("aria-label", "All sessions");
   holder.removeAttribute("aria-labelledby");
+  holder.replaceChildren(Object.assign(document.createElement("p"), { className: "empty", textContent: "Reading all sessions…" }));
   holder.classList.add("waiting");
   remember({});
   menu(false);
@@ -249,11 +266,24 @@ async function goTo(row) {
 
 // Taking changes back.
 
-function undo(entry) {
+/** What would happen, one line for each file. */
+function planned(plan) {
+  const lines = [...plan.steps.map((it) => `${it.what} ${it.path}`), ...plan.conflicts.map((it) => `leave alone ${it.path}: ${it.reason}`)];
+  return lines.length ? lines.join("\n") : "Nothing would change.";
+}
+
+async function undo(entry) {
   const dialog = at("dialog");
-  at("dialog-title").textContent = "Take this change back?";
-  at("dialog-text").textContent = "The files become what they were before it. What somebody changed since stays, and is named.";
-  at("dialog-yes").hidden = false;
+  try {
+    const plan = await json(`log/${shown.key}/undo/${encodeURIComponent(entry)}`);
+    at("dialog-title").textContent = "Take this change back?";
+    at("dialog-text").textContent = planned(plan);
+    at("dialog-yes").hidden = !plan.steps.length;
+  } catch (problem) {
+    at("dialog-title").textContent = "This cannot be taken back";
+    at("dialog-text").textContent = problem.message;
+    at("dialog-yes").hidden = true;
+  }
   at("dialog-no").textContent = "Leave it";
   at("dialog-yes").onclick = async () => {
     at("dialog-yes").hidden = true;
@@ -311,9 +341,15 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// Asked between two frames, and not for every one: the browser would have to lay out once more for the answer.
+let looking = false;
 addEventListener("scroll", () => {
-  const left = document.documentElement.scrollHeight - innerHeight - scrollY;
-  pinned = left < 80;
+  if (looking) return;
+  looking = true;
+  setTimeout(() => {
+    looking = false;
+    pinned = document.documentElement.scrollHeight - innerHeight - scrollY < 80;
+  }, 50);
 }, { passive: true });
 
 at("search").addEventListener("submit", (event) => (event.preventDefault(), find(at("words").value)));

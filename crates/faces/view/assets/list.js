@@ -1,11 +1,14 @@
 // A conversation of any length: only what is near the window is in the page.
 // Rows come in chunks; a chunk that is far away is an empty box of its height.
+// Nothing here asks the browser for a size while it changes the page: sizes come
+// with what the observer sees, and at most one chunk comes in per frame.
 
 import { blob, part } from "./net.js";
 
-const CHUNK = 40;
+const CHUNK = 20;
 const GUESS = 44; // height of a row nobody has seen, in pixels
 const SETTLE = 40; // a chunk is fetched when it is near for so long, in milliseconds
+const ANCHORS = CSS.supports("overflow-anchor", "auto"); // the browser keeps the window where it is
 
 export class RowList {
   constructor(holder, key) {
@@ -19,6 +22,7 @@ export class RowList {
     holder.append(this.box);
     this.watch = new IntersectionObserver((seen) => this.#seen(seen), { rootMargin: "1200px 0px" });
     this.opened = new Set();
+    this.turn = Promise.resolve();
     this.box.addEventListener("toggle", (event) => this.#toggled(event.target), true);
     this.box.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -62,9 +66,10 @@ export class RowList {
   }
 
   #seen(seen) {
-    for (const { target, isIntersecting } of seen) {
+    for (const { target, isIntersecting, boundingClientRect } of seen) {
       const chunk = this.chunks[target.dataset.chunk];
       chunk.near = isIntersecting;
+      if (chunk.state === "full") chunk.height = boundingClientRect.height;
       // Whoever scrolls past wants nothing of it.
       if (isIntersecting && chunk.state === "empty") setTimeout(() => chunk.near && chunk.state === "empty" && this.#fill(chunk), SETTLE);
       if (!isIntersecting && chunk.state === "full" && !chunk.box.contains(document.activeElement)) this.#empty(chunk);
@@ -77,19 +82,18 @@ export class RowList {
     const count = this.#count(chunk);
     try {
       const rows = await part(`log/${this.key}/rows?from=${chunk.at * CHUNK}&count=${count}`);
+      await this.#frame();
       if (!chunk.near && !chunk.wanted && !chunk.box.childElementCount) return void (chunk.state = "empty");
       const focused = chunk.box.contains(document.activeElement) ? document.activeElement.closest("[data-row]")?.id : null;
-      const above = chunk.box.getBoundingClientRect().bottom < 0;
-      const before = chunk.box.offsetHeight;
+      const before = ANCHORS ? null : chunk.box.getBoundingClientRect();
       this.#forget(chunk);
       chunk.box.replaceChildren(rows);
       chunk.box.style.removeProperty("height");
       chunk.state = "full";
       chunk.count = count;
       for (const row of chunk.box.querySelectorAll("[data-row]")) if (this.opened.has(row.dataset.row)) row.querySelector("details")?.setAttribute("open", "");
-      chunk.height = chunk.box.offsetHeight;
       // What grows above the window must not push it away.
-      if (above && CSS.supports && !CSS.supports("overflow-anchor", "auto")) scrollBy(0, chunk.height - before);
+      if (before && before.bottom < 0) scrollBy(0, chunk.box.offsetHeight - before.height);
       if (focused) document.getElementById(focused)?.querySelector("summary")?.focus();
       this.#pictures(chunk.box);
     } catch (problem) {
@@ -99,9 +103,14 @@ export class RowList {
     if (chunk.again) this.#fill(chunk);
   }
 
+  /** The beginning of a frame in which nothing else comes in. */
+  #frame() {
+    this.turn = this.turn.then(() => new Promise(requestAnimationFrame));
+    return this.turn;
+  }
+
   #empty(chunk) {
     if (chunk.state !== "full") return;
-    chunk.height = chunk.box.offsetHeight;
     this.#forget(chunk);
     chunk.box.replaceChildren();
     chunk.state = "empty";

@@ -113,6 +113,17 @@ pub(crate) fn telling(input: &Value) -> String {
         "prompt",
     ];
     let found = named.iter().find_map(|key| input[*key].as_str());
-    let words = found.map_or_else(|| input.to_string(), str::to_owned);
+    let words = found.map_or_else(|| all_fields(input), str::to_owned);
     text::one_line(&words, 160)
+}
+
+/// Every field of an input, lists by their lengths.
+fn all_fields(input: &Value) -> String {
+    let Some(fields) = input.as_object() else { return input.to_string() };
+    let words = fields.iter().map(|(name, value)| match value {
+        Value::Array(list) => format!("{name}: {}", list.len()),
+        Value::String(words) => format!("{name}: {words}"),
+        other => format!("{name}: {other}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }

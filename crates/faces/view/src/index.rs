@@ -24,13 +24,31 @@ const LONGEST_LINE: u64 = 64 << 20;
 /// Lines of ours that are taken in are shorter.
 const LONGEST_STATE: usize = 4 << 20;
 
+/// Bytes at both ends of a log that tell it from another one while it is open.
+const TOLD_BY: usize = 512;
+
+/// So many bytes of a file, as far as it has them.
+fn bytes_at(file: &File, offset: u64, most: usize) -> Vec<u8> {
+    let mut bytes = vec![0; most];
+    let read = file.read_at(&mut bytes, offset).unwrap_or(0);
+    bytes.truncate(read);
+    bytes
+}
+
 /// A log, by its parts. Nothing of what was said is in memory.
 #[derive(Debug)]
 pub struct LogIndex {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// How far it was read, and which file that was.
-    end: u64,
-    inode: u64,
+    pub(crate) end: u64,
+    pub(crate) inode: u64,
+    /// How it begins, and what was read of it last.
+    pub(crate) ends: (Vec<u8>, Vec<u8>),
+    /// Where it is kept between two readers, and how far the log was read then.
+    pub(crate) kept: Option<PathBuf>,
+    pub(crate) kept_end: u64,
+    /// Bytes of the log that were read to know all this.
+    pub(crate) bytes_read: u64,
     pub(crate) title: Option<String>,
     pub(crate) cwd: String,
     pub(crate) began: Option<i64>,
@@ -40,10 +58,10 @@ pub struct LogIndex {
     pub(crate) requests: Vec<IndexedRequest>,
     /// Lines that could not be read.
     pub(crate) unread: usize,
-    by_id: HashMap<String, u32>,
+    pub(crate) by_id: HashMap<String, u32>,
     /// Whether the log says itself what was asked.
-    tells_requests: bool,
-    catalog: Arc<Catalog>,
+    pub(crate) tells_requests: bool,
+    pub(crate) catalog: Arc<Catalog>,
 }
 
 /// What reading on brought.
@@ -59,10 +77,21 @@ impl LogIndex {
     /// Reads a log. What cannot be read is counted and left out; a line that is not
     /// ended yet is left for later.
     pub fn read(path: &Path, catalog: Arc<Catalog>) -> io::Result<Self> {
-        let mut index = Self {
+        let mut index = Self::empty(path, catalog);
+        index.extend()?;
+        Ok(index)
+    }
+
+    /// Nothing of a log.
+    pub(crate) fn empty(path: &Path, catalog: Arc<Catalog>) -> Self {
+        Self {
             path: path.to_owned(),
             end: 0,
             inode: 0,
+            ends: Default::default(),
+            kept: None,
+            kept_end: 0,
+            bytes_read: 0,
             title: None,
             cwd: String::new(),
             began: None,
@@ -74,9 +103,7 @@ impl LogIndex {
             by_id: HashMap::new(),
             tells_requests: false,
             catalog,
-        };
-        index.extend()?;
-        Ok(index)
+        }
     }
 
     /// The log.
@@ -100,9 +127,11 @@ impl LogIndex {
         let file = File::open(&self.path)?;
         let about = file.metadata()?;
         let mut growth = IndexGrowth::default();
-        if self.end != 0 && (about.ino() != self.inode || about.len() < self.end) {
-            let fresh = Self::read(&self.path, Arc::clone(&self.catalog))?;
-            *self = fresh;
+        if self.end != 0 && (about.ino() != self.inode || about.len() < self.end || !self.is_same_log(&file))
+        {
+            let kept = self.kept.take();
+            *self = Self { kept, ..Self::read(&self.path, Arc::clone(&self.catalog))? };
+            self.keep();
             growth.is_new = true;
             return Ok(growth);
         }
@@ -116,6 +145,7 @@ impl LogIndex {
         loop {
             line.clear();
             let read = (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+            self.bytes_read += read as u64;
             // A line without an end is being written, or its writer was cut off.
             if read == 0 || !line.ends_with(b"\n") && (read as u64) < LONGEST_LINE {
                 break;
@@ -123,7 +153,19 @@ impl LogIndex {
             self.take(&line, &mut growth);
             self.end += read as u64;
         }
+        let told_by = TOLD_BY.min(usize::try_from(self.end).unwrap_or(TOLD_BY));
+        let file = reader.get_ref();
+        self.ends = (bytes_at(file, 0, told_by), bytes_at(file, self.end - told_by as u64, told_by));
+        self.keep_sometimes();
         Ok(growth)
+    }
+
+    /// Whether a file is still the one that was read: one that was written anew may be
+    /// as long as before.
+    fn is_same_log(&self, file: &File) -> bool {
+        let (first, last) = &self.ends;
+        let before = self.end.saturating_sub(last.len() as u64);
+        bytes_at(file, 0, first.len()) == *first && bytes_at(file, before, last.len()) == *last
     }
 
     /// Reads the last line although it has no end: nobody waits for the rest of it.
@@ -380,5 +422,13 @@ mod tests {
         fs::write(&path, &whole[..whole.find('\n').unwrap() + 1]).unwrap();
         assert!(index.extend().unwrap().is_new);
         assert_eq!(index.rows.len(), 1);
+        // Written anew in the same file, and longer than before.
+        let other = whole.replace("begin", "another beginning").repeat(3);
+        fs::write(&path, &other).unwrap();
+        assert!(index.extend().unwrap().is_new);
+        assert_eq!(state(&index), state(&LogIndex::read(&path, Catalog::built_in()).unwrap()));
+        // What only grew is not read anew.
+        fs::write(&path, other.repeat(2)).unwrap();
+        assert!(!index.extend().unwrap().is_new);
     }
 }

@@ -19,8 +19,11 @@
 mod agents;
 mod clock;
 mod facts;
+#[cfg(test)]
+mod hostile_logs;
 mod html;
 mod index;
+mod index_file;
 mod journal;
 mod perfetto;
 mod places;

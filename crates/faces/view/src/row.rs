@@ -5,9 +5,10 @@ use haft_agent::{
     log::{CallLine, Purpose},
 };
 use haft_types::Usage;
+use serde::{Deserialize, Serialize};
 
 /// Where a part of a log is.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct LogSpot {
     pub(crate) offset: u64,
     pub(crate) length: u32,
@@ -16,7 +17,7 @@ pub(crate) struct LogSpot {
 }
 
 /// What a row is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum RowKind {
     /// The person said something.
     Person,
@@ -35,7 +36,7 @@ pub(crate) enum RowKind {
 }
 
 /// A row of the conversation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct IndexedRow {
     pub(crate) spot: LogSpot,
     pub(crate) kind: RowKind,
@@ -47,7 +48,7 @@ pub(crate) struct IndexedRow {
 }
 
 /// What is known of a call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct IndexedCall {
     pub(crate) id: String,
     pub(crate) tool: String,
@@ -81,7 +82,7 @@ impl IndexedCall {
 }
 
 /// A request to a model.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct IndexedRequest {
     /// Which of the session, from 1.
     pub(crate) number: u64,

@@ -92,7 +92,7 @@ impl LogSummary {
         if let Some(known) = known.filter(|it| (it.form, it.size, it.inode) == (FORM, size, inode)) {
             return Some(known.summary);
         }
-        let mut index = LogIndex::read(&place.path, Arc::clone(catalog)).ok()?;
+        let mut index = LogIndex::open(&place.path, Arc::clone(catalog), kept).ok()?;
         index.read_cut_line().ok();
         let summary = Self::of_index(&index);
         if let Some(file) = file
@@ -104,7 +104,7 @@ impl LogSummary {
         Some(summary)
     }
 
-    fn of_index(index: &LogIndex) -> Self {
+    pub(crate) fn of_index(index: &LogIndex) -> Self {
         let mut sum = Self {
             title: index.name(),
             cwd: index.cwd.clone(),

@@ -70,6 +70,8 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(from(high, low)),
         [0x2002, high, low, ..] => Some(from(high, low)),
+        // Within one site: the last half says so.
+        [.., 0 | 0x200, 0x5efe, high, low] => Some(from(high, low)),
         _ => None,
     }
 }
@@ -153,6 +155,23 @@ mod tests {
             ("fe80::1", Machine),
             ("ff02::1", Machine),
             ("fd00:ec2::254", Machine),
+            ("2606:4700::5efe:10.0.0.1", Private),
+            ("2606:4700::200:5efe:127.0.0.1", Loopback),
+            ("fe80::5efe:169.254.169.254", Machine),
+            ("2002:a9fe:a9fe::1", Machine),
+            ("2002:c0a8:101::", Private),
+            ("64:ff9b::169.254.169.254", Machine),
+            ("::ffff:0:127.0.0.1", Reserved),
+            ("0.1.2.3", Machine),
+            ("100.64.0.1", Private),
+            ("100.127.255.255", Private),
+            ("192.0.0.192", Reserved),
+            ("198.19.255.255", Reserved),
+            ("239.255.255.250", Machine),
+            ("febf::1", Machine),
+            ("fdff:ffff::1", Private),
+            ("ff05::1:3", Machine),
+            ("4000::1", Reserved),
         ] {
             let address = text.parse().expect("an address");
             assert_eq!(AddressClass::of(address), want, "{text}");

@@ -35,7 +35,7 @@ pub enum TargetProblem {
     HiddenHost,
     /// It cannot be read.
     Unreadable(String),
-    /// It is a name without a dot, which only a local network knows.
+    /// It is a name that only a local network knows.
     LocalName(String),
     /// It names this machine.
     ThisMachine(String),
@@ -62,7 +62,7 @@ impl fmt::Display for TargetProblem {
             }
             Self::Unreadable(why) => write!(f, "the address cannot be read ({why})"),
             Self::LocalName(host) => {
-                write!(f, "{host} is a name without a dot, which only a local network knows")
+                write!(f, "{host} is a name that only a local network knows")
             }
             Self::ThisMachine(host) => write!(f, "{host} is this machine"),
             Self::NotPublic { host, class } => write!(f, "{host} {}", class.in_words()),
@@ -182,7 +182,9 @@ impl WebTarget {
             (None, _) if text == "localhost" || text.ends_with(".localhost") => {
                 Err(TargetProblem::ThisMachine(text))
             }
-            (None, _) if !text.contains('.') => Err(TargetProblem::LocalName(text)),
+            (None, _) if !text.contains('.') || LOCAL_ENDS.iter().any(|it| text.ends_with(it)) => {
+                Err(TargetProblem::LocalName(text))
+            }
             (None, _) => Ok(self),
         }
     }
@@ -241,6 +243,10 @@ fn no_scheme(text: &str) -> TargetProblem {
     }
 }
 
+/// What names end with that are set aside for local networks. A proxy could know
+/// them, also those of a cloud's own affairs.
+const LOCAL_ENDS: &[&str] = &[".local", ".internal", ".localdomain", ".home.arpa"];
+
 /// Ports of the fetch standard that no web page is served on.
 const BAD_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
@@ -267,6 +273,12 @@ mod tests {
             ("https://intranet/", Ok("intranet")),
             ("http://intranet/", Err(TargetProblem::LocalName("intranet".into()))),
             ("http://localhost:3000/", Err(TargetProblem::ThisMachine("localhost".into()))),
+            ("http://printer.local/", Err(TargetProblem::LocalName("printer.local".into()))),
+            (
+                "http://METADATA.google.internal./x",
+                Err(TargetProblem::LocalName("metadata.google.internal".into())),
+            ),
+            ("https://internal.example.com/", Ok("internal.example.com")),
             ("http://a.LOCALHOST./", Err(TargetProblem::ThisMachine("a.localhost".into()))),
             ("http://[::ffff:a00:1]/", Err(near_by("[::ffff:a00:1]", AddressClass::Private))),
             ("http://127.0.0.1:3001/", Err(near_by("127.0.0.1", AddressClass::Loopback))),

@@ -156,7 +156,11 @@ impl WebClient {
             .map_err(|err| WebFailure::Broken { url: url.clone(), why: innermost(&err.without_url()) })?;
         match route {
             HopRoute::Direct(addresses) => match response.remote_addr().map(|it| it.ip().to_canonical()) {
-                Some(other) if !addresses.iter().any(|it| it.to_canonical() == other) => {
+                // A page of the same host that is asked for at the same time may have found
+                // another address of it, which was judged as well and is public.
+                Some(other)
+                    if !crate::is_public(other) && !addresses.iter().any(|it| it.to_canonical() == other) =>
+                {
                     Err(WebFailure::OtherServer(other))
                 }
                 _ => Ok(WebPage { url, response, proxy: None }),
@@ -219,7 +223,15 @@ impl WebClient {
         let next = match target.redirected(to.clone(), &self.near) {
             Ok(next) => next,
             // Who hides the host of another server is told like any other.
-            Err(TargetProblem::HiddenHost) if to.host() != page.url.host() => return Ok(elsewhere()),
+            // That it may not be asked is said all the same.
+            Err(TargetProblem::HiddenHost) if to.host() != page.url.host() => {
+                let mut plain = to.clone();
+                plain.set_username("").and(plain.set_password(None)).ok();
+                return match target.redirected(plain, &self.near) {
+                    Ok(_) => Ok(elsewhere()),
+                    Err(problem) => refused(problem, to.as_str()),
+                };
+            }
             Err(problem) => return refused(problem, to.as_str()),
         };
         let downgraded = page.url.scheme() == "https" && to.scheme() == "http";

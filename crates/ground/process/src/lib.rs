@@ -45,7 +45,7 @@ pub use registry::{
 };
 pub use search::describe;
 pub use session_file::{file_name_of_id, lock_session_file};
-pub use table::{Process, ProcessId};
+pub use table::{Process, ProcessId, resident_bytes};
 pub use tree::{AfterKill, ProcessTree, TreeIsolation, TreePlan};
 
 /// Makes this process the parent of every orphan among its descendants, so that

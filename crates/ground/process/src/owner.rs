@@ -3,7 +3,7 @@ use std::{
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal};
@@ -30,6 +30,8 @@ struct OwnedCalls {
     registry: Option<ProcessRegistry>,
     /// By the cookie of the mark.
     calls: BTreeMap<String, OwnedCall>,
+    /// Whether everything was ended: nothing that would be ended starts any more.
+    is_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -88,7 +90,7 @@ impl ProcessOwner {
     }
 
     fn with(session: &str, registry: Option<ProcessRegistry>) -> Arc<Self> {
-        let owned = Mutex::new(OwnedCalls { registry, calls: BTreeMap::new() });
+        let owned = Mutex::new(OwnedCalls { registry, calls: BTreeMap::new(), is_over: false });
         Arc::new(Self { session: session.to_owned(), owned })
     }
 
@@ -102,6 +104,9 @@ impl ProcessOwner {
         let since = table::ticks_since_boot().saturating_sub(1);
         let command = haft_types::text::one_line(command, 200);
         let mut owned = self.owned();
+        if owned.is_over && lifetime != Lifetime::Detached {
+            return Err(io::Error::other("its session has ended"));
+        }
         if let Some(registry) = &mut owned.registry {
             registry.call(Announced { purpose, call, command: &command, task }, &mark, since)?;
             if lifetime == Lifetime::Detached {
@@ -219,9 +224,16 @@ impl ProcessOwner {
             .collect()
     }
 
-    /// Ends everything that is not detached; false if something is still there
-    /// at the end of the time given. Blocks.
+    /// Ends everything that is not detached, and lets nothing more of that kind
+    /// start; false if something is still there at the end of the time given.
+    /// Blocks.
     pub fn end(&self, patience: Duration) -> bool {
+        self.owned().is_over = true;
+        let deadline = Instant::now() + patience;
+        // What was announced before is about to start, or to be forgotten.
+        while self.owned().calls.values().any(OwnedCall::is_starting) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let ending = || {
             let owned = self.owned();
             let calls: Vec<OwnedCall> = owned.calls.values().filter(|it| !it.detached).cloned().collect();
@@ -237,6 +249,10 @@ impl ProcessOwner {
 }
 
 impl OwnedCall {
+    fn is_starting(&self) -> bool {
+        self.root.is_none() && !self.detached
+    }
+
     fn wanted(&self) -> Wanted<'_> {
         Wanted { mark: &self.mark, since: self.since, seen: Some(&self.seen), root: self.root }
     }

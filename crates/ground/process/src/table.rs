@@ -50,6 +50,16 @@ fn parse_stat(pid: i32, text: &[u8]) -> Option<ProcessStat> {
     Some(ProcessStat { id: ProcessId { pid, start }, parent, state })
 }
 
+/// Bytes of memory these processes have at hand; what they share counts for each.
+pub fn resident_bytes(ids: impl IntoIterator<Item = ProcessId>) -> u64 {
+    let page = rustix::param::page_size() as u64;
+    let pages = ids.into_iter().filter_map(|id| {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", id.pid)).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    pages.sum::<u64>().saturating_mul(page)
+}
+
 pub(crate) fn all_pids() -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()

@@ -1,4 +1,5 @@
 use std::{
+    fs::File,
     io,
     os::fd::OwnedFd,
     process::ExitStatus,
@@ -30,9 +31,10 @@ pub struct TreePlan<'a> {
 pub enum TreeIsolation {
     /// It has a session of its own and therefore no terminal.
     OwnSession,
-    /// It has a process group of its own: signals of the keyboard do not reach
-    /// it.
-    OwnGroup,
+    /// Signals of the keyboard do not reach it, and where we have a terminal, it
+    /// cannot write there: it has a session of its own then, else a process
+    /// group, which is quicker.
+    NoTerminal,
 }
 
 /// Who ends a tree when we are killed.
@@ -86,10 +88,12 @@ impl ProcessTree {
         let mark = owner.announce(plan.about, Lifetime::Session)?;
         command.env(MARK_VARIABLE, mark.cookie()).kill_on_drop(true);
         match plan.isolation {
-            TreeIsolation::OwnSession => before_exec(&mut command, mark.clone()),
             // Without code between fork and exec the process is started without a
             // copy of us, which would hold the pipes of others meanwhile.
-            TreeIsolation::OwnGroup => drop(command.process_group(0)),
+            TreeIsolation::NoTerminal if !has_terminal() => drop(command.process_group(0)),
+            TreeIsolation::OwnSession | TreeIsolation::NoTerminal => {
+                before_exec(&mut command, mark.clone());
+            }
         }
         if plan.after_kill == AfterKill::Guardian {
             guardian::expect(&mark);
@@ -220,6 +224,11 @@ impl ExitWatch {
 fn register(descriptor: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is open, owned by the `AsyncFd` and never exchanged.
     unsafe { AsyncFd::register(descriptor) }.ok()
+}
+
+/// Whether we have a terminal that what we start could write to.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
 }
 
 /// A session of its own can only be made by the process itself; then the mark is

@@ -26,6 +26,31 @@ impl Usage {
     pub fn total_input(&self) -> u64 {
         self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
     }
+
+    /// Whether nothing was counted. An answer costs something: a provider that says
+    /// this says nothing.
+    pub fn is_untold(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What came on top of an earlier sum.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(before.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(before.output_tokens),
+            cache_creation_input_tokens: self
+                .cache_creation_input_tokens
+                .saturating_sub(before.cache_creation_input_tokens),
+            cache_read_input_tokens: self
+                .cache_read_input_tokens
+                .saturating_sub(before.cache_read_input_tokens),
+            cache_creation_1h_input_tokens: self
+                .cache_creation_1h_input_tokens
+                .saturating_sub(before.cache_creation_1h_input_tokens),
+            web_search_requests: self.web_search_requests.saturating_sub(before.web_search_requests),
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

@@ -100,12 +100,28 @@ fn group(body: &str) -> Option<Vec<String>> {
                 .collect()
         });
     }
+    if let Some((from, to)) = letters(body) {
+        let all = if from <= to { from..=to } else { to..=from };
+        // Signs between upper and lower case mean something of their own.
+        let plain = all.clone().all(|it| it.is_ascii_alphabetic());
+        return plain.then(|| all.map(|it| char::from(it).to_string()).collect());
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,*?@%+=:".contains(c);
     let list = body.contains(',') && !body.contains("..") && body.chars().all(plain);
     list.then(|| body.split(',').map(str::to_owned).collect())
 }
 
-/// `1..5`; leading zeros would be kept, letters are left alone.
+/// `a..f`, in either order.
+fn letters(body: &str) -> Option<(u8, u8)> {
+    let one = |text: &str| match text.as_bytes() {
+        [letter] if letter.is_ascii_alphabetic() => Some(*letter),
+        _ => None,
+    };
+    let (from, to) = body.split_once("..")?;
+    Some((one(from)?, one(to)?))
+}
+
+/// `1..5`; leading zeros would be kept.
 fn sequence(body: &str) -> Option<(i64, i64)> {
     let (from, to) = body.split_once("..")?;
     let number = |text: &str| {

@@ -141,6 +141,9 @@ pub struct Faces {
     /// A rule that denies or asks applies if it matches any of these: the
     /// command itself and everything it would run in turn, however spelled.
     pub refuse: Vec<Vec<String>>,
+    /// What a command that is not understood may run, because its words name
+    /// it. A rule that denies one of these asks.
+    pub suspect: Vec<Vec<String>>,
 }
 
 /// One reading of a command that an allow rule may match.
@@ -236,12 +239,17 @@ pub enum Obeyed {
     CargoWithLock,
     /// That of the Rust toolchain.
     Toolchain,
+    /// That of a manager of versions, which says which of several installed
+    /// programs of one name runs.
+    Versions,
     /// Npm's, which says whom to ask and with which words.
     Npm,
     /// Go's, which says which version runs.
     Go,
     /// A description of containers.
     Compose,
+    /// Shellcheck's, which says whether scripts may name files to be read.
+    Shellcheck,
 }
 
 /// What an effect is about.
@@ -276,4 +284,19 @@ pub enum Reach {
     Tree,
     /// Everything below it, and wherever links in there lead.
     LinkedTree,
+    /// Whatever the repository around it keeps, of whichever file.
+    Repository(Unless),
+}
+
+/// When a command that could show anything a repository keeps shows less.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Unless {
+    /// Never.
+    Nothing,
+    /// When one of its operands is a file or a directory that is there: then
+    /// it is no revision, and nothing else is shown.
+    Named,
+    /// When it runs where the repository begins: then names that count from
+    /// there are what they seem.
+    AtTop,
 }

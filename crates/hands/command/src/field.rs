@@ -215,6 +215,14 @@ impl Growth {
             _ => None,
         };
         let rest = &text[1..];
+        // The directory the shell is in.
+        if let Some(below) =
+            rest.strip_prefix('+').filter(|it| it.starts_with('/') || (it.is_empty() && alone))
+            && let Some(Binding::OneOf(dirs)) = state.get("PWD")
+        {
+            self.multiply(&dirs, true);
+            return self.push_unquoted(below);
+        }
         match home {
             Some(home) if rest.starts_with('/') || (rest.is_empty() && alone) => {
                 self.push_quoted(&home);

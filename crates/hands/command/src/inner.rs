@@ -102,6 +102,28 @@ const RUNNERS: &[Runner] = &[
     ),
     runner("valgrind", &[], &[], 0),
     runner("x86_64", &[], &[], 0),
+    runner("aa-exec", &[], &["-p"], 0),
+    runner("cgexec", &[], &["-g"], 0),
+    runner("chpst", &[], &["-u", "-e"], 0),
+    runner("choom", &[], &["-n"], 0),
+    runner("eatmydata", &[], &[], 0),
+    runner("envdir", &[], &[], 1),
+    runner("faketime", &["-f"], &[], 1),
+    runner("gdb", &["--args", "-q", "-batch"], &["-ex"], 0),
+    runner("nocache", &[], &[], 0),
+    runner("proxychains", &["-q"], &["-f"], 0),
+    runner("proxychains4", &["-q"], &["-f"], 0),
+    runner("schedtool", &[], &["-e"], 0),
+    runner("setuidgid", &[], &[], 1),
+    runner("softlimit", &[], &["-m"], 0),
+    runner("spawn", &[], &[], 0),
+    runner("torify", &[], &[], 0),
+    runner("torsocks", &[], &[], 0),
+    runner("trickle", &["-s"], &["-d", "-u"], 0),
+    runner("tsocks", &[], &[], 0),
+    runner("uclampset", &["-a"], &["-m", "-M"], 0),
+    runner("watchexec", &["-r", "-n"], &["-e", "-w"], 0),
+    runner("xvfb-run", &["-a"], &["-s", "-n"], 0),
     runner("builtin", &[], &[], 0),
     runner("bunx", &[], &[], 0),
     runner("busybox", &[], &[], 0),
@@ -165,8 +187,29 @@ const RUNNERS: &[Runner] = &[
 
 /// Commands that take a script as a word.
 const SHELLS: &[&str] = &[
-    "ash", "bash", "csh", "dash", "eval", "fish", "flock", "ksh", "parallel", "runuser", "script", "sh",
-    "ssh", "su", "tcsh", "trap", "watch", "zsh",
+    "ash",
+    "bash",
+    "capsh",
+    "csh",
+    "dash",
+    "eval",
+    "expect",
+    "fish",
+    "flock",
+    "hyperfine",
+    "ksh",
+    "parallel",
+    "runuser",
+    "script",
+    "sg",
+    "sh",
+    "ssh",
+    "su",
+    "tcsh",
+    "tmux",
+    "trap",
+    "watch",
+    "zsh",
 ];
 
 /// Whether a command may run what it reads from its input or a file.
@@ -223,6 +266,9 @@ impl Search {
         }
         if MAX_DEPTH <= depth {
             return;
+        }
+        if name == "--" {
+            self.collect(&words[1..], depth + 1);
         }
         if name == "find" || name == "fd" {
             for (idx, word) in words.iter().enumerate() {
@@ -305,7 +351,14 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
         "alias" => {
             words.iter().filter_map(|word| word.split_once('=')).map(|(_, text)| text.to_owned()).collect()
         }
-        "env" => after(words, &["-S", "--split-string"]),
+        "env" => split_strings(words),
+        "nix-shell" | "nix" => after(words, &["--run", "--command", "-c"]),
+        "split" => after(words, &["--filter"]),
+        "sort" => after(words, &["--compress-program"]),
+        "rg" => after(words, &["--pre"]),
+        "man" => after(words, &["-P", "--pager"]),
+        "start-stop-daemon" => after(words, &["--exec", "-x", "--startas", "-a"]),
+        "mapfile" | "readarray" | "compgen" | "complete" => after(words, &["-C"]),
         "npx" | "npm" | "pnpm" | "yarn" => after(words, &["-c", "--call"]),
         "awk" | "gawk" | "mawk" => {
             words.iter().flat_map(|word| word.split('"').skip(1).step_by(2)).map(str::to_owned).collect()
@@ -329,7 +382,7 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
             );
             out
         }
-        "vi" | "vim" | "nvim" => {
+        "ed" | "ex" | "less" | "more" | "vi" | "vim" | "nvim" => {
             words.iter().filter_map(|word| word.split_once('!')).map(|(_, text)| text.to_owned()).collect()
         }
         _ => Vec::new(),
@@ -363,6 +416,25 @@ fn after(words: &[String], options: &[&str]) -> Vec<String> {
             && options.contains(&name)
         {
             out.push(value.to_owned());
+        }
+    }
+    out
+}
+
+/// What `env` takes apart into words: behind `-S`, also at the end of several
+/// options, and behind any beginning of its long name.
+fn split_strings(words: &[String]) -> Vec<String> {
+    let mut out = after(words, &["-S"]);
+    for (idx, word) in words.iter().enumerate() {
+        let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        match (short.and_then(|rest| rest.split_once('S')), word.strip_prefix("--s")) {
+            (Some((_, "")), _) => out.push(words[idx + 1..].join(" ")),
+            (Some((_, value)), _) => out.push(value.to_owned()),
+            (None, Some(long)) => out.extend(match long.split_once('=') {
+                Some((_, value)) => Some(value.to_owned()),
+                None => words.get(idx + 1).cloned(),
+            }),
+            (None, None) => (),
         }
     }
     out

@@ -24,6 +24,7 @@ mod field;
 mod glob;
 mod inner;
 mod known;
+mod mention;
 mod names;
 mod part;
 mod pipe;
@@ -32,6 +33,7 @@ mod reading;
 mod scan;
 mod screen;
 mod state;
+mod suspect;
 mod syntax;
 mod text;
 mod variables;
@@ -45,7 +47,7 @@ pub use doubt::{Doubt, Weight};
 pub use exit::{ExitMeaning, exit_meaning, exit_meaning_of};
 pub use facts::{
     Access, Analysis, Belief, Class, Cover, Directory, Effect, Face, Faces, Obeyed, Origin, Part, Place,
-    Reach, Target, Verb, Word,
+    Reach, Target, Unless, Verb, Word,
 };
 pub use glob::FileNamePattern;
 pub use propose::propose;

@@ -11,7 +11,9 @@ use super::{
     field::{Field, Opaque},
     inner, known,
     known::Touch,
+    mention::{mentioned, mentioned_in_text, runs_text},
     state::State,
+    suspect::{suspects, suspects_in},
     syntax::Span,
     text, variables, wrapper,
 };
@@ -64,6 +66,7 @@ struct Findings {
     class: Option<Class>,
     effects: Vec<Effect>,
     refuse: Vec<Vec<String>>,
+    suspect: Vec<Vec<String>>,
     exhausted: bool,
     talks: bool,
     weak: bool,
@@ -88,7 +91,11 @@ impl Written<'_> {
         let mut seen = HashSet::new();
         let all = std::mem::take(&mut self.redirects).into_iter().chain(findings.effects);
         let effects = all.filter(|effect| seen.insert(effect.clone())).collect();
-        let faces = Faces { allow: self.allow_faces(), refuse: self.refuse_faces(findings.refuse) };
+        let faces = Faces {
+            allow: self.allow_faces(),
+            refuse: self.refuse_faces(findings.refuse),
+            suspect: findings.suspect,
+        };
         let words = self.words.iter().map(WrittenWord::known).collect();
         let assigns = self.assignments.iter().map(|assignment| assignment.name.clone()).collect();
         Part {
@@ -169,7 +176,9 @@ impl Written<'_> {
             true => known::classify_xargs(&fields[inner + 1..], self.feed.as_deref()),
             false => known::classify(&fields[inner..]),
         };
-        let class = verdict.as_ref().map_or(Class::Other, |verdict| verdict.class);
+        // At a terminal it writes what the command prints into a file of its own.
+        let keeps = known[..inner].contains(&Some("nohup"));
+        let class = verdict.as_ref().filter(|_| !keeps).map_or(Class::Other, |verdict| verdict.class);
         findings.talks |= verdict.as_ref().is_some_and(|verdict| verdict.talks);
         findings.weak |= hands_on || known.get(inner).copied().flatten().is_some_and(known::is_weakly_known);
         findings.class = Some(match findings.class {
@@ -186,8 +195,13 @@ impl Written<'_> {
                         .extend(self.effects(touch, Origin::Operand, || source_of(words, &touch.field)));
                 }
             }
-            None => self.mentions(words, findings),
+            None => {
+                self.mentions(words, inner, findings);
+                findings.suspect.extend(suspects(&texts[inner..]));
+                findings.suspect.extend(suspects_in(&self.scripts));
+            }
         }
+        findings.suspect.extend(suspects_in(&self.telling_variables()));
         // What only reads runs nothing in turn, but for this one.
         let mut readings = if class == Class::ReadOnly && !hands_on {
             inner::plain_readings(&texts)
@@ -227,13 +241,33 @@ impl Written<'_> {
         }
     }
 
-    /// Files that the words of an unknown command may name.
-    fn mentions(&self, words: &[(Field, String)], findings: &mut Findings) {
+    /// The values of variables that may name what a command runs.
+    fn telling_variables(&self) -> Vec<String> {
+        let harmless =
+            |it: &&WrittenAssignment| variables::is_harmless_in_environment(&it.name, it.value.as_deref());
+        let values = self.assignments.iter().filter(|it| !harmless(it)).filter_map(|it| it.value.as_ref());
+        // A line break makes one word a text.
+        values.map(|value| format!("{value}\n")).collect()
+    }
+
+    /// Files that the words of an unknown command may name, and the text that it
+    /// runs.
+    fn mentions(&self, words: &[(Field, String)], inner: usize, findings: &mut Findings) {
+        let runs_text = words.get(inner).and_then(|(name, _)| name.literal()).is_some_and(runs_text);
+        let texts = || self.scripts.iter().filter(|_| runs_text).flat_map(|text| mentioned_in_text(text));
         for (field, raw) in words.iter().skip(1) {
-            for mention in mentioned(field) {
+            let mut mentions = mentioned(field);
+            if let Some(text) = field.literal().filter(|_| runs_text) {
+                mentions.extend(mentioned_in_text(text));
+            }
+            for mention in mentions {
                 let touch = Touch::new(Access::Read, &mention);
                 findings.effects.extend(self.effects(&touch, Origin::Mention, || raw.clone()));
             }
+        }
+        for mention in texts() {
+            let touch = Touch::new(Access::Read, &mention);
+            findings.effects.extend(self.effects(&touch, Origin::Mention, String::new));
         }
     }
 
@@ -281,7 +315,9 @@ impl Written<'_> {
                     let critical = match touch.reach {
                         // Something in it, not itself: a workspace is there to be worked in.
                         Reach::Itself => is_more_than_workspace(&path, self.place),
-                        Reach::Tree | Reach::LinkedTree => is_critical(&path, self.place),
+                        Reach::Tree | Reach::LinkedTree | Reach::Repository(_) => {
+                            is_critical(&path, self.place)
+                        }
                     };
                     make(Target::Path(path), critical)
                 }
@@ -366,26 +402,6 @@ fn reread(word: &str, state: &State) -> Field {
         return Field::One(if rooted { Opaque::Rooted } else { Opaque::Any });
     }
     if word.contains(['*', '?']) { Field::Glob(word.to_owned()) } else { Field::Literal(word.to_owned()) }
-}
-
-/// What in a word may name a file: the word, and what stands behind `=`, `@`
-/// and `:` in it.
-fn mentioned(field: &Field) -> Vec<Field> {
-    match field {
-        Field::Literal(text) => {
-            let mut out = Vec::new();
-            if !text.starts_with('-') {
-                out.push(text.as_str());
-            }
-            for separator in ['=', '@', ':'] {
-                out.extend(text.split_once(separator).map(|(_, rest)| rest));
-            }
-            out.retain(|text| !text.is_empty() && text.len() < 4096 && !text.contains('\n'));
-            out.into_iter().map(|text| Field::Literal(text.to_owned())).collect()
-        }
-        Field::Glob(_) | Field::Match(_) => vec![field.clone()],
-        Field::Number | Field::Stream | Field::One(_) | Field::Many(_) => Vec::new(),
-    }
 }
 
 /// The facts of a guess at a command in a text that was not understood.

@@ -56,8 +56,10 @@ impl State {
 
     pub(crate) fn get(&self, name: &str) -> Option<Binding> {
         if name == "PWD" {
-            let dir = self.directory.single()?.to_str()?;
-            return Some(Binding::OneOf(vec![dir.to_owned()]));
+            // A `cd` that may fail leaves the shell in one of several.
+            let Directory::OneOf(dirs) = &*self.directory else { return None };
+            let dirs: Option<Vec<String>> = dirs.iter().map(|it| it.to_str().map(str::to_owned)).collect();
+            return dirs.filter(|it| !it.is_empty()).map(Binding::OneOf);
         }
         self.variables.get(name).cloned()
     }

@@ -431,7 +431,7 @@ impl<'a> Walker<'a> {
             words: Vec::new(),
             assigns: Vec::new(),
             directory: Directory::Unknown,
-            faces: Faces { allow: Vec::new(), refuse },
+            faces: Faces { refuse, ..Faces::default() },
             class: Class::ReadOnly,
             effects: Vec::new(),
             doubts,

@@ -1,5 +1,7 @@
 use serde::Serialize;
 
+use crate::path_text;
+
 /// One file of a diff, counted.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,23 +19,23 @@ pub struct DiffFile {
 
 /// What `--numstat -z` printed.
 pub fn parse_numstat(printed: &[u8]) -> Vec<DiffFile> {
-    let text = String::from_utf8_lossy(printed);
-    let mut fields = text.split('\0');
+    let mut fields = printed.split(|it| *it == 0);
     let mut files = Vec::new();
+    let number = |digits: &[u8]| std::str::from_utf8(digits).ok().and_then(|it| it.parse().ok());
     while let Some(field) = fields.next() {
-        let mut parts = field.trim_start_matches('\n').splitn(3, '\t');
+        let mut parts = field.trim_ascii_start().splitn(3, |it| *it == b'\t');
         let (Some(added), Some(removed), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
         let (from, path) = match path.is_empty() {
             // A rename: the old and the new name follow.
             true => match (fields.next(), fields.next()) {
-                (Some(from), Some(to)) => (Some(from.to_owned()), to.to_owned()),
+                (Some(from), Some(to)) => (Some(path_text(from)), path_text(to)),
                 _ => break,
             },
-            false => (None, path.to_owned()),
+            false => (None, path_text(path)),
         };
-        files.push(DiffFile { path, from, added: added.parse().ok(), removed: removed.parse().ok() });
+        files.push(DiffFile { path, from, added: number(added), removed: number(removed) });
     }
     files
 }

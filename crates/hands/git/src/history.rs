@@ -35,9 +35,13 @@ pub fn parse_log(printed: &[u8]) -> Vec<LoggedCommit> {
     let mut commits: Vec<LoggedCommit> = Vec::new();
     // The patch of a commit stands before the fields of the next one.
     for piece in text.split('\x1e') {
-        let Some(start) =
-            piece.find('\x1f').and_then(|at| at.checked_sub(40)).filter(|at| piece.is_char_boundary(*at))
-        else {
+        // A name has 40 digits, or 64.
+        let digits = |it: &str| it.len() - it.trim_end_matches(|it: char| it.is_ascii_hexdigit()).len();
+        let start = piece.find('\x1f').and_then(|at| {
+            let most = digits(&piece[..at]);
+            [64, 40].into_iter().find(|it| *it <= most).map(|it| at - it)
+        });
+        let Some(start) = start else {
             if let Some(last) = commits.last_mut() {
                 last.patch = piece.trim_matches(['\n', '\0']).to_owned();
             }

@@ -14,6 +14,8 @@
 //! **Invariant:** text from outside is one quoted word after `--` or
 //! `--end-of-options`, and paths are literal.
 //!
+//! **Invariant:** a path that is no text goes out and comes back as the same bytes.
+//!
 //! **Invariant:** parsers take any bytes; what they do not understand they leave
 //! out.
 
@@ -21,6 +23,7 @@ mod blame;
 mod diff;
 mod history;
 mod line;
+mod path_text;
 mod repository;
 mod status;
 
@@ -28,5 +31,6 @@ pub use blame::{BlameChunk, parse_blame};
 pub use diff::{DiffFile, is_machine_made, parse_numstat, split_patch};
 pub use history::{LOG_FORMAT, LoggedCommit, parse_log};
 pub use line::{GitLine, quoted, variables};
-pub use repository::{RepositoryFacts, Sink, facts_line, parse_facts};
+pub use path_text::{path_bytes, path_named, path_text};
+pub use repository::{RepositoryFacts, Sink, SshProgram, facts_line, parse_facts};
 pub use status::{GitStatus, StatusEntry, WorkState, parse_status, state_of};

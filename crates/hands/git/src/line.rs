@@ -1,10 +1,14 @@
-use crate::Sink;
+use crate::{Sink, path_bytes};
 
 /// One call of the git binary, as words for a shell.
 #[derive(Clone, Debug)]
 pub struct GitLine {
     config: Vec<String>,
+    /// Keys of any bytes that are set for this call.
+    off: Vec<(Vec<u8>, &'static str)>,
     words: Vec<String>,
+    /// Paths, which are bytes.
+    paths: Option<Vec<Vec<u8>>>,
 }
 
 /// What holds for every call: nothing watches files for git, nothing pages,
@@ -19,6 +23,7 @@ const ALWAYS: &[&str] = &[
     "gc.auto=0",
     "user.useConfigOnly=true",
     "submodule.recurse=false",
+    "protocol.ext.allow=never",
 ];
 
 /// What holds for calls that read.
@@ -35,6 +40,9 @@ const READING: &[&str] = &[
     "core.alternateRefsCommand=",
     "uploadpack.packObjectsHook=",
     "gpg.program=false",
+    "diff.submodule=short",
+    "status.submoduleSummary=false",
+    "diff.ignoreSubmodules=dirty",
 ];
 
 impl GitLine {
@@ -42,14 +50,14 @@ impl GitLine {
     pub fn reading(subcommand: &str, sinks: &[Sink]) -> Self {
         let mut line = Self::changing(subcommand);
         line.config.extend(READING.iter().map(|it| String::from(*it)));
-        line.config.extend(sinks.iter().flat_map(Sink::switched_off));
+        line.off.extend(sinks.iter().flat_map(Sink::switched_off));
         line
     }
 
     /// A call that changes something: hooks and filters run as git runs them.
     pub fn changing(subcommand: &str) -> Self {
         let config = ALWAYS.iter().map(|it| String::from(*it)).collect();
-        Self { config, words: vec![subcommand.to_owned()] }
+        Self { config, off: Vec::new(), words: vec![subcommand.to_owned()], paths: None }
     }
 
     /// Adds a setting for this call.
@@ -94,19 +102,39 @@ impl GitLine {
         self
     }
 
-    /// Ends the line with paths, which may be none.
+    /// Ends the line with paths, as [`crate::path_text`] writes them; they may be
+    /// none.
     pub fn paths<'a>(mut self, paths: impl IntoIterator<Item = &'a str>) -> Self {
-        self.words.push(String::from("--"));
-        self.words.extend(paths.into_iter().map(str::to_owned));
+        self.paths = Some(paths.into_iter().map(path_bytes).collect());
         self
+    }
+
+    /// Settings as variables: on the command line a key could end early, because
+    /// its name may hold any character.
+    fn switches(&self) -> String {
+        if self.off.is_empty() {
+            return String::new();
+        }
+        let one = |(number, (key, value)): (usize, &(Vec<u8>, &str))| {
+            format!(
+                "GIT_CONFIG_KEY_{number}={} GIT_CONFIG_VALUE_{number}={} ",
+                quoted_bytes(key),
+                quoted(value)
+            )
+        };
+        let all: String = self.off.iter().enumerate().map(one).collect();
+        format!("GIT_CONFIG_COUNT={} {all}", self.off.len())
     }
 
     /// The line for a shell.
     pub fn text(&self) -> String {
         let config = self.config.iter().map(|it| format!("-c {}", quoted(it)));
         let words = self.words.iter().map(|it| quoted(it));
-        let all = config.chain(words).collect::<Vec<_>>().join(" ");
-        format!("command git --no-pager --literal-pathspecs {all}")
+        let paths = self.paths.iter().flat_map(|paths| {
+            [String::from("--")].into_iter().chain(paths.iter().map(|it| quoted_bytes(it)))
+        });
+        let all = config.chain(words).chain(paths).collect::<Vec<_>>().join(" ");
+        format!("{}command git --no-pager --literal-pathspecs {all}", self.switches())
     }
 }
 
@@ -117,6 +145,22 @@ pub fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
+}
+
+/// One word for a shell, of any bytes but NUL. What is no text is printed by the
+/// shell itself, which every shell can do; line ends at its end get lost.
+fn quoted_bytes(word: &[u8]) -> String {
+    if let Ok(text) = std::str::from_utf8(word) {
+        return quoted(text);
+    }
+    let inner: String = word
+        .iter()
+        .map(|byte| match byte {
+            b' '..=b'~' if !b"'\\%\"$`!".contains(byte) => char::from(*byte).to_string(),
+            byte => format!("\\{byte:03o}"),
+        })
+        .collect();
+    format!("\"$(printf '{inner}')\"")
 }
 
 /// Variables of every call: nobody is asked for anything, messages are in one
@@ -156,5 +200,7 @@ mod tests {
         }
         let line = GitLine::changing("log").names(["-x"]).paths(["-y", ":(glob)z"]).text();
         assert!(line.ends_with("log --end-of-options -x -- -y ':(glob)z'"), "{line}");
+        let line = GitLine::changing("add").paths(["\"caf\\351'.txt\""]).text();
+        assert!(line.ends_with(r#"add -- "$(printf 'caf\351\047.txt')""#), "{line}");
     }
 }

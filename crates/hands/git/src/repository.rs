@@ -13,52 +13,82 @@ pub struct RepositoryFacts {
     pub common_dir: PathBuf,
     /// Programs that the repository's own configuration names.
     pub sinks: Vec<Sink>,
+    /// Files of the person and the system that configuration came from.
+    pub origins: Vec<PathBuf>,
+    /// Whether the repository's own configuration includes other files.
+    pub includes: bool,
+    /// Programs that its own configuration names for talking to others, each as
+    /// its key.
+    pub callers: Vec<String>,
+    /// What the person set up for ssh.
+    pub ssh: SshProgram,
+    /// Where hooks are, if not at the usual place.
+    pub hooks: Option<PathBuf>,
     /// Whether commits are signed.
     pub signs: bool,
+    /// Whether tags with a message are signed.
+    pub signs_tags: bool,
     /// Whether a person with an address is configured.
     pub has_identity: bool,
+}
+
+/// What is run to talk ssh.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SshProgram {
+    /// What the person configured for all repositories.
+    pub own: Option<String>,
+    /// Whether the repository names another one, which is not run.
+    pub ignored: bool,
 }
 
 /// A key of the configuration that makes git run a program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sink {
-    key: String,
+    /// The key, whose middle may be any bytes.
+    key: Vec<u8>,
 }
 
 impl Sink {
     /// The key, if it is one that the repository itself sets.
-    fn of(scope: &str, key: &str) -> Option<Self> {
+    fn of(scope: &str, key: &[u8]) -> Option<Self> {
         let own = matches!(scope, "local" | "worktree");
         let lower = key.to_ascii_lowercase();
-        let ends = |ends: &[&str]| ends.iter().any(|it| lower.ends_with(it));
-        let runs = lower.starts_with("filter.") && ends(&[".clean", ".smudge", ".process"])
-            || lower.starts_with("diff.") && ends(&[".textconv", ".command"])
-            || lower.starts_with("merge.") && ends(&[".driver"])
-            || lower.starts_with("gpg.") && ends(&[".program"])
-            || lower.starts_with("alias.")
-            || lower.starts_with("pager.");
+        let begins = |it: &str| lower.starts_with(it.as_bytes());
+        let ends = |ends: &[&str]| ends.iter().any(|it| lower.ends_with(it.as_bytes()));
+        let runs = begins("filter.") && ends(&[".clean", ".smudge", ".process"])
+            || begins("diff.") && ends(&[".textconv", ".command"])
+            || begins("merge.") && ends(&[".driver"])
+            || begins("gpg.") && ends(&[".program"]);
         (own && runs).then(|| Self { key: key.to_owned() })
     }
 
     /// Settings that make git run nothing for this key.
-    pub(crate) fn switched_off(&self) -> Vec<String> {
-        let lower = self.key.to_ascii_lowercase();
-        if lower.starts_with("alias.") || lower.starts_with("pager.") {
-            return Vec::new();
-        }
-        let mut off = vec![format!("{}=", self.key)];
-        if lower.starts_with("filter.")
-            && let Some((driver, _)) = self.key.rsplit_once('.')
+    pub(crate) fn switched_off(&self) -> Vec<(Vec<u8>, &'static str)> {
+        let mut off = vec![(self.key.clone(), "")];
+        if self.is_filter()
+            && let Some(end) = self.key.iter().rposition(|it| *it == b'.')
         {
-            off.push(format!("{driver}.required=false"));
+            off.push(([&self.key[..end], b".required"].concat(), "false"));
         }
         off
     }
 
     /// Whether it changes what files look like to git.
     pub fn is_filter(&self) -> bool {
-        self.key.to_ascii_lowercase().starts_with("filter.")
+        self.key.to_ascii_lowercase().starts_with(b"filter.")
     }
+}
+
+/// Whether a key of the repository's own configuration makes git run a program
+/// when it talks to another repository. Names of helpers that are installed with
+/// git are none.
+fn is_caller(scope: &str, key: &str, value: &str) -> bool {
+    let own = matches!(scope, "local" | "worktree");
+    let ends = |ends: &[&str]| ends.iter().any(|it| key.ends_with(it));
+    let runs = key.starts_with("remote.") && ends(&[".uploadpack", ".receivepack", ".vcs"])
+        || matches!(key, "core.gitproxy" | "core.alternaterefscommand")
+        || key.starts_with("credential") && ends(&[".helper"]) && value.contains(['!', '/', ' ']);
+    own && runs && !value.is_empty()
 }
 
 /// The line that finds out, and runs nothing of the repository: first where it
@@ -69,12 +99,11 @@ pub fn facts_line() -> String {
         .flag("--is-bare-repository")
         .flag("--git-dir")
         .flag("--git-common-dir")
+        .flag("--show-toplevel")
         .text();
-    let top =
-        GitLine::reading("rev-parse", &[]).flag("--path-format=absolute").flag("--show-toplevel").text();
-    let config = "command git --no-pager config --list -z --show-scope";
-    // The place is three lines, the top may be missing, and the rest is NUL-separated.
-    format!("{place} && {{ {top} 2>/dev/null || echo; printf '\\0'; {config}; }}")
+    let config = "command git --no-pager config --list -z --show-scope --show-origin";
+    // The place is three lines; the fourth is an error where there are no files. The rest is NUL-separated.
+    format!("{{ {place} || true; }} && printf '\\0' && {config}")
 }
 
 /// What [`facts_line`] printed; nothing where no repository is.
@@ -86,14 +115,34 @@ pub fn parse_facts(printed: &[u8]) -> Option<RepositoryFacts> {
     let (git_dir, common_dir) = (PathBuf::from(lines.next()?), PathBuf::from(lines.next()?));
     let top = lines.next().filter(|it| !it.is_empty() && !bare).map(PathBuf::from);
     let mut facts = RepositoryFacts { top, git_dir, common_dir, ..RepositoryFacts::default() };
-    let rest = String::from_utf8_lossy(&printed[split + 1..]).into_owned();
-    let mut fields = rest.split('\0');
+    let mut fields = printed[split + 1..].split(|it| *it == 0);
     let mut email = false;
-    while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
-        let (key, value) = entry.split_once('\n').unwrap_or((entry, "true"));
-        facts.sinks.extend(Sink::of(scope, key));
-        match key.to_ascii_lowercase().as_str() {
-            "commit.gpgsign" => facts.signs = matches!(value, "true" | "yes" | "on" | "1"),
+    while let (Some(scope), Some(origin), Some(entry)) = (fields.next(), fields.next(), fields.next()) {
+        let (scope, origin) = (String::from_utf8_lossy(scope), String::from_utf8_lossy(origin));
+        let scope = scope.as_ref();
+        let end = entry.iter().position(|it| *it == b'\n').unwrap_or(entry.len());
+        facts.sinks.extend(Sink::of(scope, &entry[..end]));
+        let entry = String::from_utf8_lossy(entry);
+        let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
+        let own = matches!(scope, "local" | "worktree");
+        facts.includes |= own && key.starts_with("include");
+        if let Some(file) = origin.strip_prefix("file:").map(PathBuf::from)
+            && !own
+            && !facts.origins.contains(&file)
+        {
+            facts.origins.push(file);
+        }
+        let lower = key.to_ascii_lowercase();
+        if is_caller(scope, &lower, value) {
+            facts.callers.push(key.to_owned());
+        }
+        let is_true = || matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1");
+        match lower.as_str() {
+            "commit.gpgsign" => facts.signs = is_true(),
+            "tag.gpgsign" => facts.signs_tags = is_true(),
+            "core.hookspath" => facts.hooks = Some(PathBuf::from(value)),
+            "core.sshcommand" if matches!(scope, "local" | "worktree") => facts.ssh.ignored = true,
+            "core.sshcommand" => facts.ssh.own = Some(value.to_owned()),
             "user.email" => email = !value.trim().is_empty(),
             _ => {}
         }
@@ -108,17 +157,30 @@ mod tests {
 
     #[test]
     fn only_what_the_repository_names_itself_is_switched_off() {
-        let printed = b"false\n/r/.git\n/r/.git\n/r\n\0global\0filter.lfs.clean\ngit-lfs clean\0local\0filter.x.clean\nrun\0\
-            local\0diff.Y.textconv\nrun\0local\0commit.gpgsign\ntrue\0global\0user.email\na@b.test\0local\0core.bare\nfalse\0";
+        let printed = b"false\n/r/.git\n/r/.git\n/r\n\0global\0file:/home/u/.gitconfig\0filter.lfs.clean\ngit-lfs clean\0local\0file:.git/config\0filter.x.clean\nrun\0\
+            local\0file:.git/config\0diff.Y.textconv\nrun\0local\0file:.git/config\0commit.gpgsign\ntrue\0global\0file:/home/u/.gitconfig\0user.email\na@b.test\0local\0file:.git/config\0core.bare\nfalse\0";
         let facts = parse_facts(printed).expect("a repository");
         assert_eq!(facts.top, Some(PathBuf::from("/r")));
         assert!(facts.signs && facts.has_identity);
         let line = GitLine::reading("status", &facts.sinks).text();
-        assert!(
-            line.contains("-c filter.x.clean= -c filter.x.required=false")
-                && line.contains("-c diff.Y.textconv=")
-        );
+        let want = "GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=filter.x.clean GIT_CONFIG_VALUE_0='' GIT_CONFIG_KEY_1=filter.x.required \
+            GIT_CONFIG_VALUE_1=false GIT_CONFIG_KEY_2=diff.Y.textconv GIT_CONFIG_VALUE_2='' command git";
+        assert!(line.starts_with(want), "{line}");
+        // A name may hold anything.
+        let printed =
+            b"false\n/r/.git\n/r/.git\n/r\n\0local\0file:.git/config\0filter.a=b \xff'.clean\nrun\0";
+        let line = GitLine::reading("status", &parse_facts(printed).expect("a repository").sinks).text();
+        assert!(line.contains(r#"GIT_CONFIG_KEY_0="$(printf 'filter.a=b \377\047.clean')" "#), "{line}");
+        let line = GitLine::reading("status", &facts.sinks).text();
         assert!(!line.contains("filter.lfs"), "{line}");
+        let printed = b"false\n/r/.git\n/r/.git\n/r\n\0global\0file:/home/u/.gitconfig\0core.sshCommand\nssh -i k\0local\0file:.git/config\0core.sshCommand\nevil\0\
+            local\0file:.git/config\0remote.o.uploadPack\n./evil\0local\0file:.git/config\0credential.helper\nstore\0global\0file:/home/u/.gitconfig\0credential.helper\n!mine\0\
+            local\0file:.git/config\0credential.https://x.test.helper\n!evil\0local\0file:.git/config\0core.hooksPath\n.husky\0\
+            local\0file:.git/config\0tag.gpgSign\nTRUE\0";
+        let facts = parse_facts(printed).expect("a repository");
+        assert_eq!(facts.ssh, SshProgram { own: Some("ssh -i k".into()), ignored: true });
+        assert_eq!(facts.callers, ["remote.o.uploadPack", "credential.https://x.test.helper"]);
+        assert_eq!((facts.hooks, facts.signs_tags), (Some(PathBuf::from(".husky")), true));
         assert_eq!(parse_facts(b"nothing"), None);
         assert_eq!(parse_facts(b""), None);
     }

@@ -1,5 +1,7 @@
 use serde::Serialize;
 
+use crate::path_text;
+
 /// What `git status` says.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,22 +66,21 @@ impl StatusEntry {
 
 /// What `git status --porcelain=v2 --branch --show-stash -z` printed.
 pub fn parse_status(printed: &[u8]) -> GitStatus {
-    let text = String::from_utf8_lossy(printed);
-    let mut fields = text.split('\0');
+    let mut fields = printed.split(|it| *it == 0);
     let mut status = GitStatus::default();
     while let Some(field) = fields.next() {
-        let Some((kind, rest)) = field.split_once(' ') else { continue };
+        let [kind, b' ', rest @ ..] = field else { continue };
         match kind {
-            "#" => header(&mut status, rest),
-            "1" => status.entries.extend(entry(rest, 7, None)),
-            "2" => {
-                let from = fields.next().map(str::to_owned);
+            b'#' => header(&mut status, &String::from_utf8_lossy(rest)),
+            b'1' => status.entries.extend(entry(rest, 7, None)),
+            b'2' => {
+                let from = fields.next().map(path_text);
                 status.entries.extend(entry(rest, 8, from));
             }
-            "u" => status.entries.extend(conflict(rest)),
-            "?" => status.entries.push(StatusEntry {
+            b'u' => status.entries.extend(conflict(rest)),
+            b'?' => status.entries.push(StatusEntry {
                 code: String::from("??"),
-                path: rest.to_owned(),
+                path: path_text(rest),
                 from: None,
                 stages: None,
             }),
@@ -107,21 +108,21 @@ fn header(status: &mut GitStatus, rest: &str) {
 }
 
 /// An entry whose path comes after so many fields.
-fn entry(rest: &str, fields: usize, from: Option<String>) -> Option<StatusEntry> {
-    let mut parts = rest.splitn(fields + 1, ' ');
-    let code = parts.next()?.to_owned();
-    let path = parts.nth(fields - 1)?.to_owned();
+fn entry(rest: &[u8], fields: usize, from: Option<String>) -> Option<StatusEntry> {
+    let mut parts = rest.splitn(fields + 1, |it| *it == b' ');
+    let code = String::from_utf8_lossy(parts.next()?).into_owned();
+    let path = path_text(parts.nth(fields - 1)?);
     Some(StatusEntry { code, path, from, stages: None })
 }
 
 /// A conflict: its code, a word about submodules, four modes, three contents and
 /// the path. A stage that is not there has the mode zero.
-fn conflict(rest: &str) -> Option<StatusEntry> {
-    let parts: Vec<&str> = rest.splitn(10, ' ').collect();
-    let there = |at: usize| parts.get(at).is_some_and(|it| *it != "000000");
+fn conflict(rest: &[u8]) -> Option<StatusEntry> {
+    let parts: Vec<&[u8]> = rest.splitn(10, |it| *it == b' ').collect();
+    let there = |at: usize| parts.get(at).is_some_and(|it| *it != b"000000");
     Some(StatusEntry {
-        code: (*parts.first()?).to_owned(),
-        path: (*parts.get(9)?).to_owned(),
+        code: String::from_utf8_lossy(parts.first()?).into_owned(),
+        path: path_text(parts.get(9)?),
         from: None,
         stages: Some([there(2), there(3), there(4)]),
     })

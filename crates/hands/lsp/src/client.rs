@@ -47,6 +47,10 @@ pub trait LspProcess: Send + Sync {
     fn errors(&self) -> String;
     /// Ends it and all it started. Returns at once.
     fn stop(&self);
+    /// Bytes of memory it and all it started take, where that is known. Blocks.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Messages that wait until a server reads.
@@ -55,6 +59,8 @@ const WAITING: usize = 256;
 const READS: Duration = Duration::from_secs(5);
 /// Questions in a row without an answer, or any other sign, until a server counts as hung.
 const HUNG: u32 = 2;
+/// A server may keep this answer back until something changes; that is no hang.
+const MAY_WAIT: &str = "workspace/diagnostic";
 /// How often a question is put again that a server gave up because a text changed.
 const AGAIN: usize = 3;
 /// How long a server may take to leave.
@@ -263,7 +269,8 @@ impl LspClient {
                 self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
                 let cancel = json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}});
                 self.outgoing.try_send(encoded(&cancel)).ok();
-                if HUNG <= self.shared.unanswered.fetch_add(1, Ordering::Relaxed) + 1 {
+                let counts = method != MAY_WAIT;
+                if counts && HUNG <= self.shared.unanswered.fetch_add(1, Ordering::Relaxed) + 1 {
                     self.shared.finish(String::from("it answered nothing and said nothing"));
                     self.process.stop();
                 }
@@ -321,11 +328,6 @@ impl LspClient {
         Ok((version, since))
     }
 
-    /// Whether it has a file open.
-    pub fn has_open(&self, path: &Path) -> bool {
-        self.documents.lock().unwrap_or_else(PoisonError::into_inner).is_open(path)
-    }
-
     /// Waits until it says that it is ready, or has said nothing about that; in
     /// what state it then is.
     pub async fn settle(&self, patience: Duration) -> Readiness {
@@ -377,6 +379,31 @@ impl LspClient {
         }
         self.shared.pulled.put(path, Some(version), items.clone());
         Ok(Checked::Now(items))
+    }
+
+    /// Asks what is wrong in the whole project. Whether it could be asked and has
+    /// answered; what it said is in the reports then.
+    pub async fn check_all(&self, patience: Duration) -> Result<bool, LspFault> {
+        if self.capability("diagnosticProvider")["workspaceDiagnostics"] != Value::Bool(true) {
+            return Ok(false);
+        }
+        let answer = match self.ask(MAY_WAIT, &json!({"previousResultIds": []}), patience).await {
+            Ok(answer) => answer,
+            Err(fault @ LspFault::Ended { .. }) => return Err(fault),
+            Err(_) => return Ok(false),
+        };
+        let Some(items) = answer["items"].as_array() else { return Ok(false) };
+        for item in items.iter().filter(|it| it["kind"] != "unchanged") {
+            let Some(path) = item["uri"].as_str().and_then(crate::path_of) else { continue };
+            let version = item["version"].as_i64().and_then(|it| i32::try_from(it).ok());
+            self.shared.pulled.put(&path, version, Diagnostic::read_all(&item["items"]));
+        }
+        Ok(true)
+    }
+
+    /// Bytes of memory it takes, where that is known. Blocks.
+    pub fn memory(&self) -> Option<u64> {
+        self.process.memory()
     }
 
     /// What it last said about a file, asked or not.

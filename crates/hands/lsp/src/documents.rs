@@ -101,7 +101,8 @@ impl Documents {
         Some(("textDocument/didClose", json!({"textDocument": {"uri": uri_of(&oldest)?}})))
     }
 
-    pub(crate) fn is_open(&self, path: &Path) -> bool {
+    #[cfg(test)]
+    fn is_open(&self, path: &Path) -> bool {
         self.open.contains_key(path)
     }
 

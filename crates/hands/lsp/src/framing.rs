@@ -6,6 +6,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// No message is larger.
 const LARGEST_BODY: usize = 64 << 20;
+/// No message has more parts: each of them takes many times its bytes in memory.
+const MOST_PARTS: usize = 2_000_000;
 /// Headers end before this.
 const LARGEST_HEAD: usize = 16 << 10;
 
@@ -60,7 +62,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let rest = self.waiting.split_off(end);
         let mut message = std::mem::replace(&mut self.waiting, rest);
         message.drain(..body);
-        Ok(message)
+        let parts = message.iter().filter(|it| matches!(it, b',' | b'[' | b'{')).count();
+        match parts <= MOST_PARTS {
+            true => Ok(message),
+            false => Err(FrameFault::Broken(format!("a message of {parts} parts is too large"))),
+        }
     }
 
     async fn more(&mut self) -> Result<usize, FrameFault> {
@@ -143,6 +149,8 @@ mod tests {
         ] {
             assert_eq!(read(bytes).await, want, "{}", String::from_utf8_lossy(bytes));
         }
+        let parts = framed(format!("[{}0]", "0,".repeat(MOST_PARTS)).as_bytes());
+        assert_eq!(read(&parts).await, ["broken: a message of 2000001 parts is too large"]);
         let endless = vec![b'x'; LARGEST_HEAD + 1];
         assert_eq!(read(&endless).await, ["broken: no end of headers in 16384 bytes"]);
     }

@@ -97,6 +97,8 @@ impl Diagnostic {
 const MOST_ITEMS: usize = 2_000;
 /// Characters of a message.
 const MOST_MESSAGE: usize = 1_500;
+/// Of all files that are remembered.
+const MOST_IN_ALL: usize = 50_000;
 /// Files that are remembered.
 const MOST_FILES: usize = 5_000;
 
@@ -144,9 +146,12 @@ impl ReportLedger {
     /// A report, however it came.
     pub(crate) fn put(&self, path: &Path, version: Option<i32>, items: Vec<Diagnostic>) {
         let mut files = self.files();
-        if MOST_FILES <= files.len() && !files.contains_key(path) {
+        files.remove(path);
+        let mut all: usize = files.values().map(|it| it.items.len()).sum::<usize>() + items.len();
+        while MOST_FILES <= files.len() || (MOST_IN_ALL < all && !files.is_empty()) {
             let oldest = files.iter().min_by_key(|(_, it)| it.at).map(|(path, _)| path.clone());
-            oldest.and_then(|path| files.remove(&path));
+            let gone = oldest.and_then(|path| files.remove(&path));
+            all -= gone.map_or(0, |it| it.items.len());
         }
         files.insert(path.to_owned(), FileReport { version, at: Instant::now(), items });
         drop(files);
@@ -178,10 +183,8 @@ impl ReportLedger {
         let mut told = self.told.subscribe();
         loop {
             told.borrow_and_update();
-            let fits = |it: &FileReport| match it.version {
-                Some(said) => version <= said,
-                None => since <= it.at,
-            };
+            // Nobody can have looked at a text before it was told, whatever version is named.
+            let fits = |it: &FileReport| since <= it.at && it.version.is_none_or(|said| version <= said);
             let found = self.get(path).filter(fits);
             let until = match &found {
                 Some(found) => (found.at + settle).min(deadline),
@@ -229,5 +232,26 @@ mod tests {
         assert!(matches!(ledger.wait(path, 9, now, short, none).await, Checked::Now(_)));
         assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, Checked::NotYet);
         assert_eq!(ledger.published(&json!({"uri": "x:y", "diagnostics": []})), None);
+        // Of a text that was not told yet nobody says anything, whatever they claim.
+        ledger.published(&said(Some(i32::MAX), "guessed"));
+        assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, Checked::NotYet);
+    }
+
+    #[test]
+    fn a_flood_of_reports_is_not_kept() {
+        let ledger = ReportLedger::default();
+        let items =
+            Diagnostic::read_all(&Value::Array(vec![said(None, "x")["diagnostics"][0].clone(); 9_000]));
+        assert_eq!(items.len(), MOST_ITEMS);
+        for file in 0..200 {
+            ledger.put(Path::new(&format!("/{file}.x")), None, items.clone());
+        }
+        let all: Vec<PathBuf> = ledger.all().into_iter().map(|it| it.0).collect();
+        assert_eq!(all.len(), MOST_IN_ALL / MOST_ITEMS);
+        assert!(all.contains(&PathBuf::from("/199.x")), "{all:?}");
+        for file in 0..MOST_FILES + 10 {
+            ledger.put(Path::new(&format!("/empty/{file}.x")), None, Vec::new());
+        }
+        assert_eq!(ledger.all().len(), MOST_FILES);
     }
 }

@@ -3,11 +3,17 @@
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use crate::{LaunchServer, LspClient, LspFault, ServerKey, ServerPlan};
+
+/// Ends for memory that are remembered in words.
+const MOST_STOPPED: usize = 1_000;
 
 /// How servers come and go.
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +24,18 @@ pub struct PoolLimits {
     pub idle: Duration,
     /// How many run at once; the one that was idle longest makes room.
     pub most: usize,
+    /// How often it is looked how much memory they take.
+    pub weigh: Duration,
 }
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        Self { forgiven: Duration::from_secs(300), idle: Duration::from_secs(900), most: 8 }
+        Self {
+            forgiven: Duration::from_secs(300),
+            idle: Duration::from_secs(900),
+            most: 8,
+            weigh: Duration::from_secs(15),
+        }
     }
 }
 
@@ -31,6 +44,12 @@ impl Default for PoolLimits {
 pub struct ServerPool {
     limits: PoolLimits,
     slots: Mutex<BTreeMap<ServerKey, Arc<Slot>>>,
+    /// Bytes all servers may take together; 0 for any number.
+    most_memory: AtomicU64,
+    /// One looks at memory at a time.
+    weighing: tokio::sync::Mutex<()>,
+    /// Who was stopped for its memory, in words, in the order that happened.
+    stopped: Mutex<Vec<String>>,
 }
 
 /// The place of one server.
@@ -126,12 +145,77 @@ impl ServerPool {
         }
     }
 
+    /// Bytes all servers may take together. The last word counts, whoever has it.
+    pub fn limit_memory(&self, most: Option<u64>) {
+        self.most_memory.store(most.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Who was stopped for its memory after the first `seen` ones, in words.
+    pub fn stopped_for_memory(&self, seen: usize) -> Vec<String> {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.get(seen..).unwrap_or_default().to_vec()
+    }
+
+    fn running_now(&self) -> Vec<(ServerKey, Arc<LspClient>)> {
+        let slots = self.slots();
+        slots.iter().filter_map(|(key, slot)| Some((key.clone(), slot.client()?))).collect()
+    }
+
+    /// Stops those that were not asked for longest until the rest takes no more
+    /// than it may. One that is too large alone counts as ended by its own fault:
+    /// it is not started for ever.
+    async fn keep_within_memory(&self) {
+        let most = self.most_memory.load(Ordering::Relaxed);
+        let Ok(_one) = self.weighing.try_lock() else { return };
+        if most == 0 {
+            return;
+        }
+        let running = self.running_now();
+        let weighed = tokio::task::spawn_blocking(move || {
+            running.into_iter().map(|(key, it)| (key, it.memory().unwrap_or(0), it)).collect::<Vec<_>>()
+        });
+        let Ok(mut weighed) = weighed.await else { return };
+        weighed.sort_by_key(|it| std::cmp::Reverse(it.2.idle()));
+        let mut left = weighed.len();
+        let mut total: u64 = weighed.iter().map(|it| it.1).sum();
+        for (key, bytes, client) in weighed {
+            if total <= most {
+                return;
+            }
+            let (total_mb, most_mb) = (total.div_ceil(1 << 20), most >> 20);
+            let name = &client.plan().name;
+            let took =
+                format!("language servers took {total_mb} MB together, more than lsp.memoryMb ({most_mb})");
+            total -= bytes;
+            left -= 1;
+            let words = match left {
+                0 => format!(
+                    "{name} was stopped: it takes {} MB, more than lsp.memoryMb ({most_mb})",
+                    bytes.div_ceil(1 << 20)
+                ),
+                _ => format!("{name}, which was not asked for longest, was stopped: {took}"),
+            };
+            self.remember(words.clone());
+            match left {
+                0 => client.kill(&words),
+                _ => {
+                    self.forget(&key);
+                    client.stop().await;
+                }
+            }
+        }
+    }
+
+    fn remember(&self, stopped: String) {
+        let mut all = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MOST_STOPPED {
+            all.push(stopped);
+        }
+    }
+
     /// The server that was idle longest makes room.
     fn make_room(&self, but: &ServerKey) {
-        let running: Vec<(ServerKey, Arc<LspClient>)> = {
-            let slots = self.slots();
-            slots.iter().filter_map(|(key, slot)| Some((key.clone(), slot.client()?))).collect()
-        };
+        let running = self.running_now();
         if running.len() < self.limits.most {
             return;
         }
@@ -146,13 +230,13 @@ impl ServerPool {
         self.slots().remove(key);
     }
 
-    /// Ends a server that nobody asks for long.
+    /// Ends a server that nobody asks for long, and looks at memory meanwhile.
     fn watch(self: &Arc<Self>, key: &ServerKey, client: &Arc<LspClient>) {
         let (pool, key, client) = (Arc::downgrade(self), key.clone(), Arc::downgrade(client));
-        let idle = self.limits.idle;
+        let PoolLimits { idle, weigh, .. } = self.limits;
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(idle / 4).await;
+                tokio::time::sleep(weigh.min(idle / 4)).await;
                 let (Some(pool), Some(client)) = (pool.upgrade(), client.upgrade()) else { return };
                 if client.end().is_some() {
                     return;
@@ -162,6 +246,8 @@ impl ServerPool {
                     client.stop().await;
                     return;
                 }
+                drop(client);
+                pool.keep_within_memory().await;
             }
         });
     }

@@ -35,7 +35,7 @@ struct ReportedWork {
 impl Readiness {
     /// A `$/progress` notification.
     pub(crate) fn progress(&mut self, params: &Value) {
-        let token = params["token"].to_string();
+        let token = haft_types::text::head(&params["token"].to_string(), 200).to_owned();
         let value = &params["value"];
         let text = |name: &str| value[name].as_str().map(|it| haft_types::text::one_line(it, 80));
         match value["kind"].as_str() {

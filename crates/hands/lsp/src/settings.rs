@@ -14,6 +14,8 @@ pub struct LspSettings {
     pub disabled: Vec<String>,
     /// Whether edits are followed by what they broke.
     pub quiet_edits: bool,
+    /// Bytes of memory all servers may take together.
+    pub most_memory: Option<u64>,
 }
 
 /// A server of settings.
@@ -55,24 +57,22 @@ pub struct ConfiguredServer {
     /// How often within five minutes.
     #[serde(default)]
     pub max_restarts: Option<u32>,
+    /// How it is talked to; nothing but `stdio` is known here.
+    #[serde(default)]
+    pub transport: Option<String>,
+    /// Others wait so long for its end; here every server gets the same time.
+    #[serde(default)]
+    pub shutdown_timeout: Option<u64>,
+    /// Others write down what it says.
+    #[serde(default)]
+    pub logging_config: Value,
 }
 
 impl LspSettings {
     /// Reads servers from an object of them; what makes no sense is told.
     pub fn read_servers(&mut self, servers: &Value) -> Vec<String> {
-        let mut wrong = Vec::new();
-        let Some(map) = servers.as_object() else {
-            return vec![String::from("lsp.servers is no object of servers")];
-        };
-        for (name, value) in map {
-            match serde_json::from_value::<ConfiguredServer>(value.clone()) {
-                Ok(server) if server.command.trim().is_empty() => {
-                    wrong.push(format!("lsp.servers.{name}: command is empty"));
-                }
-                Ok(server) => self.servers.push(ConfiguredServer { name: name.clone(), ..server }),
-                Err(err) => wrong.push(format!("lsp.servers.{name}: {err}")),
-            }
-        }
+        let (found, wrong) = ConfiguredServer::read_all(servers, "lsp.servers");
+        self.servers.extend(found);
         wrong
     }
 
@@ -83,6 +83,30 @@ impl LspSettings {
 }
 
 impl ConfiguredServer {
+    /// Reads an object of servers that stands at this place; what makes no sense
+    /// is told.
+    pub fn read_all(servers: &Value, place: &str) -> (Vec<Self>, Vec<String>) {
+        let (mut found, mut wrong) = (Vec::new(), Vec::new());
+        let Some(map) = servers.as_object() else {
+            return (found, vec![format!("{place} is no object of servers")]);
+        };
+        for (name, value) in map {
+            match serde_json::from_value::<Self>(value.clone()) {
+                Ok(server) if server.command.trim().is_empty() => {
+                    wrong.push(format!("{place}.{name}: command is empty"));
+                }
+                Ok(Self { transport: Some(transport), .. }) if transport != "stdio" => {
+                    wrong.push(format!(
+                        "{place}.{name}: servers are talked to over stdio only, not {transport:?}"
+                    ));
+                }
+                Ok(server) => found.push(Self { name: name.clone(), ..server }),
+                Err(err) => wrong.push(format!("{place}.{name}: {err}")),
+            }
+        }
+        (found, wrong)
+    }
+
     /// What the server calls a file with this extension.
     pub(crate) fn language(&self, extension: &str) -> Option<String> {
         let wanted = extension.to_ascii_lowercase();
@@ -108,12 +132,14 @@ mod tests {
             "x": {"command": "x-ls", "args": ["--stdio"], "extensionToLanguage": {".X": "xlang"}},
             "y": {"command": "  "},
             "z": {"cmd": "z"},
+            "zz": {"command": "z", "transport": "socket"},
         }));
         assert_eq!(settings.servers.len(), 1);
         assert_eq!(settings.servers[0].language("x").as_deref(), Some("xlang"));
         assert_eq!(settings.servers[0].language("y"), None);
         assert_eq!(wrong[0], "lsp.servers.y: command is empty");
         assert!(wrong[1].starts_with("lsp.servers.z: unknown field `cmd`"), "{}", wrong[1]);
+        assert_eq!(wrong[2], "lsp.servers.zz: servers are talked to over stdio only, not \"socket\"");
         assert_eq!(settings.read_servers(&Value::Null), ["lsp.servers is no object of servers"]);
     }
 }

@@ -22,7 +22,7 @@ static PATH: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 /// What programs say when there is no network.
 static UNREACHABLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)(network is unreachable|could not resolve|temporary failure in name resolution|name or service not known|ENETUNREACH|EAI_AGAIN|getaddrinfo|no route to host)").ok()
+    Regex::new(r"(?i)(network (is )?unreachable|(could not|unable to) resolve|temporary failure in name resolution|name or service not known|name does not resolve|no such host|unknown (\w+ )*host|UnknownHostException|bad address '|failed to lookup address|no servers could be reached|server misbehaving|ENETUNREACH|ENOTFOUND|EAI_AGAIN|getaddrinfo|no route to host)").ok()
 });
 
 /// What they say when somebody cannot be connected to. Of this machine itself that

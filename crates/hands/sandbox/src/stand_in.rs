@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
-    fs::{DirBuilder, File},
+    fs::{DirBuilder, File, Metadata},
     io::{self, Write as _},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -15,11 +15,21 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use rustix::fs::{FlockOperation, flock, inotify};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, inotify};
 
 use crate::{PathKind, Protected, WhenAbsent};
+
+/// How often a path is looked at again that other sessions place and take away.
+const PLACING_ATTEMPTS: usize = 100;
+
+/// Long enough for whoever is just taking a stand-in away.
+const PLACING_PAUSE: Duration = Duration::from_millis(2);
+
+/// No stand-in has more bytes.
+const LONGEST_STAND_IN: u64 = 64;
 
 /// The stand-ins of a session. Commands that run at the same time share them.
 #[derive(Debug)]
@@ -42,6 +52,8 @@ pub(crate) struct Held {
     owner: Arc<StandIns>,
     /// Stand-ins this command uses.
     used: Vec<PathBuf>,
+    /// What may be another session's stand-in, locked: it stays while this is held.
+    foreign: Vec<File>,
     /// Paths that were not there and must not be there afterwards.
     absent: Vec<PathBuf>,
     /// Tells when something is created where they would be.
@@ -62,70 +74,96 @@ impl StandIns {
 
     /// Makes every path of a policy exist that has to, and says which paths the
     /// helper can protect now. A link on the way to a path is protected too, and
-    /// so is where it leads.
+    /// so is where it leads. What is said to be there stays until the returned
+    /// [`Held`] is dropped, whoever placed it.
     pub(crate) fn hold(self: &Arc<Self>, protect: &[Protected]) -> io::Result<(Held, Vec<PathBuf>)> {
-        let mut held = Held { owner: Arc::clone(self), used: Vec::new(), absent: Vec::new(), watch: None };
+        let mut held = Held {
+            owner: Arc::clone(self),
+            used: Vec::new(),
+            foreign: Vec::new(),
+            absent: Vec::new(),
+            watch: None,
+        };
         let mut paths = Vec::new();
+        // Held to the end, so that no command that ends takes away what was just
+        // seen. Declared after `held`, which takes the lock when it is dropped.
+        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
         for protected in protect {
             let (links, real) = followed(&protected.path);
             paths.extend(links);
-            if real.symlink_metadata().is_ok() {
-                // It may be there only because a stand-in is.
-                self.share(&real, &mut held);
-                paths.push(real);
-            } else if held.used.iter().any(|used| real.starts_with(used)) {
+            if held.used.iter().any(|used| real.starts_with(used)) {
                 // Nothing can be created in a stand-in.
+                continue;
+            }
+            // Another command of this session may have placed it, or something above it.
+            let own = real.ancestors().find(|it| placed.get(*it).is_some_and(|own| own.is_at(it)));
+            if let Some((path, own)) = own.and_then(|path| Some((path, placed.get_mut(path)?))) {
+                own.users += 1;
+                held.used.push(path.to_owned());
+                paths.push(path.to_owned());
+            } else if held.stays(&real) {
+                paths.push(real);
             } else if protected.absent == WhenAbsent::TakeBack {
                 held.absent.push(real);
-            } else if let Some(path) = self.place(&real, protected.kind, &mut held)? {
+            } else if let Some(path) = self.place(&mut placed, &real, protected.kind, &mut held)? {
                 paths.push(path);
             }
         }
         paths.sort();
         paths.dedup();
+        drop(placed);
         held.watch = watched(&held.absent);
         Ok((held, paths))
     }
 
-    fn share(&self, path: &Path, held: &mut Held) {
-        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(it) = placed.get_mut(path)
-            && !held.used.iter().any(|used| used == path)
-        {
-            it.users += 1;
-            held.used.push(path.to_owned());
-        }
-    }
-
     /// Puts a stand-in where the path begins not to exist; `None` where there is
     /// no directory to put it in, so that nothing can be created either.
-    fn place(&self, real: &Path, kind: PathKind, held: &mut Held) -> io::Result<Option<PathBuf>> {
-        let missing = real.ancestors().take_while(|it| it.symlink_metadata().is_err());
-        let Some(path) = missing.last() else { return Ok(None) };
-        let parent = path.parent().and_then(|it| it.symlink_metadata().ok());
-        if !parent.is_some_and(|meta| meta.is_dir()) {
-            return Ok(None);
-        }
-        let kind = if path == real { kind } else { PathKind::Directory };
-        match self.create(path, kind) {
-            Ok(()) => {}
-            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(Some(path.to_owned())),
-            // Nobody can create it here, so nobody has to be kept from it.
-            Err(err)
-                if matches!(
-                    err.kind(),
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-                ) =>
-            {
+    fn place(
+        &self,
+        placed: &mut HashMap<PathBuf, Placed>,
+        real: &Path,
+        kind: PathKind,
+        held: &mut Held,
+    ) -> io::Result<Option<PathBuf>> {
+        // Another session may take away or place something at any moment.
+        for attempt in 0..PLACING_ATTEMPTS {
+            if 0 < attempt {
+                std::thread::sleep(PLACING_PAUSE);
+            }
+            let missing = real.ancestors().take_while(|it| it.symlink_metadata().is_err());
+            let Some(path) = missing.last() else {
+                if held.stays(real) {
+                    return Ok(Some(real.to_owned()));
+                }
+                continue;
+            };
+            let parent = path.parent().and_then(|it| it.symlink_metadata().ok());
+            if !parent.is_some_and(|meta| meta.is_dir()) {
                 return Ok(None);
             }
-            Err(err) => return Err(err),
+            let kind = if path == real { kind } else { PathKind::Directory };
+            match self.create(path, kind) {
+                Ok(()) => {}
+                Err(err) if matches!(err.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+                    continue;
+                }
+                // Nobody can create it here, so nobody has to be kept from it.
+                Err(err)
+                    if matches!(
+                        err.kind(),
+                        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                    ) =>
+                {
+                    return Ok(None);
+                }
+                Err(err) => return Err(err),
+            }
+            let meta = path.symlink_metadata()?;
+            placed.insert(path.to_owned(), Placed { users: 1, inode: inode(&meta) });
+            held.used.push(path.to_owned());
+            return Ok(Some(path.to_owned()));
         }
-        let meta = path.symlink_metadata()?;
-        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
-        placed.insert(path.to_owned(), Placed { users: 1, inode: (meta.dev(), meta.ino()) });
-        held.used.push(path.to_owned());
-        Ok(Some(path.to_owned()))
+        Err(io::Error::other(format!("{} comes and goes", real.display())))
     }
 
     /// Places it and writes that down.
@@ -134,22 +172,55 @@ impl StandIns {
         let mut line = path.as_os_str().as_bytes().to_vec();
         line.push(0);
         create(path, kind)?;
-        journal.write_all(&line).inspect_err(|_| remove(path, None))
+        journal.write_all(&line).inspect_err(|_| {
+            remove(path, None);
+        })
     }
 
+    /// One command less uses this. The last one takes it away, unless a command
+    /// of another session relies on it: then it stays until somebody can.
     fn release(&self, path: &Path) {
         let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(it) = placed.get_mut(path) else { return };
-        it.users -= 1;
-        if it.users == 0 {
-            let inode = it.inode;
+        it.users = it.users.saturating_sub(1);
+        if it.users == 0 && remove(path, Some(it.inode)) {
             placed.remove(path);
-            remove(path, Some(inode));
         }
     }
 }
 
+impl Placed {
+    fn is_at(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok_and(|meta| inode(&meta) == self.inode)
+    }
+}
+
 impl Held {
+    /// Whether something is at this path and no session will take it away before
+    /// this is dropped.
+    fn stays(&mut self, path: &Path) -> bool {
+        let Ok(meta) = path.symlink_metadata() else { return false };
+        let may_be_stand_in = meta.is_dir() || meta.is_file() && meta.len() <= LONGEST_STAND_IN;
+        if !may_be_stand_in {
+            return true;
+        }
+        match locked(path, FlockOperation::NonBlockingLockShared) {
+            Ok(file) => {
+                // What was opened may have been taken away before it was locked.
+                let is_same = file.metadata().is_ok_and(|it| inode(&it) == inode(&meta));
+                let is_there = path.symlink_metadata().is_ok_and(|it| inode(&it) == inode(&meta));
+                if is_same && is_there {
+                    self.foreign.push(file);
+                }
+                is_same && is_there
+            }
+            // Somebody is taking it away, or has.
+            Err(err) if matches!(err.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => false,
+            // No stand-in of ours is unreadable, and some file systems lock nothing.
+            Err(_) => true,
+        }
+    }
+
     /// Readable when something was created where nothing may be.
     pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(AsFd::as_fd)
@@ -262,12 +333,30 @@ fn empty(path: &Path) -> &'static [u8] {
     }
 }
 
-/// Removes a stand-in that is still one.
-fn remove(path: &Path, inode: Option<(u64, u64)>) {
-    let Ok(meta) = path.symlink_metadata() else { return };
-    if inode.is_some_and(|inode| (meta.dev(), meta.ino()) != inode) {
-        return;
+fn inode(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+/// A file or directory, locked in this way: shared by who relies on a stand-in,
+/// alone by who takes it away.
+fn locked(path: &Path, how: FlockOperation) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    flock(&file, how)?;
+    Ok(file)
+}
+
+/// Removes a stand-in that is still one. `false` if it has to stay because a
+/// command of another session relies on it.
+fn remove(path: &Path, placed: Option<(u64, u64)>) -> bool {
+    let Ok(meta) = path.symlink_metadata() else { return true };
+    if placed.is_some_and(|placed| inode(&meta) != placed) {
+        return true;
     }
+    let _lock = match locked(path, FlockOperation::NonBlockingLockExclusive) {
+        Err(err) if err.kind() == io::ErrorKind::WouldBlock => return false,
+        lock => lock.ok(),
+    };
     if meta.is_dir() {
         // Fails if there is something in it, as it should.
         std::fs::remove_dir(path).ok();
@@ -276,6 +365,7 @@ fn remove(path: &Path, inode: Option<(u64, u64)>) {
     {
         std::fs::remove_file(path).ok();
     }
+    true
 }
 
 /// Removes the stand-ins of sessions that are gone, where they are still empty.
@@ -286,10 +376,13 @@ fn sweep(dir: &Path) {
             continue;
         }
         let paths = std::fs::read(entry.path()).unwrap_or_default();
+        let mut is_done = true;
         // Inner ones first.
         for path in paths.split(|it| *it == 0).rev().filter(|it| !it.is_empty()) {
-            remove(Path::new(OsStr::from_bytes(path)), None);
+            is_done &= remove(Path::new(OsStr::from_bytes(path)), None);
         }
-        std::fs::remove_file(entry.path()).ok();
+        if is_done {
+            std::fs::remove_file(entry.path()).ok();
+        }
     }
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use jiff::{Timestamp, tz::TimeZone};
 
 /// What time it is, and where.
@@ -7,6 +9,11 @@ pub trait ScheduleClock: Send + Sync {
 
     /// The person's time zone.
     fn zone(&self) -> TimeZone;
+
+    /// The clock may be set meanwhile: nobody sleeps longer without a look at it.
+    fn glance(&self) -> Duration {
+        Duration::from_secs(30)
+    }
 }
 
 /// The clock of the system.

@@ -78,6 +78,9 @@ impl CronSpec {
         let horizon = after.checked_add(SignedDuration::from_hours(24 * 366 * YEARS)).ok()?;
         let mut offset = zone.to_offset(after);
         let mut from = whole_minute(offset.to_datetime(after)).checked_add(1.minute()).ok()?;
+        if self.is_fixed() {
+            from = from.max(shown_before(after, offset, zone).unwrap_or(from));
+        }
         let mut changes = zone.following(after);
         let mut change = changes.next();
         loop {
@@ -147,6 +150,15 @@ impl CronSpec {
             (first..60).find(|minute| self.minute.has(*minute)).map(|minute| (hour, minute))
         })
     }
+}
+
+/// Up to where the clocks showed every time of the day already, in the hour
+/// after they were set back.
+fn shown_before(after: Timestamp, offset: Offset, zone: &TimeZone) -> Option<DateTime> {
+    let change = zone.preceding(after.checked_add(SignedDuration::from_nanos(1)).ok()?).next()?;
+    let before = zone.to_offset(change.timestamp().checked_sub(SignedDuration::from_nanos(1)).ok()?);
+    let old_end = before.to_datetime(change.timestamp());
+    (offset.to_datetime(after) < old_end).then_some(old_end)
 }
 
 fn whole_minute(time: DateTime) -> DateTime {

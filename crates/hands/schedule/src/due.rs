@@ -1,4 +1,4 @@
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
 use crate::{CronJob, CronSpec, MissedPolicy, zone_named};
@@ -26,40 +26,41 @@ pub enum RunWhy {
 
 /// A run this late still counts as on time: timers tick once a minute.
 const ON_TIME: SignedDuration = SignedDuration::from_secs(90);
-/// Times before this are not looked at one by one.
-const LOOKED_BACK: SignedDuration = SignedDuration::from_hours(24 * 8);
-
 /// What is due of a job at `now`. `last` is the slot that was claimed last; a
 /// clock that was set back runs nothing twice. However many times passed, one
-/// run is due, for the newest.
+/// run is due, for the newest; a job that runs once is due for its first time,
+/// and never after a slot of it was claimed.
 pub fn due(job: &CronJob, spec: &CronSpec, now: Timestamp, last: Option<Timestamp>) -> Option<DueRun> {
     let zone = zone_named(&job.zone);
-    let since = last.unwrap_or(job.created).max(job.created);
-    let mut at = since.max(now.checked_sub(LOOKED_BACK).unwrap_or(since));
-    if at != since
-        && last.is_none_or(|last| last < at)
-        && spec.next_after(since, &zone).is_some_and(|it| it <= at)
-    {
-        // Something passed before the times that are looked at: it still counts as one.
-        if spec.next_after(at, &zone).is_none_or(|next| now < next) {
-            let slot = spec.next_after(since, &zone)?;
-            return Some(DueRun { slot, why: late(job) });
-        }
-    }
-    let mut newest = None;
-    while let Some(next) = spec.next_after(at, &zone).filter(|it| *it <= now) {
-        newest = Some(next);
-        if !job.recurring {
-            break;
-        }
-        at = next;
-    }
-    let slot = newest?;
-    if job.expires.is_some_and(|end| end < slot) {
+    let ran_once = !job.recurring && last.is_some();
+    if ran_once || job.expires.is_some_and(|end| end < now) {
         return None;
     }
+    let since = last.unwrap_or(job.created).max(job.created);
+    let slot = match job.recurring {
+        true => newest(spec, since, now, &zone)?,
+        false => spec.next_after(since, &zone).filter(|it| *it <= now)?,
+    };
     let on_time = now.duration_since(slot) <= ON_TIME;
     Some(DueRun { slot, why: if on_time { RunWhy::Scheduled } else { late(job) } })
+}
+
+/// The newest time after `since` that has come, found by halves: after the
+/// middle of what is left, there is one or there is none.
+fn newest(spec: &CronSpec, since: Timestamp, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let passed = |after: Timestamp| spec.next_after(after, zone).filter(|it| *it <= now);
+    let mut found = passed(since)?;
+    let mut none_after = now;
+    while found < none_after {
+        let half = none_after.duration_since(found) / 2;
+        let middle = found.checked_add(half).unwrap_or(found);
+        match passed(middle) {
+            Some(later) => found = later,
+            None if middle == found => break,
+            None => none_after = middle,
+        }
+    }
+    Some(found)
 }
 
 fn late(job: &CronJob) -> RunWhy {

@@ -33,10 +33,16 @@ pub struct CronJob {
     /// What becomes of times that passed while nothing ran.
     #[serde(default)]
     pub missed: MissedPolicy,
+    /// How much it may do by itself.
+    #[serde(default)]
+    pub mode: JobMode,
     /// Requests to the model at most.
     pub max_turns: u32,
     /// Minutes at most.
     pub max_minutes: u64,
+    /// The store of the fleet whose clock it goes by; nothing here runs it then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<String>,
 }
 
 /// What becomes of times that passed while nothing ran.
@@ -48,6 +54,31 @@ pub enum MissedPolicy {
     Once,
     /// They are left out.
     Skip,
+}
+
+/// How much a job may do by itself. Nobody is asked, so that what would be asked
+/// is refused; no job ever skips the rules.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum JobMode {
+    /// It only looks.
+    Plan,
+    /// What rules allow.
+    #[default]
+    Default,
+    /// It also edits files of its directory.
+    AcceptEdits,
+}
+
+impl JobMode {
+    /// As flags and settings write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Default => "default",
+            Self::AcceptEdits => "acceptEdits",
+        }
+    }
 }
 
 /// A new name that nobody can guess in advance.

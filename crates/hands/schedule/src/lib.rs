@@ -25,5 +25,5 @@ mod store;
 pub use clock::{ScheduleClock, SystemClock, zone_named};
 pub use cron::{CronError, CronSpec};
 pub use due::{DueRun, RunWhy, due};
-pub use job::{CronJob, MissedPolicy, new_job_id};
+pub use job::{CronJob, JobMode, MissedPolicy, new_job_id};
 pub use store::{CronStore, RunOutcome, RunRecord, StoredJobs};

@@ -1,4 +1,5 @@
 use std::{
+    collections::{HashMap, hash_map::Entry},
     fs,
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -19,6 +20,8 @@ const MOST_BYTES: u64 = 64 << 10;
 const KEPT_CLAIMS: usize = 16;
 /// A slot this far ahead was claimed by a clock that was wrong.
 const FAR_AHEAD: SignedDuration = SignedDuration::from_hours(25);
+/// Claims of a job that is gone are kept this long.
+const GONE: SignedDuration = SignedDuration::from_hours(48);
 /// Bytes of the list of runs before it is begun anew.
 const RUNS_BYTES: u64 = 4 << 20;
 
@@ -56,10 +59,12 @@ pub struct RunRecord {
     pub outcome: RunOutcome,
 }
 
-/// How a run ended.
+/// How a run ended, or that it began.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "reason")]
 pub enum RunOutcome {
+    /// It began, and nothing says yet how it ended.
+    Began,
     /// It did what it should.
     Done,
     /// It did not.
@@ -130,27 +135,42 @@ impl CronStore {
     }
 
     /// Takes a slot of a job. Whether it is ours: of all processes one gets it,
-    /// once.
+    /// once, also one that looked long ago and comes when the claim of another is
+    /// forgotten.
     pub fn claim(&self, id: &str, slot: Timestamp) -> io::Result<bool> {
         if !is_id(id) {
             return Ok(false);
         }
         let dir = self.claims(id);
         make_dir(&dir)?;
-        let mine = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(dir.join(slot.as_second().to_string()));
-        match mine {
-            Ok(file) => {
-                file.sync_all()?;
-                self.forget_old(&dir);
-                Ok(true)
-            }
-            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(err) => Err(err),
+        let path = dir.join(slot.as_second().to_string());
+        let mine = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        match mine.map(|file| file.sync_all()) {
+            Ok(Ok(())) => {}
+            // What is not surely on the disk is not claimed.
+            Ok(Err(err)) => return fs::remove_file(&path).and(Err(err)),
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(err) => return Err(err),
         }
+        let [before, near, ahead] = eras(&dir, slot);
+        if KEPT_CLAIMS <= near.iter().filter(|it| slot.as_second() < **it).count() {
+            return fs::remove_file(&path).map(|()| false);
+        }
+        for claimed in [before, near, ahead] {
+            let old = claimed.len().saturating_sub(KEPT_CLAIMS);
+            for slot in &claimed[..old] {
+                fs::remove_file(dir.join(slot.to_string())).ok();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives a slot back that was claimed and not begun: it is due again.
+    pub fn release(&self, id: &str, slot: Timestamp) -> io::Result<()> {
+        if !is_id(id) {
+            return Ok(());
+        }
+        fs::remove_file(self.claims(id).join(slot.as_second().to_string()))
     }
 
     /// The newest slot that anybody claimed.
@@ -169,16 +189,20 @@ impl CronStore {
         passed.max().and_then(|it| Timestamp::from_second(it).ok())
     }
 
-    fn forget_old(&self, dir: &Path) {
-        let mut claimed = slots(dir);
-        claimed.sort_unstable();
-        let old = claimed.len().saturating_sub(KEPT_CLAIMS);
-        for slot in &claimed[..old] {
-            fs::remove_file(dir.join(slot.to_string())).ok();
+    /// Forgets claims of jobs that are gone, when nobody can still be at them.
+    pub fn forget_gone(&self, now: Timestamp) {
+        for dir in fs::read_dir(self.dir.join("slots")).into_iter().flatten().flatten() {
+            let id = dir.file_name().to_string_lossy().into_owned();
+            let gone = self.job_file(&id).is_some_and(|it| !it.exists());
+            let newest = slots(&dir.path()).into_iter().max();
+            let passed = newest.is_none_or(|it| it < now.as_second() - GONE.as_secs());
+            if gone && passed {
+                fs::remove_dir_all(dir.path()).ok();
+            }
         }
     }
 
-    /// Writes down what came of a run.
+    /// Writes down what came of a run, or that it begins.
     pub fn record(&self, run: &RunRecord) -> io::Result<()> {
         make_dir(&self.dir)?;
         let path = self.dir.join("runs.jsonl");
@@ -188,15 +212,40 @@ impl CronStore {
         let mut line = serde_json::to_vec(run).map_err(io::Error::other)?;
         line.push(b'\n');
         let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        file.write_all(&line)
+        file.write_all(&line)?;
+        file.sync_data()
     }
 
-    /// What came of runs, oldest first. Torn lines are left out.
+    /// What came of runs, oldest first; each once, as it was written down last.
+    /// Torn lines are left out.
     pub fn runs(&self) -> Vec<RunRecord> {
         let text = |name: &str| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
         let all = format!("{}{}", text("runs.old.jsonl"), text("runs.jsonl"));
-        all.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let mut runs: Vec<RunRecord> = Vec::new();
+        let mut places = HashMap::new();
+        for run in all.lines().filter_map(|line| serde_json::from_str::<RunRecord>(line).ok()) {
+            match places.entry((run.job.clone(), run.slot)) {
+                Entry::Occupied(place) => runs[*place.get()] = run,
+                Entry::Vacant(place) => {
+                    place.insert(runs.len());
+                    runs.push(run);
+                }
+            }
+        }
+        runs
     }
+}
+
+/// The claims of a job, oldest first: long before `slot`, around it, and long
+/// after it. A clock that is wrong for a while makes nobody forget what was
+/// claimed while it was right.
+fn eras(dir: &Path, slot: Timestamp) -> [Vec<i64>; 3] {
+    let mut before = slots(dir);
+    before.sort_unstable();
+    let (slot, far) = (slot.as_second(), FAR_AHEAD.as_secs());
+    let ahead = before.split_off(before.partition_point(|it| *it <= slot.saturating_add(far)));
+    let near = before.split_off(before.partition_point(|it| *it < slot.saturating_sub(far)));
+    [before, near, ahead]
 }
 
 fn slots(dir: &Path) -> Vec<i64> {

@@ -42,5 +42,5 @@ pub use symbols::{Lang, Symbol, SymbolKind, SymbolScratch, symbols};
 pub use tree::{LeftOutEntry, ListedDir, ListedTree, TreeItem, TreeRun};
 pub use walk::{
     Filter, Globs, Limits, Needs, TreeWalk, UnknownType, Unreadable, VCS_DIRS, Visitor, WalkEntry, WalkTally,
-    file_type,
+    file_type, left_out,
 };

@@ -18,7 +18,8 @@ pub struct Delivery {
     /// By what it is known again: the sender's own name for it where the signature
     /// covers that, else what it holds.
     pub key: String,
-    /// Which event it is, for senders that name them.
+    /// Which event it is, where that is said: by GitHub beside the body, by others
+    /// within it.
     pub event: Option<String>,
 }
 
@@ -74,14 +75,14 @@ pub fn verify<'a>(
                 .collect();
             check(secret, &[time.as_bytes(), b".", body], &signatures)?;
             fresh(time, now)?;
-            Ok(Delivery { key: digest(&[time.as_bytes(), b".", body]), event: None })
+            Ok(Delivery { key: digest(&[time.as_bytes(), b".", body]), event: event_in(body) })
         }
         Scheme::Slack => {
             let (time, signature) = (need("x-slack-request-timestamp")?, need("x-slack-signature")?);
             let signature = hex(signature.strip_prefix("v0=").ok_or(Refusal::Unsigned)?)?;
             check(secret, &[b"v0:", time.as_bytes(), b":", body], &[signature])?;
             fresh(time, now)?;
-            Ok(Delivery { key: digest(&[time.as_bytes(), b":", body]), event: None })
+            Ok(Delivery { key: digest(&[time.as_bytes(), b":", body]), event: event_in(body) })
         }
         Scheme::Standard => {
             let (id, time) = (need("webhook-id")?, need("webhook-timestamp")?);
@@ -96,9 +97,16 @@ pub fn verify<'a>(
             let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
             check(key.as_deref().unwrap_or(secret), &signed, &signatures)?;
             fresh(time, now)?;
-            Ok(Delivery { key: digest(&[b"id", id.as_bytes()]), event: None })
+            Ok(Delivery { key: digest(&[b"id", id.as_bytes()]), event: event_in(body) })
         }
     }
+}
+
+/// Which event a body says it is; Slack wraps the event that is meant.
+fn event_in(body: &[u8]) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let event = body.pointer("/event/type").or_else(|| body.get("type"))?;
+    event.as_str().map(str::to_owned)
 }
 
 /// Whether one of the signatures is ours. An empty key signs nothing.

@@ -1,6 +1,7 @@
 //! Deliveries that were accepted, runs that wait, and what came of runs.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     fs,
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -64,8 +65,9 @@ pub struct TriggerRun {
     pub origin: String,
     /// When it was fired.
     pub fired: Timestamp,
-    /// When it ended.
-    pub ended: Timestamp,
+    /// When it ended; nothing where it began and nothing says yet how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
     /// Nothing where it did what it should, else why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -129,20 +131,40 @@ impl TriggerStore {
     }
 
     /// Takes a run that waits; whether it is ours. Of all programs one gets it,
-    /// once.
+    /// once. One that somebody took already waits no more.
     pub fn take(&self, run: &WaitingRun) -> io::Result<bool> {
         make_dir(&self.dir.join("begun"))?;
         let begun =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.begun_file(&run.id));
         match begun {
-            Ok(file) => file.sync_all()?,
-            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Ok(file) => {
+                if let Err(err) = file.sync_all() {
+                    fs::remove_file(self.begun_file(&run.id))?;
+                    return Err(err);
+                }
+            }
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
+                return self.waits_no_more(&run.id).map(|()| false);
+            }
             Err(err) => return Err(err),
         }
-        fs::remove_file(self.waiting_file(&run.id)).map(|()| true)
+        self.waits_no_more(&run.id).map(|()| true)
     }
 
-    /// Writes down what came of a run.
+    fn waits_no_more(&self, id: &str) -> io::Result<()> {
+        match fs::remove_file(self.waiting_file(id)) {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives back a run that was taken and not begun: it waits again.
+    pub fn release(&self, run: &WaitingRun) -> io::Result<()> {
+        fs::remove_file(self.begun_file(&run.id))?;
+        self.put(run).map(drop)
+    }
+
+    /// Writes down what came of a run, or that it begins.
     pub fn record(&self, run: &TriggerRun) -> io::Result<()> {
         make_dir(&self.dir)?;
         let path = self.dir.join("runs.jsonl");
@@ -151,14 +173,27 @@ impl TriggerStore {
         }
         let mut line = serde_json::to_vec(run).map_err(io::Error::other)?;
         line.push(b'\n');
-        fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?.write_all(&line)
+        let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        file.write_all(&line)?;
+        file.sync_data()
     }
 
-    /// What came of runs, oldest first.
+    /// What came of runs, oldest first; each once, as it was written down last.
     pub fn runs(&self) -> Vec<TriggerRun> {
         let text = |name: &str| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
         let all = format!("{}{}", text("runs.old.jsonl"), text("runs.jsonl"));
-        all.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let mut runs: Vec<TriggerRun> = Vec::new();
+        let mut places = HashMap::new();
+        for run in all.lines().filter_map(|line| serde_json::from_str::<TriggerRun>(line).ok()) {
+            match places.entry(run.id.clone()) {
+                Entry::Occupied(place) => runs[*place.get()] = run,
+                Entry::Vacant(place) => {
+                    place.insert(runs.len());
+                    runs.push(run);
+                }
+            }
+        }
+        runs
     }
 
     fn forget_old(&self) {
@@ -209,7 +244,10 @@ mod tests {
         assert_eq!(other.accept(&run("1")).unwrap(), AcceptedRun::Repeated);
         let at = waiting[0].at;
         let (id, trigger, origin) = (String::from("1"), String::from("t"), String::from("webhook"));
-        let done = TriggerRun { id, trigger, origin, fired: at, ended: at, failed: None };
+        let done = TriggerRun { id, trigger, origin, fired: at, ended: None, failed: None };
+        store.record(&done).unwrap();
+        assert_eq!(other.runs(), std::slice::from_ref(&done));
+        let done = TriggerRun { ended: Some(at), ..done };
         store.record(&done).unwrap();
         assert_eq!(other.runs(), [done]);
     }

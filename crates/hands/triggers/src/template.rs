@@ -9,9 +9,10 @@ const MOST_IN_ALL: usize = 40_000;
 
 /// Fills the places of a template: `{{body}}` is all that was delivered,
 /// `{{body.a.0.b}}` a part of it, `{{trigger}}` the name. What is missing is
-/// said in its place. Values are data: they cannot bring places of their own.
+/// said in its place. Values are data: they cannot bring places of their own, and
+/// what cannot be seen in them is written out.
 pub fn fill(template: &str, trigger: &str, body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+    let text = seen(&String::from_utf8_lossy(body));
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let mut out = String::new();
     let mut rest = template;
@@ -37,8 +38,8 @@ fn value(place: &str, trigger: &str, text: &str, parsed: Option<&Value>) -> Stri
         _ => None,
     };
     match found {
-        Some(Value::String(text)) => cut(text, MOST_OF_VALUE),
-        Some(other) => cut(&other.to_string(), MOST_OF_VALUE),
+        Some(Value::String(text)) => cut(&seen(text), MOST_OF_VALUE),
+        Some(other) => cut(&seen(&other.to_string()), MOST_OF_VALUE),
         None => format!("(there is no {place})"),
     }
 }
@@ -48,6 +49,24 @@ fn part<'a>(body: &'a Value, path: &str) -> Option<&'a Value> {
         Value::Array(all) => all.get(name.parse::<usize>().ok()?),
         other => other.get(name),
     })
+}
+
+/// Text whose control characters, and those that turn the direction of writing
+/// or show nothing, are written out.
+fn seen(text: &str) -> String {
+    let hides = |it: char| {
+        (it.is_control() && !matches!(it, '\n' | '\t'))
+            || matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let text = text.replace("\r\n", "\n");
+    let mut shown = String::with_capacity(text.len());
+    for it in text.chars() {
+        match hides(it) {
+            true => shown.extend(it.escape_unicode()),
+            false => shown.push(it),
+        }
+    }
+    shown
 }
 
 fn cut(text: &str, most: usize) -> String {
@@ -78,6 +97,8 @@ mod tests {
         }
         assert_eq!(fill("{{body}}", "t", b"no json \xff"), "no json \u{fffd}");
         assert_eq!(fill("{{body.x}}", "t", b"no json"), "(there is no body.x)");
+        let hidden = "{\"x\": \"a\\u001b[2Jb\\u202ec\\r\\nd\"}".as_bytes();
+        assert_eq!(fill("{{body.x}}", "t", hidden), "a\\u{1b}[2Jb\\u{202e}c\nd");
         let long = "x".repeat(50_000);
         let filled = fill("{{body}}", "t", long.as_bytes());
         assert!(filled.ends_with("… (cut after 8000 characters)"), "{}", filled.len());

@@ -20,7 +20,7 @@ pub struct Trigger {
     /// Where the key is.
     #[serde(default)]
     pub secret: Option<SecretSource>,
-    /// Which events count, for senders that name them; all without.
+    /// Which events count; all without.
     #[serde(default)]
     pub events: Vec<String>,
     /// How much a run may do by itself.
@@ -122,6 +122,12 @@ pub fn read_triggers(settings: &Value) -> (BTreeMap<String, Trigger>, Vec<String
 }
 
 impl Trigger {
+    /// Whether an event starts it. Where events are named, a delivery that does
+    /// not say which it is starts nothing.
+    pub fn wants(&self, event: Option<&str>) -> bool {
+        self.events.is_empty() || event.is_some_and(|event| self.events.iter().any(|it| it == event))
+    }
+
     fn problem(&self) -> Option<&'static str> {
         match (&self.scheme, &self.secret) {
             _ if !self.dir.is_absolute() => Some("dir must be an absolute path"),

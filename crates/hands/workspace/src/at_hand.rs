@@ -31,6 +31,13 @@ pub fn read_at_hand(path: &Path, max: usize) -> Option<(OpenFile, Vec<u8>)> {
     Some((file, bytes))
 }
 
+/// Whether a path leads to a regular file and through no link, if finding out takes
+/// no waiting. `false` says nothing about the path.
+pub fn is_plain_file_at_hand(path: &Path) -> bool {
+    let found = open_cached(path, OFlags::PATH);
+    found.is_some_and(|fd| local_file(&fd, usize::MAX).is_some())
+}
+
 /// Opens a path only if the kernel knows all of it by heart.
 fn open_cached(path: &Path, flags: OFlags) -> Option<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -121,6 +128,7 @@ mod tests {
         OpenFile::open(&root.join("f")).unwrap();
         for name in ["large", "d", "link", "here/f", "pipe", "gone", "f/x"] {
             assert!(read_at_hand(&root.join(name), 100).is_none(), "{name}");
+            assert!(name == "large" || !is_plain_file_at_hand(&root.join(name)), "{name}");
         }
         for path in ["/proc/self/status", "/dev/null", "/sys/kernel/mm"] {
             assert!(read_at_hand(Path::new(path), 100_000).is_none(), "{path}");
@@ -128,6 +136,7 @@ mod tests {
         // Where the kernel or the file system cannot do this, nothing is wrong.
         for (name, want) in [("f", "content"), ("empty", "")] {
             if let Some((file, bytes)) = read_at_hand(&root.join(name), 100) {
+                assert!(is_plain_file_at_hand(&root.join(name)), "{name}");
                 assert_eq!((bytes.as_slice(), file.stamp().len), (want.as_bytes(), want.len() as u64));
             }
         }

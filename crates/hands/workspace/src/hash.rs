@@ -34,12 +34,16 @@ impl ContentHash {
     /// The fingerprint of everything a reader yields, in bounded memory.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
-        let mut block = vec![0; 128 * 1024];
+        // Most files are small, and a large block has to be cleared first.
+        let mut block = vec![0; 16 * 1024];
         loop {
             match reader.read(&mut block) {
                 Ok(0) => return Ok(Self(*hasher.finalize().as_bytes())),
                 Ok(len) => {
                     hasher.update(&block[..len]);
+                    if len == block.len() {
+                        block.resize(128 * 1024, 0);
+                    }
                 }
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => (),
                 Err(err) => return Err(err),

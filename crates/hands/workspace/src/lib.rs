@@ -43,14 +43,14 @@ mod undo;
 mod unrecorded;
 mod workspace;
 
-pub use at_hand::read_at_hand;
+pub use at_hand::{is_plain_file_at_hand, read_at_hand};
 pub use commit::{Change, CommitError, Committed, CommittedFile};
 pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
 pub use journal::{
-    AttributeChange, Attributes, Beside, Entry, EntryId, FileChange, FileObject, FileState, How, Journal,
-    JournalLimits, LinkedName, Origin, TurnId,
+    AttributeChange, Attributes, Beside, Entry, EntryId, FileChange, FileObject, FileState, HeldObject, How,
+    Journal, JournalLimits, LinkedName, Origin, TurnId, workspace_key,
 };
 pub use lines::{
     Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
@@ -64,5 +64,7 @@ pub use reads::{
 };
 pub use snapshot::{MAX_EDITABLE, Snapshot};
 pub use stamp::Stamp;
-pub use undo::{Conflict, HistoryItem, Standing, UndoError, UndoReport, UndoTarget};
+pub use undo::{
+    Conflict, HistoryItem, PlannedChange, Standing, UndoError, UndoPlan, UndoPlanStep, UndoReport, UndoTarget,
+};
 pub use workspace::{Locked, Workspace, WorkspaceConfig};

@@ -45,6 +45,11 @@ impl Locks {
         private_dir(&preferred).or_else(|_| private_dir(&fallback)).map(|dir| Self { dir })
     }
 
+    /// Those of a state directory that nobody may make for them.
+    pub(crate) fn unmade(state_dir: &Path) -> Self {
+        Self { dir: state_dir.join("locks") }
+    }
+
     /// Locks all paths together. Always in the same order, so that two batches
     /// cannot wait for each other.
     pub(crate) fn acquire(&self, paths: &[&Path]) -> Result<LockGuard, FileError> {

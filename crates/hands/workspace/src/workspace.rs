@@ -4,9 +4,10 @@ use std::{
 };
 
 use crate::{
-    Change, CommitError, Committed, EntryId, FileChange, FileError, Journal, JournalLimits, OpenFile, Origin,
-    Snapshot,
+    Change, CommitError, Committed, Entry, EntryId, FileChange, FileError, How, Journal, JournalLimits,
+    OpenFile, Origin, Snapshot,
     commit::{CommitSetting, commit},
+    journal::new_entry,
     later::Later,
     lock::{LockGuard, Locks},
     overlay::{Buffers, commit_through_editor},
@@ -43,14 +44,22 @@ impl Workspace {
     /// home) does not prevent work: changes then say that they cannot be undone,
     /// and it is tried again with each of them.
     pub fn open(config: WorkspaceConfig) -> Result<Self, FileError> {
-        let locks = Locks::open(&config.state_dir)?;
-        let roots = RwLock::new(vec![config.root.clone()]);
-        let (journal, unrecorded, later) = (OnceLock::new(), Unrecorded::default(), Later::default());
-        let buffers = Buffers::default();
-        let workspace = Self { locks, journal, unrecorded, roots, config, later, buffers };
+        let workspace = Self::with_locks(Locks::open(&config.state_dir)?, config);
         // What is wrong with it is said by whoever needs it.
         workspace.journal().ok();
         Ok(workspace)
+    }
+
+    /// A workspace of tools that are described and never called: nothing is made
+    /// on disk for it.
+    pub fn described(config: WorkspaceConfig) -> Self {
+        Self::with_locks(Locks::unmade(&config.state_dir), config)
+    }
+
+    fn with_locks(locks: Locks, config: WorkspaceConfig) -> Self {
+        let roots = RwLock::new(vec![config.root.clone()]);
+        let (journal, unrecorded, later) = (OnceLock::new(), Unrecorded::default(), Later::default());
+        Self { locks, journal, unrecorded, roots, config, later, buffers: Buffers::default() }
     }
 
     /// Puts right what processes left behind that were killed in the middle of a
@@ -98,6 +107,12 @@ impl Workspace {
             self.unrecorded.flush(journal);
         }
         Ok(journal)
+    }
+
+    /// A command runs that may change something, and nothing can be recorded: that
+    /// it ran is listed as soon as possible.
+    pub fn note_unseen(&self, origin: Origin) {
+        self.unrecorded.add(Entry { how: How::Unseen, ..new_entry(origin, Vec::new(), Vec::new()) });
     }
 
     /// Locks some resolved paths against every other writer of ours, in this

@@ -9,7 +9,7 @@ use std::{
 use haft_git::parse_status;
 
 use crate::{
-    WorktreeKeeper, WorktreeRecord,
+    WorktreeKeeper, WorktreeRecord, WorktreeState,
     include::{changed, paths_of},
     record::IncludedFile,
     repository::SeenRepository,
@@ -108,6 +108,9 @@ const NAMING: [&str; 9] = [
 impl WorktreeKeeper {
     /// Looks into a worktree. Nothing is changed.
     pub fn inspect(&self, record: &WorktreeRecord) -> Result<Inspection, String> {
+        if record.state == WorktreeState::Making {
+            return Err(self.cut_off_words(record));
+        }
         let repository = self.runner.repository_of(record)?;
         let mut found = Inspection::default();
         let line = repository
@@ -130,6 +133,10 @@ impl WorktreeKeeper {
         let paths = paths.into_iter().chain(self.unwatched(&repository, record)?).collect::<BTreeSet<_>>();
         for path in paths {
             let now = look(&record.path, &path);
+            // A link of ours that git does not take for what it ignores.
+            if now.as_ref().is_some_and(|it| record.included.contains(it)) {
+                continue;
+            }
             found.changed.push(ChangedFile { path, now });
         }
         found.ignored = self.ignored(&repository, record)?;
@@ -194,7 +201,11 @@ impl WorktreeKeeper {
 
     /// The newest of the commits that no branch, tag or remote has: what was
     /// reset, amended or checked out without a branch.
-    fn loose(&self, repository: &SeenRepository, record: &WorktreeRecord) -> Result<Vec<String>, String> {
+    pub(crate) fn loose(
+        &self,
+        repository: &SeenRepository,
+        record: &WorktreeRecord,
+    ) -> Result<Vec<String>, String> {
         let mut known: BTreeSet<String> = BTreeSet::new();
         for name in NAMING {
             known.extend(hashes(&record.admin_dir.join(name)));
@@ -223,7 +234,7 @@ impl WorktreeKeeper {
             .flag("--remotes")
             .flag("--glob=refs/haft/rescue")
             .text();
-        let said = self.runner.feed(&record.path, &line, names.into_bytes())?;
+        let said = self.runner.feed(&repository.top, &line, names.into_bytes())?;
         let said = said.checked("git cannot find out which commits are nowhere else")?;
         let (mut all, mut parents) = (Vec::new(), HashSet::new());
         for line in said.text().lines() {
@@ -236,7 +247,7 @@ impl WorktreeKeeper {
 }
 
 /// A file as it is now; nothing where there is none.
-fn look(top: &Path, path: &Path) -> Option<IncludedFile> {
+pub(crate) fn look(top: &Path, path: &Path) -> Option<IncludedFile> {
     let meta = top.join(path).symlink_metadata().ok()?;
     Some(IncludedFile { path: path.to_owned(), len: meta.len(), changed: changed(&meta) })
 }
@@ -269,7 +280,7 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Other repositories in a worktree: what is in them git does not see from here.
-fn nested(top: &Path) -> Vec<String> {
+pub(crate) fn nested(top: &Path) -> Vec<String> {
     let (mut found, mut seen) = (Vec::new(), 0_usize);
     let mut open = vec![top.to_owned()];
     while let Some(dir) = open.pop() {

@@ -61,6 +61,16 @@ impl GoingFiles {
         (!going.is_too_much()).then_some(going)
     }
 
+    /// With the directories they are in, from one on.
+    pub(crate) fn with_directories_from(mut self, top: &Path) -> Self {
+        let above = self.files.iter().flat_map(|it| it.ancestors().skip(1)).filter(|it| it.starts_with(top));
+        let mut dirs: Vec<PathBuf> = above.map(Path::to_owned).collect();
+        dirs.sort();
+        dirs.dedup();
+        self.dirs.extend(dirs);
+        self
+    }
+
     fn is_too_much(&self) -> bool {
         MOST_FILES < self.files.len() + self.dirs.len() || MOST_BYTES < self.bytes
     }

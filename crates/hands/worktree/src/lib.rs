@@ -20,6 +20,7 @@
 //! the like of its own configuration are switched off, and a worktree whose link
 //! to its repository was changed is not touched.
 
+mod cut_off;
 mod include;
 mod inspect;
 mod keep;
@@ -32,8 +33,9 @@ mod rescue;
 mod run;
 mod sweep;
 
+pub use cut_off::CutOffWorktree;
 pub use inspect::{ChangedFile, Inspection};
-pub use make::{MadeWorktree, MakeOrder, WorktreeBase};
+pub use make::{MadeWorktree, MakeOrder, WorktreeBase, WorktreeShape};
 pub use owner::OwnerProcess;
 pub use record::{IncludedFile, WorktreeHolder, WorktreeRecord, WorktreeState};
 pub use remove::{KeptOfRemoved, RemovedWorktree};

@@ -2,14 +2,15 @@
 
 use std::{
     fs, io,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use haft_git::parse_status;
 
 use crate::{
-    OwnerProcess, WorktreeHolder, WorktreeKeeper, WorktreeRecord, WorktreeState, repository::SeenRepository,
+    IncludedFile, OwnerProcess, WorktreeHolder, WorktreeKeeper, WorktreeRecord, WorktreeState,
+    cut_off::LeftBranch, repository::SeenRepository,
 };
 
 /// Where worktrees are, below the main checkout.
@@ -29,6 +30,17 @@ pub struct MakeOrder<'a> {
     pub holder: WorktreeHolder,
     /// Where it begins.
     pub base: WorktreeBase,
+    /// What is in it.
+    pub shape: WorktreeShape,
+}
+
+/// What is in a new worktree beside, or instead of, everything of its commit.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct WorktreeShape {
+    /// Ignored directories of the checkout that it has by links.
+    pub linked: Vec<String>,
+    /// Directories it has; all where this is empty.
+    pub sparse: Vec<String>,
 }
 
 /// Where a worktree begins.
@@ -64,11 +76,23 @@ impl WorktreeKeeper {
         let flat = order.name.replace('/', "+");
         let place = place_for(&repository.main)?;
         let path = place.join(&flat);
+        let branch = format!("worktree-{flat}");
+        let _lock = self.registry.lock(&path)?;
+        // What a cut-off making of that name left goes, if nothing is in it.
+        let left = self
+            .registry
+            .read(&path)
+            .filter(|it| it.is_ours && it.is_cut_off() && it.common_dir == repository.common_dir);
+        let left = left.map(|it| self.clear_untouched(&it)).transpose()?;
         if path.symlink_metadata().is_ok() {
             return self.take_up(&repository, &path, order);
         }
-        let branch = format!("worktree-{flat}");
-        self.check_free(&repository, &path, &branch)?;
+        let branch_flag = match left {
+            // Of ours, and nothing is on it.
+            Some(LeftBranch::Empty) => "-B",
+            _ => "-b",
+        };
+        self.check_free(&repository, &path, (branch_flag == "-b").then_some(&*branch))?;
         let (base, base_note) = self.base(&repository, order.base)?;
         let mut record = WorktreeRecord {
             name: order.name.to_owned(),
@@ -85,31 +109,118 @@ impl WorktreeKeeper {
             ..WorktreeRecord::default()
         };
         self.registry.write(&record)?;
-        let line = repository
-            .line("worktree")
-            .flag("add")
-            .flag("--no-track")
-            .flag("--no-guess-remote")
-            .with("-b", &branch)
-            .plain(&path.to_string_lossy())
-            .plain(&base)
-            .text();
+        let is_sparse = !order.shape.sparse.is_empty();
+        let line = repository.line("worktree").flag("add").flag("--no-track").flag("--no-guess-remote");
+        let line = if is_sparse { line.flag("--no-checkout") } else { line };
+        let line = line.with(branch_flag, &branch).plain(&path.to_string_lossy()).plain(&base).text();
         let added =
             self.runner.run(&repository.top, &line).and_then(|it| it.checked("git could not make it"));
         let finished = added.and_then(|_| self.finish(&mut record));
         if let Err(why) = finished {
-            if !record.is_there() {
-                self.registry.forget(&record);
-            }
-            return Err(why);
+            return Err(self.after_failure(record, why));
+        }
+        let mut notes = vec![base_note];
+        if is_sparse {
+            notes.push(self.check_out_sparsely(&path, &order.shape.sparse)?);
         }
         let included = self.runner.include(&repository, &path, may_copy);
         record.included = included.files;
-        self.registry.write(&record)?;
-        let mut notes = vec![base_note];
         notes.extend(self.left_behind(&repository));
         notes.extend(included.notes);
+        for name in &order.shape.linked {
+            match self.link(&repository, &path, name) {
+                Ok(None) => (),
+                Ok(Some(link)) => {
+                    notes.push(format!(
+                        "{name} in it is a link to that of the main checkout: do not commit it."
+                    ));
+                    record.included.push(link);
+                }
+                Err(why) => notes.push(format!("{name} is not linked: {why}.")),
+            }
+        }
+        self.registry.write(&record)?;
         Ok(MadeWorktree { record, branch: Some(branch), notes })
+    }
+
+    /// Takes back what git left when it failed or was killed. What cannot be is
+    /// nobody's from now on, so that it can be removed later.
+    fn after_failure(&self, mut record: WorktreeRecord, why: String) -> String {
+        record.owner = OwnerProcess::nobody();
+        record.holder = None;
+        match self.clear_untouched(&record) {
+            Ok(LeftBranch::Empty) => {
+                // The next one of that name takes the branch.
+                self.registry.write(&record).ok();
+                why
+            }
+            Ok(_) => {
+                self.registry.forget(&record);
+                why
+            }
+            Err(left) => {
+                self.registry.write(&record).ok();
+                format!("{why} ({left})")
+            }
+        }
+    }
+
+    /// Puts only some directories into a worktree that has nothing yet. What
+    /// cannot be followed leaves it with everything, and is said.
+    fn check_out_sparsely(&self, path: &Path, wanted: &[String]) -> Result<String, String> {
+        let repository = self.runner.repository(path)?;
+        let wrong = wanted.iter().find(|it| !is_inside(it));
+        let set = match wrong {
+            Some(wrong) => Err(format!("{wrong:?} is no directory of the repository")),
+            None => {
+                let line =
+                    repository.line("sparse-checkout").flag("set").flag("--cone").flag("--end-of-options");
+                let line = wanted.iter().fold(line, |line, it| line.plain(it)).text();
+                self.runner
+                    .run(path, &line)
+                    .and_then(|it| it.checked("git cannot leave files out"))
+                    .map(|_| ())
+            }
+        };
+        let line = repository.line("read-tree").flag("-m").flag("-u").flag("HEAD").text();
+        self.runner.run(path, &line)?.checked("git could not put files into it")?;
+        Ok(match set {
+            Ok(()) => {
+                format!("Only these directories, and files above them, are in it: {}.", wanted.join(", "))
+            }
+            Err(why) => format!("All files are in it: {why}."),
+        })
+    }
+
+    /// Links an ignored directory of the checkout; nothing where there is none.
+    fn link(
+        &self,
+        repository: &SeenRepository,
+        path: &Path,
+        name: &str,
+    ) -> Result<Option<IncludedFile>, String> {
+        if !is_inside(name) {
+            return Err(String::from("it is no directory of the repository"));
+        }
+        let (from, to) = (repository.main.join(name), path.join(name));
+        if !from.symlink_metadata().is_ok_and(|it| it.is_dir()) || to.symlink_metadata().is_ok() {
+            return Ok(None);
+        }
+        let line = repository.line("ls-files").flag("--others").flag("--ignored").flag("--exclude-standard");
+        let line = line.flag("--directory").flag("-z").paths([name]).text();
+        let ignored = self.runner.run(&repository.main, &line)?.checked("git cannot say what it ignores")?;
+        let whole = format!("{}/", name.trim_end_matches('/'));
+        if !ignored.stdout.split(|it| *it == 0).any(|it| it == whole.as_bytes()) {
+            return Err(String::from("git does not ignore it"));
+        }
+        let above = to.parent().unwrap_or(path);
+        let real =
+            haft_paths::real(above).map_err(|_| String::from("the directory above it is not there"))?;
+        if !real.starts_with(path) {
+            return Err(String::from("the directory above it leads out"));
+        }
+        std::os::unix::fs::symlink(&from, &to).map_err(|err| err.to_string())?;
+        Ok(crate::inspect::look(path, Path::new(name)))
     }
 
     /// Writes down where git put its own part of a worktree.
@@ -147,8 +258,8 @@ impl WorktreeKeeper {
         if record.owner.is_alive() && !is_own {
             return taken("is in use");
         }
-        if record.state != WorktreeState::Ready {
-            self.finish(&mut record)?;
+        if record.state == WorktreeState::Making {
+            return taken("is being made");
         }
         self.runner.repository_of(&record)?;
         let branch = self.branch_at(path)?;
@@ -174,6 +285,9 @@ impl WorktreeKeeper {
             return Err(format!("{} is no worktree to go into", real.display()));
         }
         let known = self.registry.read(&real).filter(|it| it.common_dir == repository.common_dir);
+        if let Some(known) = known.as_ref().filter(|it| it.state == WorktreeState::Making) {
+            return Err(format!("{}: {}", real.display(), self.cut_off_words(known)));
+        }
         let is_other = |it: &WorktreeHolder| it.session != holder.session || it.agent != holder.agent;
         if let Some(known) = &known
             && known.owner.is_alive()
@@ -232,14 +346,14 @@ impl WorktreeKeeper {
         Ok(Some(said.text()).filter(|it| said.code == 0 && !it.is_empty()))
     }
 
-    fn check_free(&self, repository: &SeenRepository, path: &Path, branch: &str) -> Result<(), String> {
-        let line = repository
-            .line("rev-parse")
-            .flag("--verify")
-            .flag("--quiet")
-            .plain(&format!("refs/heads/{branch}"))
-            .text();
-        if self.runner.run(&repository.top, &line)?.code == 0 {
+    /// Whether nothing is at a place, and no branch has a name that is wanted.
+    fn check_free(
+        &self,
+        repository: &SeenRepository,
+        path: &Path,
+        branch: Option<&str>,
+    ) -> Result<(), String> {
+        if let Some(branch) = branch.filter(|it| self.has_branch(repository, it)) {
             return Err(format!("there is a branch {branch} already: choose another name"));
         }
         match self.runner.worktrees(repository)?.iter().any(|it| it.path == path) {
@@ -303,6 +417,12 @@ impl WorktreeKeeper {
             named.join(", ")
         ))
     }
+}
+
+/// Whether a path stays inside, and is no option.
+fn is_inside(path: &str) -> bool {
+    let is_plain = |it: Component<'_>| matches!(it, Component::Normal(_));
+    !path.is_empty() && !path.starts_with(['-', ':', '!']) && Path::new(path).components().all(is_plain)
 }
 
 /// The directory of worktrees, made where it is not there. Never through a link.

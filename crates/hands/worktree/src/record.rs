@@ -2,8 +2,8 @@
 //! state directory.
 
 use std::{
-    fs::DirBuilder,
-    os::unix::fs::DirBuilderExt as _,
+    fs::{DirBuilder, File},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -94,6 +94,11 @@ pub struct IncludedFile {
 }
 
 impl WorktreeRecord {
+    /// Whether the process that made it died before it was done.
+    pub fn is_cut_off(&self) -> bool {
+        self.state == WorktreeState::Making && !self.owner.is_alive()
+    }
+
     /// Whether there is something at its place.
     pub fn is_there(&self) -> bool {
         self.path.symlink_metadata().is_ok()
@@ -131,6 +136,29 @@ impl WorktreeRegistry {
             )
         };
         written().map_err(|err| format!("the worktree could not be written down: {err}"))
+    }
+
+    /// Waits until nobody else makes or clears away what is at a path, and keeps
+    /// them away until the file is dropped.
+    pub(crate) fn lock(&self, path: &Path) -> Result<File, String> {
+        let lock = self.lock_file(path)?;
+        lock.lock().map_err(|err| format!("the worktree could not be locked: {err}"))?;
+        Ok(lock)
+    }
+
+    /// The same without waiting; nothing where somebody is at it.
+    pub(crate) fn try_lock(&self, path: &Path) -> Option<File> {
+        let lock = self.lock_file(path).ok()?;
+        lock.try_lock().ok().map(|()| lock)
+    }
+
+    fn lock_file(&self, path: &Path) -> Result<File, String> {
+        let opened = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+            let file = self.file(path).with_extension("lock");
+            File::options().write(true).create(true).truncate(false).mode(0o600).open(file)
+        };
+        opened().map_err(|err| format!("the worktree could not be locked: {err}"))
     }
 
     pub(crate) fn read(&self, path: &Path) -> Option<WorktreeRecord> {

@@ -53,6 +53,9 @@ impl WorktreeKeeper {
         if record.owner.is_alive() && !record.owner.is_this_one() {
             return Err(format!("{} is in use by another process", record.path.display()));
         }
+        if record.state == WorktreeState::Making {
+            return self.remove_cut_off(record, workspace, origin);
+        }
         let found = self.inspect(record)?;
         if !found.obstacles.is_empty() {
             return Err(format!("{} stays: {}", record.path.display(), found.obstacles.join(", ")));
@@ -105,7 +108,7 @@ impl WorktreeKeeper {
     }
 
     /// Removes a branch that holds nothing of its own.
-    fn remove_branch(
+    pub(crate) fn remove_branch(
         &self,
         repository: &SeenRepository,
         record: &WorktreeRecord,

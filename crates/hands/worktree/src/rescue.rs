@@ -25,14 +25,24 @@ impl WorktreeKeeper {
         if !found.changed.is_empty() || found.is_staged {
             commits.extend(self.commit_changes(&repository, record, found)?);
         }
+        self.name_commits(&repository, record, commits)
+    }
+
+    /// Gives commits names below those of a worktree.
+    pub(crate) fn name_commits(
+        &self,
+        repository: &SeenRepository,
+        record: &WorktreeRecord,
+        commits: Vec<String>,
+    ) -> Result<Vec<String>, String> {
         let mut names = Vec::new();
-        let first = self.next_number(&repository, record)?;
+        let first = self.next_number(repository, record)?;
         for (number, commit) in (first..).zip(commits) {
             let name = format!("{NAMES}/{}/{number}", record.name.replace('/', "+"));
             // Only a name that is not there yet.
             let nothing = "0".repeat(commit.len());
             let line = repository.line("update-ref").plain(&name).plain(&commit).plain(&nothing).text();
-            self.runner.run(&record.path, &line)?.checked("what is in it could not be named")?;
+            self.runner.run(&repository.top, &line)?.checked("what is in it could not be named")?;
             names.push(name);
         }
         Ok(names)
@@ -41,7 +51,7 @@ impl WorktreeKeeper {
     fn next_number(&self, repository: &SeenRepository, record: &WorktreeRecord) -> Result<usize, String> {
         let below = format!("{NAMES}/{}/", record.name.replace('/', "+"));
         let line = repository.line("for-each-ref").flag("--format=%(refname)").plain(&below).text();
-        let said = self.runner.run(&record.path, &line)?.checked("git cannot list names")?;
+        let said = self.runner.run(&repository.top, &line)?.checked("git cannot list names")?;
         let text = said.text();
         let numbers = text.lines().filter_map(|it| it.rsplit('/').next()?.parse::<usize>().ok());
         Ok(numbers.max().unwrap_or(0) + 1)
@@ -158,7 +168,7 @@ fn unreadable(path: &Path, err: &std::io::Error) -> String {
 }
 
 /// A path as git reads one that stands in quotes, and the end of the line.
-fn c_quoted(path: &Path) -> Vec<u8> {
+pub(crate) fn c_quoted(path: &Path) -> Vec<u8> {
     let mut out = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
         match byte {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haft_workspace::{Origin, Workspace};
 
-use crate::{KeptOfRemoved, WorktreeKeeper, WorktreeRecord, WorktreeState};
+use crate::{KeptOfRemoved, WorktreeKeeper, WorktreeRecord, WorktreeState, cut_off::LeftBranch};
 
 /// What became of worktrees that killed sessions left.
 #[derive(Clone, Debug, Default)]
@@ -26,21 +26,33 @@ impl WorktreeKeeper {
             return swept;
         }
         let Ok(repository) = self.runner.repository(dir) else { return swept };
-        for mut record in all {
-            let is_meant = record.common_dir == repository.common_dir
+        let is_meant = |record: &WorktreeRecord| {
+            record.common_dir == repository.common_dir
                 && record.state != WorktreeState::Removed
                 && record.is_ours
                 && !record.is_kept
-                && record.session != session
-                && !record.owner.is_alive();
-            if !is_meant {
+                && (record.session != session || record.state == WorktreeState::Making)
+                && !record.owner.is_alive()
+        };
+        for path in all.into_iter().filter(|it| is_meant(it)).map(|it| it.path) {
+            // Somebody may have taken it since, or be about to.
+            let Some(_lock) = self.registry.try_lock(&path) else { continue };
+            let Some(mut record) = self.registry.read(&path).filter(|it| is_meant(it)) else { continue };
+            if record.state == WorktreeState::Making {
+                let was_there = record.is_there();
+                match self.clear_untouched(&record) {
+                    Ok(branch) => {
+                        if branch != LeftBranch::Empty {
+                            self.registry.forget(&record);
+                        }
+                        swept.removed.extend(Some(record).filter(|_| was_there));
+                    }
+                    Err(why) => swept.left.push((record, why)),
+                }
                 continue;
             }
             if !record.is_there() {
-                // It was never made, or somebody else removed it.
-                if record.state == WorktreeState::Making {
-                    self.registry.forget(&record);
-                }
+                // Somebody else removed it.
                 continue;
             }
             let found = match self.inspect(&record) {

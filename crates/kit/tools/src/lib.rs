@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use haft_shell::run::Tasks;
-use haft_tool::{DynTool, erase};
+use haft_tool::{DynTool, Tool, erase};
 use haft_workspace::Files;
 
 pub mod agent;
@@ -57,6 +57,34 @@ pub use files::{
     report::Sizes,
 };
 pub use finding::FindSettings;
+
+/// Tools that act on files and commands of the machine they run on. A session
+/// with a tool host has these there.
+pub const OF_MACHINE: &[&str] = &[
+    <bash::Bash as Tool>::NAME,
+    <edit::Edit as Tool>::NAME,
+    <git::Git as Tool>::NAME,
+    <glob::Glob as Tool>::NAME,
+    <grep::Grep as Tool>::NAME,
+    <ls::Ls as Tool>::NAME,
+    <lsp::Lsp as Tool>::NAME,
+    <monitor::Monitor as Tool>::NAME,
+    <multi_edit::MultiEdit as Tool>::NAME,
+    <notebook_edit::NotebookEdit as Tool>::NAME,
+    <read::Read as Tool>::NAME,
+    <repl::Repl as Tool>::NAME,
+    <search::Search as Tool>::NAME,
+    <task_input::TaskInput as Tool>::NAME,
+    <task_output::TaskOutput as Tool>::NAME,
+    <task_stop::TaskStop as Tool>::NAME,
+    <write::Write as Tool>::NAME,
+];
+
+/// Tools that are about directories of this machine and have no meaning where
+/// files are on another one.
+pub fn needs_own_files(name: &str) -> bool {
+    worktree::NAMES.contains(&name)
+}
 
 /// What the tools of one session share, and what they need from above.
 pub struct Services {
@@ -161,11 +189,11 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(read::Read::new(Arc::clone(&services.files), services.read).with_media(services.media.clone())),
         erase(remote_trigger::RemoteTrigger::new(services.triggers.clone())),
         erase(repl.with_confinement(confine()).with_snapshots(Arc::clone(&services.snapshots))),
-        erase(search::Search::new(services.find)),
+        erase(search::Search::new(services.find).beside(Arc::clone(&services.files))),
         erase(send_message::SendMessage::new(Arc::clone(&services.post))),
         erase(sleep::Sleep::new(tasks())),
         erase(task_input::TaskInput::new(tasks(), services.bash.shown_chars).with_confinement(confine())),
-        erase(task_output::TaskOutput::new(tasks(), others(), services.bash.shown_chars)),
+        erase(task_output::TaskOutput::new(tasks(), others(), services.bash.task_shown_chars)),
         erase(task_stop::TaskStop::new(tasks(), others())),
         erase(todo_write::TodoWrite::default()),
         erase(web_fetch::WebFetch::new(services.web.clone()).with_media(services.media.clone())),

@@ -15,14 +15,15 @@ use crate::{
     AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, ForkPoint, Inbox, Kept, LateInput,
     Ledger, Orders, Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
-    child::Patron,
     conversation::{NewLine, Origin, uuid},
+    ledger::Reservation,
     log::State,
     prefix::{Declared, Watch},
     repeats::Repeats,
     request::DEFAULT_MAX_TOKENS,
     structured::Structured,
     turn::{Answered, NoAnswer},
+    window::{SeenWindow, WindowLesson},
 };
 
 /// An agent: a model, tools, and a conversation between them.
@@ -43,7 +44,9 @@ pub struct Agent {
     /// What others spend meanwhile.
     pub ledger: Ledger,
     /// Who pays, where another agent started this one.
-    pub(crate) patron: Option<Patron>,
+    pub(crate) patron: Option<Ledger>,
+    /// Money set aside for the request that is on its way.
+    pub(crate) reserved: Option<Reservation>,
     /// Whether calls are answered without being run: only words are wanted.
     pub(crate) calls_are_over: bool,
     pub(crate) events: AgentListener,
@@ -51,6 +54,8 @@ pub struct Agent {
     pub(crate) repeats: Repeats,
     /// Calls that were left for later.
     pub(crate) left: HashSet<CallId>,
+    /// Whether the last answer of an earlier process is there as a whole.
+    pub(crate) answer_is_whole: bool,
     pub(crate) structured: Option<Structured>,
     /// A tool that is declared and not there: requests begin like another
     /// agent's, which has it.
@@ -68,9 +73,11 @@ pub struct Agent {
     noted: Kept,
     /// More room for answers, after one was cut.
     pub(crate) raised: Option<u32>,
+    /// Whether the provider paused its last answer and goes on with it.
+    pub(crate) paused: bool,
     warned: bool,
-    /// The window, where the provider said another one than the list.
-    pub(crate) told_window: Option<u64>,
+    /// What requests showed about the window, where the list does not know it.
+    pub(crate) seen_window: SeenWindow,
     pub(crate) tape: Option<Arc<Tape>>,
     pub(crate) cassette: Option<(Arc<Cassette>, ReplayCalls)>,
 }
@@ -128,12 +135,14 @@ impl Agent {
             conversation,
             repeats: Repeats::new(settings.repeats),
             left: HashSet::new(),
+            answer_is_whole: false,
             settings,
             prompt,
             inbox: Inbox::default(),
             orders: Orders::default(),
             ledger: Ledger::default(),
             patron: None,
+            reserved: None,
             calls_are_over: false,
             events,
             spending: Spending::default(),
@@ -147,8 +156,9 @@ impl Agent {
             kept: Kept::default(),
             noted: Kept::default(),
             raised: None,
+            paused: false,
             warned: false,
-            told_window: None,
+            seen_window: SeenWindow::default(),
             tape: None,
             cassette: None,
         }
@@ -191,6 +201,7 @@ impl Agent {
     pub fn restore_requests(&mut self, restored: &mut Restored) {
         self.stored = std::mem::take(&mut restored.prefix);
         self.left = restored.calls.take_left();
+        self.answer_is_whole = restored.answer_is_whole;
         let last = restored.asked.take().and_then(|it| Some((it.model, it.sent?, it.usage)));
         self.watch.restore(restored.requests, last);
     }
@@ -252,7 +263,7 @@ impl Agent {
         }
         tracing::info!(session = %self.conversation.session_id(), ?reason, turns = self.spending.turns, "the prompt has ended");
         run.usage_of_others += self.ledger.settle(&mut self.spending, &self.settings.limits);
-        let usage = difference(difference(self.spending.usage, run.usage_before), run.usage_of_others);
+        let usage = self.spending.usage.since(run.usage_before).since(run.usage_of_others);
         self.note_kept();
         self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
         TurnEnd {
@@ -340,7 +351,6 @@ impl Agent {
                 },
             };
             run.rung = 0;
-            self.charge(answered.usage);
             run.count(&answered.reports);
             run.stop_reason = Some(answered.stop.clone());
             self.warn(run.started);
@@ -383,7 +393,8 @@ impl Agent {
         if 0 < run.cuts {
             self.raise();
         }
-        if !answered.reports.is_empty() || answered.stop == StopReason::Pause {
+        self.paused = answered.stop == StopReason::Pause;
+        if !answered.reports.is_empty() || self.paused {
             return None;
         }
         match answered.stop {
@@ -401,7 +412,7 @@ impl Agent {
     }
 
     /// The model is done; hooks and the required output may disagree.
-    async fn stop(&mut self, run: &mut Run) -> Option<EndReason> {
+    pub(crate) async fn stop(&mut self, run: &mut Run) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured {
             match structured.nudge() {
                 Ok(nudge) => {
@@ -434,8 +445,9 @@ impl Agent {
         match (&error, self.settings.fallback_model.take()) {
             (ModelError::TooLong { window, .. }, fallback) => {
                 self.settings.fallback_model = fallback;
-                self.learn_window(*window);
-                if self.shorten_further(&mut run.rung, cancel).await {
+                if self.learn_window(*window) == WindowLesson::ShorterAnswer
+                    || self.shorten_further(&mut run.rung, cancel).await
+                {
                     return Ok(());
                 }
                 let notice = self.no_room();
@@ -448,7 +460,6 @@ impl Agent {
                 let notice =
                     format!("{} cannot answer ({error}); going on with {fallback}", self.settings.model);
                 self.tell(AgentEvent::Notice(notice));
-                self.told_window = None;
                 self.settings.model = fallback;
                 Ok(())
             }
@@ -463,6 +474,7 @@ impl Agent {
     fn raise(&mut self) {
         let now = self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
         self.raised = Some(now.saturating_mul(2));
+        self.seen_window.raise_answer();
     }
 
     /// Says once that a bound is near.
@@ -481,14 +493,6 @@ impl Agent {
             self.repeats.reset();
             self.overhear(input);
         }
-    }
-
-    pub(crate) fn charge(&mut self, usage: Usage) {
-        self.spending.usage += usage;
-        let price = self.provider.info(&self.settings.model).price;
-        let usd = price.map_or(0.0, |price| price.of(&usage, haft_model::Speed::Normal));
-        self.spending.usd += usd;
-        self.bill_patron(usage, usd);
     }
 
     /// Runs the hooks of an event outside of calls.
@@ -577,15 +581,5 @@ impl Run {
                 }),
             });
         }
-    }
-}
-
-fn difference(after: Usage, before: Usage) -> Usage {
-    Usage {
-        input_tokens: after.input_tokens - before.input_tokens,
-        output_tokens: after.output_tokens - before.output_tokens,
-        cache_creation_input_tokens: after.cache_creation_input_tokens - before.cache_creation_input_tokens,
-        cache_read_input_tokens: after.cache_read_input_tokens - before.cache_read_input_tokens,
-        ..after
     }
 }

@@ -4,33 +4,36 @@
 use std::path::Path;
 
 use haft_hooks::{HookEvent, Outcome, Stop, SubagentStop};
-use haft_model::{Request, Speed};
+use haft_model::{Price, Provider, Request, Speed};
 use haft_types::{AgentId, Message, MessageBlock, Role, SessionId, Usage};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, Conversation, Exhausted, Ledger, Restored, Saying,
-    ledger::{CostEstimate, Reservation},
+    Agent, Conversation, Exhausted, Ledger, PaidAnswer, Restored, Saying,
+    ledger::{CostEstimate, OwnRequest},
     log::State,
     turn::NoAnswer,
 };
 
-/// Who pays for an agent that another one started.
-#[derive(Debug)]
-pub(crate) struct Patron {
-    ledger: Ledger,
-    /// Set aside for the request that is on its way.
-    reserved: Option<Reservation>,
-}
-
 /// Input is dearer when it is written to a cache.
 const CACHE_WRITE: f64 = 1.25;
+
+/// What a request may cost.
+pub(crate) fn cost_of(provider: &dyn Provider, price: Price, request: &Request) -> CostEstimate {
+    let input = Usage { input_tokens: provider.estimate_tokens(request), ..Usage::default() };
+    let million = Usage { output_tokens: 1_000_000, ..Usage::default() };
+    CostEstimate {
+        input_usd: price.of(&input, Speed::Normal) * CACHE_WRITE,
+        output_usd: price.of(&million, Speed::Normal) / 1e6,
+        tokens: request.max_tokens,
+    }
+}
 
 impl Agent {
     /// What this agent spends is the session's: every request sets money aside
     /// first, and is not sent when there is none.
     pub fn paid_by(&mut self, ledger: Ledger) {
-        self.patron = Some(Patron { ledger, reserved: None });
+        self.patron = Some(ledger);
     }
 
     /// Sets money aside for a request, if somebody else pays. Its answer may be
@@ -41,34 +44,30 @@ impl Agent {
         if self.patron.is_none() && self.ledger.limit().is_none() {
             return Ok(());
         }
-        let input = Usage { input_tokens: self.provider.estimate_tokens(request), ..Usage::default() };
-        let million = Usage { output_tokens: 1_000_000, ..Usage::default() };
-        let cost = CostEstimate {
-            input_usd: price.of(&input, Speed::Normal) * CACHE_WRITE,
-            output_usd: price.of(&million, Speed::Normal) / 1e6,
-            tokens: request.max_tokens,
+        let cost = cost_of(self.provider.as_ref(), price, request);
+        self.reserved = None;
+        let turn = if self.spending.usd == 0.0 { OwnRequest::First } else { OwnRequest::Later };
+        let set_aside = match &self.patron {
+            Some(payer) => payer.reserve(cost).await,
+            None => self.ledger.reserve_own(cost, turn).await,
         };
-        let Some(patron) = &mut self.patron else {
-            self.ledger.keep_back(cost.least());
-            return Ok(());
-        };
-        patron.reserved = None;
-        match patron.ledger.reserve(cost).await {
-            Some((reservation, tokens)) => {
-                request.max_tokens = tokens;
-                patron.reserved = Some(reservation);
-                Ok(())
-            }
-            None => Err(Exhausted::Budget(patron.ledger.limit().unwrap_or_default())),
+        let (reservation, tokens) = set_aside.map_err(Exhausted::Budget)?;
+        request.max_tokens = tokens;
+        self.reserved = Some(reservation);
+        Ok(())
+    }
+
+    /// Notes what an answer cost where it is paid.
+    pub(crate) fn bill(&self, paid: PaidAnswer) {
+        match &self.patron {
+            Some(payer) => payer.add_answer(paid),
+            None => self.ledger.note_own(paid),
         }
     }
 
-    /// Notes what an answer cost where it is paid; what was set aside is free.
-    pub(crate) fn bill_patron(&mut self, usage: Usage, usd: f64) {
-        if let Some(patron) = &mut self.patron {
-            patron.ledger.add(&self.settings.model, usage, usd);
-            patron.reserved = None;
-        }
+    /// The request that money was set aside for is over: what is left of it is free.
+    pub(crate) fn free_money(&mut self) {
+        self.reserved = None;
     }
 
     /// The hooks hear that the agent is about to stop.
@@ -112,10 +111,7 @@ impl Agent {
         let answered = self.ask(cancel).await;
         self.calls_are_over = false;
         match answered {
-            Ok(answered) => {
-                self.charge(answered.usage);
-                Some(self.conversation.last_text()).filter(|text| !text.trim().is_empty())
-            }
+            Ok(_) => Some(self.conversation.last_text()).filter(|text| !text.trim().is_empty()),
             Err(NoAnswer::Interrupted(_) | NoAnswer::Failed(_) | NoAnswer::TooDear(_)) => None,
         }
     }
@@ -134,9 +130,17 @@ impl Conversation {
         conversation
     }
 
-    /// The same for an agent that another one started.
-    pub fn resume_child(session_id: SessionId, cwd: &Path, from: &Path) -> std::io::Result<(Self, Restored)> {
-        Self::resumed(Self::of_child(session_id, cwd), from, None, &|_| None)
+    /// The same for an agent that another one started. `epoch` is that of the
+    /// log's owner, where a store has one.
+    pub fn resume_child(
+        session_id: SessionId,
+        cwd: &Path,
+        from: &Path,
+        epoch: Option<u64>,
+    ) -> std::io::Result<(Self, Restored)> {
+        Self::resumed(Self::of_child(session_id, cwd).owned(epoch), from, None, &|_: &haft_types::CallId| {
+            None
+        })
     }
 
     /// The last text of the model that says something, behind so many messages.

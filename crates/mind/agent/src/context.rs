@@ -14,6 +14,7 @@ use crate::{
     Agent, AgentEvent, CompactedEvent, Compaction,
     conversation::compact_metadata,
     log::{Purpose, Stub},
+    window::WindowMeasure,
 };
 
 /// Old results up to this size are not worth a stub: a stub has that size too.
@@ -56,9 +57,6 @@ const MECHANICAL: u32 = 3;
 /// The last step: what is left then is what a request cannot do without.
 const LAST_RUNG: u32 = 5;
 
-/// A window that nobody told is not taken for smaller than this.
-const LEAST_WINDOW: u64 = 4_000;
-
 /// How much room there has to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Room {
@@ -100,15 +98,6 @@ impl Agent {
         false
     }
 
-    /// The window is smaller than the list says. Where nobody says how small, it
-    /// is smaller than what was just sent.
-    pub(crate) fn learn_window(&mut self, told: Option<u64>) {
-        let request = self.request();
-        let sent = self.provider.estimate_tokens(&request);
-        let learnt = told.unwrap_or_else(|| (sent * 9 / 10).max(LEAST_WINDOW));
-        self.told_window = Some(self.told_window.map_or(learnt, |before| before.min(learnt)));
-    }
-
     /// What to do where nothing can be made shorter any more.
     pub(crate) fn no_room(&mut self) -> String {
         let request = self.request();
@@ -121,24 +110,11 @@ impl Agent {
     }
 
     fn fits(&mut self, room: Room) -> bool {
-        let request = self.request();
-        let tokens = self.provider.estimate_tokens(&request);
-        let limit = self.limit();
+        let room_here = self.measure();
         match room {
-            Room::Enough => tokens <= limit,
-            Room::ToWorkIn => tokens <= limit * 4 / 5,
+            Room::Enough => room_here.tokens <= room_here.enough,
+            Room::ToWorkIn => room_here.tokens <= room_here.to_work_in,
         }
-    }
-
-    /// How full the window may get.
-    fn limit(&self) -> u64 {
-        self.window() * u64::from(self.settings.compact_at_percent) / 100
-    }
-
-    /// What fits: what the provider said, else what is known about the model.
-    pub fn window(&self) -> u64 {
-        let known = self.provider.info(&self.settings.model).window;
-        self.told_window.map_or(known, |told| told.min(known))
     }
 
     /// One step of the ladder; whether anything became shorter.
@@ -187,13 +163,11 @@ impl Agent {
     /// Results as previews with a path to the whole: as many as needed, the
     /// oldest first, and what the model has not seen yet last of all.
     async fn stubs(&mut self) -> Vec<Stub> {
-        let request = self.request();
-        let tokens = self.provider.estimate_tokens(&request);
-        let limit = self.limit();
+        let WindowMeasure { tokens, enough, to_work_in } = self.measure();
         let mut left = tokens;
         // Where the estimate says that it fits, somebody knows better.
         let (roomy, enough) =
-            if tokens <= limit { (tokens * 4 / 5, tokens * 9 / 10) } else { (limit * 4 / 5, limit) };
+            if tokens <= enough { (tokens * 4 / 5, tokens * 9 / 10) } else { (to_work_in, enough) };
         let messages = self.conversation.messages();
         let old = messages.len().saturating_sub(KEPT_MESSAGES);
         let seen = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
@@ -260,8 +234,9 @@ impl Agent {
                 said = said_in(stream, &mut used) => said,
                 () = cancel.cancelled() => Said::Nothing,
             };
-            if used != Usage::default() {
-                self.charge(used);
+            if !used.is_untold() {
+                let model = self.settings.model.clone();
+                let used = self.charge(&model, used);
                 self.settle(None, used, Purpose::Summary);
             }
             match said {

@@ -18,7 +18,7 @@ use crate::{
         ReadReport, State, Stub, SystemLine, WriterLine,
     },
     logged_results::{shorten_texts, unchanged_results},
-    unfinished::CallsInLog,
+    unfinished::{CallsInLog, SeenEffects},
     witness::LogWitness,
 };
 
@@ -30,14 +30,14 @@ pub(crate) const COMPACT_BOUNDARY: &str = "compact_boundary";
 /// **Invariant:** what is sent is derived from what is logged; nothing is in
 /// the one that is not in the other.
 pub struct Conversation {
-    session_id: SessionId,
+    pub(crate) session_id: SessionId,
     pub(crate) messages: Vec<Arc<Message>>,
     last_uuid: Option<String>,
     cwd: String,
     log: LogWriter,
     log_path: Option<PathBuf>,
     /// Results that reading the log added.
-    settled: Vec<Entry>,
+    pub(crate) settled: Vec<Entry>,
     /// Whether they are in the log too.
     settled_is_logged: bool,
     /// What every line says beside the rest.
@@ -56,6 +56,8 @@ pub struct Conversation {
     pub(crate) masker: Masker,
     /// Whether it is the conversation of an agent that another one started.
     pub(crate) is_sidechain: bool,
+    /// Whose the log is to the store its lines go to as well, while it is read.
+    pub(crate) epoch: Option<u64>,
 }
 
 /// What a resumed session brings back beside its conversation.
@@ -80,6 +82,8 @@ pub struct Restored {
     /// The last of them.
     pub asked: Option<Box<Asked>>,
     pub(crate) calls: CallsInLog,
+    /// Whether the last answer is there as a whole.
+    pub(crate) answer_is_whole: bool,
     /// Lines of the conversation that no request could hold any more.
     pub left_out: usize,
     /// What reading the log found.
@@ -125,6 +129,7 @@ impl Conversation {
             stubbed: HashSet::new(),
             masker: Masker::default(),
             is_sidechain: false,
+            epoch: None,
         };
         if let Some(log) = log {
             conversation.set_log(log);
@@ -140,7 +145,7 @@ impl Conversation {
         from: &Path,
         until: Option<&str>,
     ) -> std::io::Result<(Self, Restored)> {
-        Self::resume_with(session_id, cwd, from, until, &|_| None)
+        Self::resume_with(session_id, cwd, from, until, &|_: &CallId| None)
     }
 
     /// The same. Calls at the end that have no result get one, which the log
@@ -152,7 +157,7 @@ impl Conversation {
         cwd: &Path,
         from: &Path,
         until: Option<&str>,
-        seen: &dyn Fn(&CallId) -> Option<String>,
+        seen: &dyn SeenEffects,
     ) -> std::io::Result<(Self, Restored)> {
         Self::resumed(Self::new(session_id, cwd, None), from, until, seen)
     }
@@ -161,7 +166,7 @@ impl Conversation {
         mut conversation: Self,
         from: &Path,
         until: Option<&str>,
-        seen: &dyn Fn(&CallId) -> Option<String>,
+        seen: &dyn SeenEffects,
     ) -> std::io::Result<(Self, Restored)> {
         let mut restored = Restored::default();
         let recent = match until {
@@ -185,7 +190,7 @@ impl Conversation {
         })?;
         conversation.ends = HashMap::new();
         if until.is_none() {
-            conversation.settle(&restored.calls, seen);
+            conversation.settle(&mut restored.calls, seen);
         }
         conversation.hold_again();
         Ok((conversation, restored))
@@ -229,7 +234,8 @@ impl Conversation {
     /// Goes on writing to this log.
     pub fn set_log(&mut self, log: LogFile) {
         self.log_path = Some(log.path().to_owned());
-        let writer = WriterLine::of_this_process(self.session_id.as_str());
+        let owner = log.fence().map(crate::log::FencedLog::owner);
+        let writer = WriterLine::of_this_process(self.session_id.as_str(), owner);
         self.log.attach(log, Entry::Haft(State::Writer(writer)));
         if !std::mem::replace(&mut self.settled_is_logged, true) {
             // What cannot be written waits, and the person hears of it with the next line.
@@ -246,24 +252,6 @@ impl Conversation {
     /// Says once that a log that could not be written is written again.
     pub(crate) fn take_recovery(&self) -> Option<String> {
         self.log.take_recovery()
-    }
-
-    /// Calls that the end of a process left without a result get one.
-    fn settle(&mut self, calls: &CallsInLog, seen: &dyn Fn(&CallId) -> Option<String>) {
-        let results = calls.results(&self.messages, self.session_id.as_str(), seen);
-        if results.is_empty() {
-            return;
-        }
-        let lines = results.into_iter().map(|(tool_use_id, text)| NewLine {
-            uuid: uuid(),
-            tool_use_result: Some(format!("Error: {text}").into()),
-            message: Message {
-                role: Role::User,
-                content: vec![MessageBlock::ToolResult { tool_use_id, content: text.into(), is_error: true }],
-            },
-            origin: Origin::User,
-        });
-        self.settled = self.entries(lines.collect());
     }
 
     /// Keeps what is written from now on for [`Conversation::take_mirrored`].
@@ -322,6 +310,7 @@ impl Conversation {
                 }
                 self.branch_at(line.head.parent_uuid.as_deref());
                 restored.calls.said(&line.message.message);
+                restored.answer_is_whole &= line.message.message.role == Role::User;
                 self.join(line.message.message);
                 let blocks = self.messages.last().map_or(0, |message| message.content.len());
                 self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
@@ -350,6 +339,10 @@ impl Conversation {
             Entry::Haft(State::Meta { call, meta }) => restored.meta.push((call, meta)),
             Entry::Haft(State::Asked(asked)) => {
                 restored.requests = asked.request;
+                restored.answer_is_whole |= asked.purpose == log::Purpose::Answer;
+                // The sum is written when a prompt ends, and this one may not have.
+                restored.usage += asked.usage;
+                restored.usd += asked.usd.unwrap_or_default();
                 if asked.sent.is_some() {
                     restored.asked = Some(asked);
                 }
@@ -419,7 +412,7 @@ impl Conversation {
     }
 
     /// Adds lines to the conversation; the entries are for the log.
-    fn entries(&mut self, lines: Vec<NewLine>) -> Vec<Entry> {
+    pub(crate) fn entries(&mut self, lines: Vec<NewLine>) -> Vec<Entry> {
         let mut entries = Vec::new();
         for line in lines {
             let head = self.head(line.uuid);

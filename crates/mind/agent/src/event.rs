@@ -31,8 +31,10 @@ pub enum AgentEvent {
     Said(SaidEvent),
     /// Something was repaired before it was sent.
     Repaired(Repair),
-    /// A request is sent again. Blocks of the answer that broke off do not count:
-    /// they come again, in other words.
+    /// An answer broke off after something of it was told: all of that does not
+    /// count, is in no log, and comes again in other words or not at all.
+    Withdrawn(WithdrawnAnswer),
+    /// A request is sent again.
     Retrying(Retry),
     /// The conversation was made shorter.
     Compacted(CompactedEvent),
@@ -55,6 +57,17 @@ pub struct BlockEvent {
     pub block: MessageBlock,
     /// What the answer has used so far.
     pub usage: Usage,
+}
+
+/// What was told of an answer that broke off.
+#[derive(Clone, Debug, Default)]
+pub struct WithdrawnAnswer {
+    /// The answer.
+    pub message_id: String,
+    /// Names of its blocks that were told as complete.
+    pub blocks: Vec<String>,
+    /// Calls that were taken up early. They only looked.
+    pub calls: Vec<CallId>,
 }
 
 /// The result of a call.

@@ -66,7 +66,7 @@ impl Agent {
             loaded: self.tools.state.loaded.clone(),
             window: self.window(),
             answer: u64::from(request.max_tokens),
-            compact_at: self.window() * u64::from(self.settings.compact_at_percent) / 100,
+            compact_at: self.measure().enough,
             total: self.provider.estimate_tokens(&request),
             model: request.model,
             parts,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft_model::{ToolDef, ToolOrigin, ToolSet};
+use haft_model::{SystemPart, ToolDef, ToolOrigin, ToolSet};
 use haft_types::Message;
 
 use crate::{
@@ -21,11 +21,11 @@ pub struct ForkBasis {
     /// How it was asked.
     pub settings: AgentSettings,
     /// What the agent is told first, as it is wanted now.
-    pub prompt: Prompt,
+    pub prompt: Arc<Prompt>,
     /// What it was told first.
-    sent: Prompt,
+    sent: Arc<Prompt>,
     /// The same with what was told since.
-    known: Prompt,
+    known: Arc<Prompt>,
     tools: Arc<ToolSet>,
     /// Deferred tools that were loaded.
     loaded: Vec<String>,
@@ -48,10 +48,20 @@ impl ForkBasis {
     fn prefix(&self) -> StoredPrefix {
         let of_servers = self.tools.definitions().into_iter().filter(|it| it.origin == ToolOrigin::External);
         StoredPrefix {
-            prompt: Some(Box::new(self.sent.clone())),
-            told: Some(Box::new(self.known.clone())),
+            prompt: Some(Box::new(Prompt::clone(&self.sent))),
+            told: Some(Box::new(Prompt::clone(&self.known))),
             tools: of_servers.cloned().collect(),
         }
+    }
+
+    /// What the request began with.
+    pub(crate) fn system(&self) -> Vec<SystemPart> {
+        crate::prefix::system(&self.sent)
+    }
+
+    /// The tools that were declared.
+    pub(crate) fn tools(&self) -> Arc<ToolSet> {
+        Arc::clone(&self.tools)
     }
 
     /// The tool for output that must follow a schema, where the request had it.
@@ -65,11 +75,18 @@ impl Agent {
     pub(crate) fn note_fork_point(&mut self) {
         let Some(declared) = &self.declared else { return };
         let (sent, known) = declared.prompts();
+        // Prompts are long and hardly ever change: those of the request before are shared.
+        let before = self.fork_point.basis();
+        let shared = |prompt: &Prompt| {
+            let earlier = before.iter().flat_map(|it| [&it.sent, &it.known, &it.prompt]);
+            let same = earlier.into_iter().find(|it| ***it == *prompt);
+            same.map_or_else(|| Arc::new(prompt.clone()), Arc::clone)
+        };
         self.fork_point.set(ForkBasis {
             settings: self.settings.clone(),
-            prompt: self.prompt.clone(),
-            sent: sent.clone(),
-            known: known.clone(),
+            prompt: shared(&self.prompt),
+            sent: shared(sent),
+            known: shared(known),
             tools: declared.set(),
             loaded: self.tools.state.loaded.clone(),
             messages: self.conversation.messages().to_vec(),
@@ -81,9 +98,9 @@ impl Agent {
     pub fn fork_from(&mut self, basis: &ForkBasis) {
         self.stored = basis.prefix();
         // Its own log says it too, for whoever goes on from there.
-        self.note(State::Prompt { prompt: Box::new(basis.sent.clone()) });
+        self.note(State::Prompt { prompt: Box::new(Prompt::clone(&basis.sent)) });
         if basis.known != basis.sent {
-            self.note(State::Told { prompt: Box::new(basis.known.clone()) });
+            self.note(State::Told { prompt: Box::new(Prompt::clone(&basis.known)) });
         }
         if !self.stored.tools.is_empty() {
             let tools = self.stored.tools.clone();

@@ -42,20 +42,27 @@ pub enum AttachmentKind {
     File,
     /// A directory; its entries are shown.
     Directory,
+    /// What is selected in an editor; its lines are shown.
+    Selection,
 }
 
 impl Attachment {
     /// For the model.
     pub(crate) fn message(&self) -> Message {
-        let what = match self.kind {
-            AttachmentKind::File => "the file",
-            AttachmentKind::Directory => "the directory",
+        let said = match self.kind {
+            AttachmentKind::File | AttachmentKind::Directory => {
+                let what = if self.kind == AttachmentKind::File { "the file" } else { "the directory" };
+                format!(
+                    "The user names {what} {}. This is what it holds now; there is no need to read it again.",
+                    self.filename
+                )
+            }
+            AttachmentKind::Selection => format!(
+                "In their editor the user has selected this part of {}. It may have nothing to do with what they say.",
+                self.display_path
+            ),
         };
-        let said = format!(
-            "<system-reminder>\nThe user names {what} {}. This is what it holds now; there is no need to read it \
-             again.\n</system-reminder>",
-            self.filename
-        );
+        let said = format!("<system-reminder>\n{said}\n</system-reminder>");
         let shown = self.content.0.iter().filter_map(|block| match block {
             Block::Text { text } => Some(MessageBlock::Text { text: text.clone() }),
             Block::Image { source } => Some(MessageBlock::Image { source: source.clone() }),

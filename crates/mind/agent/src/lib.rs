@@ -22,7 +22,9 @@
 //! not run.
 
 mod agent;
+mod aside;
 pub mod cassette;
+mod charge;
 mod child;
 mod context;
 mod conversation;
@@ -43,17 +45,22 @@ mod prompt;
 mod repeats;
 mod request;
 mod settings;
+mod shown;
 mod structured;
+mod takeover;
 mod turn;
 mod unfinished;
 mod unique_ids;
+mod window;
 mod witness;
 
 pub use agent::{Agent, AgentListener, ReplayCalls};
+pub use aside::Aside;
+pub use charge::PaidAnswer;
 pub use conversation::{Conversation, Restored};
 pub use event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, Saying,
-    TurnEnd,
+    TurnEnd, WithdrawnAnswer,
 };
 pub use fill::{FillPart, WindowFill};
 pub use fork::{ForkBasis, ForkPoint};
@@ -61,7 +68,7 @@ pub use haft_runtime::LEFT_FOR_LATER;
 pub use held::Held;
 pub use input::{Attachment, AttachmentKind, Inbox, UserInput};
 pub use keep::{Kept, KeptItem};
-pub use ledger::Ledger;
+pub use ledger::{ExpectedReport, Ledger};
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::{MaskedResults, Masker};
 pub use on_demand::{Orders, SettingsOrder, SummedUp};
@@ -69,3 +76,4 @@ pub use prefix::{Bust, BustCause, LastSent, StoredPrefix};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryOwner, OutputStyle, Prompt};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInput};
+pub use unfinished::SeenEffects;

@@ -27,6 +27,9 @@ pub struct Spending {
     pub turns: u32,
     /// Time the model took to answer.
     pub api_time: Duration,
+    /// Answers whose use the provider did not tell: `usage` and `usd` hold an
+    /// estimate for them.
+    pub untold: u32,
 }
 
 /// A bound that was reached.

@@ -43,31 +43,35 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     shapes.iter().filter_map(|shape| Regex::new(shape).ok()).collect()
 });
 
-/// Texts that may hold a shape hold one of these; looking for them is cheap.
-const HINTS: [&str; 20] = [
-    "_live_",
-    "_test_",
-    "sk-",
-    "whsec_",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "npm_",
-    "hf_",
-    "SG.",
-    "xox",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "eyJ",
-    "PRIVATE KEY",
-];
-/// The rest of them.
-const MORE_HINTS: [&str; 2] = ["ya29.", "AGE-SECRET-KEY-1"];
+/// Texts that may hold a shape hold one of these; looking for all of them at once
+/// is cheap.
+static HINT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let hints = [
+        "_live_",
+        "_test_",
+        "sk-",
+        "whsec_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "npm_",
+        "hf_",
+        r"SG\.",
+        "xox",
+        "AKIA",
+        "ASIA",
+        "AIza",
+        r"ya29\.",
+        "AGE-SECRET-KEY-1",
+        "eyJ",
+        "PRIVATE KEY",
+    ];
+    Regex::new(&hints.join("|")).ok()
+});
 
 /// `NAME=value`, as in a file of variables; in capitals, so that code is not
 /// meant. The name decides.
@@ -143,6 +147,13 @@ impl Masker {
         masker
     }
 
+    /// Knows one more secret. A value of a few letters would be found everywhere.
+    pub fn know(&self, name: &str, value: &str) {
+        if SHORTEST <= value.trim().len() {
+            self.learn(name, value.trim());
+        }
+    }
+
     /// A value without the secrets in its texts.
     pub(crate) fn masked<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
         let Ok(mut shown) = serde_json::to_value(&value) else { return value };
@@ -185,7 +196,7 @@ impl Masker {
         let mut masked = replace_known(text, &self.known());
         masked = replace_shapes(masked, text);
         let now = masked.as_deref().unwrap_or(text);
-        let variable = VARIABLE.as_ref().filter(|_| now.contains('='));
+        let variable = may_assign(now).then(|| VARIABLE.as_ref()).flatten();
         match variable.and_then(|pattern| replaced(pattern, now, 1, 3, |name, _| format!("«secret:{name}»")))
         {
             Some(text) => Some(text),
@@ -259,6 +270,9 @@ impl Masker {
                 MessageBlock::Thinking { thinking, signature, .. } => {
                     if let Some(masked) = self.mask(thinking) {
                         (*thinking, *signature) = (masked, String::new());
+                    } else if signature.starts_with(['[', '{']) && self.mask(signature).is_some() {
+                        // Some forms keep the thought itself in there.
+                        signature.clear();
                     }
                 }
                 MessageBlock::ToolUse(call) => self.mask_value(&mut call.input),
@@ -396,9 +410,16 @@ fn replace_known(text: &str, known: &[KnownSecret]) -> Option<String> {
     masked
 }
 
+/// Whether an equals sign stands behind what can end the name of a variable.
+fn may_assign(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let ends_name = |at: &usize| matches!(bytes[*at], b'A'..=b'Z' | b'0'..=b'9' | b'_');
+    memchr::memchr_iter(b'=', bytes).any(|at| at.checked_sub(1).as_ref().is_some_and(ends_name))
+}
+
 fn replace_shapes(mut masked: Option<String>, text: &str) -> Option<String> {
     let now = masked.as_deref().unwrap_or(text);
-    if !HINTS.iter().chain(&MORE_HINTS).any(|hint| now.contains(hint)) {
+    if HINT.as_ref().is_some_and(|hint| !hint.is_match(now)) {
         return masked;
     }
     for shape in SHAPES.iter() {

@@ -72,8 +72,33 @@ impl Agent {
     /// Takes up the calls that were left for later, and goes on from there. They
     /// pass through everything again.
     pub async fn take_up(&mut self, cancel: &CancellationToken) -> TurnEnd {
-        let mut run = Run::new(self.spending.usage);
         self.spending.turns = 0;
+        self.pick_up(cancel).await
+    }
+
+    /// Goes on with a prompt that another process did not finish: calls that did
+    /// not begin are run, an answer that was cut off is continued, and what was
+    /// used then counts.
+    pub async fn go_on(&mut self, cancel: &CancellationToken) -> TurnEnd {
+        self.spending.turns = u32::try_from(self.watch.requests()).unwrap_or(u32::MAX);
+        let is_answered = self.is_answered();
+        if is_answered && self.answer_is_whole {
+            let mut run = Run::new(self.spending.usage);
+            let reason = match self.stop(&mut run).await {
+                Some(reason) => reason,
+                None => self.work(&mut run, cancel).await,
+            };
+            return self.ended(reason, run);
+        }
+        if is_answered {
+            let go_on = "Your answer was cut off because the worker was lost. Go on exactly where it ended.";
+            self.say(Message::user(go_on), Saying::Demand);
+        }
+        self.pick_up(cancel).await
+    }
+
+    async fn pick_up(&mut self, cancel: &CancellationToken) -> TurnEnd {
+        let mut run = Run::new(self.spending.usage);
         self.repeats.reset();
         self.tell(AgentEvent::Started);
         let calls = self.left_for_later();
@@ -95,6 +120,25 @@ impl Agent {
             None => self.work(&mut run, cancel).await,
         };
         self.ended(reason, run)
+    }
+
+    /// Whether the last thing said was the model's.
+    pub fn is_answered(&self) -> bool {
+        self.conversation.messages().last().is_some_and(|message| message.role == Role::Assistant)
+    }
+
+    /// The calls at the end of the conversation that have no result: their
+    /// process is gone, and somebody else may know what came of them.
+    pub fn open_calls(&self) -> Vec<ToolUse> {
+        crate::unfinished::open_calls(self.conversation.messages()).into_iter().cloned().collect()
+    }
+
+    /// What came of a call that had no result, as somebody else knows it.
+    pub fn settle_call(&mut self, call: &ToolUse, mut report: haft_runtime::Report) {
+        self.tools.state.apply(&report.changes);
+        let context = std::mem::take(&mut report.context);
+        self.add_result(call, report);
+        context.into_iter().for_each(|text| self.say(Message::user(text), Saying::Context));
     }
 
     /// Takes over what was ordered.

@@ -50,7 +50,7 @@ pub(crate) enum Effect {
 pub(crate) struct Repeats {
     limits: RepeatLimits,
     calls: HashMap<u64, Seen>,
-    /// Every call with its outcome in essence: what is in here is nothing new.
+    /// Every call that acted, with its outcome in essence: what is in here is nothing new.
     known: HashSet<(u64, u64)>,
 }
 
@@ -102,9 +102,11 @@ impl Repeats {
     /// worth another try: tests that fail again after an edit are no
     /// repetition.
     pub(crate) fn tell(&mut self, call: &ToolUse, report: &Report, effect: Effect) {
-        let (key, outcome) = (of_call(call), of_report(report));
-        let new = self.known.insert((key, in_essence(report)));
-        if new && effect == Effect::Acted && report.error.is_none() {
+        let (key, text) = (of_call(call), report.content.to_text());
+        let outcome = of_report(report, &text);
+        // What only looks is never something new that was done.
+        let is_new = effect == Effect::Acted && self.known.insert((key, in_essence(report, &text)));
+        if is_new && report.error.is_none() {
             self.calls.values_mut().for_each(|seen| seen.times = seen.times.min(1));
         }
         match self.calls.get_mut(&key) {
@@ -125,12 +127,11 @@ fn of_call(call: &ToolUse) -> u64 {
 
 /// Two failures that differ only in numbers (times, process ids, addresses) are
 /// one failure; two successes are not: a poll that counts up is progress.
-fn of_report(report: &Report) -> u64 {
+fn of_report(report: &Report, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
-    let text = report.content.to_text();
     if report.error.is_some() {
-        without_numbers(&text).hash(&mut hasher);
+        without_numbers(text).hash(&mut hasher);
     } else {
         text.hash(&mut hasher);
     }
@@ -139,13 +140,17 @@ fn of_report(report: &Report) -> u64 {
 
 /// The outcome without numbers and ids: a call that is made again and differs in
 /// these only has done nothing new.
-fn in_essence(report: &Report) -> u64 {
+fn in_essence(report: &Report, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
-    for word in report.content.to_text().split_whitespace() {
-        let is_plain = !word.contains(|letter: char| letter.is_ascii_digit());
-        is_plain.then_some(word).hash(&mut hasher);
+    let mut essence = Vec::with_capacity(text.len());
+    for word in text.as_bytes().split(u8::is_ascii_whitespace).filter(|it| !it.is_empty()) {
+        if !word.iter().any(u8::is_ascii_digit) {
+            essence.extend_from_slice(word);
+        }
+        essence.push(b' ');
     }
+    hasher.write(&essence);
     hasher.finish()
 }
 

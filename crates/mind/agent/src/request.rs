@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use haft_model::{Request, SentPrefix, SystemPart, ToolSet};
+use haft_model::{Effort, ModelInfo, Request, SentPrefix, SystemPart, Thinking, ThinkingSupport, ToolSet};
 use haft_runtime::Report;
 use haft_tool::ContextChange;
-use haft_types::{Block, Message, Role, ToolUse, Usage};
+use haft_types::{Block, Message, Role, ToolUse};
 
 use crate::{
     Agent, AgentEvent, Compaction, Prompt, Saying, UserInput,
+    charge::UsedTokens,
     conversation::Origin,
     log::{Asked, Purpose, State},
     prefix::{Declared, Reason, Sources, Watch},
@@ -29,19 +30,37 @@ impl Agent {
             tools,
             messages: self.conversation.messages().to_vec(),
             max_tokens: self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS).min(most),
-            thinking: self.settings.thinking,
+            thinking: self.thinking(info.thinking),
             thinking_display: self.settings.thinking_display,
-            effort: self.settings.effort,
+            effort: self.effort_for(&info),
+            cache: self.settings.cache,
             task_budget: self.settings.task_budget,
             betas: self.settings.betas.clone(),
+            paused: self.paused,
             ..Request::new(self.settings.model.clone(), [])
         };
-        if let Some(window) = self.told_window {
-            // The list does not know this window, so nobody else leaves room.
-            let left = window.saturating_sub(self.provider.estimate_tokens(&request) * 5 / 4 + 500);
-            request.max_tokens = request.max_tokens.min(u32::try_from(left).unwrap_or(u32::MAX)).max(1_024);
-        }
+        self.leave_room(&mut request);
         request
+    }
+
+    /// How hard the model is asked to try. Where nobody asked for anything, a model
+    /// without levels is told nothing about the most.
+    fn effort_for(&self, info: &ModelInfo) -> Option<Effort> {
+        let asked = self.settings.effort_asked();
+        asked.filter(|_| self.settings.effort.is_some() || !info.efforts.is_empty())
+    }
+
+    /// What was said about thinking; nobody has to say it for models that know how
+    /// much.
+    fn thinking(&self, support: ThinkingSupport) -> Thinking {
+        match (self.settings.thinking, support) {
+            (Thinking::Default, ThinkingSupport::Adaptive | ThinkingSupport::Both)
+                if self.settings.thinks_where_it_can =>
+            {
+                Thinking::Adaptive
+            }
+            (said, _) => said,
+        }
     }
 
     /// What the next request begins with: the same as the one before, if that is
@@ -89,7 +108,7 @@ impl Agent {
     pub(crate) fn renew(&mut self, how: Compaction) {
         self.watch.because(Reason::Shortened(how));
         if let Some(companion) = &self.tools.companion {
-            companion.forget(&self.tools.agent_id);
+            companion.forget(&self.tools);
         }
         if !self.prompt.deferred_tools.is_empty() {
             let pool = self.tools.pool.get();
@@ -134,7 +153,8 @@ impl Agent {
 
     /// Writes down a request that was answered, and says so if it could not go
     /// on from what the provider had cached.
-    pub(crate) fn settle(&mut self, sent: Option<&Arc<SentPrefix>>, usage: Usage, purpose: Purpose) {
+    pub(crate) fn settle(&mut self, sent: Option<&Arc<SentPrefix>>, used: UsedTokens, purpose: Purpose) {
+        let usage = used.usage;
         let model = self.settings.model.clone();
         let price = self.provider.info(&model).price;
         let (request, sent, bust) = match sent.filter(|_| purpose == Purpose::Answer) {
@@ -155,6 +175,7 @@ impl Agent {
             model,
             purpose,
             usage,
+            is_estimate: !used.is_told,
             usd: price.map(|price| price.of(&usage, haft_model::Speed::Normal)),
             bust,
             sent,

@@ -1,4 +1,4 @@
-use haft_model::{Thinking, ThinkingDisplay};
+use haft_model::{CachePolicy, Effort, Thinking, ThinkingDisplay};
 use serde::{Deserialize, Serialize};
 
 use crate::{RunLimits, repeats::RepeatLimits};
@@ -14,11 +14,21 @@ pub struct AgentSettings {
     pub max_tokens: Option<u32>,
     /// Whether and how it thinks.
     pub thinking: Thinking,
+    /// Whether a model thinks, where nobody said anything and it can find out by
+    /// itself how much.
+    #[serde(default)]
+    pub thinks_where_it_can: bool,
     /// How much of what it thinks comes back.
     #[serde(default)]
     pub thinking_display: Option<ThinkingDisplay>,
     /// How hard it tries.
-    pub effort: Option<haft_model::Effort>,
+    pub effort: Option<Effort>,
+    /// How hard it tries at most, whoever asked for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_effort: Option<Effort>,
+    /// How long the provider keeps the beginning of requests.
+    #[serde(default)]
+    pub cache: CachePolicy,
     /// Tokens the whole task may take, as the model is told.
     #[serde(default)]
     pub task_budget: Option<u64>,
@@ -55,14 +65,48 @@ impl AgentSettings {
             fallback_model: None,
             max_tokens: None,
             thinking: Thinking::Default,
+            thinks_where_it_can: false,
             thinking_display: None,
             effort: None,
+            most_effort: None,
+            cache: CachePolicy::default(),
             task_budget: None,
             betas: Vec::new(),
             limits: RunLimits::default(),
             repeats: RepeatLimits::default(),
             compact_at_percent: 85,
             late_input: LateInput::GoOn,
+        }
+    }
+
+    /// What is asked for: nobody gets more than the most, and a model that would
+    /// try harder by itself is told so.
+    pub(crate) fn effort_asked(&self) -> Option<Effort> {
+        match (self.effort, self.most_effort) {
+            (Some(effort), Some(most)) => Some(effort.min(most)),
+            // Models of their own accord are at `high`.
+            (None, Some(most)) if most < Effort::High => Some(most),
+            (effort, _) => effort,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_more_than_the_most() {
+        for (effort, most, want) in [
+            (None, None, None),
+            (Some(Effort::Max), None, Some(Effort::Max)),
+            (Some(Effort::Max), Some(Effort::High), Some(Effort::High)),
+            (Some(Effort::Low), Some(Effort::High), Some(Effort::Low)),
+            (None, Some(Effort::Medium), Some(Effort::Medium)),
+            (None, Some(Effort::High), None),
+        ] {
+            let settings = AgentSettings { effort, most_effort: most, ..AgentSettings::new("m") };
+            assert_eq!(settings.effort_asked(), want, "{effort:?} {most:?}");
         }
     }
 }

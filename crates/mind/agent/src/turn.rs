@@ -11,12 +11,14 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, BlockEvent, Exhausted, ResultEvent, SaidEvent, Saying,
+    Agent, AgentEvent, BlockEvent, Exhausted, ResultEvent, SaidEvent, Saying, WithdrawnAnswer,
     agent::ReplayCalls,
+    charge::UsedTokens,
     conversation::{NewLine, Origin, uuid},
-    log::{CallLine, Purpose, State},
+    log::{CallLine, ShownWhy, State},
     prefix::Reason,
     repeats::{Effect, Repeated},
+    shown::OpenWords,
     structured::{STRUCTURED_OUTPUT, Structured},
     unique_ids::CallIds,
 };
@@ -31,7 +33,6 @@ pub(crate) struct Answered {
     pub(crate) miss: Option<ModelError>,
     /// Whether a call was cut by the output limit.
     pub(crate) truncated: bool,
-    pub(crate) usage: Usage,
 }
 
 /// Why there is no answer.
@@ -45,14 +46,15 @@ pub(crate) enum NoAnswer {
 }
 
 /// The answer while it comes in.
-struct Incoming {
-    message_id: String,
-    model: String,
-    usage: Usage,
+pub(crate) struct Incoming {
+    pub(crate) message_id: String,
+    pub(crate) model: String,
+    pub(crate) usage: Usage,
+    pub(crate) paid: Option<UsedTokens>,
     /// What was sent, as the provider's cache sees it.
-    sent: SentSlot,
-    /// Text that may have to be kept when the answer is cut short.
-    open_text: String,
+    pub(crate) sent: SentSlot,
+    /// Words that may have to be kept when the answer is cut short.
+    words: OpenWords,
     /// Blocks that were told and may still be taken back: as long as no call was
     /// handed out, the answer may be asked for again.
     pending: Vec<(String, MessageBlock)>,
@@ -120,7 +122,8 @@ impl Agent {
                     }
                     Some(Err(error)) if answer.calls.is_empty() => {
                         self.spending.api_time += started.elapsed();
-                        self.settle_begun(&answer);
+                        self.settle_begun(&mut answer);
+                        self.withdraw(&mut answer);
                         return Err(NoAnswer::Failed(error));
                     }
                     ended => {
@@ -130,6 +133,9 @@ impl Agent {
                             answer.stop = Some(StopReason::Interrupted);
                         }
                         self.settle_blocks(&mut answer);
+                        // Before its calls run: agents that they start need what was set aside.
+                        self.window_held(&answer.usage);
+                        self.pay(&mut answer);
                         self.spending.api_time += started.elapsed();
                         streaming = false;
                         answer.open = false;
@@ -162,26 +168,25 @@ impl Agent {
                 answer.message_id.clone_from(id);
                 answer.model.clone_from(model);
             }
-            Event::Text(piece) => answer.open_text.push_str(piece),
+            Event::Text(piece) => answer.words.said(piece),
+            Event::Thinking(piece) => answer.words.thought(piece),
             Event::Usage(usage) => answer.usage = *usage,
             Event::Stopped(reason) => {
                 self.settle_blocks(answer);
                 answer.stop = Some(reason.clone());
             }
             Event::Retrying(_) => {
-                answer.forget_early();
-                answer.pending.clear();
-                answer.open_text.clear();
+                self.settle_broken(answer);
+                self.withdraw(answer);
                 answer.usage = Usage::default();
+                answer.message_id.clear();
             }
             _ => (),
         }
         self.tell(AgentEvent::Model(event.clone()));
         match event {
             Event::Block(block) => {
-                if matches!(block, MessageBlock::Text { .. }) {
-                    answer.open_text.clear();
-                }
+                answer.words.closed_by(&block);
                 if let MessageBlock::ToolUse(call) = block {
                     self.add_block(MessageBlock::ToolUse(call.clone()), answer);
                     self.add_call(call, answer, executor);
@@ -211,6 +216,21 @@ impl Agent {
                 self.tell(AgentEvent::Retrying(retry));
             }
             _ => (),
+        }
+    }
+
+    /// Takes back what was told of an answer that breaks off.
+    fn withdraw(&mut self, answer: &mut Incoming) {
+        let (shown, has_spoken) = answer.words.take_shown(answer.pending.iter().map(|(_, block)| block));
+        let withdrawn = WithdrawnAnswer {
+            message_id: answer.message_id.clone(),
+            blocks: answer.pending.drain(..).map(|(uuid, _)| uuid).collect(),
+            calls: answer.early.iter().map(|(call, ..)| call.id.clone()).collect(),
+        };
+        answer.forget_early();
+        if has_spoken || !withdrawn.blocks.is_empty() || !withdrawn.calls.is_empty() {
+            self.keep_words(ShownWhy::BrokenOff, &withdrawn.message_id, shown);
+            self.tell(AgentEvent::Withdrawn(withdrawn));
         }
     }
 
@@ -270,7 +290,7 @@ impl Agent {
             return answer.refuse(call, String::from("Not run: only your report is wanted now, in words."));
         }
         if answer.confirm_early(&call) {
-            return;
+            return self.tell_waiting(answer, &call.id);
         }
         let looked = self.repeats.look(&call);
         if looked == Repeated::Run
@@ -374,7 +394,7 @@ impl Agent {
     }
 
     async fn finish(&mut self, executor: &Executor, mut answer: Incoming) -> Result<Answered, NoAnswer> {
-        self.settle_begun(&answer);
+        self.settle_begun(&mut answer);
         let mut changes = executor.committed().to_vec();
         changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
@@ -401,7 +421,6 @@ impl Agent {
             futile: answer.futile,
             miss: answer.miss,
             truncated: answer.truncated,
-            usage: answer.usage,
         })
     }
 
@@ -409,12 +428,12 @@ impl Agent {
     /// came.
     async fn cut_off(&mut self, mut executor: Executor, mut answer: Incoming) -> Vec<(ToolUse, Report)> {
         self.settle_blocks(&mut answer);
-        if !answer.open_text.trim().is_empty() {
-            let text = std::mem::take(&mut answer.open_text);
+        self.keep_words(ShownWhy::Interrupted, &answer.message_id, answer.words.take_thought());
+        if !answer.words.text.trim().is_empty() {
+            let text = std::mem::take(&mut answer.words.text);
             self.add_block(MessageBlock::Text { text }, &mut answer);
         }
-        self.charge(answer.usage);
-        self.settle_begun(&answer);
+        self.settle_begun(&mut answer);
         executor.close();
         answer.open = false;
         while let Some((number, report)) = executor.next().await {
@@ -429,13 +448,6 @@ impl Agent {
         }
         let reports = std::mem::take(&mut answer.done).into_values();
         answer.calls.into_iter().map(|slot| slot.call).zip(reports).collect()
-    }
-
-    /// A request that was answered, if only in part, is written down.
-    fn settle_begun(&mut self, answer: &Incoming) {
-        if !answer.message_id.is_empty() {
-            self.settle(answer.sent.take().as_ref(), answer.usage, Purpose::Answer);
-        }
     }
 
     /// Sets money aside for the request; an interrupt ends the wait for it.
@@ -474,8 +486,9 @@ impl Incoming {
             message_id: String::new(),
             model: model.to_owned(),
             usage: Usage::default(),
+            paid: None,
             sent: SentSlot::default(),
-            open_text: String::new(),
+            words: OpenWords::default(),
             pending: Vec::new(),
             ids: CallIds::default(),
             calls: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use haft_types::{CallId, Message, MessageBlock, Role};
+use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 
 use crate::log::{CallLine, StartedLine, WriterLine};
 
@@ -19,12 +19,14 @@ pub(crate) struct CallsInLog {
 
 /// What became of a call without a result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Unfinished {
+pub(crate) enum Unfinished {
     /// It may have had its effect.
     Unknown,
     /// It cannot have had one: it was not said to start, and its process would
     /// have said so.
     WithoutEffect,
+    /// The same, and the one who goes on runs it.
+    LeftForLater,
 }
 
 impl CallsInLog {
@@ -57,26 +59,30 @@ impl CallsInLog {
     }
 
     /// Results for the calls at the end of a conversation that have none.
-    /// `session` is the session of the log, `seen` says what is known about the
-    /// effects of a call.
+    /// `session` is the session of the log, `epoch` that of its owner where a store
+    /// has one, `seen` says what is known about the effects of a call.
     pub(crate) fn results(
         &self,
         messages: &[Arc<Message>],
         session: &str,
-        seen: &dyn Fn(&CallId) -> Option<String>,
-    ) -> Vec<(CallId, String)> {
-        let open = open_calls(messages);
+        epoch: Option<u64>,
+        seen: &dyn SeenEffects,
+    ) -> Vec<(ToolUse, String, Unfinished)> {
+        let open = open_calls(messages).into_iter().filter(|it| !seen.is_known_elsewhere(it));
+        let open: Vec<ToolUse> = open.cloned().collect();
         if open.is_empty() {
             return Vec::new();
         }
         let tells_all = self.asked_by.as_ref().is_some_and(|writer| writer.has_told_all(session));
-        let result = |id: CallId| {
-            let became = match tells_all && !self.started.contains(&id) {
-                true => Unfinished::WithoutEffect,
-                false => Unfinished::Unknown,
+        let was_fenced = self.asked_by.as_ref().is_some_and(|writer| writer.was_fenced(epoch));
+        let result = |call: ToolUse| {
+            let became = match self.started.contains(&call.id) {
+                false if was_fenced => Unfinished::LeftForLater,
+                false if tells_all => Unfinished::WithoutEffect,
+                _ => Unfinished::Unknown,
             };
-            let text = became.text(seen(&id).as_deref());
-            (id, text)
+            let text = became.text(seen.effects(&call.id).as_deref());
+            (call, text, became)
         };
         open.into_iter().map(result).collect()
     }
@@ -85,7 +91,7 @@ impl CallsInLog {
 impl Unfinished {
     fn text(self, seen: Option<&str>) -> String {
         match (self, seen) {
-            (_, Some(seen)) => format!(
+            (Self::Unknown | Self::WithoutEffect, Some(seen)) => format!(
                 "interrupted while it ran: it may be done in part or whole. What is known of its effects: {seen}. \
                  Check before doing it again."
             ),
@@ -94,15 +100,34 @@ impl Unfinished {
                 "interrupted, outcome unknown: the call may or may not have had its effect. \
                  Check before doing it again.",
             ),
-            (Self::WithoutEffect, None) => String::from(
+            (Self::WithoutEffect, None) | (Self::LeftForLater, _) => String::from(
                 "interrupted before it ran: the call had no effect. Make it again if it is still needed.",
             ),
         }
     }
 }
 
+/// What is known elsewhere about calls without a result.
+pub trait SeenEffects {
+    /// What is known about the effects of a call, in words for the model without a
+    /// full stop.
+    fn effects(&self, call: &CallId) -> Option<String>;
+
+    /// Whether somebody else can still say what came of a call: then it stays
+    /// open until that was asked.
+    fn is_known_elsewhere(&self, _call: &ToolUse) -> bool {
+        false
+    }
+}
+
+impl<F: Fn(&CallId) -> Option<String>> SeenEffects for F {
+    fn effects(&self, call: &CallId) -> Option<String> {
+        self(call)
+    }
+}
+
 /// Calls of the last answer without a result, if nothing else was said since.
-fn open_calls(messages: &[Arc<Message>]) -> Vec<CallId> {
+pub(crate) fn open_calls(messages: &[Arc<Message>]) -> Vec<&ToolUse> {
     let (asked, results) = match messages {
         [.., asked] if asked.role == Role::Assistant => (asked, &[][..]),
         [.., asked, answered] if asked.role == Role::Assistant => (asked, &answered.content[..]),
@@ -116,7 +141,7 @@ fn open_calls(messages: &[Arc<Message>]) -> Vec<CallId> {
         };
     }
     let calls = asked.content.iter().filter_map(|block| match block {
-        MessageBlock::ToolUse(call) if !done.contains(&call.id) => Some(call.id.clone()),
+        MessageBlock::ToolUse(call) if !done.contains(&call.id) => Some(call),
         _ => None,
     });
     calls.collect()

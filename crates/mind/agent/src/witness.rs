@@ -1,6 +1,6 @@
 //! Calls that act are in the log before they run.
 
-use haft_runtime::{CallWitness, StartingCall};
+use haft_runtime::{CallWitness, StartingCall, WitnessedSoon};
 use serde_json::Value;
 
 use crate::log::{Entry, StartedLine, State, WeakLogWriter};
@@ -11,7 +11,7 @@ pub(crate) struct LogWitness {
 }
 
 impl CallWitness for LogWitness {
-    fn starting(&self, call: &StartingCall<'_>) -> Result<(), String> {
+    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
         let Some(log) = self.log.upgrade() else {
             return Err(format!("{} did not run: its session is over", call.tool));
         };
@@ -24,7 +24,7 @@ impl CallWitness for LogWitness {
             decision: call.decision.cloned(),
         };
         let written = log.acknowledge(Entry::Haft(State::Started(Box::new(line))));
-        written.map_err(|(path, err)| {
+        let kept = written.map_err(|(path, err)| {
             format!(
                 "{} did not run: the session log {} cannot be written ({err}), and a call that may change something \
                  runs only when the log has it. Calls that only read still run. Tell the user that the log needs room \
@@ -32,7 +32,11 @@ impl CallWitness for LogWitness {
                 call.tool,
                 path.display(),
             )
-        })
+        })?;
+        let tool = call.tool.to_owned();
+        Ok(kept.map(|kept| -> WitnessedSoon {
+            Box::pin(async move { kept.await.map_err(|why| format!("{tool} did not run: {why}")) })
+        }))
     }
 }
 

@@ -10,6 +10,8 @@ pub struct Answer {
     pub content: Vec<MessageBlock>,
     /// The calls among them that cannot run.
     pub bad_calls: Vec<BadCall>,
+    /// Where its text comes from, in the provider's words.
+    pub citations: Vec<serde_json::Value>,
     /// What it used.
     pub usage: Usage,
     /// Why it ended; `None` while it goes on.
@@ -41,11 +43,13 @@ impl Answer {
                 self.content.push(MessageBlock::ToolUse(bad.call.clone()));
                 self.bad_calls.push(bad);
             }
+            Event::Cited(citations) => self.citations.extend(citations),
             Event::Usage(usage) => self.usage = usage,
             Event::Repaired(repair) => self.repairs.push(repair),
             Event::Retrying(retry) => {
                 self.content.clear();
                 self.bad_calls.clear();
+                self.citations.clear();
                 self.retries.push(retry);
             }
             Event::Stopped(reason) => self.stop = Some(reason),

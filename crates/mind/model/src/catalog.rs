@@ -1,4 +1,4 @@
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use haft_types::Usage;
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,21 @@ impl Catalog {
     pub fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         let by_short = self.models.iter().find(|info| info.short.as_deref() == Some(name));
         by_short.map_or(name, |info| info.id.as_str())
+    }
+}
+
+/// What a list says about the model that was asked for last: a turn asks again and
+/// again, of one model. The list must be the same every time.
+#[derive(Default)]
+pub(crate) struct LastListed(Mutex<Option<(String, ModelInfo)>>);
+
+impl LastListed {
+    pub(crate) fn get(&self, catalog: &Catalog, model: &str) -> ModelInfo {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((name, info)) if name == model => info.clone(),
+            _ => last.insert((model.to_owned(), catalog.get(model))).1.clone(),
+        }
     }
 }
 

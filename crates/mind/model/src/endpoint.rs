@@ -94,6 +94,19 @@ impl Target {
     }
 }
 
+/// Whether an address is one of this machine.
+pub(crate) fn is_this_machine(base_url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(base_url) else { return false };
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+            address.is_ok_and(|it| it.is_loopback())
+        }
+        None => false,
+    }
+}
+
 /// How a request proves who sends it.
 #[derive(Debug)]
 pub(crate) enum Auth {
@@ -120,7 +133,7 @@ impl Auth {
             #[cfg(feature = "vertex")]
             Self::Google(_) => false,
             #[cfg(feature = "bedrock")]
-            Self::Aws(_) => false,
+            Self::Aws(signer) => signer.forget().await,
         }
     }
 
@@ -176,4 +189,22 @@ pub(crate) fn fixed_headers(list: &[(String, String)]) -> Result<HeaderMap, Mode
         out.append(name, value);
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn addresses_of_this_machine_are_known() {
+        for (address, want) in [
+            ("http://127.0.0.1:11434/v1", true),
+            ("http://localhost:1234", true),
+            ("http://[::1]:8080/v1", true),
+            ("http://127.0.0.2", true),
+            ("http://192.168.1.5:8000/v1", false),
+            ("https://localhost.example", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(super::is_this_machine(address), want, "{address}");
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //! and the results of those calls go into the next request.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
@@ -17,11 +17,12 @@ use reqwest::{Response, header::HeaderMap};
 use serde_json::Value;
 
 use crate::{
-    Catalog, Event, ModelError, ModelInfo, Patience, Repair, RepairKind, Request, Retry, RetryPolicy,
-    ToolCalls,
+    Catalog, Event, LoginRenewal, ModelError, ModelInfo, Patience, Repair, RepairKind, Request, Retry,
+    RetryPolicy, ToolCalls,
+    catalog::LastListed,
     endpoint::{Auth, Target},
     failure,
-    http::LazyClient,
+    http::{LazyClient, body_head, drain},
     lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
     prefix::sent_prefix,
     retry::Hint,
@@ -42,9 +43,6 @@ use crate::{
 
 /// How many refusals of one request are cured.
 const MOST_CURES: u32 = 3;
-/// How long the end of a body is waited for, so that its connection can be
-/// used again.
-const DRAIN: std::time::Duration = std::time::Duration::from_millis(25);
 /// No model has a smaller window; who says so means something else.
 const MIN_WINDOW: u64 = 512;
 /// More than any answer has.
@@ -71,10 +69,13 @@ pub(crate) struct Engine {
     pub(crate) linter: Linter,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) betas: FeatureBetas,
+    pub(crate) renewal: Option<LoginRenewal>,
+    pub(crate) names: BTreeMap<String, String>,
     pub(crate) cache: MessageCache,
     pub(crate) meter: Meter,
     pub(crate) calibration: Calibration,
     pub(crate) told: Mutex<HashMap<String, ToldLimits>>,
+    pub(crate) listed: LastListed,
 }
 
 /// What a provider said about a model that the list does not know.
@@ -110,7 +111,7 @@ enum Attempt {
 impl Engine {
     /// What is known about a model at this provider.
     pub(crate) fn info(&self, model: &str) -> ModelInfo {
-        let mut info = self.catalog.get(model);
+        let mut info = self.listed.get(&self.catalog, model);
         if model.ends_with("[1m]") {
             // The longer window was asked for by name.
             info.window = info.window.max(1_000_000);
@@ -139,13 +140,32 @@ impl Engine {
             Form::Chat(ref options) if options.send_reasoning => {
                 LintRules { thinking: ThinkingRule::All, ..LintRules::chat() }
             }
+            Form::Chat(ref options) if options.reasoning_object => {
+                LintRules { thinking: ThinkingRule::Signed, ..LintRules::chat() }
+            }
             Form::Chat(_) => LintRules::chat(),
             Form::Responses => LintRules::responses(),
             Form::Gemini => LintRules::gemini(),
         }
     }
 
+    /// What a model is called here.
+    fn wire_name<'a>(&'a self, model: &'a str) -> &'a str {
+        let plain = model.strip_suffix("[1m]").unwrap_or(model);
+        self.names.get(model).or_else(|| self.names.get(plain)).map_or(model, String::as_str)
+    }
+
     fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: Purpose) -> Encoded {
+        let name = self.wire_name(&linted.request.model);
+        if name == linted.request.model {
+            return self.encode_named(linted, info, purpose);
+        }
+        let mut renamed = linted.clone();
+        name.clone_into(&mut renamed.request.model);
+        self.encode_named(&renamed, info, purpose)
+    }
+
+    fn encode_named(&self, linted: &Linted, info: &ModelInfo, purpose: Purpose) -> Encoded {
         let (cache, meter) = (&self.cache, &self.meter);
         match &self.form {
             Form::Messages(host) => {
@@ -175,7 +195,7 @@ impl Engine {
 
     /// Checks a request; the heavy part (pictures) runs aside.
     async fn lint(self: &Arc<Self>, request: &Request, info: &ModelInfo) -> (Linted, Vec<Repair>) {
-        if !has_media(request) {
+        if !request.has_media() {
             return self.linter.lint(request, info, &self.rules());
         }
         let (engine, asked, known) = (Arc::clone(self), request.clone(), info.clone());
@@ -226,7 +246,7 @@ impl Engine {
                     continue 'lint;
                 }
                 let is_auth = matches!(failed.error, ModelError::Auth { .. });
-                if is_auth && !asked_again && self.auth.forget().await {
+                if is_auth && !asked_again && self.may_ask_again().await {
                     asked_again = true;
                     continue;
                 }
@@ -234,6 +254,15 @@ impl Engine {
                 self.wait(retries, failed, &emitter).await?;
             }
         }
+    }
+
+    /// Whether a key that was refused can be another one the next time.
+    async fn may_ask_again(&self) -> bool {
+        let renewed = match &self.renewal {
+            Some(renewal) => renewal.renew().await,
+            None => false,
+        };
+        self.auth.forget().await || renewed
     }
 
     /// What the provider once said about a model.
@@ -363,7 +392,7 @@ impl Engine {
 
     /// Sends a body and waits for the head of the answer.
     async fn send(&self, request: &Request, encoded: &Encoded, purpose: Purpose) -> Result<Response, Failed> {
-        let url = self.target.url(&request.model, purpose);
+        let url = self.target.url(self.wire_name(&request.model), purpose);
         let mut headers = self.headers.clone();
         headers.insert("content-type", reqwest::header::HeaderValue::from_static("application/json"));
         if let Form::Messages(host) = self.form
@@ -377,7 +406,6 @@ impl Engine {
             }
         }
         self.auth.sign(&url, &encoded.body, &mut headers).await?;
-        let sending = self.client.get()?.post(&url).headers(headers).body(encoded.body.clone()).send();
         let limit = self.patience.first_byte;
         let (began, bytes) = (Instant::now(), encoded.body.len());
         tracing::debug!(
@@ -386,11 +414,14 @@ impl Engine {
             limit_ms = millis(limit),
             "waits for the head of an answer"
         );
-        let response = match tokio::time::timeout(limit, sending).await {
-            Err(_) => return Err(ModelError::Stalled { after: limit }.into()),
-            Ok(Err(err)) => return Err(network(err).into()),
-            Ok(Ok(response)) => response,
-        };
+        let again = self.client.has_proxy_login().then(|| headers.clone());
+        let mut response = self.post(&url, headers, encoded).await?;
+        if let Some(headers) = again
+            && response.status() == reqwest::StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            && self.client.forget_proxy_login().await
+        {
+            response = self.post(&url, headers, encoded).await?;
+        }
         let status = response.status().as_u16();
         tracing::debug!(status, took_ms = millis(began.elapsed()), "the head of an answer is there");
         if response.status().is_success() {
@@ -398,8 +429,26 @@ impl Engine {
         }
         let mut hint = Hint::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
         let body = tokio::time::timeout(limit, body_head(response)).await.unwrap_or_default();
-        hint.after = hint.after.or_else(|| failure::retry_delay(&body));
+        hint.after = hint.after.or_else(|| failure::retry_delay(&body, SystemTime::now()));
         Err(Failed { error: failure::of_status(status, &body), hint })
+    }
+
+    /// Sends a body once.
+    async fn post(&self, url: &str, headers: HeaderMap, encoded: &Encoded) -> Result<Response, ModelError> {
+        let client = self.client.current().await?;
+        let sending = client.post(url).headers(headers).body(encoded.body.clone()).send();
+        let limit = self.patience.first_byte;
+        match tokio::time::timeout(limit, sending).await {
+            Err(_) => Err(ModelError::Stalled { after: limit }),
+            Ok(Err(err)) => {
+                // A proxy that refuses a tunnel looks like a connection that failed.
+                if err.is_connect() {
+                    self.client.forget_proxy_login().await;
+                }
+                Err(failure::of_transport(err))
+            }
+            Ok(Ok(response)) => Ok(response),
+        }
     }
 
     /// Reads an answer. Hands out events as they come; the last ones, from the
@@ -415,7 +464,7 @@ impl Engine {
             let body = tokio::time::timeout(self.patience.first_byte, response.bytes())
                 .await
                 .map_err(|_| ModelError::Stalled { after: self.patience.first_byte })?
-                .map_err(network)?;
+                .map_err(failure::of_transport)?;
             let body: Value = serde_json::from_slice(&body)
                 .map_err(|err| ModelError::protocol(format!("the answer is no JSON: {err}")))?;
             return decoder.whole(&body);
@@ -423,16 +472,24 @@ impl Engine {
         let mut frames = framing;
         let mut body = response.bytes_stream();
         let mut seen = 0;
+        // A whole answer or error that is called a stream begins like no event does.
+        let mut unframed: Option<Vec<u8>> = None;
         loop {
             // Only this form says when text ends.
             let in_text = matches!(self.form, Form::Messages(_)) && decoder.assembler().is_writing_text();
             let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
             let piece = match tokio::time::timeout(limit, body.next()).await {
                 Err(_) => return Err(ModelError::Stalled { after: limit }),
-                Ok(None) => return decoder.end(),
-                Ok(Some(Err(err))) => return Err(network(err)),
+                Ok(None) => return ended(&mut frames, decoder, unframed.as_deref(), emitter),
+                Ok(Some(Err(err))) => return Err(failure::of_transport(err)),
                 Ok(Some(Ok(piece))) => piece,
             };
+            if seen == 0 && piece.first() == Some(&b'{') {
+                unframed = Some(Vec::new());
+            }
+            if let Some(unframed) = &mut unframed {
+                unframed.extend_from_slice(&piece);
+            }
             seen += piece.len();
             tracing::trace!(bytes = piece.len(), seen, "a piece of an answer");
             if seen > MAX_BODY {
@@ -463,7 +520,7 @@ impl Engine {
         let encoded = self.count_body(&linted, &info);
         let response =
             self.send(&linted.request, &encoded, Purpose::Count).await.map_err(|failed| failed.error)?;
-        let body: Bytes = response.bytes().await.map_err(network)?;
+        let body: Bytes = response.bytes().await.map_err(failure::of_transport)?;
         let body: Value =
             serde_json::from_slice(&body).map_err(|err| ModelError::protocol(err.to_string()))?;
         let count =
@@ -489,43 +546,25 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn has_media(request: &Request) -> bool {
-    use haft_types::{Block, MessageBlock};
-    request.messages.iter().flat_map(|message| &message.content).any(|block| match block {
-        MessageBlock::Image { .. } | MessageBlock::Document { .. } => true,
-        MessageBlock::ToolResult { content, .. } => {
-            content.0.iter().any(|inner| matches!(inner, Block::Image { .. } | Block::Document { .. }))
-        }
-        _ => false,
-    })
-}
-
-/// A transport error in words, with the server and without the rest of the
-/// address.
-fn network(err: reqwest::Error) -> ModelError {
-    let server = err.url().and_then(|url| {
-        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        Some(format!("{}{port}: ", url.host_str()?))
-    });
-    let message = format!("{}{}", server.unwrap_or_default(), haft_net::with_causes(&err.without_url()));
-    ModelError::Network { message }
-}
-
-/// The beginning of an error body: enough to be understood.
-async fn body_head(response: Response) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut body = response.bytes_stream();
-    while let Some(Ok(piece)) = body.next().await {
-        out.extend_from_slice(&piece);
-        if out.len() > 64 * 1024 {
-            break;
-        }
+/// The end of a body: what was still open in it counts, and a body that was one
+/// object all along is read as one.
+fn ended(
+    frames: &mut Framing,
+    decoder: &mut Decoder,
+    unframed: Option<&[u8]>,
+    emitter: &Emitter,
+) -> Result<Vec<Event>, ModelError> {
+    if let Some(body) = unframed.and_then(|body| serde_json::from_slice::<Value>(body).ok()) {
+        return decoder.whole(&body);
     }
-    out
-}
-
-/// Reads what is left, if it comes at once: then the connection lives on.
-async fn drain(body: &mut (impl futures_util::Stream<Item = reqwest::Result<Bytes>> + Unpin)) {
-    let rest = async { while let Some(Ok(_)) = body.next().await {} };
-    let _ = tokio::time::timeout(DRAIN, rest).await;
+    let mut data = Vec::new();
+    frames.finish(&mut data)?;
+    for data in data {
+        let events = decoder.feed(&data)?;
+        if decoder.assembler().is_stopped() {
+            return Ok(events);
+        }
+        events.into_iter().for_each(|event| emitter.emit(event));
+    }
+    decoder.end()
 }

@@ -71,6 +71,8 @@ pub struct KeySettings {
     pub variables: Option<Variables>,
     /// Keys that a login has kept.
     pub stored: StoredKeys,
+    /// A command that prints AWS keys (`awsCredentialExport`).
+    pub aws_export: Option<String>,
 }
 
 /// A provider that can be built.
@@ -115,6 +117,13 @@ pub enum ProviderChoice {
         /// Key, if it wants one.
         key: Option<KeySource>,
     },
+    /// A router of many providers, in the form of Chat Completions.
+    OpenRouter {
+        /// The address that paths are appended to.
+        base_url: String,
+        /// Key, if it wants one.
+        key: Option<KeySource>,
+    },
     /// A server that speaks Responses.
     OpenAiResponses {
         /// The address that paths are appended to.
@@ -137,7 +146,7 @@ impl ProviderChoice {
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>, keys: &KeySettings) -> Result<Self, ModelError> {
         let vars = Vars(env);
         if vars.is_on("USE_BEDROCK") {
-            return bedrock(&vars);
+            return bedrock(&vars, keys);
         }
         if vars.is_on("USE_VERTEX") {
             return vertex(&vars);
@@ -197,7 +206,16 @@ impl ProviderChoice {
                 HttpProvider::bedrock(&region, base_url.as_deref(), login, common)
             }
             Self::OpenAiChat { base_url, key } => {
+                let patience = match crate::endpoint::is_this_machine(&base_url) {
+                    true => common.patience.of_this_machine(),
+                    false => common.patience,
+                };
+                let common = Common { patience, ..common };
                 HttpProvider::openai_chat(&base_url, key, ChatOptions::for_server(&base_url), common)
+            }
+            Self::OpenRouter { base_url, key } => {
+                let options = ChatOptions { reasoning_object: true, ..ChatOptions::for_server(&base_url) };
+                HttpProvider::openai_chat(&base_url, key, options, common)
             }
             Self::OpenAiResponses { base_url, key } => HttpProvider::openai_responses(&base_url, key, common),
             Self::Gemini { base_url, key } => HttpProvider::gemini(&base_url, key, common),
@@ -325,7 +343,7 @@ fn openai(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelEr
     let key = vars.any_key(&["OPENAI_API_KEY"], "openai", own.as_deref(), keys);
     if own.is_none() && key.is_none() {
         return Err(ModelError::config(
-            "there is no key: set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs none",
+            "there is no key: run `haft login openai`, set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs none",
         ));
     }
     let base_url = own.unwrap_or_else(|| OPENAI.to_owned());
@@ -348,7 +366,7 @@ fn gemini(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelEr
     let key = vars.any_key(&GEMINI_KEYS, "gemini", own.as_deref(), keys);
     if own.is_none() && key.is_none() {
         return Err(ModelError::config(
-            "there is no key: set GEMINI_API_KEY, or GEMINI_BASE_URL to a server that needs none",
+            "there is no key: run `haft login gemini`, set GEMINI_API_KEY, or GEMINI_BASE_URL to a server that needs none",
         ));
     }
     Ok(ProviderChoice::Gemini { base_url: own.unwrap_or_else(|| GEMINI.to_owned()), key })
@@ -358,9 +376,11 @@ fn openrouter(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, Mod
     let own = vars.get("OPENROUTER_BASE_URL");
     let key = vars.any_key(&["OPENROUTER_API_KEY"], "openrouter", own.as_deref(), keys);
     if own.is_none() && key.is_none() {
-        return Err(ModelError::config("there is no key: set OPENROUTER_API_KEY"));
+        return Err(ModelError::config(
+            "there is no key: run `haft login openrouter`, or set OPENROUTER_API_KEY",
+        ));
     }
-    Ok(ProviderChoice::OpenAiChat { base_url: own.unwrap_or_else(|| OPENROUTER.to_owned()), key })
+    Ok(ProviderChoice::OpenRouter { base_url: own.unwrap_or_else(|| OPENROUTER.to_owned()), key })
 }
 
 /// A server on this machine. Keys of others do not go there.
@@ -416,24 +436,28 @@ fn vertex(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
 }
 
 #[cfg(feature = "bedrock")]
-fn bedrock(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
+fn bedrock(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
     let region = vars.get("AWS_REGION").or_else(|| vars.get("AWS_DEFAULT_REGION"));
     let region = region.unwrap_or_else(|| "us-east-1".to_owned());
     let login = match vars.key(&["AWS_BEARER_TOKEN_BEDROCK"]) {
         _ if vars.is_on("SKIP_BEDROCK_AUTH") => crate::AwsLogin::None,
         Some(token) => crate::AwsLogin::Bearer(token),
+        None if let Some(command) = &keys.aws_export => {
+            crate::AwsLogin::Export(crate::KeyHelper::new(command, HELPER_TTL, vars.variables(keys)))
+        }
         None => crate::AwsLogin::Default { profile: vars.get("AWS_PROFILE") },
     };
     Ok(ProviderChoice::Bedrock { region, base_url: vars.get("ANTHROPIC_BEDROCK_BASE_URL"), login })
 }
 
 #[cfg(not(feature = "bedrock"))]
-fn bedrock(_: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
+fn bedrock(_: &Vars<'_>, _: &KeySettings) -> Result<ProviderChoice, ModelError> {
     Err(ModelError::config("this build has no Bedrock: build it with the feature `bedrock`"))
 }
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     fn chosen(vars: &[(&str, &str)], keys: &KeySettings) -> String {
@@ -510,7 +534,7 @@ mod tests {
             (
                 vec![("OPENROUTER_API_KEY", "k")],
                 &none,
-                "OpenAiChat { base_url: \"https://openrouter.ai/api/v1\"",
+                "OpenRouter { base_url: \"https://openrouter.ai/api/v1\"",
             ),
             (
                 vec![("HAFT_LOCAL", "ollama")],
@@ -538,6 +562,8 @@ mod tests {
         assert!(got.contains("Bedrock { region: \"eu-west-1\"") && got.contains("Default"), "{got}");
         let got = chosen(&[("CLAUDE_CODE_USE_BEDROCK", "1"), ("AWS_BEARER_TOKEN_BEDROCK", "t")], &none);
         assert!(got.contains("Bearer(Value(Secret(…)))"), "{got}");
+        let export = KeySettings { aws_export: Some("print-keys".to_owned()), ..none };
+        assert!(chosen(&[("CLAUDE_CODE_USE_BEDROCK", "1")], &export).contains("Export"));
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub enum Event {
     /// the answer: until then it may be looked into, and nothing may be done for it
     /// that changes anything.
     CallWritten(ToolUse),
+    /// Where the text comes from that is complete now, in the provider's words. The
+    /// text itself follows.
+    Cited(Vec<serde_json::Value>),
     /// A block is complete. A [`MessageBlock::ToolUse`] among them may run at
     /// once, and is never handed out a second time.
     Block(MessageBlock),

@@ -1,11 +1,14 @@
 //! What an HTTP error means.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::LazyLock,
+    time::{Duration, SystemTime},
+};
 
 use regex::Regex;
 use serde_json::Value;
 
-use crate::ModelError;
+use crate::{ModelError, endpoint::is_this_machine};
 
 /// Most of an error body that is read and shown.
 pub(crate) const SHOWN: usize = 2000;
@@ -21,6 +24,11 @@ pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
         }
         404 => ModelError::UnknownModel { message: format!("no such model or address (404): {message}") },
         413 => ModelError::TooLong { message, tokens: None, window: None },
+        // No money is left: waiting does not help.
+        402 => ModelError::Auth { message: format!("the provider wants to be paid (402): {message}") },
+        429 if code_of(body).as_deref() == Some("insufficient_quota") => {
+            ModelError::Auth { message: format!("the account has nothing left (429): {message}") }
+        }
         429 => ModelError::RateLimited { message, retry_after: None },
         408 | 409 | 425 | 500.. => ModelError::Server { status, message },
         _ if code_of(body).as_deref() == Some("context_length_exceeded") => {
@@ -38,13 +46,43 @@ fn code_of(body: &[u8]) -> Option<String> {
     [&value["error"]["code"], &value["code"]].into_iter().find_map(Value::as_str).map(str::to_owned)
 }
 
-/// How long a body says to wait, as Google's errors do (`"retryDelay": "34.5s"`).
-pub(crate) fn retry_delay(body: &[u8]) -> Option<Duration> {
+/// How long a body says to wait: as Google's errors do (`"retryDelay": "34.5s"`),
+/// or as OpenRouter's do, with the time from which on it answers again, in
+/// milliseconds since 1970.
+pub(crate) fn retry_delay(body: &[u8], now: SystemTime) -> Option<Duration> {
     let value: Value = serde_json::from_slice(body).ok()?;
-    let details = value["error"]["details"].as_array()?;
-    let text = details.iter().find_map(|it| it["retryDelay"].as_str())?;
-    let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let details = value["error"]["details"].as_array().into_iter().flatten();
+    if let Some(text) = details.filter_map(|it| it["retryDelay"].as_str()).next() {
+        let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let reset = &value["error"]["metadata"]["headers"]["X-RateLimit-Reset"];
+    let reset = reset.as_u64().or_else(|| reset.as_str()?.trim().parse().ok())?;
+    let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(reset))?;
+    Some(at.duration_since(now).unwrap_or_default())
+}
+
+/// A transport error in words, with the server and without the rest of the address.
+/// An address that is none is a mistake of settings, which no patience cures.
+pub(crate) fn of_transport(err: reqwest::Error) -> ModelError {
+    if err.is_builder() {
+        let said = haft_net::with_causes(&err.without_url());
+        return ModelError::config(format!(
+            "the address of the provider cannot be used ({said}): it begins with http:// or https:// and names a host; \
+             look at --base-url, ANTHROPIC_BASE_URL or the variable of your provider"
+        ));
+    }
+    let server = err.url().and_then(|url| {
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        Some(format!("{}{port}: ", url.host_str()?))
+    });
+    let is_ours = err.is_connect() && err.url().is_some_and(|url| is_this_machine(url.as_str()));
+    let help = match is_ours {
+        true => ". Is a server running there? `haft models` shows those that are",
+        false => "",
+    };
+    let said = haft_net::with_causes(&err.without_url());
+    ModelError::Network { message: format!("{}{said}{help}", server.unwrap_or_default()) }
 }
 
 /// A refusal of the request itself.
@@ -234,7 +272,21 @@ mod tests {
             br#"{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}"#;
         assert!(matches!(of_status(400, google), ModelError::Auth { .. }));
         let busy = br#"{"error": {"code": 429, "details": [{"@type": "q"}, {"retryDelay": "34.5s"}]}}"#;
-        assert_eq!(retry_delay(busy), Some(Duration::from_millis(34_500)));
-        assert_eq!(retry_delay(br#"{"error": {"details": [{"retryDelay": "-1s"}]}}"#), None);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        assert_eq!(retry_delay(busy, now), Some(Duration::from_millis(34_500)));
+        for (body, want) in [
+            (r#"{"error": {"details": [{"retryDelay": "-1s"}]}}"#, None),
+            (r#"{"error": {"code": 429}}"#, None),
+            (r#"{"error": {"metadata": {"headers": {"X-RateLimit-Reset": "1007500"}}}}"#, Some(7_500)),
+            (r#"{"error": {"metadata": {"headers": {"X-RateLimit-Reset": 1007500}}}}"#, Some(7_500)),
+            (r#"{"error": {"metadata": {"headers": {"X-RateLimit-Reset": "3"}}}}"#, Some(0)),
+            (r#"{"error": {"metadata": {"headers": {"X-RateLimit-Reset": "soon"}}}}"#, None),
+        ] {
+            assert_eq!(retry_delay(body.as_bytes(), now), want.map(Duration::from_millis), "{body}");
+        }
+        let empty =
+            br#"{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}"#;
+        assert!(!of_status(429, empty).is_transient() && of_status(429, b"{}").is_transient());
+        assert!(matches!(of_status(402, br#"{"error": {"code": 402}}"#), ModelError::Auth { .. }));
     }
 }

@@ -1,8 +1,11 @@
 use std::sync::OnceLock;
 
-use reqwest::Client;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use reqwest::{Client, ClientBuilder, NoProxy, Proxy, Response, header::HeaderValue};
+use tokio::sync::Mutex;
 
-use crate::{ModelError, Patience};
+use crate::{KeySource, ModelError, Patience, Secret};
 
 /// An HTTP client that is built when it is first needed: loading the roots of
 /// trust takes longer than the rest of a start.
@@ -11,6 +14,15 @@ pub(crate) struct LazyClient {
     kind: ClientKind,
     patience: Patience,
     client: OnceLock<Client>,
+    proxy_login: Option<ProxyLogin>,
+}
+
+/// What a proxy wants to be told (`Proxy-Authorization`), and the client that
+/// told it last.
+#[derive(Debug)]
+struct ProxyLogin {
+    words: KeySource,
+    last: Mutex<Option<(Secret, Client)>>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,25 +36,97 @@ enum ClientKind {
 impl LazyClient {
     pub(crate) fn new(base: &str, patience: Patience) -> Self {
         let kind = if is_plain_loopback(base) { ClientKind::Loopback } else { ClientKind::Full };
-        Self { kind, patience, client: OnceLock::new() }
+        Self { kind, patience, client: OnceLock::new(), proxy_login: None }
+    }
+
+    /// The same behind a proxy that wants a login. Without a proxy in the
+    /// environment nobody is asked for it.
+    pub(crate) fn with_proxy_login(mut self, words: Option<KeySource>) -> Self {
+        let is_used = self.kind == ClientKind::Full && !proxies().is_empty();
+        let words = words.filter(|_| is_used);
+        self.proxy_login = words.map(|words| ProxyLogin { words, last: Mutex::new(None) });
+        self
+    }
+
+    /// The client of the moment: one that says to the proxy what is right now.
+    pub(crate) async fn current(&self) -> Result<Client, ModelError> {
+        let Some(login) = &self.proxy_login else { return self.get().cloned() };
+        let words = login.words.get().await;
+        let words = words.map_err(|err| ModelError::Auth { message: format!("proxyAuthHelper: {err}") })?;
+        let mut last = login.last.lock().await;
+        if let Some((known, client)) = &*last
+            && known.expose() == words.expose()
+        {
+            return Ok(client.clone());
+        }
+        let mut value = HeaderValue::from_str(words.expose().trim())
+            .map_err(|_| ModelError::config("what proxyAuthHelper prints is no value of a header"))?;
+        value.set_sensitive(true);
+        let mut builder = self.builder();
+        for proxy in proxies() {
+            builder = builder.proxy(proxy.custom_http_auth(value.clone()).no_proxy(NoProxy::from_env()));
+        }
+        let client = built(builder)?;
+        *last = Some((words, client.clone()));
+        Ok(client)
+    }
+
+    /// Whether a proxy is told something.
+    pub(crate) fn has_proxy_login(&self) -> bool {
+        self.proxy_login.is_some()
+    }
+
+    /// Forgets what the proxy refused. Whether asking again may help.
+    pub(crate) async fn forget_proxy_login(&self) -> bool {
+        match &self.proxy_login {
+            Some(login) => login.words.forget().await,
+            None => false,
+        }
     }
 
     pub(crate) fn get(&self) -> Result<&Client, ModelError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
+        let client = built(self.builder())?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    fn builder(&self) -> ClientBuilder {
         let builder = Client::builder()
             .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.patience.connect)
             // Redirects would carry keys to places nobody named.
             .redirect(reqwest::redirect::Policy::none());
-        let builder = match self.kind {
+        match self.kind {
             ClientKind::Full => builder,
             ClientKind::Loopback => builder.no_proxy().tls_certs_only([]),
-        };
-        let client = builder.build().map_err(|err| ModelError::config(format!("no HTTP client: {err}")))?;
-        Ok(self.client.get_or_init(|| client))
+        }
     }
+}
+
+fn built(builder: ClientBuilder) -> Result<Client, ModelError> {
+    builder.build().map_err(|err| {
+        let mut why = err.to_string();
+        let mut inner = std::error::Error::source(&err);
+        while let Some(cause) = inner {
+            why.push_str(&format!(": {cause}"));
+            inner = cause.source();
+        }
+        ModelError::config(format!(
+            "no HTTP client: {why}. Where a system has no certificates, install ca-certificates or set SSL_CERT_FILE"
+        ))
+    })
+}
+
+/// The proxies that the environment names, as everybody reads it.
+fn proxies() -> Vec<Proxy> {
+    let named =
+        |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok()).filter(|it| !it.is_empty());
+    let https = named(["HTTPS_PROXY", "https_proxy"]).and_then(|url| Proxy::https(url).ok());
+    let http = named(["HTTP_PROXY", "http_proxy"]).and_then(|url| Proxy::http(url).ok());
+    let all = named(["ALL_PROXY", "all_proxy"]).and_then(|url| Proxy::all(url).ok());
+    https.into_iter().chain(http).chain(all).collect()
 }
 
 fn is_plain_loopback(base: &str) -> bool {
@@ -53,6 +137,29 @@ fn is_plain_loopback(base: &str) -> bool {
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
     };
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// How long the end of a body is waited for, so that its connection can be
+/// used again.
+const DRAIN: std::time::Duration = std::time::Duration::from_millis(25);
+
+/// The beginning of an error body: enough to be understood.
+pub(crate) async fn body_head(response: Response) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut body = response.bytes_stream();
+    while let Some(Ok(piece)) = body.next().await {
+        out.extend_from_slice(&piece);
+        if out.len() > 64 * 1024 {
+            break;
+        }
+    }
+    out
+}
+
+/// Reads what is left, if it comes at once: then the connection lives on.
+pub(crate) async fn drain(body: &mut (impl futures_util::Stream<Item = reqwest::Result<Bytes>> + Unpin)) {
+    let rest = async { while let Some(Ok(_)) = body.next().await {} };
+    let _ = tokio::time::timeout(DRAIN, rest).await;
 }
 
 #[cfg(test)]

@@ -41,9 +41,14 @@ impl KeySource {
         Self::helper_of(command, ttl, Variables::of_process())
     }
 
+    /// The same with the usual time, for a command that sees these variables.
+    pub fn helper_for(command: impl Into<String>, variables: Variables) -> Self {
+        Self::helper_of(command, HELPER_TTL, variables)
+    }
+
     /// The same for a command that sees these variables, but for keys.
     pub fn helper_of(command: impl Into<String>, ttl: Duration, variables: Variables) -> Self {
-        Self::Helper(KeyHelper { command: command.into(), ttl, variables, last: Mutex::new(None) })
+        Self::Helper(KeyHelper::new(command, ttl, variables))
     }
 
     /// The key of the moment; asks the helper where there is one and its last answer is too old.
@@ -67,7 +72,7 @@ impl KeySource {
     pub(crate) async fn forget(&self) -> bool {
         match self {
             Self::Value(_) | Self::Env(_) => false,
-            Self::Helper(helper) => helper.last.lock().await.take().is_some(),
+            Self::Helper(helper) => helper.forget().await,
         }
     }
 }
@@ -82,8 +87,19 @@ pub struct KeyHelper {
 }
 
 impl KeyHelper {
+    /// A command that sees these variables, but for keys; what it prints is used
+    /// for that long.
+    pub fn new(command: impl Into<String>, ttl: Duration, variables: Variables) -> Self {
+        Self { command: command.into(), ttl, variables, last: Mutex::new(None) }
+    }
+
+    /// Forgets what was refused. Says whether there was anything.
+    pub(crate) async fn forget(&self) -> bool {
+        self.last.lock().await.take().is_some()
+    }
+
     /// One command at a time, and only when the last answer is too old.
-    async fn get(&self) -> Result<Secret, ModelError> {
+    pub(crate) async fn get(&self) -> Result<Secret, ModelError> {
         let mut last = self.last.lock().await;
         if let Some((when, key)) = &*last
             && when.elapsed() < self.ttl

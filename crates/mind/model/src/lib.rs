@@ -18,6 +18,7 @@
 //!
 //! **Invariant:** keys appear in headers and nowhere else.
 
+mod address;
 mod answer;
 mod catalog;
 mod cloud;
@@ -34,6 +35,7 @@ mod lint;
 mod name;
 mod prefix;
 mod provider;
+mod renewal;
 mod replay;
 mod request;
 mod retry;
@@ -62,6 +64,7 @@ pub use prefix::{SentBlock, SentPrefix, SentSlot, SentTool};
 pub use provider::{
     AnthropicLogin, BoxFuture, Common, FoundryLogin, HttpProvider, Provider, VertexLogin, VertexPlace,
 };
+pub use renewal::LoginRenewal;
 pub use replay::{Exchange, Normalise, Recorder, Replay};
 pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ThinkingDisplay, ToolChoice};
 pub use retry::{Patience, RetryPolicy};

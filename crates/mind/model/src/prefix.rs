@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     Request,
     lint::Linted,
-    wire::{MessageCache, estimate_head, tokens_of_block},
+    wire::{BodyPiece, MessageCache, estimate_head, tokens_of_block},
 };
 
 /// What of a request counts for the cache, as it was sent.
@@ -119,10 +119,11 @@ fn settings_print(request: &Request) -> u64 {
     print(settings.to_string().as_bytes())
 }
 
-/// The blocks of a message, each with a number.
-pub(crate) fn message_prints(message: &Message) -> Arc<[SentBlock]> {
+/// The blocks of a message, each with a number: of how it is written, which is at
+/// hand where the wire writes it the same way.
+pub(crate) fn message_prints(message: &Message, piece: Option<&BodyPiece>) -> Arc<[SentBlock]> {
     let role: &[u8] = if message.role == Role::User { b"u" } else { b"a" };
-    let block_print = |block: &MessageBlock| {
+    let block_print = |(at, block): (usize, &MessageBlock)| {
         let mut hash = Fnv::default();
         hash.add(role);
         // Plain data always serialises, and adding up numbers does not fail.
@@ -132,12 +133,18 @@ pub(crate) fn message_prints(message: &Message) -> Arc<[SentBlock]> {
                 serde_json::to_writer(&mut hash, &(thinking, signature))
             }
             MessageBlock::RedactedThinking { data, .. } => serde_json::to_writer(&mut hash, data),
-            block => serde_json::to_writer(&mut hash, block),
+            block => match piece.and_then(|piece| piece.block(at)) {
+                Some(written) => {
+                    hash.add(written);
+                    Ok(())
+                }
+                None => serde_json::to_writer(&mut hash, block),
+            },
         };
         debug_assert!(written.is_ok());
         SentBlock { print: hash.0, tokens: u32::try_from(tokens_of_block(block)).unwrap_or(u32::MAX) }
     };
-    message.content.iter().map(block_print).collect()
+    message.content.iter().enumerate().map(block_print).collect()
 }
 
 /// A number for some bytes.
@@ -184,7 +191,33 @@ impl io::Write for Fnv {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::wire::messages_piece;
+
+    #[test]
+    fn numbers_are_the_same_with_what_was_written_at_hand() {
+        let blocks: Vec<MessageBlock> = serde_json::from_value(json!([
+            {"type": "tool_result", "tool_use_id": "a", "content": "lines\n\t\"of\" text \u{1}", "is_error": true},
+            {"type": "text", "text": "größe"},
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "redacted_thinking", "data": "x"},
+            {"type": "tool_use", "id": "b", "name": "Read", "input": {"file_path": "f"}},
+            {"type": "image", "source": {"type": "url", "url": "http://x"}},
+            {"type": "server_tool_use", "id": "c", "name": "n", "input": {}},
+        ]))
+        .unwrap();
+        for role in [Role::User, Role::Assistant] {
+            let message = Message { role, content: blocks.clone() };
+            let piece = messages_piece(&message);
+            assert_eq!(message_prints(&message, Some(&piece)), message_prints(&message, None));
+            let body: Value = serde_json::from_slice(&piece.bytes).unwrap();
+            for (at, block) in body["content"].as_array().unwrap().iter().enumerate() {
+                assert_eq!(serde_json::from_slice::<Value>(piece.block(at).unwrap()).unwrap(), *block);
+            }
+        }
+    }
 
     #[test]
     fn blocks_have_their_own_numbers() {
@@ -192,7 +225,8 @@ mod tests {
         let one = Message { role: Role::User, content: vec![text("a"), text("b")] };
         let longer = Message { role: Role::User, content: vec![text("a"), text("b"), text("c")] };
         let other = Message { role: Role::Assistant, content: vec![text("a")] };
-        let (one, longer, other) = (message_prints(&one), message_prints(&longer), message_prints(&other));
+        let (one, longer, other) =
+            (message_prints(&one, None), message_prints(&longer, None), message_prints(&other, None));
         assert_eq!(one[..], longer[..2]);
         assert_ne!(one[0].print, one[1].print);
         assert_ne!(one[0].print, other[0].print);

@@ -1,8 +1,8 @@
-use std::{pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 
 use crate::{
-    Catalog, EventStream, FeatureBetas, KeySource, MediaPort, ModelError, ModelInfo, Patience, Request,
-    RetryPolicy,
+    Catalog, EventStream, FeatureBetas, KeySource, LoginRenewal, MediaPort, ModelError, ModelInfo, Patience,
+    Request, RetryPolicy,
     endpoint::{Auth, Target, fixed_headers},
     engine::{Engine, Form},
     http::LazyClient,
@@ -59,6 +59,12 @@ pub struct Common {
     pub media: Option<Arc<dyn MediaPort>>,
     /// Names of beta features.
     pub betas: FeatureBetas,
+    /// Renews credentials that are refused.
+    pub renewal: Option<LoginRenewal>,
+    /// What models are called at this provider, by their usual names.
+    pub names: BTreeMap<String, String>,
+    /// What a proxy on the way wants to be told, if it wants anything.
+    pub proxy_login: Option<KeySource>,
 }
 
 impl Default for Common {
@@ -70,6 +76,9 @@ impl Default for Common {
             catalog: Catalog::built_in(),
             media: None,
             betas: FeatureBetas::default(),
+            renewal: None,
+            names: BTreeMap::new(),
+            proxy_login: None,
         }
     }
 }
@@ -90,7 +99,7 @@ impl HttpProvider {
     ) -> Result<Self, ModelError> {
         let engine = Engine {
             headers: fixed_headers(&common.headers)?,
-            client: LazyClient::new(target.base(), common.patience),
+            client: LazyClient::new(target.base(), common.patience).with_proxy_login(common.proxy_login),
             form,
             target,
             auth,
@@ -99,10 +108,13 @@ impl HttpProvider {
             linter: common.media.map_or_else(Linter::new, Linter::with_media),
             catalog: common.catalog,
             betas: common.betas,
+            renewal: common.renewal,
+            names: common.names,
             cache: Default::default(),
             meter: Default::default(),
             calibration: Default::default(),
             told: Default::default(),
+            listed: Default::default(),
         };
         Ok(Self { name, engine: Arc::new(engine) })
     }
@@ -162,6 +174,7 @@ impl HttpProvider {
                 let keys = AwsKeys::Static { access_key, secret_key, session_token };
                 Auth::Aws(AwsSigner::new(region, keys))
             }
+            AwsLogin::Export(helper) => Auth::Aws(AwsSigner::new(region, AwsKeys::Export(helper))),
             AwsLogin::Bearer(token) => Auth::Bearer(token),
             AwsLogin::None => Auth::None,
         };

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_types::Message;
+use haft_types::{Block, Message, MessageBlock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -48,6 +48,9 @@ pub struct Request {
     pub betas: Vec<String>,
     /// An opaque id of the user, for the provider's abuse checks.
     pub user_id: Option<String>,
+    /// Whether the last message is an answer the provider paused: it goes back as it
+    /// came, and the provider goes on with it.
+    pub paused: bool,
     /// Fields put into the body as they are, last.
     pub extra: Map<String, Value>,
     /// Where to leave word of what was sent, for the caller.
@@ -76,6 +79,7 @@ impl Request {
             cache: CachePolicy::FiveMinutes,
             betas: Vec::new(),
             user_id: None,
+            paused: false,
             extra: Map::new(),
             sent: None,
         }
@@ -86,6 +90,17 @@ impl Request {
     /// for an earlier request is the better base for a long conversation.
     pub fn estimate_tokens(&self) -> u64 {
         crate::wire::estimate_request(self)
+    }
+
+    /// Whether a picture or a document is in it.
+    pub(crate) fn has_media(&self) -> bool {
+        self.messages.iter().flat_map(|message| &message.content).any(|block| match block {
+            MessageBlock::Image { .. } | MessageBlock::Document { .. } => true,
+            MessageBlock::ToolResult { content, .. } => {
+                content.0.iter().any(|inner| matches!(inner, Block::Image { .. } | Block::Document { .. }))
+            }
+            _ => false,
+        })
     }
 
     /// The request as plain data, the same for every provider: what recordings
@@ -115,6 +130,9 @@ impl Request {
         }
         if !self.stop_sequences.is_empty() {
             out["stop_sequences"] = json!(self.stop_sequences);
+        }
+        if self.paused {
+            out["paused"] = json!(true);
         }
         if !self.extra.is_empty() {
             out["extra"] = Value::Object(self.extra.clone());
@@ -189,8 +207,8 @@ pub enum ThinkingDisplay {
     Highlights,
 }
 
-/// How hard a model tries.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// How hard a model tries, from the least.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
     /// Quick.

@@ -42,7 +42,7 @@ impl RetryPolicy {
 }
 
 /// How long to wait for bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Patience {
     /// Until a connection is made.
     pub connect: Duration,
@@ -67,6 +67,21 @@ impl Default for Patience {
 }
 
 impl Patience {
+    /// For a model that runs on this machine: it may have to be loaded first, and
+    /// reads a long prompt for minutes without a byte. What somebody has set to
+    /// another value than the usual one stays.
+    pub(crate) fn of_this_machine(self) -> Self {
+        const LOCAL: Duration = Duration::from_secs(15 * 60);
+        let usual = Self::default();
+        let longer = |limit: Duration, usual: Duration| if limit == usual { LOCAL } else { limit };
+        Self {
+            connect: self.connect,
+            first_byte: longer(self.first_byte, usual.first_byte),
+            idle: longer(self.idle, usual.idle),
+            idle_text: longer(self.idle_text, usual.idle_text),
+        }
+    }
+
     /// The same limit for every silence.
     pub fn idle(limit: Duration) -> Self {
         Self { idle: limit, idle_text: limit, ..Self::default() }
@@ -114,6 +129,14 @@ mod tests {
         assert_eq!(policy.wait(6, None), None);
         assert_eq!(policy.wait(1, Some(Duration::from_secs(7))), Some(Duration::from_secs(7)));
         assert_eq!(policy.wait(1, Some(Duration::from_secs(700))), None);
+    }
+
+    #[test]
+    fn models_of_this_machine_may_take_their_time() {
+        let local = Patience::default().of_this_machine();
+        assert_eq!((local.first_byte, local.idle), (Duration::from_secs(900), Duration::from_secs(900)));
+        let said = Patience { idle: Duration::from_secs(5), ..Patience::default() }.of_this_machine();
+        assert_eq!((said.first_byte, said.idle), (Duration::from_secs(900), Duration::from_secs(5)));
     }
 
     #[test]

@@ -11,6 +11,8 @@ const MAX_DEPTH: usize = 64;
 const TYPES: [&str; 7] = ["string", "number", "integer", "object", "array", "boolean", "null"];
 /// What no provider takes at the root.
 const ROOT_ONLY: [&str; 7] = ["not", "enum", "const", "if", "then", "else", "dependentSchemas"];
+/// What says that a schema is made of others.
+const COMBINED: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
 /// A schema for the wire.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,15 +26,17 @@ pub struct WireSchema {
 /// Makes a schema that goes on the wire, or says why there is none.
 pub fn wire_schema(schema: &Value) -> Result<WireSchema, String> {
     let mut notes = Vec::new();
+    let any_object;
     let root = match schema {
         Value::Null | Value::Bool(true) => {
             notes.push("no schema: any object is taken".to_owned());
-            json!({"type": "object", "properties": {}})
+            any_object = json!({"type": "object", "properties": {}});
+            &any_object
         }
-        Value::Object(_) => schema.clone(),
+        Value::Object(_) => schema,
         other => return Err(format!("the schema is {}, not an object", kind_of(other))),
     };
-    let merged = merge_root(&root, &root, &mut notes, 0)?;
+    let merged = merge_root(root, root, &mut notes, 0)?;
     let Value::Object(mut fields) = merged else { return Err("the schema is not an object".to_owned()) };
     root_type(&mut fields, &mut notes)?;
     for key in ROOT_ONLY {
@@ -77,13 +81,16 @@ fn merge_root(root: &Value, here: &Value, notes: &mut Vec<String>, depth: usize)
     }
     let Value::Object(fields) = here else { return Ok(here.clone()) };
     let mut fields = fields.clone();
+    if !COMBINED.iter().any(|key| fields.contains_key(*key)) {
+        return Ok(Value::Object(fields));
+    }
     if let Some(Value::String(target)) = fields.shift_remove("$ref") {
         let found = pointed(root, &target).ok_or_else(|| format!("$ref: {target} is not in the schema"))?;
         notes.push(format!("$ref: {target} was put in place"));
         let merged = merge_root(root, found, notes, depth + 1)?;
         return Ok(join(&Value::Object(fields), &merged, SchemaJoin::All));
     }
-    let mut base = fields.clone();
+    let mut base = fields;
     for key in ["allOf", "anyOf", "oneOf"] {
         let Some(arms) = base.shift_remove(key) else { continue };
         let arms = object_arms(root, key, &arms, notes, depth)?;

@@ -5,7 +5,10 @@ use std::{
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{Repair, RepairKind, name::wire_name, schema::wire_schema};
 
@@ -17,7 +20,7 @@ pub struct ToolDef {
     /// What it does.
     pub description: String,
     /// JSON Schema of its input.
-    pub input_schema: Value,
+    pub input_schema: Arc<Value>,
     /// Where it comes from.
     #[serde(default)]
     pub origin: ToolOrigin,
@@ -32,11 +35,15 @@ pub struct ToolDef {
 
 impl ToolDef {
     /// A built-in tool that the model sees from the start.
-    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: impl Into<Arc<Value>>,
+    ) -> Self {
         Self {
             name: name.into(),
             description: description.into(),
-            input_schema,
+            input_schema: input_schema.into(),
             origin: ToolOrigin::Builtin,
             loading: ToolLoading::Eager,
             extra: Map::new(),
@@ -91,12 +98,13 @@ pub(crate) struct WireTool {
     pub(crate) def: ToolDef,
     pub(crate) wire_name: String,
     pub(crate) schema: Value,
+    schema_text: OnceLock<Box<RawValue>>,
     print: OnceLock<u64>,
 }
 
 impl WireTool {
     fn new(def: ToolDef, wire_name: String, schema: Value) -> Self {
-        Self { def, wire_name, schema, print: OnceLock::new() }
+        Self { def, wire_name, schema, schema_text: OnceLock::new(), print: OnceLock::new() }
     }
 }
 
@@ -105,11 +113,18 @@ impl WireTool {
         self.def.loading != ToolLoading::Eager
     }
 
+    /// The schema as it is sent.
+    pub(crate) fn schema_text(&self) -> &RawValue {
+        // A value is always JSON.
+        self.schema_text
+            .get_or_init(|| to_raw_value(&self.schema).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+
     /// A number for all that is said about it.
     pub(crate) fn print(&self) -> u64 {
         *self.print.get_or_init(|| {
-            let said = json!([self.wire_name, self.def.description, self.schema, self.def.extra]);
-            crate::prefix::print(said.to_string().as_bytes())
+            let said = (&self.wire_name, &self.def.description, self.schema_text(), &self.def.extra);
+            crate::prefix::print(&serde_json::to_vec(&said).unwrap_or_default())
         })
     }
 }
@@ -203,8 +218,10 @@ impl ToolSet {
     pub(crate) fn weight(&self) -> usize {
         *self.weight.get_or_init(|| {
             let seen = self.tools.iter().filter(|tool| tool.def.loading != ToolLoading::Deferred);
-            seen.map(|tool| tool.wire_name.len() + tool.def.description.len() + tool.schema.to_string().len())
-                .sum()
+            seen.map(|tool| {
+                tool.wire_name.len() + tool.def.description.len() + tool.schema_text().get().len()
+            })
+            .sum()
         })
     }
 
@@ -235,12 +252,13 @@ impl ToolSet {
     }
 
     /// The bytes of a form, made once by `encode`.
-    pub(crate) fn encoded(&self, key: ToolEncoding, encode: impl FnOnce() -> Vec<Value>) -> Bytes {
+    pub(crate) fn encoded<T: Serialize>(&self, key: ToolEncoding, encode: impl FnOnce() -> Vec<T>) -> Bytes {
         let mut cache = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = cache.get(&key) {
             return bytes.clone();
         }
-        let bytes = Bytes::from(json!(encode()).to_string());
+        // What is said about tools is always JSON.
+        let bytes = Bytes::from(serde_json::to_vec(&encode()).unwrap_or_default());
         cache.insert(key, bytes.clone());
         bytes
     }

@@ -36,8 +36,9 @@ mod wire;
 
 pub use adapt::{Media, MediaDirectory, Shown, tool_prefix};
 pub use client::{
-    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled, PromptArgument,
-    PromptDef, ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
+    Annotations, CallTracing, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled,
+    PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
+    protocol_versions,
 };
 pub use config::{
     Approval, Approvals, Confirm, Declared, Endpoint, Problem, ProjectChoices, Resolved, Rules,

@@ -31,7 +31,7 @@ use super::{
     client::{CallClient, Can, Input, Presence, Wish},
     inputs::{Round, to_request},
     result, stored,
-    tasks_of_clients::owner,
+    tasks_of_clients::{TaskCaller, rename},
 };
 
 /// How long a client of the older protocol may take to answer a question.
@@ -46,7 +46,9 @@ struct Running {
     cancel: CancellationToken,
     call: CallId,
     /// Whose tasks it may leave running.
-    owner: Option<Arc<str>>,
+    caller: TaskCaller,
+    /// Tasks it names, and the names the caller has for them.
+    tasks: Vec<(String, String)>,
     _presence: Presence,
 }
 
@@ -76,7 +78,7 @@ impl Running {
 impl ToolServer {
     pub(super) async fn call(
         &self,
-        params: CallToolRequestParams,
+        mut params: CallToolRequestParams,
         mut caller: Caller,
     ) -> Result<CallToolResponse, ErrorData> {
         let Ok(_slot) = self.shared.busy.try_acquire() else {
@@ -86,11 +88,12 @@ impl ToolServer {
             Protocol::Modern => Some(Round::open(&self.shared.seal, &params)?),
             Protocol::Legacy => None,
         };
-        let owner = owner(&self.client, caller.protocol);
-        if let Some(task) = self.shared.tasks_of_clients.foreign(params.arguments.as_ref(), &owner) {
-            return Err(ErrorData::invalid_params(format!("there is no task {task}"), None));
-        }
-        let mut running = self.start(params, caller.can, owner);
+        let task_caller = TaskCaller::of(&self.client, caller.protocol, self.shared.options.several_clients);
+        let tasks = self.shared.tasks_of_clients.resolve(params.arguments.as_mut(), &task_caller);
+        let tasks =
+            tasks.map_err(|task| ErrorData::invalid_params(format!("there is no task {task}"), None))?;
+        let mut running = self.start(params, caller.can, task_caller);
+        running.tasks = tasks;
         let mut answering = FuturesUnordered::new();
         let patience = caller.can.follow_tasks.then(|| Instant::now() + self.shared.options.task_after);
         loop {
@@ -122,7 +125,7 @@ impl ToolServer {
     }
 
     /// Begins to run the call through the pipeline.
-    fn start(&self, params: CallToolRequestParams, can: Can, owner: Option<Arc<str>>) -> Running {
+    fn start(&self, params: CallToolRequestParams, can: Can, caller: TaskCaller) -> Running {
         let (client, wishes) = CallClient::new(can);
         let (sink, progress) = ProgressSink::channel();
         let call = next_call_id(&self.client);
@@ -142,15 +145,16 @@ impl ToolServer {
         let tool_use = ToolUse { id: call.clone(), name: params.name.into_owned(), input };
         let (pipeline, pool) = (Arc::clone(&self.shared.pipeline), self.shared.pool.get());
         let run = Box::pin(async move { pipeline.run(ParsedCall::parse(&pool, tool_use, &cx), cx).await });
-        Running { run, wishes, progress, cancel, call, owner, _presence: presence }
+        Running { run, wishes, progress, cancel, call, caller, tasks: Vec::new(), _presence: presence }
     }
 
     /// What the client gets, and what stays with its session.
-    fn finished(&self, report: Report, running: &Running) -> Result<CallToolResult, ErrorData> {
+    fn finished(&self, mut report: Report, running: &Running) -> Result<CallToolResult, ErrorData> {
         if report.error == Some(ErrorKind::UnknownTool) {
             return Err(ErrorData::invalid_params(report.content.to_text(), None));
         }
-        self.shared.tasks_of_clients.note(&report.changes, &running.owner);
+        self.shared.tasks_of_clients.note(&mut report, &running.caller);
+        running.tasks.iter().for_each(|(id, name)| rename(&mut report, id, name));
         report.changes.iter().for_each(|change| self.shared.pipeline.gate.take_over(change));
         self.state.lock().unwrap_or_else(PoisonError::into_inner).apply(&report.changes);
         let listed = self.listed();

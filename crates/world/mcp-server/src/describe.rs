@@ -11,19 +11,17 @@ use super::{StructuredResults, portable::portable};
 
 /// All tools of a pool, in its order.
 pub(super) fn tools(pool: &Pool, structured: StructuredResults) -> Vec<Tool> {
-    let mut listed: Vec<Tool> = pool.tools().map(|(name, tool)| describe(name, tool)).collect();
-    if structured == StructuredResults::LeftOut {
-        listed.iter_mut().for_each(|tool| tool.output_schema = None);
-    }
-    listed
+    pool.tools().map(|(name, tool)| describe(name, tool, structured)).collect()
 }
 
-fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
+fn describe(name: &str, tool: &Arc<dyn DynTool>, structured: StructuredResults) -> Tool {
     let spec = tool.spec();
     let mut input_schema = object(&spec.input_schema);
     portable(&mut input_schema);
     let mut listed = Tool::new(name.to_owned(), spec.description.clone(), Arc::new(input_schema));
-    listed.output_schema = output_schema(tool.as_ref()).map(Arc::new);
+    if structured != StructuredResults::LeftOut {
+        listed.output_schema = output_schema(tool.as_ref()).map(Arc::new);
+    }
     listed.annotations = Some(annotations(tool));
     let mut meta = Map::new();
     if let Some(chars) = spec.max_result_chars {
@@ -41,7 +39,7 @@ fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
 /// The schema of the structured result. Clients of the older protocol only know
 /// results that are objects, and want that said in so many words.
 fn output_schema(tool: &dyn DynTool) -> Option<JsonObject> {
-    let mut schema = object(tool.spec().output_schema.as_ref()?);
+    let mut schema = object(&tool.output_schema()?);
     let is_object = |it: &Value| it["type"] == "object";
     let arms = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
     if !schema.contains_key("type") && arms.is_some_and(|arms| arms.iter().all(is_object)) {

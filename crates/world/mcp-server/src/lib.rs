@@ -99,6 +99,8 @@ pub struct ServerOptions {
     pub spools: Vec<PathBuf>,
     /// Whether results are sent as data, too.
     pub structured: StructuredResults,
+    /// Whether several clients may come that do not trust each other.
+    pub several_clients: bool,
     /// Calls under way at the same time, of all clients together.
     pub max_calls: usize,
     /// A call that takes longer goes on as a task, for clients that know tasks.
@@ -125,6 +127,7 @@ impl Default for ServerOptions {
             instructions: String::new(),
             spools: Vec::new(),
             structured: StructuredResults::default(),
+            several_clients: false,
             max_calls: 256,
             task_after: std::time::Duration::from_secs(15),
         }

@@ -3,43 +3,167 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use haft_runtime::Report;
 use haft_tool::{CallTrace, ContextChange};
+use haft_types::Block;
 use serde_json::{Map, Value};
 
 use super::caller::Protocol;
 
-/// Which client left what running. A session's tasks are its own; clients
-/// without a session have theirs in common, because nothing tells them apart.
+/// Which client left what running.
+///
+/// A session's tasks are its own. Clients without a session cannot be told apart;
+/// where there may be several, a task of one has a name that nobody can guess, and
+/// whoever knows the name may speak of the task.
 #[derive(Default)]
-pub(super) struct TasksOfClients(Mutex<HashMap<String, Option<Arc<str>>>>);
+pub(super) struct TasksOfClients(Mutex<HashMap<String, TaskOwner>>);
 
-/// Whose tasks a client may speak of.
-pub(super) fn owner(client: &Arc<str>, protocol: Protocol) -> Option<Arc<str>> {
-    (protocol == Protocol::Legacy).then(|| Arc::clone(client))
+/// Who may speak of a task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum TaskOwner {
+    /// The client of this session.
+    Session(Arc<str>),
+    /// Whoever calls it by this name.
+    Knows(String),
+    /// The only client there is.
+    OnlyClient,
+}
+
+/// Who calls.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum TaskCaller {
+    /// A client with a session.
+    Session(Arc<str>),
+    /// One of several without a session.
+    Nameless,
+    /// The only client there is, without a session.
+    OnlyClient,
+}
+
+impl TaskCaller {
+    pub(super) fn of(client: &Arc<str>, protocol: Protocol, several_clients: bool) -> Self {
+        match (protocol, several_clients) {
+            (Protocol::Legacy, _) => Self::Session(Arc::clone(client)),
+            (Protocol::Modern, true) => Self::Nameless,
+            (Protocol::Modern, false) => Self::OnlyClient,
+        }
+    }
 }
 
 impl TasksOfClients {
-    /// Notes what a call left running.
-    pub(super) fn note(&self, changes: &[ContextChange], owner: &Option<Arc<str>>) {
-        for change in changes {
-            if let ContextChange::Trace(CallTrace::BackgroundStarted { id, .. }) = change {
-                let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                tasks.insert(id.clone(), owner.clone());
-            }
+    /// Notes what a call left running. Where nobody else may speak of it, the
+    /// report names it so that nobody else can.
+    pub(super) fn note(&self, report: &mut Report, caller: &TaskCaller) {
+        let ids: Vec<String> = report
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                ContextChange::Trace(CallTrace::BackgroundStarted { id, .. }) => Some(id.clone()),
+                _ => None,
+            })
+            .collect();
+        for id in ids {
+            let owner = match caller {
+                TaskCaller::Session(session) => TaskOwner::Session(Arc::clone(session)),
+                TaskCaller::OnlyClient => TaskOwner::OnlyClient,
+                TaskCaller::Nameless => {
+                    let name = format!("{id}-{}", uuid::Uuid::new_v4().simple());
+                    rename(report, &id, &name);
+                    TaskOwner::Knows(name)
+                }
+            };
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, owner);
         }
     }
 
-    /// The task of somebody else that the arguments of a call name.
-    pub(super) fn foreign(
+    /// Puts the ids of tasks into the place of the names a caller has for them,
+    /// and says which these are. The error is the task of somebody else that the
+    /// arguments name.
+    pub(super) fn resolve(
         &self,
-        arguments: Option<&Map<String, Value>>,
-        owner: &Option<Arc<str>>,
-    ) -> Option<String> {
+        arguments: Option<&mut Map<String, Value>>,
+        caller: &TaskCaller,
+    ) -> Result<Vec<(String, String)>, String> {
+        let mut resolved = Vec::new();
         let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = arguments?.iter().filter(|(key, _)| key.to_ascii_lowercase().ends_with("id"));
-        names
-            .filter_map(|(_, value)| value.as_str())
-            .find(|id| tasks.get(*id).is_some_and(|it| it != owner))
-            .map(str::to_owned)
+        let named = arguments.into_iter().flat_map(Map::iter_mut);
+        for (_, value) in named.filter(|(key, _)| key.to_ascii_lowercase().ends_with("id")) {
+            let Some(said) = value.as_str() else { continue };
+            let known =
+                tasks.iter().find(|(_, owner)| matches!(owner, TaskOwner::Knows(name) if name == said));
+            if let Some((id, _)) = known {
+                resolved.push((id.clone(), said.to_owned()));
+                *value = Value::from(id.as_str());
+                continue;
+            }
+            let is_its = match (tasks.get(said), caller) {
+                (None, _) | (Some(TaskOwner::OnlyClient), TaskCaller::OnlyClient) => true,
+                (Some(TaskOwner::Session(session)), TaskCaller::Session(client)) => session == client,
+                _ => false,
+            };
+            if !is_its {
+                return Err(said.to_owned());
+            }
+        }
+        Ok(resolved)
+    }
+}
+
+/// Another name for a task wherever a report names it, but not in names of files.
+pub(super) fn rename(report: &mut Report, id: &str, name: &str) {
+    for block in &mut report.content.0 {
+        if let Block::Text { text } = block {
+            *text = renamed(text, id, name);
+        }
+    }
+    if let Some(data) = &mut report.data {
+        rename_in(data, id, name);
+    }
+}
+
+fn rename_in(value: &mut Value, id: &str, name: &str) {
+    match value {
+        Value::String(text) => *text = renamed(text, id, name),
+        Value::Array(list) => list.iter_mut().for_each(|it| rename_in(it, id, name)),
+        Value::Object(table) => table.values_mut().for_each(|it| rename_in(it, id, name)),
+        _ => (),
+    }
+}
+
+fn renamed(text: &str, id: &str, name: &str) -> String {
+    let is_word = |it: char| it.is_alphanumeric() || it == '_';
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(id) {
+        let (before, after) = (&rest[..at], &rest[at + id.len()..]);
+        let begins = !before.chars().next_back().is_some_and(|it| is_word(it) || it == '/');
+        let mut following = after.chars();
+        let ends = match following.next() {
+            Some('.') => !following.next().is_some_and(is_word),
+            Some(it) => !is_word(it),
+            None => true,
+        };
+        out.push_str(before);
+        out.push_str(if begins && ends { name } else { id });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_get_another_name_and_files_do_not() {
+        for (text, want) in [
+            ("Task bash_1 runs.", "Task N runs."),
+            ("Stop bash_1.", "Stop N."),
+            ("bash_1", "N"),
+            ("bash_10 and xbash_1", "bash_10 and xbash_1"),
+            ("in /tasks/s/bash_1.out: \"bash_1\"", "in /tasks/s/bash_1.out: \"N\""),
+        ] {
+            assert_eq!(renamed(text, "bash_1", "N"), want);
+        }
     }
 }

@@ -11,13 +11,13 @@ use std::{
 };
 
 use haft_command::{
-    self as shell, Access, Belief, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight,
+    self as shell, Access, Belief, Class, Cover, Doubt, Effect, Part, Reach, Target, Unless, Verb, Weight,
 };
 use haft_tool::CommandLine;
 
 use crate::{
     Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
-    FileUse, FileUseKind, Nature, Through, obeyed, protected::is_protected,
+    FileUse, FileUseKind, Nature, Through, expansion::expand, obeyed, protected::is_protected,
 };
 
 /// Takes command lines apart with `haft-command`.
@@ -77,8 +77,9 @@ fn command_part(part: &Part, place: &CommandPlace<'_>) -> CommandPart {
         text: part.text.clone(),
         allow_faces: part.faces.allow.iter().map(allow_face).collect(),
         deny_faces: part.faces.refuse.iter().map(|words| Face::new(words.clone())).collect(),
+        suspect_faces: part.faces.suspect.iter().map(|words| Face::new(words.clone())).collect(),
         nature: nature(part, place),
-        files: part.effects.iter().flat_map(|effect| file_uses(effect, place)).collect(),
+        files: part.effects.iter().flat_map(|effect| file_uses(effect, part, place)).collect(),
         concern: concern(part),
         talks: part.talks,
         weak: part.belief == Belief::Weak,
@@ -108,14 +109,32 @@ fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
         .effects
         .iter()
         .any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, names, place));
-    let plain =
-        part.doubts.is_empty() && !leaves && part.effects.iter().all(|effect| stays_plain(effect, place));
+    let plain = part.doubts.is_empty()
+        && !leaves
+        && !finds_option(part)
+        && part.effects.iter().all(|effect| stays_plain(effect, place));
     match part.class {
         Class::ReadOnly if plain => Nature::ReadOnly,
         Class::Edit(Verb::Copy | Verb::Move) if plain && carries_protected(part) => Nature::Other,
         Class::Edit(Verb::Create | Verb::Copy | Verb::Move) if plain => Nature::EditsFiles,
         _ => Nature::Other,
     }
+}
+
+/// Whether a pattern finds a name that its command would take for an option.
+fn finds_option(part: &Part) -> bool {
+    let Some(dir) = part.directory.single() else { return false };
+    part.effects.iter().any(|effect| {
+        let Target::Pattern(pattern) = &effect.target else { return false };
+        let pattern = haft_paths::lexical(pattern);
+        let first = pattern.strip_prefix(dir).ok().and_then(|rest| rest.components().next());
+        let may = first.is_some_and(|it| {
+            it.as_os_str().as_encoded_bytes().first().is_some_and(|it| b"*?[-\\".contains(it))
+        });
+        may && expand(&pattern).found.iter().any(|path| {
+            path.strip_prefix(dir).is_ok_and(|rest| rest.as_os_str().as_encoded_bytes().starts_with(b"-"))
+        })
+    })
 }
 
 /// Whether nothing but files is touched: no network, and nothing that a file of
@@ -161,6 +180,24 @@ fn carries_protected(part: &Part) -> bool {
         Target::Path(path) => holds_protected(&haft_paths::lexical(path)),
         Target::Pattern(_) | Target::Unknown(_) => true,
     })
+}
+
+/// The same for commands that copy trees in a way that is not understood: the
+/// last word that is a directory is where they end up.
+fn may_carry_protected(part: &Part) -> bool {
+    let copies = |words: &[String]| words.first().is_some_and(|it| matches!(&**it, "cp" | "mv" | "rsync"));
+    if part.class != Class::Other || !part.faces.allow.iter().any(|face| copies(&face.words)) {
+        return false;
+    }
+    let trees = part.effects.iter().filter(|it| it.origin == shell::Origin::Mention);
+    let mut trees: Vec<&Path> = trees
+        .filter_map(|it| match &it.target {
+            Target::Path(path) if path.is_dir() => Some(path.as_path()),
+            _ => None,
+        })
+        .collect();
+    trees.pop();
+    trees.into_iter().any(|it| holds_protected(&haft_paths::lexical(it)))
 }
 
 fn holds_protected(tree: &Path) -> bool {
@@ -229,10 +266,11 @@ enum Names {
     Handed,
 }
 
-/// Whether a name becomes another one, or several, when it is read from text.
+/// Whether a name becomes another one, several, or an option when it is read
+/// from text.
 fn falls_apart(name: &std::ffi::OsStr) -> bool {
     let odd = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'\'' | b'"' | b'\\' | 0x0b);
-    name.as_encoded_bytes().iter().any(odd)
+    name.as_encoded_bytes().starts_with(b"-") || name.as_encoded_bytes().iter().any(odd)
 }
 
 /// The directory a pattern begins in.
@@ -254,6 +292,9 @@ fn concern(part: &Part) -> Option<Concern> {
     if let Some(doubt) = uncertain {
         return Some(Concern::Ask(doubt.to_string()));
     }
+    if may_carry_protected(part) {
+        return Some(Concern::Ask(String::from("it copies protected files to another place")));
+    }
     let connects = part
         .effects
         .iter()
@@ -261,8 +302,15 @@ fn concern(part: &Part) -> Option<Concern> {
     connects.then(|| Concern::Ask(String::from("it opens a network connection")))
 }
 
-fn file_uses(effect: &Effect, place: &CommandPlace<'_>) -> Vec<FileUse> {
-    let target = match &effect.target {
+fn file_uses(effect: &Effect, part: &Part, place: &CommandPlace<'_>) -> Vec<FileUse> {
+    let whole = match (&effect.target, effect.reach) {
+        (Target::Path(path), Reach::Repository(unless)) => {
+            let Some(top) = shown_of_repository(path, unless, part, place) else { return Vec::new() };
+            Some(Target::Path(top))
+        }
+        _ => None,
+    };
+    let target = match whole.as_ref().unwrap_or(&effect.target) {
         Target::Path(path) => FileTarget::Path(path.clone()),
         Target::Pattern(path) => FileTarget::Pattern(path.clone()),
         Target::Unknown(word) => FileTarget::Unknown(word.clone()),
@@ -272,9 +320,18 @@ fn file_uses(effect: &Effect, place: &CommandPlace<'_>) -> Vec<FileUse> {
         shell::Origin::Operand => Through::Operand,
         shell::Origin::Mention => Through::Mention,
     };
+    // What git is given and is not there is a revision.
+    let in_repository = || part.effects.iter().any(|it| matches!(it.reach, Reach::Repository(_)));
+    let is_file = || match &effect.target {
+        Target::Path(path) => path.symlink_metadata().map_or_else(|_| in_repository(), |it| it.is_file()),
+        Target::Pattern(_) | Target::Unknown(_) => false,
+    };
     let reach = match effect.reach {
         Reach::Itself => FileReach::Itself,
+        // Nothing is below it.
+        Reach::Tree if is_file() => FileReach::Itself,
         Reach::Tree | Reach::LinkedTree => FileReach::Tree,
+        Reach::Repository(_) => FileReach::History,
     };
     let kinds: &[FileUseKind] = match (effect.access, effect.origin) {
         // A word of a command nobody understands may mean either.
@@ -287,6 +344,27 @@ fn file_uses(effect: &Effect, place: &CommandPlace<'_>) -> Vec<FileUse> {
         (Access::Obey(_) | Access::Connect, _) => &[],
     };
     kinds.iter().map(|kind| FileUse { target: target.clone(), kind: *kind, through, reach }).collect()
+}
+
+/// What a command shows that could show all of a repository: everything below
+/// the directory that is returned, as it is or as it was.
+fn shown_of_repository(dir: &Path, unless: Unless, part: &Part, place: &CommandPlace<'_>) -> Option<PathBuf> {
+    let dir = haft_paths::lexical(dir);
+    let named = || {
+        part.effects.iter().any(|it| match &it.target {
+            Target::Path(path) => it.reach == Reach::Tree && path.symlink_metadata().is_ok(),
+            Target::Pattern(_) | Target::Unknown(_) => false,
+        })
+    };
+    let less = match unless {
+        Unless::Nothing => false,
+        Unless::Named => named(),
+        Unless::AtTop => dir.join(".git").symlink_metadata().is_ok(),
+    };
+    let top = dir.ancestors().find(|it| it.join(".git").symlink_metadata().is_ok()).unwrap_or(&dir);
+    // A workspace within a larger repository is all there is to rules.
+    let root = place.roots.iter().find(|root| haft_paths::is_inside(&dir, root) && root.starts_with(top));
+    (!less).then(|| root.map_or_else(|| top.to_owned(), |root| root.to_path_buf()))
 }
 
 fn is_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {

@@ -43,9 +43,14 @@ impl Level<'_> {
     /// What a rule forbids below a directory that is used as a whole, or what
     /// is protected there. A sandbox needs no question: it keeps the rule.
     pub(super) fn below(&self, file: &FileSpot) -> Option<Ruling> {
-        let (FileReach::Tree, FileWhat::Spotted(Ok(spotted))) = (file.reach, &file.what) else { return None };
+        let FileWhat::Spotted(Ok(spotted)) = &file.what else { return None };
         let Located { lexical, real } = &spotted.located;
-        if !self.policy.is_enforced() {
+        let asks = match file.reach {
+            FileReach::Itself => return None,
+            FileReach::Tree => !self.policy.is_enforced(),
+            FileReach::History => true,
+        };
+        if asks {
             let paths = self.policy.rules().paths(self.anchors());
             let found = [lexical, real].into_iter().find_map(|dir| paths.find_below(dir, file.using));
             if let Some(rule) = found {

@@ -48,8 +48,12 @@ impl Level<'_> {
     }
 
     fn command(&self, part: &CommandPart, files: &[FileSpot], line: &CommandLine) -> Ruling {
-        let stricter =
-            [self.command_concern(part), self.command_plan(part), self.command_forbidden(part, files)];
+        let stricter = [
+            self.command_concern(part),
+            self.command_suspected(part),
+            self.command_plan(part),
+            self.command_forbidden(part, files),
+        ];
         stricter.into_iter().flatten().fold(self.command_allowed(part, files, line), Ruling::stricter)
     }
 
@@ -80,6 +84,15 @@ impl Level<'_> {
             Concern::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
             Concern::Ask(text) => Some(Ruling::new(Standing::Guarded, Why::Doubt(text.clone()))),
         }
+    }
+
+    /// A command that is not understood names one that a rule denies: it may run
+    /// it, unless somebody allowed exactly these words.
+    fn command_suspected(&self, part: &CommandPart) -> Option<Ruling> {
+        let rules = self.policy.rules();
+        let (rule, name) = rules.suspected(part).filter(|_| !rules.command_exactly(part))?;
+        let why = Why::Names { rule: rule.entry.clone(), name: name.to_owned() };
+        Some(Ruling::new(Standing::Guarded, why))
     }
 
     /// What is left: what the command does by its nature, allow rules, or a
@@ -215,7 +228,10 @@ const GIT_READERS: &[&str] = &[
 fn writes(part: &CommandPart) -> bool {
     let git = |words: &[String]| {
         let subcommand = words.iter().skip(1).find(|word| !word.starts_with('-'));
-        words.first().is_some_and(|name| name == "git")
+        // Any beginning of `--output`.
+        let outputs = words.iter().any(|word| word.starts_with("--o"));
+        !outputs
+            && words.first().is_some_and(|name| name == "git")
             && subcommand.is_some_and(|name| GIT_READERS.contains(&name.as_str()))
     };
     !part.allow_faces.iter().any(|face| git(&face.words))

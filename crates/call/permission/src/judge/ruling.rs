@@ -50,11 +50,31 @@ pub(crate) struct Ruling {
     /// What was judged; nothing for the call as a whole.
     pub(crate) subject: Option<String>,
     wish: Option<Wish>,
+    /// What a weaker ruling, which this one stands for too, was about.
+    also: Stakes,
+}
+
+/// What keeps a classifier from answering.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Stakes {
+    /// Something is at stake that only a person decides about.
+    pub(crate) for_a_person: bool,
+    /// Something could not be compared with the rules.
+    pub(crate) in_doubt: bool,
+}
+
+impl Stakes {
+    fn and(self, other: Self) -> Self {
+        Self {
+            for_a_person: self.for_a_person || other.for_a_person,
+            in_doubt: self.in_doubt || other.in_doubt,
+        }
+    }
 }
 
 impl Ruling {
     pub(crate) fn new(standing: Standing, why: Why) -> Self {
-        Self { standing, why, subject: None, wish: None }
+        Self { standing, why, subject: None, wish: None, also: Stakes::default() }
     }
 
     pub(crate) fn allowed(why: Why) -> Self {
@@ -81,7 +101,19 @@ impl Ruling {
 
     /// The stricter of two, the other one among equals.
     pub(crate) fn stricter(self, other: Self) -> Self {
-        if self.standing <= other.standing { other } else { self }
+        let also = self.stakes().and(other.stakes());
+        let stricter = if self.standing <= other.standing { other } else { self };
+        Self { also, ..stricter }
+    }
+
+    /// What is at stake, unless it may happen anyway.
+    fn stakes(&self) -> Stakes {
+        match self.standing {
+            Standing::Allowed => self.also,
+            _ => self
+                .also
+                .and(Stakes { for_a_person: self.why.is_for_a_person(), in_doubt: self.why.is_doubt() }),
+        }
     }
 
     pub(crate) fn becomes(mut self, standing: Standing, why: impl FnOnce(Why) -> Why) -> Self {
@@ -110,11 +142,14 @@ pub(crate) struct Tally {
     pub(crate) beyond_reading: bool,
     /// Whether one of the commands asks a server.
     pub(crate) talks: bool,
+    /// What keeps a classifier from answering.
+    pub(crate) stakes: Stakes,
 }
 
 impl Tally {
     pub(crate) fn add(&mut self, mut ruling: Ruling) {
         self.parts.extend(ruling.part());
+        self.stakes = self.stakes.and(ruling.stakes());
         if let Some(wish) = ruling.wish.take().filter(|_| ruling.standing != Standing::Allowed)
             && !self.wishes.contains(&wish)
         {
@@ -138,6 +173,7 @@ impl Tally {
         let decided_above = self.verdict().standing < above.verdict().standing;
         let (beyond_reading, talks) =
             (self.beyond_reading || above.beyond_reading, self.talks || above.talks);
+        let stakes = self.stakes.and(above.stakes);
         let aligned = self.parts.len() == above.parts.len();
         let parts = match (aligned, decided_above) {
             (true, _) => {
@@ -147,10 +183,11 @@ impl Tally {
             (false, true) => above.parts,
             (false, false) => self.parts,
         };
-        match decided_above {
-            true => Self { strictest: above.strictest, parts, wishes: above.wishes, beyond_reading, talks },
-            false => Self { strictest: self.strictest, parts, wishes: self.wishes, beyond_reading, talks },
-        }
+        let (strictest, wishes) = match decided_above {
+            true => (above.strictest, above.wishes),
+            false => (self.strictest, self.wishes),
+        };
+        Self { strictest, parts, wishes, beyond_reading, talks, stakes }
     }
 }
 
@@ -162,9 +199,29 @@ impl Why {
             | Self::BrokenRule { rule, .. }
             | Self::Incomparable(rule)
             | Self::DelegateOnly { rule, .. }
-            | Self::Below { rule, .. } => Some(&rule.text),
+            | Self::Below { rule, .. }
+            | Self::Names { rule, .. } => Some(&rule.text),
             Self::DontAsk { inner } => inner.rule(),
             _ => None,
+        }
+    }
+
+    /// Whether only a person can say yes to it, whatever mode there is: what later
+    /// runs is decided there, or a rule forbids some of it.
+    fn is_for_a_person(&self) -> bool {
+        match self {
+            Self::Protected { .. } | Self::Kernel(_) => true,
+            Self::DontAsk { inner } => inner.is_for_a_person(),
+            why => why.rule().is_some(),
+        }
+    }
+
+    /// Whether it cannot be known what the rules would say.
+    fn is_doubt(&self) -> bool {
+        match self {
+            Self::Doubt(_) | Self::UnknownFile(_) | Self::Path(_) | Self::Address(_) => true,
+            Self::DontAsk { inner } => inner.is_doubt(),
+            _ => false,
         }
     }
 
@@ -176,7 +233,8 @@ impl Why {
             | Self::BrokenRule { rule, .. }
             | Self::Incomparable(rule)
             | Self::DelegateOnly { rule, .. }
-            | Self::Below { rule, .. } => Source::Rule(rule.text.to_string()),
+            | Self::Below { rule, .. }
+            | Self::Names { rule, .. } => Source::Rule(rule.text.to_string()),
             Self::Inside { .. }
             | Self::Plan(_)
             | Self::Bypass

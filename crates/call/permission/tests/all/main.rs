@@ -9,6 +9,7 @@
 )]
 
 mod agents;
+mod attacks;
 mod common;
 mod file_paths;
 mod found;

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use common::{Call, Rules, context, judge, judge_with, policy, settings, with_rules};
 use haft_permission::{
-    AgentRights, Behavior, Boundary, Delegation, Destination, Enforcement, Opinion, Origin, PermissionUpdate,
-    Policy, RuleList, RuleText, explain, preview,
+    AgentRights, Behavior, Boundary, Delegation, Destination, Enforcement, LivePermissions, Opinion, Origin,
+    PermissionUpdate, Policy, RuleList, RuleText, explain, preview,
 };
 use haft_tool::{Access, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
@@ -155,6 +155,51 @@ fn reasons_of_links_and_agents() {
         writeln!(out, "{:5} {reason}", decision.behavior).unwrap();
     }
     insta::assert_snapshot!(out);
+}
+
+/// What was allowed to one agent alone says whose it is; nobody beside or above it has
+/// it, those it starts do, and what is denied stays denied.
+#[test]
+fn what_one_agent_alone_may_do() {
+    let deny = Policy::builder("/ws").rules(&settings(), Behavior::Deny, ["Bash(make denied)"]);
+    let main = std::sync::Arc::new(LivePermissions::new(deny.build()));
+    let of = |name: &str, above: &std::sync::Arc<LivePermissions>| {
+        let rights = AgentRights { name: name.into(), ..AgentRights::default() };
+        std::sync::Arc::new(above.child(rights))
+    };
+    let middle = of("middle", &main);
+    let (one, two) = (of("one", &middle), of("two", &middle));
+    let rule = RuleText { tool_name: String::from("Bash"), rule_content: Some(String::from("make:*")) };
+    let destination = Destination::Agent;
+    let list = RuleList { rules: vec![rule], behavior: Behavior::Allow, destination };
+    assert!(one.apply(&PermissionUpdate::AddRules(list.clone())).is_empty());
+    let below = of("below", &one);
+    let says = |who: &LivePermissions, line: &str| {
+        let cx = context(std::path::Path::new("/ws"), None);
+        who.policy().judge("Bash", &Call::command(line), &cx, &Opinion::None)
+    };
+    for (who, line, behavior) in [
+        (&one, "make x", Behavior::Allow),
+        (&below, "make x", Behavior::Allow),
+        (&two, "make x", Behavior::Ask),
+        (&middle, "make x", Behavior::Ask),
+        (&main, "make x", Behavior::Ask),
+        (&one, "make denied", Behavior::Deny),
+        (&one, "other", Behavior::Ask),
+    ] {
+        let decision = says(who, line);
+        assert_eq!(decision.behavior, behavior, "{line}: {}", decision.reason);
+    }
+    let reason = says(&one, "make x").reason;
+    assert!(reason.contains("allowed to the agent one alone"), "{reason}");
+    // It holds when something changes above, and ends when it is taken back.
+    main.apply(&PermissionUpdate::SetMode { mode: AcceptEdits, destination: Destination::Session });
+    assert_eq!(says(&one, "make x").behavior, Behavior::Allow);
+    main.apply(&PermissionUpdate::SetMode { mode: Plan, destination: Destination::Session });
+    assert_eq!(says(&one, "make x").behavior, Behavior::Deny);
+    main.apply(&PermissionUpdate::SetMode { mode: Default, destination: Destination::Session });
+    one.apply(&PermissionUpdate::RemoveRules(list));
+    assert_eq!(says(&one, "make x").behavior, Behavior::Ask);
 }
 
 #[test]

@@ -388,19 +388,6 @@ fn a_no_about_something_the_call_does_not_say_asks() {
 }
 
 #[test]
-fn unknown_tools_are_pointed_out() {
-    let rules =
-        Rules { deny: &["bash(rm:*)", "Read(x)", "mcp__gone__x", "*"], ask: &["Foo"], allow: &["Bar"] };
-    let policy = policy(PermissionMode::Default, rules);
-    let warnings: Vec<String> =
-        policy.unknown_tools(["Bash", "Read"]).iter().map(ToString::to_string).collect();
-    insta::assert_snapshot!(warnings.join("\n"), @r"
-    ask rule `Foo` (project settings): no tool is called Foo
-    deny rule `bash(rm:*)` (project settings): no tool is called bash; did you mean Bash?
-    ");
-}
-
-#[test]
 fn bare_denies_remove_tools() {
     let rules = Rules { deny: &["Write", "mcp__x", "Bash(rm:*)", "Task"], ..Rules::default() };
     let policy = policy(PermissionMode::Default, rules);

@@ -71,7 +71,7 @@ pub struct ToolSearchOutput {
 struct Match {
     name: String,
     description: String,
-    input_schema: Value,
+    input_schema: Arc<Value>,
 }
 
 /// Loads deferred tools.

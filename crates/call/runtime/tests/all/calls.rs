@@ -415,8 +415,7 @@ fn echo(name: &str, exposure: Exposure) -> RawTool {
     let spec = ToolSpec {
         name: name.to_owned(),
         description: String::from("Echoes text."),
-        input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}, "required": ["text"]}),
-        output_schema: None,
+        input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}, "required": ["text"]}).into(),
         search_hint: String::new(),
         exposure,
         max_result_chars: Some(1000),

@@ -11,6 +11,7 @@
 mod calls;
 mod children;
 mod common;
+mod foreseen;
 mod one_more_tool;
 mod parse_once;
 mod pool;

@@ -21,8 +21,7 @@ fn external(name: &str, exposure: Exposure, description: &str) -> Arc<dyn DynToo
     let spec = ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
-        input_schema: json!({"type": "object", "properties": {}}),
-        output_schema: None,
+        input_schema: json!({"type": "object", "properties": {}}).into(),
         search_hint: String::new(),
         exposure,
         max_result_chars: None,

@@ -37,8 +37,7 @@ fn tool(line: &str, named: Named) -> Arc<dyn DynTool> {
             }
         },
         description: description.to_owned(),
-        input_schema: json!({"type": "object", "properties": {}}),
-        output_schema: None,
+        input_schema: json!({"type": "object", "properties": {}}).into(),
         search_hint: format!("{server} {name}"),
         exposure: Exposure::Deferred,
         max_result_chars: None,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use haft_permission::Behavior;
-use haft_runtime::{Answer, AskedAnswer, AskedParty, CallWitness, StartingCall};
+use haft_runtime::{Answer, AskedAnswer, AskedParty, CallWitness, StartingCall, WitnessedSoon};
 use haft_tool::ErrorKind;
 use serde_json::{Value, json};
 
@@ -16,10 +16,10 @@ struct Recorder {
 }
 
 impl CallWitness for Recorder {
-    fn starting(&self, call: &StartingCall<'_>) -> Result<(), String> {
+    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
         let asked = call.decision.and_then(|decision| decision.asked);
         self.told.lock().unwrap().push((call.call_id.to_string(), call.input.clone(), asked));
-        self.objection.map_or(Ok(()), |why| Err(why.to_owned()))
+        self.objection.map_or(Ok(None), |why| Err(why.to_owned()))
     }
 }
 
@@ -70,4 +70,34 @@ async fn the_witness_and_the_report_know_what_was_decided() {
     assert_eq!(told[0].1["size"], 3, "the input after coercion");
     let decision = reports[0].decision.as_deref().unwrap();
     assert_eq!((decision.behavior, decision.asked), (Behavior::Ask, asked));
+}
+
+/// Says yes at once and means it later, or never.
+struct Later(Mutex<Option<tokio::sync::oneshot::Receiver<Result<(), String>>>>);
+
+impl CallWitness for Later {
+    fn starting(&self, _call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
+        let kept = self.0.lock().unwrap().take().unwrap();
+        Ok(Some(Box::pin(async move { kept.await.unwrap_or_else(|_| Err(String::from("nobody kept it"))) })))
+    }
+}
+
+#[tokio::test]
+async fn a_call_runs_only_when_what_was_written_down_is_kept() {
+    for (kept, runs) in [(Some(Ok(())), 1), (Some(Err(String::from("another has it"))), 0), (None, 0)] {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
+        rig.session.witness = Some(Arc::new(Later(Mutex::new(Some(receiver)))));
+        match &kept {
+            Some(kept) => sender.send(kept.clone()).unwrap(),
+            None => drop(sender),
+        }
+        let (error, text) = rig.run_one("Probe", json!({})).await;
+        let mut ran = 0;
+        while rig.started.try_recv().is_ok() {
+            ran += 1;
+        }
+        assert_eq!(ran, runs, "{kept:?}: {text}");
+        assert_eq!(error.is_some(), runs == 0, "{kept:?}: {text}");
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{AskedRequest, sse, stop_reason};
 use crate::{
+    signature_of,
     steps::StreamStep,
     turn::{Piece, ToolPiece, Turn},
 };
@@ -35,11 +36,17 @@ fn usage(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
 pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut text = String::new();
     let mut reasoning = String::new();
+    let mut details = Vec::new();
     let mut calls = Vec::new();
     for piece in &turn.reply {
         match piece {
             Piece::Text(piece) | Piece::OpenText(piece) => text.push_str(piece),
-            Piece::Thinking(piece) | Piece::OpenThinking(piece) => reasoning.push_str(piece),
+            Piece::Thinking(piece) => {
+                reasoning.push_str(piece);
+                details.push(thought(piece, details.len(), Some(asked.model)));
+            }
+            Piece::OpenThinking(piece) => reasoning.push_str(piece),
+            Piece::RedactedThinking(data) => details.push(encrypted(data, details.len())),
             Piece::Tool(tool) => calls.push(json!({
                 "id": asked.call_id(tool, calls.len()), "type": "function",
                 "function": {"name": tool.name, "arguments": tool.text()},
@@ -48,7 +55,10 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
         }
     }
     let mut message = json!({"role": "assistant", "content": text});
-    if !reasoning.is_empty() {
+    if asked.routed {
+        message["reasoning"] = json!(reasoning);
+        message["reasoning_details"] = json!(details);
+    } else if !reasoning.is_empty() {
         message["reasoning_content"] = json!(reasoning);
     }
     if !calls.is_empty() {
@@ -63,13 +73,20 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
 
 /// The answer as server-sent events.
 pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
-    let mut out = Out { steps: Vec::new(), asked, calls: 0 };
+    let mut out = Out { steps: Vec::new(), asked, calls: 0, thoughts: 0 };
     out.delta(&json!({"role": "assistant", "content": ""}));
     for piece in &turn.reply {
         match piece {
             Piece::Text(text) | Piece::OpenText(text) => out.text("content", text),
+            Piece::Thinking(text) if asked.routed => out.thought(text, Some(asked.model)),
+            Piece::OpenThinking(text) if asked.routed => out.thought(text, None),
             Piece::Thinking(text) | Piece::OpenThinking(text) => out.text("reasoning_content", text),
-            Piece::RedactedThinking(_) => {}
+            Piece::RedactedThinking(data) if asked.routed => {
+                let item = encrypted(data, out.thoughts);
+                out.thoughts += 1;
+                out.delta(&json!({"reasoning_details": [item]}));
+            }
+            Piece::RedactedThinking(_) | Piece::Block(_) => {}
             Piece::Tool(tool) => out.tool(tool),
             Piece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
             Piece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),
@@ -86,10 +103,43 @@ pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     out.steps
 }
 
+/// What a router says about a thought.
+fn thought(text: &str, index: usize, signed_by: Option<&str>) -> Value {
+    let signature = signed_by.map(|model| signature_of(text, model));
+    json!({
+        "type": "reasoning.text", "text": text, "signature": signature, "id": null,
+        "format": "anthropic-claude-v1", "index": index,
+    })
+}
+
+fn encrypted(data: &str, index: usize) -> Value {
+    json!({"type": "reasoning.encrypted", "data": data, "id": null, "format": "anthropic-claude-v1", "index": index})
+}
+
+/// The calls of a turn that thought before it called, with the model: it goes on
+/// from them only if it gets back what it thought.
+pub(crate) fn routed_calls<'a>(
+    turn: &'a Turn,
+    asked: &'a AskedRequest<'_>,
+) -> impl Iterator<Item = String> + 'a {
+    let thinks = turn.reply.iter().any(|it| matches!(it, Piece::Thinking(_) | Piece::RedactedThinking(_)));
+    let calls = turn.reply.iter().filter_map(move |it| match it {
+        Piece::Tool(tool) if thinks => Some(tool),
+        _ => None,
+    });
+    calls.enumerate().map(|(at, tool)| thinking_call(asked.model, &asked.call_id(tool, at)))
+}
+
+/// How such a call is remembered.
+pub(crate) fn thinking_call(model: &str, id: &str) -> String {
+    format!("{model} {id}")
+}
+
 struct Out<'a> {
     steps: Vec<StreamStep>,
     asked: &'a AskedRequest<'a>,
     calls: usize,
+    thoughts: usize,
 }
 
 impl Out<'_> {
@@ -112,6 +162,21 @@ impl Out<'_> {
     fn text(&mut self, field: &str, text: &str) {
         for piece in self.asked.pieces(text) {
             self.delta(&json!({field: piece}));
+        }
+    }
+
+    /// A thought in pieces, then what it is signed with.
+    fn thought(&mut self, text: &str, signed_by: Option<&str>) {
+        let index = self.thoughts;
+        self.thoughts += 1;
+        for piece in self.asked.pieces(text) {
+            let item = thought(&piece, index, None);
+            self.delta(&json!({"reasoning": piece, "reasoning_details": [item]}));
+        }
+        if let Some(model) = signed_by {
+            let mut item = thought("", index, None);
+            item["signature"] = json!(signature_of(text, model));
+            self.delta(&json!({"reasoning_details": [item]}));
         }
     }
 

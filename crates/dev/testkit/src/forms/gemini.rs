@@ -106,7 +106,7 @@ pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
                 let parts = asked.pieces(text).into_iter().map(|it| json!({"text": it, "thought": true}));
                 steps.extend(parts.map(|part| event(&chunk(asked, vec![part]))));
             }
-            Piece::RedactedThinking(_) => {}
+            Piece::RedactedThinking(_) | Piece::Block(_) => {}
             Piece::Tool(tool) => {
                 steps.push(event(&chunk(asked, vec![call_part(turn, asked, tool, calls)])));
                 calls += 1;

@@ -56,12 +56,14 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
                 calls += 1;
                 content.push(json!({"type": "tool_use", "id": id, "name": tool.name, "input": input}));
             }
+            Piece::Block(block) => content.push(block.clone()),
             Piece::Stall(_) | Piece::Cut(_) | Piece::Error(_) | Piece::Raw(_) => {}
         }
     }
     let (input, output) = asked.usage(turn);
     let mut usage = input_usage(turn, input);
     usage["output_tokens"] = json!(output);
+    add_searches(turn, &mut usage);
     json!({
         "id": asked.message_id(), "type": "message", "role": "assistant", "model": asked.model,
         "content": content, "stop_reason": stop_reason(turn), "stop_sequence": null, "usage": usage,
@@ -76,6 +78,14 @@ fn input_usage(turn: &Turn, input: u64) -> Value {
         "cache_read_input_tokens": given.cache_read_input_tokens,
         "output_tokens": 1,
     })
+}
+
+/// What the service's own tools did.
+fn add_searches(turn: &Turn, usage: &mut Value) {
+    let searches = turn.usage.unwrap_or_default().web_search_requests;
+    if searches != 0 {
+        usage["server_tool_use"] = json!({"web_search_requests": searches});
+    }
 }
 
 /// The events of an answer.
@@ -96,10 +106,12 @@ pub(crate) fn items(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<MessageItem> {
             piece => out.piece(piece, asked),
         }
     }
+    let mut usage = json!({"output_tokens": output});
+    add_searches(turn, &mut usage);
     out.event(json!({
         "type": "message_delta",
         "delta": {"stop_reason": stop_reason(turn), "stop_sequence": null},
-        "usage": {"output_tokens": output},
+        "usage": usage,
     }));
     out.event(json!({"type": "message_stop"}));
     out.items
@@ -150,6 +162,7 @@ impl Out {
                 self.stop();
             }
             Piece::Tool(tool) => self.tool(tool, asked),
+            Piece::Block(block) => self.block(block, asked),
             Piece::Stall(stall) => self.items.push(MessageItem::Stall(*stall)),
             Piece::Cut(cut) => self.items.push(MessageItem::Cut(*cut)),
             Piece::Raw(raw) => self.items.push(MessageItem::Raw(raw.clone())),
@@ -162,6 +175,31 @@ impl Out {
         for piece in asked.pieces(text) {
             self.delta(&json!({"type": "text_delta", "text": piece}));
         }
+    }
+
+    /// A block of the service's own: inputs and texts come in pieces, all else at
+    /// once.
+    fn block(&mut self, block: &Value, asked: &AskedRequest<'_>) {
+        let mut opened = block.clone();
+        if block["type"] == "server_tool_use" {
+            opened["input"] = json!({});
+            self.start(&opened);
+            for piece in asked.pieces(&block["input"].to_string()) {
+                self.delta(&json!({"type": "input_json_delta", "partial_json": piece}));
+            }
+        } else if block["type"] == "text" {
+            (opened["text"], opened["citations"]) = (json!(""), json!([]));
+            self.start(&opened);
+            for piece in asked.pieces(block["text"].as_str().unwrap_or_default()) {
+                self.delta(&json!({"type": "text_delta", "text": piece}));
+            }
+            for citation in block["citations"].as_array().into_iter().flatten() {
+                self.delta(&json!({"type": "citations_delta", "citation": citation}));
+            }
+        } else {
+            self.start(&opened);
+        }
+        self.stop();
     }
 
     fn thinking(&mut self, text: &str, asked: &AskedRequest<'_>) {

@@ -21,6 +21,9 @@ pub(crate) struct AskedRequest<'a> {
     pub(crate) input_tokens: u64,
     pub(crate) bytes_per_token: f64,
     pub(crate) delta_chars: usize,
+    /// Whether thinking is told as a router of many providers does, with
+    /// `reasoning_details`: requests with `reasoning` are for one.
+    pub(crate) routed: bool,
 }
 
 impl AskedRequest<'_> {

@@ -94,7 +94,7 @@ pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
             Piece::OpenText(text) => out.text(block, text, Close::No),
             Piece::Thinking(text) => out.reasoning(block, text, Close::Yes),
             Piece::OpenThinking(text) => out.reasoning(block, text, Close::No),
-            Piece::RedactedThinking(_) => {}
+            Piece::RedactedThinking(_) | Piece::Block(_) => {}
             Piece::Tool(tool) => out.tool(block, tool, turn),
             Piece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
             Piece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),

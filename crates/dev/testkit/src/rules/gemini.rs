@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Issued, MockRefusal, RuleVerdict};
+use super::{Issued, MockRefusal, RequestJudge, RuleVerdict};
 use crate::Script;
 
 /// What the service takes instead of a signature.
@@ -52,7 +52,8 @@ fn known(path: &str, value: &Value, names: &[&str]) -> RuleVerdict {
     }
 }
 
-pub(super) fn check(script: &Script, issued: &Issued, model: &str, body: &Value, count: u64) -> RuleVerdict {
+pub(super) fn check(judge: &RequestJudge<'_>, model: &str, body: &Value, count: u64) -> RuleVerdict {
+    let RequestJudge { script, window, issued, .. } = *judge;
     known("", body, &REQUEST)?;
     known("generation_config", &body["generationConfig"], &GENERATION)?;
     thinking(model, &body["generationConfig"]["thinkingConfig"])?;
@@ -70,10 +71,9 @@ pub(super) fn check(script: &Script, issued: &Issued, model: &str, body: &Value,
     }
     pairs(contents)?;
     signatures(issued, model, contents)?;
-    if count > script.window {
-        return invalid(format!(
-            "The input token count ({count}) exceeds the maximum number of tokens allowed ({}).",
-            script.window
+    if count > window {
+        return judge.too_long(format!(
+            "The input token count ({count}) exceeds the maximum number of tokens allowed ({window})."
         ));
     }
     Ok(())

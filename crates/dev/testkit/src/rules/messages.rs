@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{MockRefusal, RequestJudge, RuleVerdict, blocks, media, pairing, refuse, thinking, tools};
+use super::{
+    MockRefusal, RequestJudge, RuleVerdict, blocks, media, pairing, refuse, server_tools, thinking, tools,
+};
 
 const FIELDS: [&str; 24] = [
     "model",
@@ -48,6 +50,7 @@ pub(super) fn check(judge: &RequestJudge<'_>, model: &str, body: &Value, count: 
     tools::check(judge.script, body)?;
     shape(body)?;
     pairing::check(body)?;
+    server_tools::check(body)?;
     thinking::check(judge, model, body)?;
     media::check(&judge.script.limits, body)?;
     cache_control(body)?;
@@ -110,7 +113,7 @@ fn shape(body: &Value) -> RuleVerdict {
         }
         content(&path, message)?;
     }
-    if last["role"] == "assistant" {
+    if last["role"] == "assistant" && !server_tools::is_paused(last) {
         let what = "This model does not support assistant message prefill. The conversation must end with a user message.";
         return Err(MockRefusal::invalid(what));
     }
@@ -170,15 +173,15 @@ fn cache_control(body: &Value) -> RuleVerdict {
 }
 
 fn window(judge: &RequestJudge<'_>, body: &Value, count: u64) -> RuleVerdict {
-    let window = judge.script.window;
+    let window = judge.window;
     if count > window {
-        return Err(MockRefusal::invalid(format!("prompt is too long: {count} tokens > {window} maximum")));
+        return judge.too_long(format!("prompt is too long: {count} tokens > {window} maximum"));
     }
     let limit = body["max_tokens"].as_u64().unwrap_or(0);
     if count + limit > window {
-        return Err(MockRefusal::invalid(format!(
+        return judge.too_long(format!(
             "input length and `max_tokens` exceed context limit: {count} + {limit} > {window}, decrease input length or `max_tokens` and try again"
-        )));
+        ));
     }
     Ok(())
 }

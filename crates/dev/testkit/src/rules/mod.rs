@@ -8,6 +8,7 @@ mod messages;
 mod openai;
 mod pairing;
 mod schema;
+mod server_tools;
 mod text;
 mod thinking;
 mod tools;
@@ -62,11 +63,18 @@ impl Issued {
 /// What the rules know besides the request.
 pub(crate) struct RequestJudge<'a> {
     pub(crate) script: &'a Script,
+    /// Tokens that this request and its answer may have together.
+    pub(crate) window: u64,
     pub(crate) issued: &'a Issued,
     pub(crate) forced: &'a ForceCounts,
 }
 
 impl RequestJudge<'_> {
+    /// A request that does not fit: the script's words, or those of the form.
+    fn too_long<T>(&self, usual: String) -> Result<T, MockRefusal> {
+        Err(MockRefusal::invalid(self.script.window_words.clone().unwrap_or(usual)))
+    }
+
     /// Judges a body that is known to be JSON and says how many tokens it has.
     /// `model` is the model asked for, wherever the request names it.
     pub(crate) fn judge(&self, form: Form, model: &str, body: &Value) -> Result<u64, MockRefusal> {
@@ -83,21 +91,21 @@ impl RequestJudge<'_> {
             Form::Chat => {
                 let count = tokens::of_request(body, per_token);
                 if self.script.strict {
-                    openai::check_chat(self.script, body, count)?;
+                    openai::check_chat(self, body, count)?;
                 }
                 Ok(count)
             }
             Form::Gemini => {
                 let count = tokens::of_request(body, per_token);
                 if self.script.strict {
-                    gemini::check(self.script, self.issued, model, body, count)?;
+                    gemini::check(self, model, body, count)?;
                 }
                 Ok(count)
             }
             Form::Responses => {
                 let count = tokens::of_request(body, per_token);
                 if self.script.strict {
-                    openai::check_responses(self.script, body, count)?;
+                    openai::check_responses(self, body, count)?;
                 }
                 Ok(count)
             }

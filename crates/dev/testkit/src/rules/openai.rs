@@ -4,14 +4,15 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{MockRefusal, RuleVerdict};
-use crate::Script;
+use super::{Issued, MockRefusal, RequestJudge, RuleVerdict};
+use crate::{Script, forms::chat::thinking_call, signature_of};
 
 fn invalid<T>(message: impl Into<String>) -> Result<T, MockRefusal> {
     Err(MockRefusal::invalid(message))
 }
 
-pub(super) fn check_chat(script: &Script, body: &Value, count: u64) -> RuleVerdict {
+pub(super) fn check_chat(judge: &RequestJudge<'_>, body: &Value, count: u64) -> RuleVerdict {
+    let RequestJudge { script, issued, .. } = *judge;
     if !body["model"].is_string() {
         return invalid("you must provide a model parameter");
     }
@@ -27,7 +28,73 @@ pub(super) fn check_chat(script: &Script, body: &Value, count: u64) -> RuleVerdi
     for (at, message) in messages.iter().enumerate() {
         chat_message(at, message)?;
     }
-    window(script, body, count)
+    if body.get("reasoning").is_some() {
+        routed(issued, body, messages)?;
+    } else if let Some(effort) = body.get("reasoning_effort") {
+        known_effort("reasoning_effort", effort)?;
+    }
+    window(judge, body, count)
+}
+
+const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+fn known_effort(path: &str, effort: &Value) -> RuleVerdict {
+    match effort.as_str() {
+        Some(name) if EFFORTS.contains(&name) => Ok(()),
+        _ => invalid(format!(
+            "Invalid value: '{effort}'. Supported values of {path} are: {}.",
+            EFFORTS.join(", ")
+        )),
+    }
+}
+
+/// What a router of many providers wants: one way to say how much to think, and
+/// what was thought back as it came.
+fn routed(issued: &Issued, body: &Value, messages: &[Value]) -> RuleVerdict {
+    let Some(reasoning) = body["reasoning"].as_object() else {
+        return invalid("reasoning: Expected object");
+    };
+    let known = ["effort", "max_tokens", "enabled", "exclude"];
+    if let Some(name) = reasoning.keys().find(|name| !known.contains(&name.as_str())) {
+        return invalid(format!("reasoning: Unrecognized key: '{name}'"));
+    }
+    if reasoning.contains_key("effort") && reasoning.contains_key("max_tokens") {
+        return invalid("Only one of \"reasoning.effort\" and \"reasoning.max_tokens\" can be specified");
+    }
+    if body.get("reasoning_effort").is_some() {
+        return invalid("Only one of \"reasoning\" and \"reasoning_effort\" can be specified");
+    }
+    if let Some(effort) = reasoning.get("effort") {
+        known_effort("reasoning.effort", effort)?;
+    }
+    let model = body["model"].as_str().unwrap_or_default();
+    for (at, message) in messages.iter().enumerate().filter(|(_, it)| it["role"] == "assistant") {
+        let details = message["reasoning_details"].as_array().map_or(&[][..], Vec::as_slice);
+        for item in details {
+            routed_detail(at, item, model)?;
+        }
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        let mut ids = calls.filter_map(|call| call["id"].as_str());
+        if details.is_empty() && ids.any(|id| issued.prefix(&thinking_call(model, id)).is_some()) {
+            return invalid(format!(
+                "messages.{at}: Expected `thinking` or `redacted_thinking`, but found `tool_use`. reasoning_details must be passed back unmodified."
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn routed_detail(at: usize, item: &Value, model: &str) -> RuleVerdict {
+    let text = |name: &str| item[name].as_str().unwrap_or_default();
+    match text("type") {
+        "reasoning.text" if text("signature") == signature_of(text("text"), model) => Ok(()),
+        "reasoning.text" => {
+            invalid(format!("messages.{at}.reasoning_details: Invalid `signature` in `thinking` block"))
+        }
+        "reasoning.summary" => Ok(()),
+        "reasoning.encrypted" if !text("data").is_empty() => Ok(()),
+        kind => invalid(format!("messages.{at}.reasoning_details: '{kind}' is not expected here")),
+    }
 }
 
 fn chat_message(at: usize, message: &Value) -> RuleVerdict {
@@ -123,7 +190,8 @@ fn check_tool(script: &Script, path: &str, name: &Value, parameters: Option<&Val
     Ok(())
 }
 
-fn window(script: &Script, body: &Value, count: u64) -> RuleVerdict {
+fn window(judge: &RequestJudge<'_>, body: &Value, count: u64) -> RuleVerdict {
+    let RequestJudge { script, window, .. } = *judge;
     let asked = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
     let limit = asked.iter().find_map(|key| body[*key].as_u64()).unwrap_or(0);
     if limit > script.max_output {
@@ -132,9 +200,8 @@ fn window(script: &Script, body: &Value, count: u64) -> RuleVerdict {
             "max_tokens is too large: {limit}. This model supports at most {most} completion tokens, whereas you provided {limit}."
         ));
     }
-    let window = script.window;
     if count + limit > window {
-        return invalid(format!(
+        return judge.too_long(format!(
             "This model's maximum context length is {window} tokens. However, you requested {} tokens ({count} in the messages, {limit} in the completion). Please reduce the length of the messages or completion.",
             count + limit
         ));
@@ -142,7 +209,8 @@ fn window(script: &Script, body: &Value, count: u64) -> RuleVerdict {
     Ok(())
 }
 
-pub(super) fn check_responses(script: &Script, body: &Value, count: u64) -> RuleVerdict {
+pub(super) fn check_responses(judge: &RequestJudge<'_>, body: &Value, count: u64) -> RuleVerdict {
+    let script = judge.script;
     if !body["model"].is_string() {
         return invalid("Missing required parameter: 'model'.");
     }
@@ -159,7 +227,7 @@ pub(super) fn check_responses(script: &Script, body: &Value, count: u64) -> Rule
         }
         _ => return invalid("Missing required parameter: 'input'."),
     }
-    window(script, body, count)
+    window(judge, body, count)
 }
 
 fn response_pairs(items: &[Value]) -> RuleVerdict {

@@ -295,3 +295,30 @@ async fn a_bad_pattern_is_told_at_once() {
         Turn { when: serde_json::from_value(json!({"model": {"regex": "("}})).unwrap(), ..Turn::text("x") };
     assert!(MockModel::start(Script::of([turn])).await.is_err());
 }
+
+/// A turn may want requests that fit a window of its own, and a script may have its own
+/// words for those that do not; whoever is refused takes no turn.
+#[tokio::test]
+async fn windows_change_from_turn_to_turn() {
+    let words = String::from("does not fit");
+    let turns = [Turn::text("small").window(1_000), Turn::text("large")];
+    let script = Script { window_words: Some(words.clone()), ..Script::of(turns) };
+    let mock = MockModel::start(script).await.unwrap();
+    let long = with(json!([user(json!("word ".repeat(2_000)))]));
+    let short = with(json!([user(json!("hi"))]));
+    for path in ["v1/messages", "v1/chat/completions", "v1/responses"] {
+        let mut body = long.clone();
+        if path.ends_with("responses") {
+            body["input"] = json!("word ".repeat(2_000));
+        }
+        if !path.ends_with("messages") {
+            body.as_object_mut().unwrap().remove("tools");
+        }
+        let (status, answer) = post(&format!("{}/{path}", mock.url()), body.to_string()).await;
+        assert_eq!((status, &answer["error"]["message"]), (400, &json!(words)), "{path}: {answer}");
+    }
+    for (body, want) in [(short, "small"), (long, "large")] {
+        let (status, answer) = post(&format!("{}/v1/messages", mock.url()), body.to_string()).await;
+        assert_eq!((status, &answer["content"][0]["text"]), (200, &json!(want)), "{answer}");
+    }
+}

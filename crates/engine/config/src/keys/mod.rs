@@ -2,11 +2,104 @@
 //! what a project may say about it before it is trusted. One list; checking,
 //! merging, trust and help all read it.
 
+mod about;
 mod table;
 
 use serde_json::Value;
 
 pub(crate) use table::KEYS;
+
+/// The page about the keys of settings files.
+pub fn settings_page() -> String {
+    let mut page = String::from(
+        "# Keys of settings files\n\nWhat each key is for. Written by `cargo xtask docs`; do not edit. Where the files \
+         are and how they are joined: [Settings and trust](settings.md).\n\n\"together\" means that all files count; \
+         else the strongest wins. What a project says before it is trusted: **nothing** where the last column is \
+         empty.\n\n| key | value | an untrusted project may say | |\n|---|---|---|---|\n",
+    );
+    for (name, about) in about::ABOUT {
+        if let Some(key) = key_named(name) {
+            let managed = if key.from == Speakers::Managed { "Only the organisation. " } else { "" };
+            let (shape, may) = (key.shape.words(), key.from_project.words());
+            page.push_str(&format!("| `{name}` | {shape} | {may} | {managed}{about} |\n"));
+        }
+    }
+    page.push_str(
+        "\n## Known, without effect\n\nHaft does not complain about these keys, which other programs read, and does \
+         nothing with them. `haft doctor` names those that your files hold.\n\n",
+    );
+    let unused: Vec<String> = all_names().into_iter().filter(|name| !has_effect(name)).collect();
+    page.push_str(&unused.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "));
+    page.push_str(".\n");
+    page
+}
+
+/// Whether Haft does something with a key, named with dots.
+pub(crate) fn has_effect(name: &str) -> bool {
+    about::ABOUT.iter().any(|(it, _)| *it == name)
+}
+
+fn key_named(name: &str) -> Option<&'static SettingKey> {
+    let mut keys = KEYS;
+    let mut steps = name.split('.').peekable();
+    while let Some(step) = steps.next() {
+        let key = keys.iter().find(|key| key.name == step)?;
+        match (steps.peek(), key.shape) {
+            (None, _) => return Some(key),
+            (Some(_), SettingShape::Object(inner)) => keys = inner,
+            (Some(_), _) => return None,
+        }
+    }
+    None
+}
+
+/// Whole names of all keys but those that only hold others.
+fn all_names() -> Vec<String> {
+    fn collect(keys: &[SettingKey], lead: &str, names: &mut Vec<String>) {
+        for key in keys {
+            let name = format!("{lead}{}", key.name);
+            match key.shape {
+                SettingShape::Object(inner) => collect(inner, &format!("{name}."), names),
+                _ => names.push(name),
+            }
+        }
+    }
+    let mut names = Vec::new();
+    collect(KEYS, "", &mut names);
+    names
+}
+
+impl SettingShape {
+    fn words(self) -> String {
+        match self {
+            Self::Flag => String::from("true, false"),
+            Self::Number => String::from("number"),
+            Self::Text => String::from("text"),
+            Self::Word(words) => words.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", "),
+            Self::List => String::from("texts"),
+            Self::Texts => String::from("texts, together"),
+            Self::Values => String::from("list, together"),
+            Self::TextMap => String::from("texts by name, together"),
+            Self::FlagMap => String::from("true, false by name, together"),
+            Self::Map => String::from("object, together by name"),
+            Self::Object(_) => String::from("object"),
+            Self::Hooks => String::from("hooks, together"),
+            Self::Any => String::from("anything"),
+        }
+    }
+}
+
+impl FromProject {
+    fn words(self) -> &'static str {
+        match self {
+            Self::NeedsTrust => "",
+            Self::Tightens => "everything",
+            Self::TightensIf(_) => "what is stricter",
+            Self::Never => "nothing, trusted or not",
+            Self::NeverIf { .. } => "what is stricter; some values never",
+        }
+    }
+}
 
 /// What is known about one key of a settings file.
 #[derive(Debug)]
@@ -174,5 +267,17 @@ mod tests {
             assert!(find(KEYS, name).is_some(), "{name}");
         }
         assert!(180 < PUBLIC.split_whitespace().count());
+    }
+}
+
+#[cfg(test)]
+mod page_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_explained_is_a_key() {
+        for (name, _) in about::ABOUT {
+            assert!(key_named(name).is_some(), "{name} is explained and is no key");
+        }
     }
 }

@@ -77,6 +77,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::of("statusLine", SettingShape::Map),
     SettingKey::of("enabledPlugins", SettingShape::Map),
     SettingKey::of("extraKnownMarketplaces", SettingShape::Map),
+    SettingKey::of("additionalMarketplaces", SettingShape::Map),
     SettingKey::of("parentSettingsBehavior", SettingShape::Any).managed_only(),
     SettingKey::of("managedSourcesBehavior", SettingShape::Any).managed_only(),
     SettingKey::of("outputStyle", SettingShape::Text),
@@ -117,6 +118,9 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::of("lsp", SettingShape::Object(LSP)),
     SettingKey::of("triggers", SettingShape::Map).never_from_project(),
     SettingKey::of("terminal", SettingShape::Map),
+    SettingKey::of("hosts", SettingShape::Map).never_from_project(),
+    SettingKey::of("host", SettingShape::Any).never_from_project(),
+    SettingKey::of("toolHost", SettingShape::Map).never_from_project(),
     // Known, not used by Haft.
     SettingKey::of("processWrapper", SettingShape::Any),
     SettingKey::of("fileSuggestion", SettingShape::Any),
@@ -144,7 +148,6 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::of("subagentStatusLine", SettingShape::Any),
     SettingKey::of("prependPlugins", SettingShape::Any),
     SettingKey::of("appendPlugins", SettingShape::Any),
-    SettingKey::of("additionalMarketplaces", SettingShape::Any),
     SettingKey::of("strictKnownMarketplaces", SettingShape::Any),
     SettingKey::of("allowedMarketplaces", SettingShape::Any),
     SettingKey::of("blockedMarketplaces", SettingShape::Any),
@@ -157,7 +160,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::of("forceLoginOrgUUID", SettingShape::Any),
     SettingKey::of("allowedProviders", SettingShape::Any),
     SettingKey::of("forceRemoteSettingsRefresh", SettingShape::Any),
-    SettingKey::of("otelHeadersHelper", SettingShape::Any),
+    SettingKey::of("otelHeadersHelper", SettingShape::Text),
     SettingKey::of("viewMode", SettingShape::Any),
     SettingKey::of("feedbackSurveyRate", SettingShape::Any),
     SettingKey::of("feedbackDrafts", SettingShape::Any),
@@ -245,6 +248,7 @@ const LSP: &[SettingKey] = &[
     SettingKey::of("servers", SettingShape::Map),
     SettingKey::of("disabled", SettingShape::Texts).tightens(),
     SettingKey::of("editDiagnostics", SettingShape::Flag).tightens_if(is_false),
+    SettingKey::of("memoryMb", SettingShape::Number),
 ];
 
 const WEB: &[SettingKey] = &[

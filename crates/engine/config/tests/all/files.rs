@@ -156,7 +156,7 @@ fn settings_and_lists_are_changed_by_name() {
     store.add_to_list(Scope::User, "permissions.allow", &["Read".into(), "Grep".into()]).unwrap();
     store.add_to_list(Scope::User, "permissions.allow", &["Grep".into(), "Glob".into()]).unwrap();
     store.remove_from_list(Scope::User, "permissions.allow", &["Read".into()]).unwrap();
-    store.replace_list(Scope::User, "permissions.deny", &["Write".into()]).unwrap();
+    store.add_to_list(Scope::User, "permissions.deny", &["Write".into()]).unwrap();
     store.set(Scope::User, "model", &json!("m")).unwrap();
     store.set(Scope::User, "permissions.defaultMode", &Value::Null).unwrap();
     let text: Value = serde_json::from_str(&world.read(USER)).unwrap();

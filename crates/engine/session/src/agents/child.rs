@@ -1,9 +1,9 @@
 //! The life of one agent: its beginning, its work, its report.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentSettings, Base, Conversation, EndReason, Exhausted, LateInput, Prompt, Restored, RunLimits,
+    Agent, AgentSettings, Conversation, EndReason, Exhausted, LateInput, Restored, RunLimits, Spending,
     TurnEnd, UserInput, log::State,
 };
 use haft_hooks::SubagentStart;
@@ -11,21 +11,26 @@ use haft_model::Effort;
 use haft_runtime::{CallSession, KeptTool, Pipeline, SessionHooks};
 use haft_shell::run::Tasks;
 use haft_tools::agent::{AgentReport, AgentStatus};
-use haft_types::{MessageBlock, Usage};
+use haft_types::MessageBlock;
+use haft_workspace::Files;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    AgentDesk, AgentKind, AgentMemory, AgentWorld, ChildFacts, ParentCalls,
-    builtin::NOTES,
+    AgentDesk, AgentWorld, ChildFacts, ParentCalls,
     fork::{begin_like, first_words, fork_calls, fork_settings, inherit},
-    isolate::{isolate, settle},
+    idle::IdleMember,
+    isolate::{isolate, parent_calls, settle},
     nursery::{Birth, BirthFrom},
+    own_servers::OwnServers,
+    payer::ReportPayer,
+    prompting::prompt,
     record::{AgentLogs, AgentMeta},
     rights::MayStart,
+    summaries::tell_summaries,
     watch::ChildWatch,
 };
-use crate::{Happening, hooks::run_hooks};
+use crate::{Happening, hooks::run_hooks, hosts::news_of_hosts};
 
 /// What an agent is told that stopped without having said anything.
 const SAY_SOMETHING: &str =
@@ -37,15 +42,18 @@ const OUT_OF_TURNS: &str = "You have no turns left. Write your report now with w
 /// What an agent is told that can only look.
 const PLANNING: &str = "<system-reminder>\nOnly reading is possible: nothing can be changed, by no tool and no command. What would change something is refused.\n</system-reminder>";
 
-/// Of what an agent learned before, so much is put into its prompt.
-const MOST_LEARNED: usize = 16 << 10;
-
 /// Lives the life of an agent. Whatever happens, there is one report.
 pub(super) async fn live(world: Arc<AgentWorld>, desk: Arc<AgentDesk>, birth: Birth) {
     let facts = Arc::clone(&birth.facts);
-    let watch = ChildWatch::new(&desk, &facts, &world.asked);
+    let watch = ChildWatch::new(&desk, &facts, &world.asked, &world.premises.traces);
     let Some(cancel) = desk.tree().nodes.get(&facts.id).map(|it| it.cancel.clone()) else { return };
-    let life = lived(world, Arc::clone(&desk), birth, Arc::clone(&watch), cancel);
+    let servers = OwnServers::of(&birth.kind);
+    let (skills, traces) = (Arc::clone(&world.skills), Arc::clone(&world.premises.traces));
+    let payer = ReportPayer::of(&world, &desk, &facts);
+    let summaries =
+        tell_summaries(Arc::clone(&world), Arc::clone(&desk), Arc::clone(&facts), Arc::clone(&watch));
+    let summaries = desk.summary_pace().map(|_| AbortOnDropHandle::new(tokio::spawn(summaries)));
+    let life = lived(world, Arc::clone(&desk), birth, Arc::clone(&watch), cancel, Arc::clone(&servers));
     // A task of its own: what breaks in it is a report, too.
     let report = match tokio::spawn(Box::pin(life)).await {
         Ok(report) => report,
@@ -54,7 +62,13 @@ pub(super) async fn live(world: Arc<AgentWorld>, desk: Arc<AgentDesk>, birth: Bi
             AgentReport { why: Some(why), ..empty_report(&facts, &watch, AgentStatus::Failed) }
         }
     };
+    drop(summaries);
+    skills.agent_ended(&facts.id);
+    traces.end_child(&facts.id, &report);
+    payer.keep_for(&facts, &report);
     desk.ended(&facts.id, report);
+    // Nobody waits for a report until a server has closed.
+    servers.stop().await;
 }
 
 async fn lived(
@@ -63,6 +77,7 @@ async fn lived(
     mut birth: Birth,
     watch: Arc<ChildWatch>,
     cancel: CancellationToken,
+    servers: Arc<OwnServers>,
 ) -> AgentReport {
     let facts = Arc::clone(&birth.facts);
     let stopped = |why: &str| AgentReport {
@@ -82,7 +97,8 @@ async fn lived(
     if let Err(why) = isolate(&world, &desk, &mut birth).await {
         return failed(why);
     }
-    let mut child = match Child::begin(&world, &desk, &birth, &watch).await {
+    servers.start(&world, &desk, &facts, &cancel).await;
+    let mut child = match Child::begin(&world, &desk, &birth, &watch, &servers).await {
         Ok(child) => child,
         Err(why) => {
             let mut report = failed(why);
@@ -104,7 +120,9 @@ fn stopped_words(desk: &AgentDesk, facts: &ChildFacts) -> String {
 
 fn empty_report(facts: &ChildFacts, watch: &ChildWatch, status: AgentStatus) -> AgentReport {
     let work = watch.work();
+    let killed = (status == AgentStatus::Interrupted).then(|| watch.killed_by()).flatten();
     AgentReport {
+        killed_by: killed,
         agent_id: facts.id.to_string(),
         run_id: facts.run_id.clone(),
         kind: facts.kind.clone(),
@@ -113,6 +131,7 @@ fn empty_report(facts: &ChildFacts, watch: &ChildWatch, status: AgentStatus) -> 
         prompt: facts.prompt.clone(),
         status,
         model: facts.model.clone(),
+        model_from: facts.model_from.clone(),
         duration_ms: watch.elapsed_ms(),
         tools_used: work.tools_used,
         files_changed: work.files_changed.into_iter().collect(),
@@ -130,13 +149,22 @@ struct Child {
     watch: Arc<ChildWatch>,
     logs: Option<AgentLogs>,
     meta: AgentMeta,
-    usage_before: Usage,
-    usd_before: f64,
+    /// What it had used before this run.
+    before: Spending,
     /// Messages of earlier runs.
     messages_before: usize,
     /// Requests of this run.
     turns: u32,
     tasks: Option<Arc<Tasks>>,
+    files: Option<Arc<Files>>,
+    idle: IdleMember,
+}
+
+/// What was written down about an agent that goes on.
+async fn earlier_meta(birth: &Birth, logs: Option<AgentLogs>) -> Option<AgentMeta> {
+    let (BirthFrom::ItsLog(_), Some(logs)) = (&birth.from, logs) else { return None };
+    let id = birth.facts.id.clone();
+    tokio::task::spawn_blocking(move || logs.meta(&id)).await.ok().flatten()
 }
 
 /// What is written down about a run. One that goes on keeps the tools, the task
@@ -167,21 +195,12 @@ impl Child {
         desk: &Arc<AgentDesk>,
         birth: &Birth,
         watch: &Arc<ChildWatch>,
+        servers: &OwnServers,
     ) -> Result<Self, String> {
         let (facts, kind) = (&birth.facts, &birth.kind);
-        let parent = match facts.parent.child() {
-            None => Some(world.calls.clone()),
-            Some(_) => desk.tree().nodes.get(&facts.parent).and_then(|it| it.calls.clone()),
-        };
-        let parent = parent.ok_or("the agent that started it is gone")?;
+        let parent = parent_calls(world, desk, &facts.parent).ok_or("the agent that started it is gone")?;
         let logs = desk.logs();
-        let earlier = match (&birth.from, logs.clone()) {
-            (BirthFrom::ItsLog(_), Some(logs)) => {
-                let id = facts.id.clone();
-                tokio::task::spawn_blocking(move || logs.meta(&id)).await.ok().flatten()
-            }
-            _ => None,
-        };
+        let earlier = earlier_meta(birth, logs.clone()).await;
         let basis = match &birth.from {
             BirthFrom::Parent => Some(
                 world.fork_basis(&facts.parent).ok_or("there is no request yet that it could go on from")?,
@@ -189,8 +208,8 @@ impl Child {
             _ => None,
         };
         let calls = match kind.is_fork() {
-            true => fork_calls(facts, &parent, &birth.cwd),
-            false => calls(world, desk, birth, &parent)?,
+            true => fork_calls(birth, &parent),
+            false => calls(world, desk, birth, &parent, servers)?,
         };
         let meta = kept_meta(birth, &calls, earlier);
         let (mut conversation, restored) = conversation(world, birth, logs.clone(), meta.clone()).await?;
@@ -203,12 +222,14 @@ impl Child {
         let settings = basis.as_deref().map_or_else(|| settings(desk, birth), fork_settings);
         let of_log = restored.as_ref().and_then(|it| it.prefix.prompt.as_deref().cloned());
         let prompt = match (&basis, of_log.filter(|_| kind.is_fork())) {
-            (Some(basis), _) => basis.prompt.clone(),
+            (Some(basis), _) => haft_agent::Prompt::clone(&basis.prompt),
             (None, Some(prompt)) => prompt,
             (None, None) => prompt(world, kind, &calls, &birth.cwd).await,
         };
         let messages_before = conversation.messages().len();
-        let own_calls = ParentCalls::of(&calls);
+        let payer = parent.payer.clone().unwrap_or_else(|| world.ledger.clone());
+        let payer = kind.max_usd.map_or(payer.clone(), |most| payer.child(most));
+        let own_calls = ParentCalls { payer: Some(payer.clone()), ..ParentCalls::of(&calls) };
         let provider = Arc::clone(&world.provider);
         let mut agent = Agent::told_to(watch.listener(), provider, calls, conversation, settings, prompt);
         if let Some(mut restored) = restored {
@@ -222,13 +243,14 @@ impl Child {
         if let Some(schema) = &kind.output_schema {
             agent.require_output(schema.clone()).map_err(|problem| format!("its outputSchema: {problem}"))?;
         }
-        agent.paid_by(world.ledger.clone());
+        agent.paid_by(payer);
+        world.skills.agent_began(&facts.id, agent.orders.clone());
         agent.inbox = birth.inbox.clone();
         if let Some(node) = desk.tree().nodes.get_mut(&facts.id) {
             node.calls = Some(own_calls);
         }
         agent.keep(State::RunBegan { run: facts.run_id.clone() });
-        let (usage_before, usd_before) = (agent.spending().usage, agent.spending().usd);
+        let before = *agent.spending();
         let (desk, facts, watch) = (Arc::clone(desk), Arc::clone(facts), Arc::clone(watch));
         Ok(Self {
             agent,
@@ -237,11 +259,12 @@ impl Child {
             watch,
             logs,
             meta,
-            usage_before,
-            usd_before,
+            before,
             messages_before,
             turns: 0,
             tasks: world.tasks.clone(),
+            files: world.files.clone(),
+            idle: IdleMember::default(),
         })
     }
 
@@ -327,6 +350,9 @@ impl Child {
             next = heard.pop();
             heard.into_iter().for_each(|input| self.agent.overhear(input));
             if next.is_none() {
+                next = self.idle.objection(&self.desk, &self.facts, &self.agent.tools).await;
+            }
+            if next.is_none() {
                 break Some(end);
             }
         };
@@ -356,6 +382,10 @@ impl Child {
                         );
                         inbox.push(UserInput { content: vec![MessageBlock::Text { text }], ..UserInput::default() });
                     }
+                }
+                texts = news_of_hosts(&world.premises, &self.facts.id) => {
+                    let blocks = texts.into_iter().map(|text| MessageBlock::Text { text });
+                    blocks.for_each(|it| inbox.push(UserInput { content: vec![it], ..UserInput::default() }));
                 }
             }
         }
@@ -387,8 +417,9 @@ impl Child {
             why,
             text: structured.as_ref().map_or_else(|| said(self), |it| format!("{it:#}")),
             structured,
-            usage: less(spent.usage, self.usage_before),
-            usd: spent.usd - self.usd_before,
+            usage: spent.usage.since(self.before.usage),
+            usd: spent.usd - self.before.usd,
+            untold: spent.untold - self.before.untold,
             turns: self.turns,
             ..empty_report(&self.facts, &self.watch, status)
         }
@@ -397,6 +428,7 @@ impl Child {
     /// Writes the report down, where it is safe before anybody is told.
     async fn finish(mut self, mut report: AgentReport) -> AgentReport {
         report.left_running = self.left_running();
+        report.outdated_reads = self.outdated_reads(&report);
         let json = serde_json::to_value(&report).unwrap_or(Value::Null);
         self.agent.keep(State::RunEnded { run: self.facts.run_id.clone(), report: json });
         // A tool that finds tools holds the pool it is in.
@@ -419,6 +451,13 @@ impl Child {
             }
         }
         report
+    }
+
+    /// Files that it changed after the one it works for had read them.
+    fn outdated_reads(&self, report: &AgentReport) -> Vec<PathBuf> {
+        let Some(files) = &self.files else { return Vec::new() };
+        let is_outdated = |it: &&PathBuf| files.reads().is_outdated(&self.facts.parent, it);
+        report.files_changed.iter().filter(is_outdated).cloned().collect()
     }
 
     /// Commands of its own that still run.
@@ -453,18 +492,6 @@ fn ending(reason: &EndReason) -> (AgentStatus, Option<String>) {
     }
 }
 
-fn less(after: Usage, before: Usage) -> Usage {
-    Usage {
-        input_tokens: after.input_tokens.saturating_sub(before.input_tokens),
-        output_tokens: after.output_tokens.saturating_sub(before.output_tokens),
-        cache_creation_input_tokens: after
-            .cache_creation_input_tokens
-            .saturating_sub(before.cache_creation_input_tokens),
-        cache_read_input_tokens: after.cache_read_input_tokens.saturating_sub(before.cache_read_input_tokens),
-        ..after
-    }
-}
-
 /// What the calls of an agent pass through: the parent's tools and rights, and
 /// what the definition leaves of them.
 fn calls(
@@ -472,10 +499,13 @@ fn calls(
     desk: &AgentDesk,
     birth: &Birth,
     parent: &ParentCalls,
+    servers: &OwnServers,
 ) -> Result<CallSession, String> {
     let (facts, kind) = (&birth.facts, &birth.kind);
     let may_start = if facts.depth < desk.limits.depth { MayStart::Yes } else { MayStart::No };
-    let (pool, unknown) = kind.pool(&parent.pool.get(), may_start);
+    let (pool, mut unknown) = kind.pool(&parent.pool.get(), may_start);
+    servers.join(&pool, &parent.pipeline, kind);
+    unknown.retain(|it| !servers.brings(it));
     if pool.get().names().next().is_none() && kind.tools.as_ref().is_some_and(|it| !it.is_empty()) {
         return Err(format!("it has no tools: none of {} is there", unknown.join(", ")));
     }
@@ -489,10 +519,17 @@ fn calls(
     rights.kept_out = birth.isolation.as_ref().and_then(super::isolate::AgentIsolation::kept_out);
     let mut calls = parent.session(&birth.cwd).child(facts.id.clone(), rights.clone());
     calls.pool = pool;
-    if !kind.hooks.is_empty() {
+    let mut own_hooks = kind.hooks.clone();
+    if !world.premises.runs_hooks_of(&kind.source) {
+        own_hooks.clear();
+    }
+    if let Some(skill) = &birth.order.skill {
+        own_hooks.extend(world.skills.hooks_of_fork(skill));
+    }
+    if !own_hooks.is_empty() {
         let above = parent.pipeline.gate.hooks();
         let (session, transcript) = above.session();
-        let hooks = SessionHooks::new(above.get().and(kind.hooks.clone()), session, transcript);
+        let hooks = SessionHooks::new(above.get().and(own_hooks), session, transcript);
         let gate = parent.pipeline.gate.child(rights).with_hooks(hooks);
         let mut pipeline = Pipeline::new(gate, parent.pipeline.results.clone());
         pipeline.grace = parent.pipeline.grace;
@@ -529,6 +566,7 @@ fn settings(desk: &AgentDesk, birth: &Birth) -> AgentSettings {
     settings.limits = RunLimits { max_turns: birth.kind.max_turns, ..RunLimits::default() };
     settings.late_input = LateInput::GoOn;
     settings.task_budget = None;
+    settings.cache = desk.cache.get().copied().unwrap_or(settings.cache);
     if let (Some(tokens), Some(window)) = (birth.kind.compact_window, desk.window_of(&settings.model)) {
         let share = tokens.saturating_mul(100) / window.max(1);
         settings.compact_at_percent =
@@ -548,41 +586,4 @@ pub(crate) fn effort_of(name: &str) -> Option<Effort> {
         return (share <= 100).then(|| all[(share / 20).min(4)]);
     }
     all.into_iter().find(|it| it.as_str() == name.trim().to_ascii_lowercase())
-}
-
-async fn prompt(world: &AgentWorld, kind: &AgentKind, calls: &CallSession, cwd: &std::path::Path) -> Prompt {
-    let mut prompt = world.prompt.clone();
-    prompt.base = Base::Child(format!("{}\n\n{NOTES}", kind.prompt.trim()));
-    prompt.environment.cwd = cwd.display().to_string();
-    if kind.without_memory {
-        prompt.memory = haft_agent::Memory::default();
-    }
-    prompt.deferred_tools = calls.pool.get().deferred().map(|(name, _)| name.to_owned()).collect();
-    prompt.append = match kind.memory {
-        Some(memory) => Some(learned(world, kind, memory).await),
-        None => None,
-    };
-    (prompt.servers, prompt.starting) = (std::collections::BTreeMap::new(), Vec::new());
-    prompt.style = None;
-    prompt
-}
-
-/// What a kind of agent learned before, and where it keeps more.
-async fn learned(world: &AgentWorld, kind: &AgentKind, memory: AgentMemory) -> String {
-    let places = world.premises.store.places();
-    let safe: String =
-        kind.name.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' }).collect();
-    let dir = match memory {
-        AgentMemory::User => places.user.first().cloned().unwrap_or_default().join("agent-memory"),
-        AgentMemory::Project => places.project.join(".claude/agent-memory"),
-        AgentMemory::Local => places.project.join(".claude/agent-memory-local"),
-    };
-    let dir = dir.join(safe);
-    let known = tokio::fs::read(dir.join("MEMORY.md")).await.unwrap_or_default();
-    let known = String::from_utf8_lossy(&known[..known.len().min(MOST_LEARNED)]).into_owned();
-    let known = if known.trim().is_empty() { String::from("(nothing yet)") } else { known };
-    format!(
-        "# What you learned before\nYou keep what will help you next time in {}: short, in MEMORY.md. This is in it:\n\n{known}",
-        dir.display()
-    )
 }

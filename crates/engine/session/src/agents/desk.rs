@@ -1,14 +1,14 @@
 //! What tools and the session reach of the agents.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
 use haft_agent::{AgentSettings, Inbox, UserInput};
-use haft_model::Catalog;
+use haft_model::{CachePolicy, Catalog};
 use haft_tool::{BoxFuture, CallContext};
-use haft_tools::agent::{AgentReport, LaunchedAgent, ListedKind, SpawnAgent, SpawnOrder, Spawned};
+use haft_tools::agent::{AgentReport, ListedKind, SpawnAgent, SpawnOrder, Spawned};
 use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use super::{
     record::AgentMeta,
     tree::{AgentNode, AgentTree, ChildSignal, ReportWaiter, SpawnRefusal, StoppedBy},
 };
-use crate::{EventSender, Happening};
+use crate::{EventSender, Happening, assembly::ModelPolicy};
 
 /// The agents of a session, for tools and for the session itself.
 pub(crate) struct AgentDesk {
@@ -32,6 +32,13 @@ pub(crate) struct AgentDesk {
     pub(super) models: AgentModels,
     /// How the main agent asks, for those that follow it.
     main_settings: Mutex<AgentSettings>,
+    /// How often agents are asked what they do, if they are.
+    pub(super) summary_pace: Mutex<Option<Duration>>,
+    /// What the main agent is, where the session is one of the agents.
+    pub(super) kind_of_main: Mutex<Option<Arc<AgentKind>>>,
+    /// How long the beginning of agents' requests is kept, where the settings
+    /// tell it from that of the main agent's.
+    pub(super) cache: OnceLock<CachePolicy>,
     /// Where logs are, while there are any.
     logs: Mutex<Option<AgentLogs>>,
     births: mpsc::UnboundedSender<Birth>,
@@ -51,8 +58,9 @@ pub(crate) struct AgentDesk {
 pub(crate) enum AgentModels {
     /// There is none: no agents either.
     None,
-    /// Those of a list; this one where neither call nor definition says.
-    Known { catalog: Arc<Catalog>, usual: Option<String> },
+    /// Those of a list that the settings offer; the usual one where neither call
+    /// nor definition says.
+    Known { catalog: Arc<Catalog>, usual: Option<String>, policy: ModelPolicy },
 }
 
 /// Stops an agent whose call is gone.
@@ -95,6 +103,9 @@ impl AgentDesk {
             shelf: RwLock::new(Arc::new(shelf)),
             tree: Mutex::default(),
             main_settings: Mutex::new(AgentSettings::new("")),
+            summary_pace: Mutex::default(),
+            kind_of_main: Mutex::default(),
+            cache: OnceLock::new(),
             logs: Mutex::default(),
             births,
             slots: Arc::new(Semaphore::new(limits.live)),
@@ -124,6 +135,11 @@ impl AgentDesk {
     /// The main agent asks like this from now on.
     pub(crate) fn follow(&self, settings: &AgentSettings) {
         *self.main_settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+    }
+
+    /// The beginning of agents' requests is kept this long.
+    pub(crate) fn keep_prefixes(&self, cache: CachePolicy) {
+        self.cache.set(cache).ok();
     }
 
     /// The main agent has another model from now on.
@@ -391,6 +407,7 @@ impl AgentDesk {
             (_, None) => cx.agent_id.is_main(),
         };
         let id = AgentId::new(format!("a{}", &uuid::Uuid::new_v4().simple().to_string()[..16]));
+        let (model, model_from) = self.model_for(&order, &kind, &cx.agent_id);
         let facts = Arc::new(ChildFacts {
             run_id: uuid::Uuid::new_v4().to_string(),
             kind: kind.name.clone(),
@@ -401,27 +418,15 @@ impl AgentDesk {
             parent: cx.agent_id.clone(),
             depth,
             in_background,
-            model: self.model_for(&order, &kind, &cx.agent_id),
+            wanted_background: order.background,
+            model,
+            model_from,
             log: self.logs().map(|logs| logs.path(&id)),
             skill: order.skill.clone(),
+            team: self.tree().team_of(&cx.agent_id),
             id,
         });
         Ok((Arc::clone(&facts), Birth::new(facts, kind, order, Arc::clone(&cx.cwd))))
-    }
-
-    /// The call's model, the definition's, the usual one of agents, the parent's.
-    fn model_for(&self, order: &SpawnOrder, kind: &AgentKind, parent: &AgentId) -> String {
-        let of_parent = match self.tree().nodes.get(parent) {
-            Some(node) => node.facts.model.clone(),
-            None => self.main_settings().model,
-        };
-        let AgentModels::Known { catalog, usual } = &self.models else { return of_parent };
-        if kind.is_fork() {
-            return of_parent;
-        }
-        let named = [order.model.as_ref(), kind.model.as_ref(), usual.as_ref()];
-        let named = named.into_iter().flatten().find(|it| *it != "inherit");
-        named.map_or(of_parent, |name| catalog.resolve(name).to_owned())
     }
 
     /// Knows an agent of an earlier process again: it can be gone on with.
@@ -436,9 +441,12 @@ impl AgentDesk {
             parent: meta.parent_agent_id.as_deref().map_or(AgentId::Main, AgentId::new),
             depth: meta.spawn_depth,
             in_background: meta.in_background,
+            wanted_background: None,
             model: meta.model.clone(),
+            model_from: meta.model_from.clone(),
             log: report.log.clone(),
             skill: None,
+            team: meta.team.clone(),
             id,
         };
         let ended = ChildSignal::Ended(Arc::clone(&report));
@@ -467,7 +475,7 @@ impl AgentDesk {
     ) -> watch::Receiver<ChildSignal> {
         let (signal, receiver) = watch::channel(ChildSignal::Working);
         let mut tree = self.tree();
-        let inherited = tree.nodes.get(&facts.parent).and_then(|parent| parent.kinds.clone());
+        let inherited = tree.kinds_of(&facts.parent).cloned();
         tree.insert(AgentNode {
             facts: Arc::clone(facts),
             waiter: if facts.in_background { ReportWaiter::Mail } else { ReportWaiter::Call },
@@ -509,7 +517,7 @@ impl AgentDesk {
         let spawned = loop {
             match signal.borrow_and_update().clone() {
                 ChildSignal::Working => (),
-                ChildSignal::Moved => break Spawned::Launched(Box::new(launched(facts))),
+                ChildSignal::Moved => break Spawned::Launched(Box::new(facts.launched())),
                 ChildSignal::Ended(report) => break Spawned::Ended(Box::new((*report).clone())),
             }
             tokio::select! {
@@ -548,19 +556,6 @@ fn narrower(above: Option<Vec<String>>, own: Option<Vec<String>>) -> Option<Vec<
     }
 }
 
-fn launched(facts: &ChildFacts) -> LaunchedAgent {
-    LaunchedAgent {
-        agent_id: facts.id.to_string(),
-        run_id: facts.run_id.clone(),
-        kind: facts.kind.clone(),
-        name: facts.name.clone(),
-        description: facts.description.clone(),
-        prompt: facts.prompt.clone(),
-        model: facts.model.clone(),
-        log: facts.log.clone(),
-    }
-}
-
 impl SpawnAgent for AgentDesk {
     fn is_available(&self) -> bool {
         matches!(self.models, AgentModels::Known { .. })
@@ -580,7 +575,7 @@ impl SpawnAgent for AgentDesk {
             let kind = Arc::clone(&birth.kind);
             let signal = self.begin(&facts, &kind, birth);
             match facts.in_background {
-                true => Ok(Spawned::Launched(Box::new(launched(&facts)))),
+                true => Ok(Spawned::Launched(Box::new(facts.launched()))),
                 false => self.wait(&facts, signal, cx).await,
             }
         })

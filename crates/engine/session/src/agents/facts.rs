@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use haft_tools::agent::LaunchedAgent;
 use haft_types::{AgentId, CallId};
 
 /// An agent that another one started.
@@ -27,12 +28,35 @@ pub struct ChildFacts {
     pub depth: u32,
     /// Whether nobody waits for it.
     pub in_background: bool,
+    /// What the call that started it said about that, if it said something.
+    pub wanted_background: Option<bool>,
     /// Its model.
     pub model: String,
+    /// Who chose its model, in words.
+    pub model_from: String,
     /// Its log, if there is one.
     pub log: Option<PathBuf>,
     /// The skill it carries out, if one started it.
     pub skill: Option<String>,
+    /// The team it belongs to, if it belongs to one: no other team has this word.
+    pub team: Option<String>,
+}
+
+impl ChildFacts {
+    /// What the one who started it in the background is told.
+    pub(super) fn launched(&self) -> LaunchedAgent {
+        LaunchedAgent {
+            agent_id: self.id.to_string(),
+            run_id: self.run_id.clone(),
+            kind: self.kind.clone(),
+            name: self.name.clone(),
+            description: self.description.clone(),
+            prompt: self.prompt.clone(),
+            model: self.model.clone(),
+            model_from: self.model_from.clone(),
+            log: self.log.clone(),
+        }
+    }
 }
 
 /// How far an agent is.
@@ -48,4 +72,6 @@ pub struct ChildProgress {
     pub tokens: u64,
     /// How long it works.
     pub duration_ms: u64,
+    /// What it does in words of its model, where a host wanted that.
+    pub summary: Option<String>,
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::{
     AgentKind, ChildFacts, ParentCalls,
     builtin::{FORK, fork_directive},
+    nursery::Birth,
     rights::OF_MAIN,
 };
 
@@ -24,7 +25,7 @@ impl AgentKind {
 /// What the calls of a fork pass through. It has every tool of its parent, since
 /// its requests begin with the same list; those that speak with the person are
 /// refused when they are called.
-pub(super) fn fork_calls(facts: &ChildFacts, parent: &ParentCalls, cwd: &std::path::Path) -> CallSession {
+pub(super) fn fork_calls(birth: &Birth, parent: &ParentCalls) -> CallSession {
     let shared = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
     let pool = parent.pool.get().narrowed(|name, _| match name {
         ToolSearch::NAME => KeptTool::Replaced(erase(ToolSearch::new(shared.clone()))),
@@ -35,9 +36,10 @@ pub(super) fn fork_calls(facts: &ChildFacts, parent: &ParentCalls, cwd: &std::pa
         name: Arc::from(FORK),
         rules: OF_MAIN.iter().map(|it| (Behavior::Deny, Arc::from(*it))).collect(),
         origin: Origin { label: Arc::from("a fork, which nobody answers"), ..Origin::default() },
+        kept_out: birth.isolation.as_ref().and_then(super::isolate::AgentIsolation::kept_out),
         ..AgentRights::default()
     };
-    let mut calls = parent.session(cwd).child(facts.id.clone(), rights);
+    let mut calls = parent.session(&birth.cwd).child(birth.facts.id.clone(), rights);
     calls.pool = shared;
     calls
 }

@@ -4,9 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use haft_permission::KeptOut;
 use haft_tool::CallContext;
+use haft_types::AgentId;
 use haft_worktree::WorktreeRecord;
 
-use super::{AgentDesk, AgentReport, AgentWorld, nursery::Birth};
+use super::{AgentDesk, AgentReport, AgentWorld, ParentCalls, nursery::Birth};
 use crate::{agents::nursery::BirthFrom, premises::WorktreeFence};
 
 /// Where an agent works, if it is kept apart.
@@ -50,7 +51,8 @@ pub(super) async fn isolate(
     };
     if let Some(meta) = earlier {
         birth.cwd = Arc::from(meta.cwd.as_path());
-        if !meta.cwd.is_dir() {
+        // On another machine it is not ours to look.
+        if world.premises.hosts.get().is_none() && !meta.cwd.is_dir() {
             return Err(format!("the directory it worked in is gone: {}", meta.cwd.display()));
         }
         if let Some(path) = &meta.worktree_path {
@@ -61,6 +63,12 @@ pub(super) async fn isolate(
     } else if birth.order.worktree || birth.kind.worktree {
         // Who works in a worktree shares it with those it starts.
         if walls.fence_of(&facts.parent).is_none() {
+            let parent = parent_calls(world, desk, &facts.parent);
+            if parent.is_none_or(|it| it.pipeline.gate.permissions().policy().plans()) {
+                return Err(String::from(
+                    "nothing can be changed while somebody plans, so it cannot have a worktree: start it without isolation, or when the plan is approved",
+                ));
+            }
             let worktrees = world.worktrees.as_ref().ok_or("there are no worktrees here")?;
             let cx = call_context(birth);
             let made = worktrees.make(&format!("agent-{}", facts.id), &facts.id, &cx).await?;
@@ -77,6 +85,14 @@ pub(super) async fn isolate(
         walls.fence_in(facts.id.clone(), fence);
     }
     Ok(())
+}
+
+/// What the calls of the agent that starts another one pass through.
+pub(super) fn parent_calls(world: &AgentWorld, desk: &AgentDesk, parent: &AgentId) -> Option<ParentCalls> {
+    match parent.child() {
+        None => Some(world.calls.clone()),
+        Some(_) => desk.calls_of(parent),
+    }
 }
 
 fn call_context(birth: &Birth) -> CallContext {

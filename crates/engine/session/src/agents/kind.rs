@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_hooks::{HookDefinition, HookSource, parse_definitions};
 use haft_types::PermissionMode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::extensions::{FrontMatter, LineProblem};
 
@@ -52,6 +52,10 @@ pub struct AgentKind {
     pub output_schema: Option<Value>,
     /// Servers of the session whose tools it has beside those it lists.
     pub servers: Vec<String>,
+    /// Servers of its own, by name: each of its runs has them to itself.
+    pub own_servers: Map<String, Value>,
+    /// Money at most for one of its runs, with those it starts.
+    pub max_usd: Option<f64>,
     /// Where it is described.
     pub source: AgentSource,
     /// The file.
@@ -134,7 +138,7 @@ impl std::fmt::Display for AgentProblem {
 }
 
 /// Every field a definition may have.
-const FIELDS: [&str; 23] = [
+const FIELDS: [&str; 24] = [
     "name",
     "description",
     "tools",
@@ -142,6 +146,7 @@ const FIELDS: [&str; 23] = [
     "model",
     "permissionMode",
     "maxTurns",
+    "maxBudgetUsd",
     "effort",
     "autoCompactWindow",
     "background",
@@ -182,10 +187,18 @@ impl AgentKind {
         let name = front.text("name");
         let description = front.text("description");
         let (Some(name), Some(description)) = (name, description) else {
-            let missing = if front.get("name").is_none() { "name" } else { "description" };
-            front.problem(1, format!("`{missing}` is missing: the agent is left out"));
+            let missing = if front.text("name").is_none() { "name" } else { "description" };
+            let what = if front.get(missing).is_none() { "is missing" } else { "is no text" };
+            let line = if front.get(missing).is_none() { 1 } else { front.line_of(missing) };
+            front.problem(line, format!("`{missing}` {what}: the agent is left out"));
             return None;
         };
+        if !front.lists_names("disallowedTools") {
+            let line = front.line_of("disallowedTools");
+            let reason = "`disallowedTools` is no list of names, so that nobody knows what it must not use: the agent is left out";
+            front.problem(line, reason.to_owned());
+            return None;
+        }
         let mut kind = Self { name, description, prompt: front.body.clone(), source, ..Self::default() };
         let unknown: Vec<(String, usize)> =
             front.unknown(&FIELDS).map(|(key, line)| (key.to_owned(), line)).collect();
@@ -217,6 +230,12 @@ impl AgentKind {
 
     fn take_tools(&mut self, front: &mut FrontMatter) {
         self.tools = front.names("tools").filter(|list| !list.iter().any(|it| it == "*"));
+        if !front.lists_names("tools") {
+            self.tools.get_or_insert_default();
+            let reason = "`tools` is no list of names; the agent has only those that are names";
+            let line = front.line_of("tools");
+            front.problem(line, reason.to_owned());
+        }
         self.disallowed = front.names("disallowedTools").unwrap_or_default();
         self.model = front.text("model").filter(|it| it != "inherit");
         self.effort = front.text("effort");
@@ -229,8 +248,8 @@ impl AgentKind {
         }
     }
 
-    /// Servers: names of those of the session. Descriptions of others are named
-    /// and passed over.
+    /// Servers: names of those of the session, and descriptions of its own, which
+    /// are commands: a project's file is no yes to them.
     fn take_servers(&mut self, front: &mut FrontMatter) {
         let listed: Vec<Value> = match front.get("mcpServers").cloned() {
             None => return,
@@ -240,12 +259,27 @@ impl AgentKind {
             }
             Some(other) => vec![other],
         };
-        if listed.iter().any(Value::is_object) {
-            let reason = "servers that are described here are not started; name servers of the session";
-            let line = front.line_of("mcpServers");
-            front.problem(line, reason.to_owned());
+        let line = front.line_of("mcpServers");
+        for entry in listed {
+            match entry {
+                Value::String(name) => self.servers.push(name),
+                Value::Object(_) if !self.source.may_hook() => {
+                    let reason = "servers described in an agent file of a project or plugin are not started; put them into .mcp.json and name them here";
+                    front.problem(line, reason.to_owned());
+                }
+                Value::Object(described) => {
+                    for (name, config) in described {
+                        match config.is_object() {
+                            true => drop(self.own_servers.insert(name, config)),
+                            false => front.problem(line, format!("the server {name} is not described")),
+                        }
+                    }
+                }
+                other => {
+                    front.problem(line, format!("{other} is no server: a name, or name and description"))
+                }
+            }
         }
-        self.servers.extend(listed.iter().filter_map(Value::as_str).map(str::to_owned));
     }
 
     /// What its reports and its conversation are like.
@@ -279,6 +313,12 @@ impl AgentKind {
             front.problem(line, String::from("maxTurns is no number above 0; no limit holds"));
         }
         self.max_turns = number.flatten();
+        let money = front.text("maxBudgetUsd").map(|it| it.parse::<f64>().ok().filter(|it| 0.0 < *it));
+        if money == Some(None) {
+            let line = front.line_of("maxBudgetUsd");
+            front.problem(line, String::from("maxBudgetUsd is no number above 0; the session's limit holds"));
+        }
+        self.max_usd = money.flatten().filter(|it| it.is_finite());
         match front.text("isolation").as_deref() {
             None | Some("none") => (),
             Some("worktree") => self.worktree = true,

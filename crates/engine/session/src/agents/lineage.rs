@@ -1,7 +1,8 @@
 //! Who an agent comes from, and what that leaves it.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
+use haft_tools::agent::SpawnOrder;
 use haft_types::AgentId;
 
 use super::{AgentDesk, AgentKind, AgentModels, ChildFacts, ParentCalls};
@@ -19,9 +20,53 @@ impl AgentDesk {
         line
     }
 
+    /// The main agent is of this kind: what its definition says about kinds of
+    /// agents and about skills holds for it and for all it starts.
+    pub(crate) fn lead_as(&self, kind: &Arc<AgentKind>) {
+        self.tree().kinds_of_main = kind.may_start();
+        *self.kind_of_main.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(kind));
+    }
+
+    /// The kind that the main agent is of, if it is of one.
+    pub(crate) fn kind_of_main(&self) -> Option<Arc<AgentKind>> {
+        self.kind_of_main.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What the calls of an agent that works pass through.
     pub(crate) fn calls_of(&self, id: &AgentId) -> Option<ParentCalls> {
         self.tree().nodes.get(id)?.calls.clone()
+    }
+
+    /// The call's model, the definition's, the usual one of agents, the parent's;
+    /// and which of them it is, in words.
+    pub(super) fn model_for(
+        &self,
+        order: &SpawnOrder,
+        kind: &AgentKind,
+        parent: &AgentId,
+    ) -> (String, String) {
+        let of_parent = match self.tree().nodes.get(parent) {
+            Some(node) => node.facts.model.clone(),
+            None => self.main_settings().model,
+        };
+        let inherited = (of_parent, String::from(FROM_PARENT));
+        let AgentModels::Known { catalog, usual, policy } = &self.models else { return inherited };
+        if kind.is_fork() {
+            return inherited;
+        }
+        let of_call = order.model.as_deref().map(|it| (it, String::from("the call")));
+        let of_kind = kind.model_named(usual.as_deref());
+        let named = [of_call, of_kind].into_iter().flatten().find(|(it, _)| *it != "inherit");
+        let Some((name, from)) = named else { return inherited };
+        let model = catalog.resolve(name).to_owned();
+        // What the settings do not offer, no file of a project and no model gets.
+        match policy.refusal(catalog, &model) {
+            None => (model, from),
+            Some(_) => {
+                let from = format!("{FROM_PARENT}: the settings do not offer {name}, which {from} wants");
+                (inherited.0, from)
+            }
+        }
     }
 
     /// The window of a model, where models are known.
@@ -36,9 +81,29 @@ impl AgentDesk {
     pub(crate) fn skills_of_kind(&self, kind: &str) -> Option<Vec<String>> {
         self.shelf().find(kind)?.may_use_skills()
     }
+
+    /// The same of the main agent's kind.
+    pub(crate) fn skills_of_main(&self) -> Option<Vec<String>> {
+        self.kind_of_main()?.may_use_skills()
+    }
 }
 
+/// Where the model of an agent comes from when nobody names one.
+const FROM_PARENT: &str = "the agent that started it";
+
+/// The variable that names the usual model of agents.
+pub(crate) const USUAL_MODEL: &str = "CLAUDE_CODE_SUBAGENT_MODEL";
+
 impl AgentKind {
+    /// The model that its definition names, or else the variable, and which of them
+    /// it is, in words; nothing where it has that of the agent that starts it.
+    pub fn model_named<'a>(&'a self, usual: Option<&'a str>) -> Option<(&'a str, String)> {
+        let file = self.file.as_ref().map(|it| format!(" ({})", it.display())).unwrap_or_default();
+        let own = self.model.as_deref().map(|it| (it, format!("its definition{file}")));
+        let usual = usual.map(|it| (it, String::from(USUAL_MODEL)));
+        own.or(usual).filter(|(it, _)| *it != "inherit")
+    }
+
     /// Only these skills may be used by it, if its tools say so (`Skill(a, b)`).
     fn may_use_skills(&self) -> Option<Vec<String>> {
         let listed = self.tools.as_ref()?.iter().filter_map(|tool| {

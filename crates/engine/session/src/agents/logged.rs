@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use haft_agent::log::cost::{self, SessionCost};
 use haft_permission::Policy;
 use haft_runtime::Pool;
-use haft_types::SessionId;
+use haft_types::{SessionId, Usage};
 use serde_json::{Map, Value, json};
 
 use super::{AgentLogs, rights::MayStart};
@@ -28,6 +28,8 @@ pub struct LoggedAgent {
     pub status: String,
     /// Its model.
     pub model: String,
+    /// Who chose it, in words; nothing where its log does not say.
+    pub model_from: String,
     /// How far below the main agent it is.
     pub depth: u32,
     /// Its worktree, if it has one of its own.
@@ -44,10 +46,11 @@ impl LoggedAgent {
         let cost = self.cost.as_ref();
         json!({
             "id": self.id, "parent": self.parent, "name": self.name, "kind": self.kind,
-            "description": self.description, "status": self.status, "model": self.model,
+            "description": self.description, "status": self.status, "model": self.model, "modelFrom": self.model_from,
             "depth": self.depth, "worktree": self.worktree, "log": self.log,
             "requests": cost.map(|it| it.requests), "usage": cost.map(|it| it.usage),
             "usd": cost.map(|it| it.usd), "priced": cost.map(|it| it.priced),
+            "estimated": cost.map(|it| it.estimated),
         })
     }
 }
@@ -74,6 +77,7 @@ pub fn logged_agents(log: &Path) -> Vec<LoggedAgent> {
                     String::from("unfinished")
                 },
                 model: meta.model,
+                model_from: meta.model_from,
                 depth: meta.spawn_depth,
                 worktree: meta.worktree_path,
                 cost: cost::of_log(&log).ok(),
@@ -86,6 +90,29 @@ pub fn logged_agents(log: &Path) -> Vec<LoggedAgent> {
     // Those whose parent has no log.
     ordered.append(&mut all);
     ordered
+}
+
+/// What a session and its agents have used, as their logs tell; nothing where it has
+/// no agents. The sum that a session keeps itself lacks what agents used since its
+/// last prompt ended, if the process was killed then.
+pub(crate) fn logged_spending(log: &Path) -> Option<(Usage, f64)> {
+    let logs = AgentLogs::beside(log, SessionId::from(String::new()), Map::new(), false);
+    let entries = std::fs::read_dir(&logs.dir).into_iter().flatten().flatten();
+    let is_log = |path: &PathBuf| {
+        let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        name.starts_with("agent-") && name.ends_with(".jsonl")
+    };
+    let of_agents: Vec<SessionCost> =
+        entries.map(|it| it.path()).filter(is_log).filter_map(|it| cost::of_log(&it).ok()).collect();
+    if of_agents.is_empty() {
+        return None;
+    }
+    let (mut usage, mut usd) = (Usage::default(), 0.0);
+    for cost in of_agents.iter().chain(&cost::of_log(log).ok()) {
+        usage += cost.usage;
+        usd += cost.usd;
+    }
+    Some((usage, usd))
 }
 
 fn put_below(parent: Option<&str>, all: &mut Vec<LoggedAgent>, ordered: &mut Vec<LoggedAgent>) {

@@ -20,17 +20,22 @@ mod delivery;
 mod desk;
 mod facts;
 mod fork;
+mod idle;
 mod isolate;
 mod kind;
 mod lineage;
 mod logged;
 mod nursery;
+mod own_servers;
+mod payer;
 mod post;
+mod prompting;
 mod record;
 mod recover;
 mod rights;
 mod roster;
 mod shelf;
+mod summaries;
 mod tasks;
 mod tree;
 mod watch;
@@ -38,9 +43,12 @@ mod watch;
 pub(crate) use self::{
     child::effort_of,
     desk::{AgentDesk, AgentModels},
+    lineage::USUAL_MODEL,
+    logged::logged_spending,
     nursery::{AgentWorld, Birth, ParentCalls, start_nursery},
     record::AgentLogs,
     shelf::{AgentFiles, AgentShelf},
+    summaries::summary_pace,
     tree::{StoppedBy, TreeLimits},
 };
 pub use self::{
@@ -48,4 +56,4 @@ pub use self::{
     kind::{AgentKind, AgentMemory, AgentProblem, AgentSource},
     logged::{LoggedAgent, logged_agents},
 };
-pub use haft_tools::agent::{AgentReport, AgentStatus, DeniedToAgent};
+pub use haft_tools::agent::{AgentReport, AgentStatus, DeniedToAgent, KilledBy};

@@ -13,6 +13,7 @@ use haft_shell::run::Tasks;
 use haft_tool::ProgressSink;
 use haft_tools::agent::SpawnOrder;
 use haft_types::AgentId;
+use haft_workspace::Files;
 use tokio::sync::mpsc;
 
 use super::{AgentDesk, AgentKind, ChildFacts, child};
@@ -21,6 +22,7 @@ use crate::{
     extensions::SkillShelf,
     premises::Premises,
     questions::{AskedCalls, QuestionDesk},
+    servers::SessionServers,
 };
 
 /// Everything of a session that its agents are made from.
@@ -34,6 +36,7 @@ pub(crate) struct AgentWorld {
     /// Those of the main agent.
     pub(crate) calls: ParentCalls,
     pub(crate) tasks: Option<Arc<Tasks>>,
+    pub(crate) files: Option<Arc<Files>>,
     pub(crate) held: ChildrenHeld,
     pub(crate) asked: Arc<AskedCalls>,
     pub(crate) questions: Arc<QuestionDesk>,
@@ -42,6 +45,8 @@ pub(crate) struct AgentWorld {
     pub(crate) forks: Mutex<HashMap<AgentId, ForkPoint>>,
     /// Skills that definitions may begin with.
     pub(crate) skills: Arc<SkillShelf>,
+    /// Who starts servers for agents that bring their own.
+    pub(crate) servers: Arc<SessionServers>,
     /// Where agents that are kept apart work.
     pub(crate) worktrees: Option<Arc<crate::worktrees::WorktreeDesk>>,
 }
@@ -55,6 +60,8 @@ pub(crate) struct ParentCalls {
     pub(crate) progress: ProgressSink,
     pub(crate) home: Option<Arc<Path>>,
     pub(crate) companion: Option<Arc<dyn BatchCompanion>>,
+    /// Who pays for it, if that is not the session at once.
+    pub(crate) payer: Option<Ledger>,
 }
 
 impl ParentCalls {
@@ -66,6 +73,7 @@ impl ParentCalls {
             progress: calls.progress.clone(),
             home: calls.state.home.clone(),
             companion: calls.companion.clone(),
+            payer: None,
         }
     }
 

@@ -33,7 +33,7 @@ impl AgentDesk {
     async fn deliver(&self, to: &str, body: String, cx: &CallContext) -> Receipt {
         let found = match to {
             "main" | "team-lead" => Some(AgentId::Main),
-            to => self.tree().find(to),
+            to => self.tree().find_for(&cx.agent_id, to),
         };
         let Some(id) = found else {
             let (_, agents) = self.list(cx);
@@ -41,6 +41,9 @@ impl AgentDesk {
             let known = if known.is_empty() { String::from("none") } else { known.join(", ") };
             return Receipt::refused(format!("there is no agent {to}; there are: {known}"));
         };
+        if self.tree().is_of_ended_team(&id) {
+            return Receipt::refused(format!("the team of {to} has ended: start another agent"));
+        }
         if id == cx.agent_id {
             return Receipt::refused("that is you: messages go to others");
         }
@@ -151,7 +154,7 @@ impl AgentDesk {
 
     /// An agent has a moment for its last words, and then ends.
     async fn shut_down(&self, to: &str, reason: Option<String>, cx: &CallContext) -> Receipt {
-        let Some(id) = self.tree().find(to) else {
+        let Some(id) = self.tree().find_for(&cx.agent_id, to) else {
             return Receipt::refused(format!("there is no agent {to}"));
         };
         let mut signal = {
@@ -219,7 +222,10 @@ impl AgentPost for AgentDesk {
             (Some(report), _) if report.status == AgentStatus::Failed && report.turns == 0 => "stopped",
             (Some(_), _) => "resumable",
         };
-        let agents = tree.nodes.values().filter(|it| it.facts.id != cx.agent_id).map(|node| ListedAgent {
+        let team = tree.team_of(&cx.agent_id);
+        let is_near = |it: &AgentNode| it.facts.team.is_none() || it.facts.team == team;
+        let others = tree.nodes.values().filter(|it| it.facts.id != cx.agent_id && is_near(it));
+        let agents = others.map(|node| ListedAgent {
             name: node.facts.name.clone().unwrap_or_else(|| node.facts.id.to_string()),
             id: node.facts.id.to_string(),
             kind: node.facts.kind.clone(),

@@ -7,9 +7,13 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use haft_agent::{Conversation, Masker, Restored, log::LogFile};
+use haft_agent::{
+    Conversation, Masker, Restored,
+    log::{FencedLog, LogFence, LogFile},
+};
 use haft_paths::{Durability, ReplacedMode, replace_file};
 use haft_tools::agent::AgentStatus;
 use haft_types::{AgentId, SessionId};
@@ -27,6 +31,8 @@ pub(crate) struct AgentLogs {
     pub(crate) session: SessionId,
     /// Whether faces are told every line.
     pub(crate) mirror: bool,
+    /// The store that lines go to as well.
+    fence: Option<Arc<dyn LogFence>>,
 }
 
 /// What an agent is, beside its log.
@@ -42,7 +48,14 @@ pub(super) struct AgentMeta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent_agent_id: Option<String>,
     pub(super) spawn_depth: u32,
+    /// The team it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) team: Option<String>,
+    /// When this run of it began, in milliseconds since 1970.
+    pub(super) began_at: u64,
     pub(super) model: String,
+    /// Who chose it, in words.
+    pub(super) model_from: String,
     pub(super) run_id: String,
     pub(super) prompt: String,
     pub(super) in_background: bool,
@@ -59,6 +72,22 @@ pub(super) struct AgentMeta {
     pub(super) status: Option<AgentStatus>,
 }
 
+/// A line of the mail.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum MailLine {
+    Letter(Letter),
+    /// What was written to these agents before is for nobody any more.
+    Gone {
+        gone: Vec<String>,
+    },
+}
+
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl AgentMeta {
     pub(super) fn of(facts: &ChildFacts, is_built_in: bool, cwd: &Path) -> Self {
         Self {
@@ -69,7 +98,10 @@ impl AgentMeta {
             tool_use_id: facts.call.to_string(),
             parent_agent_id: facts.parent.child().map(ToString::to_string),
             spawn_depth: facts.depth,
+            team: facts.team.clone(),
+            began_at: now(),
             model: facts.model.clone(),
+            model_from: facts.model_from.clone(),
             run_id: facts.run_id.clone(),
             prompt: facts.prompt.clone(),
             in_background: facts.in_background,
@@ -86,7 +118,19 @@ impl AgentMeta {
 impl AgentLogs {
     /// Those of the session with this log.
     pub(crate) fn beside(log: &Path, session: SessionId, stamp: Map<String, Value>, mirror: bool) -> Self {
-        Self { dir: log.with_extension("").join("subagents"), stamp, session, mirror }
+        Self { dir: log.with_extension("").join("subagents"), stamp, session, mirror, fence: None }
+    }
+
+    /// The same; lines go to a store as well.
+    pub(crate) fn fenced(self, fence: Option<Arc<dyn LogFence>>) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// Opens the log of an agent.
+    fn open(&self, id: &AgentId) -> io::Result<LogFile> {
+        let fence = self.fence.clone();
+        let fence = fence.map(|fence| FencedLog::new(fence, format!("subagents/agent-{id}.jsonl")));
+        Ok(LogFile::open(self.path(id))?.fenced(fence))
     }
 
     /// The log of an agent.
@@ -101,6 +145,9 @@ impl AgentLogs {
     /// Writes down what an agent is.
     pub(super) fn write_meta(&self, id: &AgentId, meta: &AgentMeta) -> io::Result<()> {
         let bytes = serde_json::to_vec(meta).map_err(io::Error::other)?;
+        if let Some(fence) = &self.fence {
+            fence.put(&format!("subagents/agent-{id}.meta.json"), &bytes);
+        }
         replace_file(&self.meta_path(id), &bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever)
     }
 
@@ -109,22 +156,44 @@ impl AgentLogs {
         serde_json::from_slice(&std::fs::read(self.meta_path(id)).ok()?).ok()
     }
 
-    /// Keeps a message until it was read, and after: one line, in one write.
+    /// Keeps a message until it was read, and after.
     pub(super) fn keep_letter(&self, letter: &Letter) -> io::Result<()> {
+        self.keep_line(serde_json::to_vec(letter).map_err(io::Error::other)?)
+    }
+
+    /// Messages to these agents are for nobody any more.
+    pub(super) fn drop_letters(&self, gone: &[AgentId]) -> io::Result<()> {
+        let gone = gone.iter().map(ToString::to_string).collect();
+        self.keep_line(serde_json::to_vec(&MailLine::Gone { gone }).map_err(io::Error::other)?)
+    }
+
+    /// Adds a line to the mail, in one write.
+    fn keep_line(&self, mut line: Vec<u8>) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let path = self.dir.join("mail.jsonl");
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        let mut line = serde_json::to_vec(letter).map_err(io::Error::other)?;
         line.push(b'\n');
+        if let Some(fence) = &self.fence {
+            fence.take("subagents/mail.jsonl", &line);
+        }
         // A line that a dying process left half is ended first.
         line.insert(0, b'\n');
         file.write_all(&line)
     }
 
-    /// Messages of this session, as far as they can be read.
+    /// Messages of this session, as far as they can be read and are for somebody.
     pub(super) fn letters(&self) -> Vec<Letter> {
-        let text = std::fs::read_to_string(self.dir.join("mail.jsonl")).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let bytes = std::fs::read(self.dir.join("mail.jsonl")).unwrap_or_default();
+        let mut letters: Vec<Letter> = Vec::new();
+        // A process that died may have left half a letter, and half a character with it.
+        let lines = bytes.split(|byte| *byte == b'\n');
+        for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
+            match line {
+                MailLine::Letter(letter) => letters.push(letter),
+                MailLine::Gone { gone } => letters.retain(|it| !gone.contains(&it.to)),
+            }
+        }
+        letters
     }
 
     /// The line about an agent that faces are told with its log.
@@ -142,7 +211,7 @@ impl AgentLogs {
         meta: &AgentMeta,
         masker: Masker,
     ) -> io::Result<Conversation> {
-        let log = LogFile::open(self.path(&facts.id))?;
+        let log = self.open(&facts.id)?;
         self.write_meta(&facts.id, meta)?;
         let mut conversation = Conversation::of_child(self.session.clone(), &meta.cwd);
         self.dress(&mut conversation, &facts.id, log, masker);
@@ -157,9 +226,10 @@ impl AgentLogs {
         masker: Masker,
     ) -> io::Result<(Conversation, Restored)> {
         let path = self.path(&facts.id);
-        let log = LogFile::open(&path)?;
+        let log = self.open(&facts.id)?;
+        let epoch = self.fence.as_ref().map(|fence| fence.owner().epoch);
         let (mut conversation, restored) =
-            Conversation::resume_child(self.session.clone(), &meta.cwd, &path)?;
+            Conversation::resume_child(self.session.clone(), &meta.cwd, &path, epoch)?;
         self.write_meta(&facts.id, meta)?;
         self.dress(&mut conversation, &facts.id, log, masker);
         Ok((conversation, restored))
@@ -173,6 +243,61 @@ impl AgentLogs {
         conversation.set_log(log);
         if self.mirror {
             conversation.mirror();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_for_agents_that_are_gone_is_for_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = SessionId::from("s");
+        let logs = AgentLogs::beside(&dir.path().join("s.jsonl"), session, Map::new(), false);
+        let letter = |id: &str, to: &str| Letter {
+            id: id.to_owned(),
+            from: String::from("main"),
+            name: String::from("main"),
+            to: to.to_owned(),
+            body: String::from("hello"),
+        };
+        for (id, to) in [("1", "a1"), ("2", "a2"), ("3", "main")] {
+            logs.keep_letter(&letter(id, to)).unwrap();
+        }
+        logs.drop_letters(&[AgentId::new("a1")]).unwrap();
+        logs.keep_letter(&letter("4", "a1")).unwrap();
+        let left: Vec<String> = logs.letters().into_iter().map(|it| it.id).collect();
+        assert_eq!(left, ["2", "3", "4"], "what was written before, and to nobody else");
+    }
+
+    /// A process may die at every byte of a line: the letters before it are there,
+    /// those after it too, and the one it wrote is there in full or not at all.
+    #[test]
+    fn mail_survives_a_process_that_dies_while_it_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = SessionId::from("s");
+        let logs = AgentLogs::beside(&dir.path().join("s.jsonl"), session, Map::new(), false);
+        let letter = |id: &str| Letter {
+            id: id.to_owned(),
+            from: String::from("main"),
+            name: String::from("main"),
+            to: String::from("a1"),
+            body: String::from("Grüße \u{1f41d} \u{4f60}"),
+        };
+        let file = logs.dir.join("mail.jsonl");
+        logs.keep_letter(&letter("1")).unwrap();
+        let before = std::fs::read(&file).unwrap();
+        logs.keep_letter(&letter("2")).unwrap();
+        let whole = std::fs::read(&file).unwrap();
+        for cut in before.len()..=whole.len() {
+            std::fs::write(&file, &whole[..cut]).unwrap();
+            logs.keep_letter(&letter("3")).unwrap();
+            let left: Vec<String> = logs.letters().into_iter().map(|it| it.id).collect();
+            // The last byte is only the end of the line.
+            let wanted: &[&str] = if whole.len() - 1 <= cut { &["1", "2", "3"] } else { &["1", "3"] };
+            assert_eq!(left, wanted, "cut at {cut} of {}", whole.len());
         }
     }
 }

@@ -16,6 +16,7 @@ use std::{
 use haft_agent::log::{Entry, State};
 use haft_tools::agent::{AgentReport, AgentStatus};
 use haft_types::{AgentId, CallId, Message, MessageBlock, Role};
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::{
@@ -45,7 +46,10 @@ impl AgentLogs {
             })
             .collect();
         ids.sort();
-        ids.into_iter().filter_map(|id| self.runs_of(id)).collect()
+        let mut all: Vec<_> = ids.into_iter().filter_map(|id| self.runs_of(id)).collect();
+        // Who began last has the name that several have had.
+        all.sort_by_key(|(_, meta, _)| meta.began_at);
+        all
     }
 
     fn runs_of(&self, id: AgentId) -> Option<(AgentId, AgentMeta, Vec<AgentReport>)> {
@@ -175,6 +179,11 @@ impl AgentDesk {
         }
         for letter in logs.letters() {
             let reader = AgentId::new(letter.to.as_str());
+            // That a team has ended is known from the team: whether its mail was taken
+            // back too does not matter.
+            if self.tree().is_of_ended_team(&reader) {
+                continue;
+            }
             match reader.child() {
                 None if !heard.told.contains(&letter.id) => self.mention_letter(letter),
                 Some(_) if !HeardInLog::of(&logs.path(&reader)).told.contains(&letter.id) => {
@@ -229,10 +238,9 @@ impl HeardInLog {
         let Ok(file) = File::open(log) else { return heard };
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
+        let marks = [&b"runId"[..], b"messageIds", b"task_id", b"taskId"].map(Finder::new);
         while reader.read_until(b'\n', &mut line).is_ok_and(|read| 0 < read) {
-            let names_some = [&b"runId"[..], b"messageIds", b"task_id", b"taskId"]
-                .iter()
-                .any(|mark| line.windows(mark.len()).any(|part| part == *mark));
+            let names_some = marks.iter().any(|mark| mark.find(&line).is_some());
             if names_some && let Ok(entry) = serde_json::from_slice::<Value>(&line) {
                 heard.take(&entry);
             }

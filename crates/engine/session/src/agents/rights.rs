@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_permission::{AgentRights, Behavior, Origin};
+use haft_permission::{AgentRights, Behavior, LivePermissions, Origin};
 use haft_runtime::{KeptTool, Pool, SharedPool, ToolSearch};
 use haft_tool::{Tool as _, erase};
 use haft_types::PermissionMode;
@@ -36,12 +36,34 @@ impl AgentKind {
         (!kinds.is_empty()).then_some(kinds)
     }
 
-    /// What the definition says about rights.
-    pub(super) fn rights(&self, pool: &Pool, session: PermissionMode, may_bypass: bool) -> AgentRights {
+    /// Where its rules stand.
+    fn origin(&self) -> Origin {
         let label = match &self.file {
             Some(file) => format!("the agent {} ({})", self.name, file.display()),
             None => format!("the agent {}", self.name),
         };
+        Origin { label: Arc::from(label.as_str()), ..Origin::default() }
+    }
+
+    /// Binds the main agent of a session to its definition: what it denies is
+    /// denied to that agent and to all it starts.
+    pub(crate) fn bind(&self, permissions: &LivePermissions) {
+        permissions.deny(&self.origin(), self.disallowed.iter().cloned());
+    }
+
+    /// The mode of a session whose main agent it is, where nobody chose one:
+    /// stricter than that of the session, or looser where whoever describes it
+    /// may say so.
+    pub(crate) fn mode_of_main(&self, session: PermissionMode, may_bypass: bool) -> Option<PermissionMode> {
+        let bypasses = self.mode == Some(PermissionMode::BypassPermissions);
+        self.mode.filter(|mode| {
+            is_looser(session, *mode)
+                || (is_looser(*mode, session) && self.source.may_loosen() && (may_bypass || !bypasses))
+        })
+    }
+
+    /// What the definition says about rights.
+    pub(super) fn rights(&self, pool: &Pool, session: PermissionMode, may_bypass: bool) -> AgentRights {
         let lifted = self.mode.filter(|mode| {
             self.source.may_loosen()
                 && is_looser(*mode, session)
@@ -51,29 +73,40 @@ impl AgentKind {
             name: Arc::from(self.name.as_str()),
             mode: self.mode,
             lifted,
+            granted: Vec::new(),
             rules: self.disallowed.iter().map(|text| (Behavior::Deny, Arc::from(text.as_str()))).collect(),
             tools: self.tools.as_ref().map(|_| pool.names().map(str::to_owned).collect()),
             delegations: Vec::new(),
             kept_out: None,
-            origin: Origin { label: Arc::from(label.as_str()), ..Origin::default() },
+            origin: self.origin(),
         }
+    }
+
+    /// The tools it lists, without what stands in brackets, if it lists any.
+    fn wanted(&self) -> Option<Vec<String>> {
+        let of_servers = self.servers.iter().map(|it| format!("mcp__{it}"));
+        Some(self.tools.as_ref()?.iter().map(|it| bare(it)).chain(of_servers).collect())
+    }
+
+    /// Whether it lists tools of servers, which come when they like.
+    pub(crate) fn names_servers(&self) -> bool {
+        self.wanted().into_iter().flatten().any(|it| it.starts_with("mcp__"))
+    }
+
+    /// Whether its definition leaves it a tool. What it denies in part only, it
+    /// has.
+    pub(crate) fn leaves(&self, pool: &Pool, name: &str) -> bool {
+        let is_meant = |pattern: &String| means(pool, pattern, name);
+        let removed = self.disallowed.iter().filter(|it| !it.contains('(')).map(|it| bare(it));
+        self.wanted().is_none_or(|list| list.iter().any(is_meant))
+            && !removed.into_iter().any(|it| is_meant(&it))
     }
 
     /// The tools of an agent: those of its parent that its definition leaves.
     /// Names in the definition that mean nothing come back.
     pub(super) fn pool(&self, parent: &Pool, may_start: MayStart) -> (SharedPool, Vec<String>) {
-        let bare = |text: &str| text.split('(').next().unwrap_or(text).trim().to_owned();
-        let of_servers = self.servers.iter().map(|it| format!("mcp__{it}"));
-        let wanted: Option<Vec<String>> =
-            self.tools.as_ref().map(|list| list.iter().map(|it| bare(it)).chain(of_servers).collect());
-        let removed: Vec<String> =
-            self.disallowed.iter().filter(|it| !it.contains('(')).map(|it| bare(it)).collect();
-        let means = |pattern: &str, name: &str| {
-            parent.wire_name(pattern) == Some(name) || matches_pattern(pattern, name)
-        };
         let keeps = |name: &str| {
-            wanted.as_ref().is_none_or(|list| list.iter().any(|it| means(it, name)))
-                && !removed.iter().any(|it| means(it, name))
+            self.leaves(parent, name)
                 && !OF_MAIN.contains(&name)
                 && (may_start == MayStart::Yes || !STARTING.contains(&name))
         };
@@ -86,14 +119,24 @@ impl AgentKind {
             _ => KeptTool::No,
         });
         shared.set(narrowed);
-        let known = |pattern: &&String| parent.names().any(|name| means(pattern, name));
-        let unknown = wanted.iter().flatten().filter(|it| !known(it)).cloned().collect();
+        let known = |pattern: &String| parent.names().any(|name| means(parent, pattern, name));
+        let unknown = self.wanted().into_iter().flatten().filter(|it| !known(it)).collect();
         (shared, unknown)
     }
 }
 
+/// What stands before the brackets.
+fn bare(text: &str) -> String {
+    text.split('(').next().unwrap_or(text).trim().to_owned()
+}
+
+/// Whether a name in a definition means a tool.
+fn means(pool: &Pool, pattern: &str, name: &str) -> bool {
+    pattern == name || pool.wire_name(pattern) == Some(name) || matches_pattern(pattern, name)
+}
+
 /// `mcp__server`, `mcp__server__*`, `mcp__*`.
-fn matches_pattern(pattern: &str, name: &str) -> bool {
+pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => {

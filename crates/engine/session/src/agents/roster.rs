@@ -21,9 +21,25 @@ impl AgentDesk {
         self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// The session leads this team from now on, or none.
-    pub(crate) fn set_team(&self, team: Option<String>) {
-        *self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = team;
+    /// The session leads this team from now on, which has a word of its own.
+    pub(crate) fn lead_team(&self, name: &str, word: String) {
+        *self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(name.to_owned());
+        self.tree().team = Some(word);
+    }
+
+    /// The session leads no team any more: its agents have no names, and no mail waits
+    /// for them, now and in a process that comes after this one.
+    pub(crate) fn end_team(&self) -> std::io::Result<()> {
+        *self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        let gone = {
+            let mut tree = self.tree();
+            let Some(team) = tree.team.take() else { return Ok(()) };
+            tree.end_team(&team)
+        };
+        match self.logs().filter(|_| !gone.is_empty()) {
+            Some(logs) => logs.drop_letters(&gone),
+            None => Ok(()),
+        }
     }
 
     /// Somebody wants to hear of agents that begin. One is told; the first.
@@ -34,6 +50,14 @@ impl AgentDesk {
     pub(super) fn tell_begun(&self, facts: &ChildFacts) {
         if let Some(told) = self.roster.when_begun.get() {
             told(facts);
+        }
+    }
+
+    /// The model that a short or whole name means.
+    pub(crate) fn model_named(&self, name: &str) -> Option<String> {
+        match &self.models {
+            super::AgentModels::Known { catalog, .. } => Some(catalog.resolve(name).to_owned()),
+            super::AgentModels::None => None,
         }
     }
 
@@ -54,6 +78,14 @@ impl AgentDesk {
         let tree = self.tree();
         let node = tree.find(id_or_name).and_then(|id| tree.nodes.get(&id));
         node.is_some_and(|it| !it.is_live())
+    }
+
+    /// Says of which kind the agents of a bill are.
+    pub(crate) fn name_kinds(&self, bill: &mut crate::Bill) {
+        let tree = self.tree();
+        for (id, of_agent) in &mut bill.agents {
+            of_agent.kind = tree.nodes.get(id).map(|it| it.facts.kind.clone());
+        }
     }
 
     /// All agents in a line each, for people and models.

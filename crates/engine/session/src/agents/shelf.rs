@@ -12,7 +12,10 @@ use super::{
     AgentKind, AgentProblem, AgentSource,
     builtin::{FORK, built_in_kinds, fork_kind},
 };
-use crate::{EventSender, HostAgent, extensions::FrontMatter};
+use crate::{
+    EventSender, HostAgent,
+    extensions::{FrontMatter, LinkFence},
+};
 
 /// Every kind of agent of a session; the first of a name counts.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +36,10 @@ pub(crate) struct AgentFiles {
 impl AgentFiles {
     /// Reads the agents below a directory. A file that cannot be understood is
     /// named, and the others count.
-    pub(crate) fn take(&mut self, files: Vec<(PathBuf, PathBuf)>, source: &AgentSource) {
+    pub(crate) fn take(&mut self, files: Vec<(PathBuf, PathBuf)>, source: &AgentSource, fence: &LinkFence) {
+        let before = self.kinds.len();
         for (_, path) in files {
-            let front = match FrontMatter::read(&path) {
+            let front = match fence.read(&path) {
                 Ok(front) => front,
                 Err(reason) => {
                     let reason = format!("it cannot be read: {reason}");
@@ -43,14 +47,21 @@ impl AgentFiles {
                     continue;
                 }
             };
-            let (kind, problems) = AgentKind::of_file(front, path, source.clone());
+            let line = front.line_of("name");
+            let (kind, problems) = AgentKind::of_file(front, path.clone(), source.clone());
             self.problems.extend(problems);
-            self.kinds.extend(kind.map(|mut kind| {
-                if let AgentSource::Plugin(plugin) = source {
-                    kind.name = format!("{plugin}:{}", kind.name);
-                }
-                Arc::new(kind)
-            }));
+            let Some(mut kind) = kind else { continue };
+            if let AgentSource::Plugin(plugin) = source {
+                kind.name = format!("{plugin}:{}", kind.name);
+            }
+            // Files of one place; elsewhere the order of places decides.
+            if let Some(first) = self.kinds[before..].iter().find(|it| it.name == kind.name) {
+                let there = first.file.as_deref().map(|it| it.display().to_string()).unwrap_or_default();
+                let reason = format!("there is an agent {:?} already: that of {there} counts", kind.name);
+                self.problems.push(AgentProblem { file: path, line, reason, is_lost: true });
+                continue;
+            }
+            self.kinds.push(Arc::new(kind));
         }
     }
 }

@@ -11,6 +11,13 @@ use super::{
     tree::{ChildSignal, StoppedBy},
 };
 
+impl AgentDesk {
+    /// Whether a task of this id is an agent.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.tree().find(id).is_some()
+    }
+}
+
 impl OtherTasks for AgentDesk {
     fn running(&self) -> Vec<(String, String)> {
         let tree = self.tree();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_agent::Inbox;
-use haft_tools::agent::AgentReport;
+use haft_tools::agent::{AgentReport, KilledBy};
 use haft_types::AgentId;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
@@ -82,6 +82,8 @@ pub(crate) enum StoppedBy {
     Parent,
     /// The person.
     Person,
+    /// The person, with all others: it can be gone on with.
+    AllStopped,
     /// The session ends.
     Session,
 }
@@ -92,7 +94,17 @@ impl StoppedBy {
             Self::Interrupt => "the turn that waited for it was interrupted",
             Self::Parent => "the agent that started it stopped it",
             Self::Person => "the user stopped it",
+            Self::AllStopped => "the user stopped it with all others; a message lets it go on",
             Self::Session => "the session ended",
+        }
+    }
+
+    /// For those who count.
+    pub(crate) fn killer(self) -> KilledBy {
+        match self {
+            Self::Interrupt | Self::Person | Self::AllStopped => KilledBy::User,
+            Self::Parent => KilledBy::Parent,
+            Self::Session => KilledBy::System,
         }
     }
 }
@@ -134,12 +146,16 @@ pub(crate) struct SpawnRefusal(pub(crate) String);
 #[derive(Default)]
 pub(crate) struct AgentTree {
     pub(crate) nodes: BTreeMap<AgentId, AgentNode>,
-    /// The newest owner of a name.
-    names: HashMap<String, AgentId>,
+    /// The newest owner of a name, by the team it is in.
+    names: HashMap<(Option<String>, String), AgentId>,
+    /// The team that the session leads.
+    pub(super) team: Option<String>,
     /// Agents started since the person last said something.
     started: usize,
     /// Reports for the main agent that it has not heard.
     pub(super) mail: Vec<MailItem>,
+    /// Only these kinds may be started by the main agent, if its definition says so.
+    pub(super) kinds_of_main: Option<Vec<String>>,
 }
 
 impl AgentTree {
@@ -155,19 +171,14 @@ impl AgentTree {
             AgentId::Main => 1,
             child => match self.nodes.get(child) {
                 None => return refuse(String::from("only agents of this session can start agents")),
-                Some(node) => {
-                    if let Some(kinds) = &node.kinds
-                        && !kinds.iter().any(|it| it == kind)
-                    {
-                        return refuse(format!(
-                            "this agent may only start agents of these kinds: {}",
-                            kinds.join(", ")
-                        ));
-                    }
-                    node.facts.depth + 1
-                }
+                Some(node) => node.facts.depth + 1,
             },
         };
+        if let Some(kinds) = self.kinds_of(parent)
+            && !kinds.iter().any(|it| it == kind)
+        {
+            return refuse(format!("this agent may only start agents of these kinds: {}", kinds.join(", ")));
+        }
         if limits.depth < depth {
             return refuse(format!(
                 "agents may start agents {} levels deep, and this would be level {depth}: do the work yourself",
@@ -184,6 +195,15 @@ impl AgentTree {
         Ok(depth)
     }
 
+    /// The only kinds that an agent may start, if its definition or one above says
+    /// so.
+    pub(super) fn kinds_of(&self, parent: &AgentId) -> Option<&Vec<String>> {
+        match parent {
+            AgentId::Main => self.kinds_of_main.as_ref(),
+            child => self.nodes.get(child)?.kinds.as_ref(),
+        }
+    }
+
     /// The person said something: the count begins anew.
     pub(crate) fn begin_prompt(&mut self) {
         self.started = 0;
@@ -191,16 +211,50 @@ impl AgentTree {
 
     pub(crate) fn insert(&mut self, node: AgentNode) {
         if let Some(name) = &node.facts.name {
-            self.names.insert(name.clone(), node.facts.id.clone());
+            let key = (node.facts.team.clone(), name.clone());
+            self.names.insert(key, node.facts.id.clone());
         }
         self.nodes.insert(node.facts.id.clone(), node);
     }
 
-    /// The agent that an id or a name means.
+    /// The agent that an id or a name means to the main agent.
     pub(crate) fn find(&self, id_or_name: &str) -> Option<AgentId> {
-        let by_name = self.names.get(id_or_name);
+        self.find_for(&AgentId::Main, id_or_name)
+    }
+
+    /// The agent that an id or a name means to another: names are those of its own
+    /// team, and of agents in no team.
+    pub(super) fn find_for(&self, who: &AgentId, id_or_name: &str) -> Option<AgentId> {
+        let named = |team: Option<String>| self.names.get(&(team, id_or_name.to_owned()));
+        let by_name = named(self.team_of(who)).or_else(|| named(None));
         let by_id = || self.nodes.keys().find(|id| id.as_str() == id_or_name);
         by_name.or_else(by_id).cloned()
+    }
+
+    /// The team that an agent is in: for the main one, that which it leads.
+    pub(super) fn team_of(&self, who: &AgentId) -> Option<String> {
+        match who {
+            AgentId::Main => self.team.clone(),
+            who => self.nodes.get(who).and_then(|it| it.facts.team.clone()),
+        }
+    }
+
+    /// Whether an agent belongs to a team that has ended.
+    pub(super) fn is_of_ended_team(&self, id: &AgentId) -> bool {
+        self.nodes.get(id).is_some_and(|it| it.facts.team.is_some() && it.facts.team != self.team)
+    }
+
+    /// Forgets the names of a team's agents and what nobody has told them yet; which
+    /// they were.
+    pub(super) fn end_team(&mut self, team: &str) -> Vec<AgentId> {
+        self.names.retain(|(of, _), _| of.as_deref() != Some(team));
+        let of_team = self.nodes.values().filter(|it| it.facts.team.as_deref() == Some(team));
+        of_team
+            .map(|node| {
+                node.inbox.take();
+                node.facts.id.clone()
+            })
+            .collect()
     }
 
     /// An agent and everybody below it, those below last.

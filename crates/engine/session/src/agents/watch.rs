@@ -11,17 +11,18 @@ use haft_agent::{AgentEvent, AgentListener};
 use haft_model::Event as ModelEvent;
 use haft_runtime::{DeniedBy, Report};
 use haft_tool::{CallTrace, ContextChange, ErrorKind};
-use haft_tools::agent::DeniedToAgent;
+use haft_tools::agent::{DeniedToAgent, KilledBy};
 use haft_types::{MessageBlock, Usage};
 
 use super::{AgentDesk, ChildFacts, ChildProgress};
-use crate::{DeniedCall, Happening, questions::AskedCalls};
+use crate::{DeniedCall, Happening, questions::AskedCalls, telemetry::TraceDesk};
 
 /// Passes on what an agent does, and keeps what its report will say.
 pub(super) struct ChildWatch {
     desk: Arc<AgentDesk>,
     facts: Arc<ChildFacts>,
     asked: Arc<AskedCalls>,
+    traces: Arc<TraceDesk>,
     started: Instant,
     seen: Mutex<SeenWork>,
 }
@@ -34,11 +35,19 @@ pub(super) struct SeenWork {
     pub(super) denials: Vec<DeniedToAgent>,
     tokens: u64,
     answer: Usage,
+    last_tool: String,
 }
 
 impl ChildWatch {
-    pub(super) fn new(desk: &Arc<AgentDesk>, facts: &Arc<ChildFacts>, asked: &Arc<AskedCalls>) -> Arc<Self> {
+    pub(super) fn new(
+        desk: &Arc<AgentDesk>,
+        facts: &Arc<ChildFacts>,
+        asked: &Arc<AskedCalls>,
+        traces: &Arc<TraceDesk>,
+    ) -> Arc<Self> {
+        traces.begin_child(facts);
         Arc::new(Self {
+            traces: Arc::clone(traces),
             desk: Arc::clone(desk),
             facts: Arc::clone(facts),
             asked: Arc::clone(asked),
@@ -61,11 +70,18 @@ impl ChildWatch {
         self.seen().clone()
     }
 
+    /// Who stopped it, if somebody did.
+    pub(super) fn killed_by(&self) -> Option<KilledBy> {
+        let by = self.desk.tree().nodes.get(&self.facts.id)?.stopped_by?;
+        Some(by.killer())
+    }
+
     pub(super) fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn hear(&self, event: AgentEvent) {
+        self.traces.hear(&self.facts.id, &event);
         let progress = self.note(&event);
         if let AgentEvent::Result(it) = &event {
             self.tell_denied(&it.report);
@@ -98,13 +114,8 @@ impl ChildWatch {
                 }
                 MessageBlock::ToolUse(call) => {
                     *seen.tools_used.entry(call.name.clone()).or_default() += 1;
-                    return Some(ChildProgress {
-                        doing: format!("Running {}", call.name),
-                        last_tool: call.name.clone(),
-                        tool_uses: seen.tools_used.values().sum(),
-                        tokens: seen.tokens,
-                        duration_ms: self.elapsed_ms(),
-                    });
+                    seen.last_tool.clone_from(&call.name);
+                    return Some(self.progress(&seen));
                 }
                 _ => (),
             },
@@ -122,6 +133,28 @@ impl ChildWatch {
             _ => (),
         }
         None
+    }
+
+    fn progress(&self, seen: &SeenWork) -> ChildProgress {
+        let doing = match seen.last_tool.as_str() {
+            "" => self.facts.description.clone(),
+            tool => format!("Running {tool}"),
+        };
+        ChildProgress {
+            doing,
+            last_tool: seen.last_tool.clone(),
+            tool_uses: seen.tools_used.values().sum(),
+            tokens: seen.tokens,
+            duration_ms: self.elapsed_ms(),
+            summary: None,
+        }
+    }
+
+    /// Tells what it does right now in words of its model.
+    pub(super) fn tell_summary(&self, words: String) {
+        let progress = ChildProgress { summary: Some(words), ..self.progress(&self.seen()) };
+        let facts = Arc::clone(&self.facts);
+        self.desk.tell(&self.facts, Happening::ChildProgress(facts, Box::new(progress)));
     }
 
     /// Tells that a call was denied, where neither a person nor a hook said so.

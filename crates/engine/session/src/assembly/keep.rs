@@ -1,18 +1,26 @@
-//! Writes "always" answers into settings files.
+//! Writes "always" answers into settings files, and lets the session know of
+//! directories that were added to it.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
-use haft_config::{Scope, SettingsStore};
+use haft_config::Scope;
+use haft_mcp_client::WeakManager;
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList};
 use haft_runtime::KeepUpdate;
+use haft_workspace::Workspace;
 use serde_json::{Map, Value, json};
 
-use crate::EventSender;
+use crate::{
+    premises::{Premises, absolute, resolved},
+    servers::server_roots,
+};
 
-/// Keeps what a person wants remembered in the settings.
+/// Keeps what a person wants remembered in the settings. Directories count at once
+/// for walls, for undo, and for servers that asked where the work is.
 pub(super) struct KeepInSettings {
-    pub(super) store: Arc<SettingsStore>,
-    pub(super) events: EventSender,
+    pub(super) premises: Arc<Premises>,
+    pub(super) workspace: Option<Arc<Workspace>>,
+    pub(super) manager: WeakManager,
 }
 
 impl KeepUpdate for KeepInSettings {
@@ -21,10 +29,34 @@ impl KeepUpdate for KeepInSettings {
             Destination::UserSettings => Scope::User,
             Destination::ProjectSettings => Scope::Project,
             Destination::LocalSettings => Scope::Local,
-            Destination::Session | Destination::CliArg => return,
+            Destination::Session | Destination::CliArg | Destination::Agent => return,
         };
-        if let Err(err) = self.store.update(scope, |file| change(file, update)) {
-            self.events.notice(format!("the rule was not saved: {err}"));
+        if let Err(err) = self.premises.store.update(scope, |file| change(file, update)) {
+            self.premises.events.notice(format!("the rule was not saved: {err}"));
+        }
+    }
+
+    fn heard(&self, update: &PermissionUpdate) {
+        let roots = &self.premises.roots;
+        let place = |dir: &PathBuf| absolute(dir, &self.premises.cwd);
+        let changed: Vec<bool> = match update {
+            PermissionUpdate::AddDirectories { directories, .. } => {
+                let added = directories.iter().map(place).map(|dir| {
+                    if let Some(workspace) = &self.workspace {
+                        workspace.add_root(resolved(&dir));
+                    }
+                    roots.add(&dir)
+                });
+                added.collect()
+            }
+            // What was changed there can still be undone.
+            PermissionUpdate::RemoveDirectories { directories, .. } => {
+                directories.iter().map(place).map(|dir| roots.remove(&dir)).collect()
+            }
+            _ => return,
+        };
+        if let Some(manager) = self.manager.upgrade().filter(|_| changed.contains(&true)) {
+            manager.set_roots(server_roots(&roots.now()));
         }
     }
 }

@@ -10,13 +10,13 @@ use std::{
     },
 };
 
-use haft_lsp::{LspSettings, Programs, ServerPool};
+use haft_lsp::{LanguageHere, LspSettings, Programs, ServerPool};
 use haft_shell::run::{Shell, ShellConfig};
 use haft_tools::lsp::{LspDesk, ServerShell};
 use haft_workspace::Files;
 use serde_json::Value;
 
-use crate::{EventSender, premises::Premises};
+use crate::premises::Premises;
 
 /// Shells of servers, by where their state is and what they inherit.
 type ServerShells = Mutex<HashMap<(PathBuf, String), Weak<ServerShell>>>;
@@ -31,33 +31,59 @@ pub(super) fn lsp_desk(premises: &Premises, config: &ShellConfig, files: &Files)
     let settings = Arc::new(move || {
         let loaded = store.current();
         let get = |name: &str| loaded.settings.get(name).map(|it| it.value.clone());
-        read_settings(get, &told, &events)
+        let (settings, wrong) = read_settings(get);
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        for problem in wrong.into_iter().filter(|it| !told.contains(it)).collect::<Vec<_>>() {
+            events.notice(problem.clone());
+            told.push(problem);
+        }
+        settings
     });
     let config = config.clone();
     let open_shell = Box::new(move || server_shell(&config));
     let desk = LspDesk::new(ServerPool::of_process(), open_shell, settings, programs(premises));
-    let desk = Arc::new(desk.with_confinement(Arc::clone(&premises.walls) as Arc<_>));
+    let store = Arc::clone(&premises.store);
+    let distrust = Box::new(move || {
+        let loaded = store.current();
+        let folder = &loaded.pending_trust.as_ref()?.folder;
+        Some(format!("{} has settings that nobody has trusted yet (`haft trust`)", folder.display()))
+    });
+    let desk = desk.with_confinement(Arc::clone(&premises.walls) as Arc<_>).with_distrust(distrust);
+    let desk = Arc::new(desk);
     desk.follow(files, &premises.cwd);
     desk
 }
 
-fn read_settings(
-    get: impl Fn(&str) -> Option<Value>,
-    told: &Mutex<Vec<String>>,
-    events: &EventSender,
-) -> LspSettings {
+impl Premises {
+    /// The languages of the project and who serves them. Starts nothing.
+    pub fn languages_here(&self) -> Vec<LanguageHere> {
+        let loaded = self.store.current();
+        let (settings, _) = read_settings(|name| loaded.settings.get(name).map(|it| it.value.clone()));
+        programs(self).survey(&self.cwd, &settings)
+    }
+}
+
+/// What settings say, and what of it makes no sense.
+fn read_settings(get: impl Fn(&str) -> Option<Value>) -> (LspSettings, Vec<String>) {
     let mut settings = LspSettings::default();
     let wrong = get("lsp.servers").map(|it| settings.read_servers(&it)).unwrap_or_default();
-    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-    for problem in wrong.into_iter().filter(|it| !told.contains(it)).collect::<Vec<_>>() {
-        events.notice(problem.clone());
-        told.push(problem);
-    }
     let disabled = get("lsp.disabled");
     let names = disabled.as_ref().and_then(Value::as_array).into_iter().flatten();
     settings.disabled = names.filter_map(Value::as_str).map(str::to_owned).collect();
     settings.quiet_edits = get("lsp.editDiagnostics") == Some(Value::Bool(false));
-    settings
+    settings.most_memory = match get("lsp.memoryMb").as_ref().and_then(Value::as_u64) {
+        Some(0) => None,
+        Some(said) => Some(said.saturating_mul(1 << 20)),
+        None => half_of_the_memory(),
+    };
+    (settings, wrong)
+}
+
+/// Half of what the machine has, where it says so.
+fn half_of_the_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
+    total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 512)
 }
 
 /// Where people install servers, beside their path. Programs of the project

@@ -7,19 +7,16 @@ use haft_agent::{
     Restored,
     cassette::{Tape, TapeHeader},
 };
-use haft_model::{Effort, Thinking};
+use haft_model::{CachePolicy, Effort, Thinking};
 use haft_runtime::CallSession;
 use haft_tool::ContextChange;
 use haft_types::{Message, PermissionMode};
 use serde_json::{Map, Value, json};
 
-use super::{ChosenProvider, services::Readers, surroundings};
+use super::{ChosenProvider, ModelPolicy, services::Readers, surroundings};
 use crate::{
     LogSpec, ModelSpec, OpenError, SessionSpec, logs::LogChoice, memory::FoundMemory, premises::Premises,
 };
-
-/// The model when nobody names one.
-const DEFAULT_MODEL: &str = "claude-opus-4-5";
 
 /// The conversation of a session before its agent is there.
 pub(crate) struct Memories {
@@ -30,8 +27,13 @@ pub(crate) struct Memories {
 
 impl Memories {
     /// Reads the log the session goes on from, and opens the one it writes.
-    pub(crate) fn recall(premises: &Premises, spec: &LogSpec, choice: &LogChoice) -> Result<Self, OpenError> {
-        let (mut conversation, restored) = choice.conversation(premises)?;
+    pub(crate) fn recall(
+        premises: &Premises,
+        spec: &LogSpec,
+        choice: &LogChoice,
+        has_hosts: bool,
+    ) -> Result<Self, OpenError> {
+        let (mut conversation, restored) = choice.conversation(premises, has_hosts)?;
         conversation.mask(premises.masker.clone());
         let held = conversation.held();
         if spec.mirror {
@@ -77,7 +79,7 @@ pub(super) fn agent(
             (header.settings.clone(), header.prompt.clone(), header.output_schema.clone())
         }
         None => {
-            let settings = agent_settings(premises, spec, model, chosen);
+            let settings = agent_settings(premises, spec, model, chosen)?;
             (settings, prompt(premises, spec, model, &calls, told), model.output_schema.clone())
         }
     };
@@ -98,15 +100,25 @@ pub(super) fn agent(
     Ok(agent)
 }
 
-/// The model that spec, variables and settings name.
-pub(crate) fn model_of(premises: &Premises, spec: &ModelSpec, chosen: &ChosenProvider) -> String {
+/// The model that spec, variables and settings name, or the usual one of who answers.
+pub(crate) fn model_of(
+    premises: &Premises,
+    spec: &ModelSpec,
+    chosen: &ChosenProvider,
+) -> Result<String, OpenError> {
     let from_settings = || premises.loaded().settings.model.as_ref().map(|model| model.value.clone());
-    let names = ["HAFT_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL", "GEMINI_MODEL"];
-    let from_env =
-        || names.iter().find_map(|name| premises.variable(name).filter(|it| !it.trim().is_empty()));
-    let model = spec.model.clone().or_else(from_env).or_else(from_settings);
-    let default = if chosen.provider.name() == "gemini" { "gemini" } else { DEFAULT_MODEL };
-    chosen.catalog.resolve(model.as_deref().unwrap_or(default)).to_owned()
+    let names = [Some("HAFT_MODEL"), chosen.vendor.variable()];
+    let set = |name: &str| premises.variable(name).filter(|it| !it.trim().is_empty());
+    let from_env = || names.into_iter().flatten().find_map(set);
+    let usual = || chosen.vendor.usual_model().map(str::to_owned);
+    let model = spec.model.clone().or_else(from_env).or_else(from_settings).or_else(usual);
+    match model {
+        Some(model) => Ok(chosen.catalog.resolve(&model).to_owned()),
+        None => Err(OpenError::Start(String::from(
+            "which model is not said: a server on this machine has those that were loaded into it. `haft models` \
+             lists them; name one with --model, HAFT_MODEL or the setting `model`",
+        ))),
+    }
 }
 
 fn agent_settings(
@@ -114,19 +126,55 @@ fn agent_settings(
     spec: &SessionSpec,
     model: &ModelSpec,
     chosen: &ChosenProvider,
-) -> AgentSettings {
+) -> Result<AgentSettings, OpenError> {
     let catalog = &chosen.catalog;
-    let mut settings = AgentSettings::new(model_of(premises, model, chosen));
+    let mut settings = AgentSettings::new(model_of(premises, model, chosen)?);
+    let policy = ModelPolicy::of(&premises.loaded().settings);
+    if let Some(refusal) = policy.refusal(catalog, &settings.model) {
+        return Err(OpenError::Start(refusal));
+    }
     let fallback = model.fallback.clone().or_else(|| fallback_model(premises));
-    settings.fallback_model = fallback.map(|name| catalog.resolve(&name).to_owned());
+    let fallback = fallback.map(|name| catalog.resolve(&name).to_owned());
+    settings.fallback_model = fallback.filter(|name| {
+        let refusal = policy.refusal(catalog, name);
+        if let Some(refusal) = &refusal {
+            premises.events.notice(format!("no model takes over: {refusal}"));
+        }
+        refusal.is_none()
+    });
+    settings.compact_at_percent =
+        compact_at(premises, settings.compact_at_percent, chosen.provider.info(&settings.model).window);
     settings.limits = model.limits;
     settings.thinking = thinking(premises, model.thinking);
+    settings.thinks_where_it_can = true;
     settings.thinking_display = model.thinking_display;
     settings.task_budget = model.task_budget;
     settings.effort = model.effort.or_else(|| effort_setting(premises));
+    settings.most_effort = premises.text_setting("maxEffortLevel").and_then(|word| {
+        let most = effort_named(&word);
+        if most.is_none() {
+            premises.events.notice(no_effort("maxEffortLevel", &word));
+        }
+        most
+    });
+    settings.cache = cache_setting(premises, "promptCacheTtl").unwrap_or_default();
     settings.betas.clone_from(&model.betas);
     settings.late_input = spec.late_input;
-    settings
+    Ok(settings)
+}
+
+/// From which share of the window on the conversation is summed up:
+/// `autoCompactWindow` says how many tokens are enough, and without
+/// `autoCompactEnabled` it is summed up only when a request would not fit.
+fn compact_at(premises: &Premises, usual: u8, window: u64) -> u8 {
+    let loaded = premises.loaded();
+    let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
+    if setting("autoCompactEnabled").and_then(|it| it.as_bool()) == Some(false) {
+        return 100;
+    }
+    let tokens = setting("autoCompactWindow").and_then(|it| it.as_u64());
+    let share = tokens.map(|tokens| tokens.saturating_mul(100) / window.max(1));
+    share.map_or(usual, |share| usual.min(u8::try_from(share).unwrap_or(100).max(1)))
 }
 
 /// Whether the model thinks: what the spec says, else what the settings do.
@@ -147,13 +195,33 @@ fn effort_setting(premises: &Premises) -> Option<Effort> {
         Some(word) => ("CLAUDE_CODE_EFFORT_LEVEL", word),
         None => ("effortLevel", premises.text_setting("effortLevel")?),
     };
-    let effort = serde_json::from_value(Value::from(word.trim().to_lowercase())).ok();
+    let effort = effort_named(&word);
     if effort.is_none() {
-        premises
-            .events
-            .notice(format!("{name}: `{word}` is no effort; low, medium, high, xhigh and max are"));
+        premises.events.notice(no_effort(name, &word));
     }
     effort
+}
+
+fn effort_named(word: &str) -> Option<Effort> {
+    serde_json::from_value(Value::from(word.trim().to_lowercase())).ok()
+}
+
+fn no_effort(name: &str, word: &str) -> String {
+    format!("{name}: `{word}` is no effort; low, medium, high, xhigh and max are")
+}
+
+/// How long a setting wants the beginning of requests to be kept. Other words
+/// are named and do not count.
+pub(crate) fn cache_setting(premises: &Premises, name: &str) -> Option<CachePolicy> {
+    let value = premises.loaded().settings.get(name)?.value;
+    match value.as_str().map(str::trim) {
+        Some("5m") => Some(CachePolicy::FiveMinutes),
+        Some("1h") => Some(CachePolicy::OneHour),
+        _ => {
+            premises.events.notice(format!("{name}: {value} is no time that providers offer; 5m and 1h are"));
+            None
+        }
+    }
 }
 
 /// The first fallback the settings name.
@@ -173,7 +241,15 @@ fn prompt(
     let base = model.system_prompt.clone().map_or(Base::Haft, Base::Replaced);
     let mut environment = Environment::of(&premises.cwd);
     if base == Base::Haft {
-        environment.notes = surroundings::notes(premises, spec, calls.pipeline.gate.mode());
+        let mode = calls.pipeline.gate.mode();
+        match premises.hosts.get() {
+            Some(hosts) => {
+                let mode = surroundings::mode_note(premises, spec, mode);
+                crate::hosts::environment(hosts, &mut environment, mode);
+                environment.notes.extend(surroundings::language_note(premises));
+            }
+            None => environment.notes = surroundings::notes(premises, spec, mode),
+        }
     }
     Prompt {
         base,

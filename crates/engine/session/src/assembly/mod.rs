@@ -5,16 +5,19 @@ mod classifier;
 mod keep;
 mod lsp;
 mod mind;
+mod model_policy;
 mod provider;
+mod schedule;
 mod seen;
 mod services;
 mod settings_access;
+mod stand_ins;
 mod surroundings;
 mod tool_names;
 mod web;
 mod web_search;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use haft_agent::Agent;
 use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
@@ -32,24 +35,28 @@ use tokio::sync::mpsc;
 pub(crate) use self::{
     mind::{Memories, model_of, record, stamp},
     provider::ChosenProvider,
-    seen::ChildrenHeld,
-    services::{Readers, SessionServices, media_work},
+    seen::{ChildrenHeld, InRequest},
+    services::{Readers, SessionServices, ShellRecords, media_work},
+    surroundings::place_notes,
 };
 pub use services::described_tools;
+pub use tool_names::TOOLS_OF_SESSIONS;
 
-use self::{classifier::ModelClassifier, keep::KeepInSettings, seen::restore_seen};
+pub(crate) use self::model_policy::ModelPolicy;
+use self::{classifier::ModelClassifier, keep::KeepInSettings, seen::restore_seen, stand_ins::stand_ins};
 use crate::{
     Asking, EventSender, Happening, OpenError, ServerStart, SessionSpec,
     agents::{
         AgentDesk, AgentLogs, AgentModels, AgentShelf, AgentWorld, Birth, ParentCalls, TreeLimits,
-        start_nursery,
+        logged_spending, start_nursery,
     },
     extensions::{Extensions, SkillShelf},
     hooks::HookTeller,
+    hosts,
     logs::{LogChoice, SessionLogs},
     memory::MemoryFollower,
     premises::{Premises, TOOL_RESULTS},
-    questions::{AskFace, AskTool, AskedCalls, ElicitFromFace, OF_PERSON, QuestionDesk},
+    questions::{AskFace, AskTool, AskedCalls, EditorDiffs, ElicitFromFace, OF_PERSON, QuestionDesk},
     servers::{HookTools, SessionServers},
     watch::TurnWatch,
 };
@@ -115,9 +122,14 @@ impl Assembly {
             premises.classifier.set(port).ok();
         }
         let memories = match &spec.model {
-            Some(_) => Some(Memories::recall(&premises, &spec.log, &choice)?),
+            Some(_) => {
+                let has_hosts = hosts::is_wanted(&premises, spec);
+                Some(Memories::recall(&premises, &spec.log, &choice, has_hosts)?)
+            }
             None => None,
         };
+        // The log is ours by now: nobody else works on this session.
+        let hosts = hosts::connect(&premises, spec)?;
         let extensions = Extensions::load(&premises, &spec.extensions.plugins);
         extensions.problems.iter().for_each(|it| events.notice(it.to_string()));
         let (agents, births) = agents(&premises, spec, &extensions, chosen.as_ref(), events);
@@ -127,14 +139,25 @@ impl Assembly {
             true => {
                 let held = memories.as_ref().map(|it| it.held.clone());
                 let held = held.or_else(|| (!spec.remembers_results).then(haft_agent::Held::default));
-                Some(SessionServices::open(&premises, held, chosen.as_ref(), &agents, children.clone())?)
+                Some(SessionServices::open(
+                    &premises,
+                    InRequest { main: held, children: children.clone() },
+                    ShellRecords::OnDisk,
+                    chosen.as_ref(),
+                    &agents,
+                    &extensions.bins(),
+                    spec.far_post.as_ref(),
+                )?)
             }
             false => None,
         };
+        if let Some(services) = &services {
+            services.lsp.set_plugin_servers(extensions.language_servers(&premises));
+        }
         if let (Some(services), Some(overlay)) = (&services, &spec.overlay) {
             services.files.workspace().set_overlay(Arc::clone(overlay));
         }
-        if let (Some(services), Some(memories)) = (&services, &memories) {
+        if let (Some(services), Some(memories), None) = (&services, &memories, &hosts) {
             restore_seen(&services.files, &memories.restored);
         }
         let processes: Arc<ProcessOwner> =
@@ -151,12 +174,23 @@ impl Assembly {
         let log = choice.path.clone().unwrap_or_else(|| choice.logs.path(choice.id.as_str()));
         let hooks = SessionHooks::new(own_hooks.clone(), choice.id.clone(), log);
         let tools = tools(&premises, spec, services.as_ref(), servers.manager(), &policy);
+        let tools = match (&hosts, &services) {
+            (Some(hosts), Some(services)) => {
+                hosts::introduce(hosts, &services.late, &agents, &premises);
+                hosts::hosted_tools(hosts, tools)
+            }
+            _ => tools,
+        };
         if let Some(services) = &services {
             tool_names::tell_unknown(&policy, spec, &services.tools, events);
         }
         let search = searches(spec, &policy, servers.manager(), &tools);
         let gate = Gate::of_session(Arc::new(LivePermissions::new(policy))).with_hooks(hooks).with_keep(
-            Arc::new(KeepInSettings { store: Arc::clone(&premises.store), events: events.clone() }),
+            Arc::new(KeepInSettings {
+                premises: Arc::clone(&premises),
+                workspace: services.as_ref().map(|it| Arc::clone(it.files.workspace())),
+                manager: servers.manager().downgrade(),
+            }),
         );
         let gate = match asker(spec, &premises, &desk, &asked, servers.manager()) {
             Some(asker) => gate.with_ask(asker),
@@ -175,7 +209,17 @@ impl Assembly {
             servers.answered_by(Arc::new(ElicitFromFace { desk: Arc::clone(&desk) }));
         }
         let tasks = services.as_ref().map(|it| Arc::clone(&it.tasks));
-        let watch = TurnWatch::new(events.clone(), tasks, Arc::clone(&asked), &calls.pipeline);
+        let watch = TurnWatch::new(
+            events.clone(),
+            tasks,
+            hosts.clone(),
+            Arc::clone(&asked),
+            &calls.pipeline,
+            &premises.traces,
+        );
+        if spec.hosts.is_lent {
+            watch.background.leave_news_to_caller();
+        }
         let (catalog, key_source) = match &chosen {
             Some(chosen) => (Arc::clone(&chosen.catalog), chosen.key_source.clone()),
             None => (premises.catalog()?, String::from("none")),
@@ -186,7 +230,7 @@ impl Assembly {
                 let readers = services.as_ref().map(|it| &it.readers);
                 let found = mind::found_memory(&premises, &calls, readers);
                 let mut calls = calls;
-                if let Some(readers) = readers {
+                if let Some(readers) = readers.filter(|_| hosts.is_none()) {
                     let (memory, rules) = (&found.memory, found.rules.clone());
                     let (premises, readers) = (Arc::clone(&premises), readers.clone());
                     calls.companion = Some(Arc::new(MemoryFollower::new(
@@ -206,6 +250,9 @@ impl Assembly {
                 if let Some(classifier) = &classifier {
                     classifier.charge_to(&agent.ledger);
                 }
+                if let Some(cache) = mind::cache_setting(&premises, "subagentPromptCacheTtl") {
+                    agents.keep_prefixes(cache);
+                }
                 if let Some(services) = &services {
                     services.charge_to(&agent);
                     services.tell_news_to(&agent);
@@ -217,6 +264,7 @@ impl Assembly {
                     agent: &agent,
                     provider: &chosen.provider,
                     services: services.as_ref(),
+                    servers: &servers,
                     skills: &skills,
                 };
                 begun.nurse(&agents, births, children, &asked, &desk);
@@ -253,10 +301,21 @@ struct BegunAgent<'a> {
     agent: &'a Agent,
     provider: &'a Arc<dyn haft_model::Provider>,
     services: Option<&'a SessionServices>,
+    servers: &'a Arc<SessionServers>,
     skills: &'a Arc<SkillShelf>,
 }
 
 impl BegunAgent<'_> {
+    /// What agents used while nobody wrote a sum down is counted now.
+    fn count_lost(&self, log: &Path) {
+        let Some((usage, usd)) = logged_spending(log) else { return };
+        let counted = self.agent.spending();
+        if counted.usd < usd || counted.usage.output_tokens < usage.output_tokens {
+            let (usage, usd) = (usage.since(counted.usage), (usd - counted.usd).max(0.0));
+            self.agent.ledger.add(&self.agent.settings.model, usage, usd);
+        }
+    }
+
     /// Lets agents begin, and knows those of an earlier process again.
     fn nurse(
         &self,
@@ -274,6 +333,7 @@ impl BegunAgent<'_> {
             prompt: self.agent.prompt.clone(),
             calls: ParentCalls::of(&self.agent.tools),
             tasks: self.services.map(|it| Arc::clone(&it.tasks)),
+            files: self.services.map(|it| Arc::clone(&it.files)),
             held,
             asked: Arc::clone(asked),
             questions: Arc::clone(questions),
@@ -283,15 +343,21 @@ impl BegunAgent<'_> {
                 .collect::<std::collections::HashMap<_, _>>()
                 .into(),
             skills: Arc::clone(self.skills),
-            worktrees: self.services.map(|it| Arc::clone(&it.worktrees)),
+            servers: Arc::clone(self.servers),
+            // Those of this machine are not where files are, with tool hosts.
+            worktrees: self
+                .services
+                .filter(|_| self.premises.hosts.get().is_none())
+                .map(|it| Arc::clone(&it.worktrees)),
         };
         start_nursery(world, Arc::clone(agents), births);
         if let Some(path) = &self.choice.path {
             let stamp = stamp(self.premises, &self.spec.log);
             let logs = AgentLogs::beside(path, self.choice.id.clone(), stamp, self.spec.log.mirror);
-            agents.set_logs(Some(logs));
+            agents.set_logs(Some(logs.fenced(self.choice.fence.clone())));
             if self.choice.from.as_deref() == Some(path.as_path()) {
                 agents.recover(path);
+                self.count_lost(path);
             }
         }
     }
@@ -311,7 +377,8 @@ fn agents(
     let models = match chosen {
         Some(chosen) => AgentModels::Known {
             catalog: Arc::clone(&chosen.catalog),
-            usual: premises.variable("CLAUDE_CODE_SUBAGENT_MODEL").filter(|it| !it.trim().is_empty()),
+            usual: premises.usual_agent_model(),
+            policy: ModelPolicy::of(&premises.loaded().settings),
         },
         None => AgentModels::None,
     };
@@ -351,7 +418,9 @@ fn asker(
         Asking::Face(_) if nobody => None,
         Asking::Face(words) => {
             let (desk, calls) = (Arc::clone(desk), Arc::clone(asked));
-            Some(Arc::new(AskFace { desk, calls, words: *words }))
+            let editor = spec.servers.editor.clone();
+            let editor = editor.map(|server| EditorDiffs { server, manager: manager.downgrade() });
+            Some(Arc::new(AskFace { desk, calls, words: *words, editor }))
         }
         Asking::Port(port) => Some(Arc::clone(port)),
         Asking::Tool(name) => Some(Arc::new(AskTool { manager: manager.clone(), name: name.clone() })),
@@ -391,7 +460,7 @@ fn tools(
 /// Whether tools that are not declared at once can be looked for: a rule or a
 /// list of names may say no, and where there are none nobody needs it.
 fn searches(spec: &SessionSpec, policy: &Policy, manager: &Manager, tools: &[Arc<dyn DynTool>]) -> bool {
-    let has_deferred = tools.iter().any(|tool| tool.spec().exposure == Exposure::Deferred);
+    let has_deferred = tools.iter().any(|tool| tool.exposure() == Exposure::Deferred);
     let servers = spec.servers.start != ServerStart::Never
         && (spec.servers.hosted.is_some() || !manager.names().is_empty());
     let is_named = spec.tools.only.as_ref().is_none_or(|only| only.iter().any(|it| it == ToolSearch::NAME));
@@ -418,6 +487,9 @@ pub(crate) fn usable_tools(
     visible(&base, &visibility)
 }
 
+/// How long an interrupted call at a host has: the way there and back is in it.
+const HOST_GRACE: std::time::Duration = std::time::Duration::from_millis(1500);
+
 /// What runs the calls of a session.
 fn call_session(
     premises: &Premises,
@@ -429,16 +501,27 @@ fn call_session(
 ) -> CallSession {
     let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
     let search = searches.then(|| erase(ToolSearch::new(pool.clone())));
-    pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), Vec::new()));
+    let replay = spec.model.as_ref().and_then(|it| it.replay.as_ref());
+    let stand_ins = replay.map(|it| stand_ins(&it.cassette)).unwrap_or_default();
+    pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), stand_ins));
     let results = ResultStore::new(premises.session_dir().join(TOOL_RESULTS), StoreLimits::default());
     let mut pipeline = Pipeline::new(gate, results);
     // A person who runs a call sees what the file says; a model does not.
     if spec.model.is_some() || !spec.remembers_results {
-        pipeline.secrets = Some(Arc::new(premises.masker.clone()));
+        pipeline.secrets = Some(match premises.hosts.get() {
+            Some(_) => Arc::new(hosts::SecretsHere(premises.masker.clone())),
+            None => Arc::new(premises.masker.clone()),
+        });
+    }
+    if premises.hosts.get().is_some() {
+        pipeline.grace = HOST_GRACE;
     }
     let pipeline = Arc::new(pipeline);
-    let mut state = SessionState::new(premises.cwd.clone());
-    state.home = premises.home.as_deref().map(Arc::from);
+    let (cwd, home) = premises.work_place();
+    let mut state = SessionState::new(cwd);
+    state.home = home.as_deref().map(Arc::from);
+    let is_there = |name: &&String| pool.get().get(name).is_some();
+    state.loaded = spec.tools.at_hand.iter().filter(is_there).cloned().collect();
     let mut calls = CallSession::new(pipeline, pool, state);
     calls.limits = Limits::from(|name| premises.variables.text(name));
     if spec.progress {

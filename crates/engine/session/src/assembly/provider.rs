@@ -1,10 +1,10 @@
 //! Who answers: chosen by flags, settings and the environment.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use haft_model::{
-    AnthropicLogin, Catalog, Common, ImageLimit, KeySettings, KeySource, MediaPort, Provider, ProviderChoice,
-    ShrunkImage, StoredKeys,
+    AnthropicLogin, Catalog, Common, ImageLimit, KeySettings, KeySource, LoginRenewal, MediaPort, Provider,
+    ProviderChoice, ShrunkImage, StoredKeys,
 };
 use haft_tools::read::MediaWork;
 use tokio::runtime::RuntimeFlavor;
@@ -19,11 +19,70 @@ pub(crate) struct ChosenProvider {
     pub(crate) key_source: String,
     /// The address of a provider that searches the web for its models.
     pub(crate) searches_at: Option<String>,
+    /// Whose models it has.
+    pub(crate) vendor: ModelVendor,
+}
+
+/// Whose models a provider has, as far as it is known before it is asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ModelVendor {
+    Anthropic,
+    OpenAi,
+    Gemini,
+    /// Those of many vendors, under names with theirs.
+    OpenRouter,
+    /// What somebody has loaded into a server on this machine.
+    ThisMachine,
+}
+
+impl ModelVendor {
+    fn of(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>) -> Self {
+        match choice {
+            ProviderChoice::Gemini { .. } => Self::Gemini,
+            ProviderChoice::OpenRouter { .. } => Self::OpenRouter,
+            ProviderChoice::OpenAiChat { .. } | ProviderChoice::OpenAiResponses { .. } => {
+                match env("HAFT_LOCAL").is_some_and(|it| !it.trim().is_empty()) {
+                    true => Self::ThisMachine,
+                    false => Self::OpenAi,
+                }
+            }
+            _ => Self::Anthropic,
+        }
+    }
+
+    /// The variable that names a model of theirs.
+    pub(crate) fn variable(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("ANTHROPIC_MODEL"),
+            Self::OpenAi => Some("OPENAI_MODEL"),
+            Self::Gemini => Some("GEMINI_MODEL"),
+            Self::OpenRouter | Self::ThisMachine => None,
+        }
+    }
+
+    /// The model when nobody names one; nothing where only its owner knows.
+    pub(crate) fn usual_model(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("claude-opus-4-5"),
+            Self::OpenAi => Some("gpt-5"),
+            Self::Gemini => Some("gemini"),
+            Self::OpenRouter => Some("openrouter/auto"),
+            Self::ThisMachine => None,
+        }
+    }
 }
 
 impl ChosenProvider {
     /// The provider that spec, settings and variables ask for. Nothing is sent.
     pub(crate) fn of(premises: &Premises, spec: &ModelSpec) -> Result<Self, OpenError> {
+        let mut chosen = Self::named(premises, spec)?;
+        if let Some(between) = &spec.between {
+            chosen.provider = between(chosen.provider);
+        }
+        Ok(chosen)
+    }
+
+    fn named(premises: &Premises, spec: &ModelSpec) -> Result<Self, OpenError> {
         let overrides = match &spec.provider {
             ProviderSpec::Given { provider, catalog } => {
                 let catalog = match catalog {
@@ -31,7 +90,8 @@ impl ChosenProvider {
                     None => premises.catalog()?,
                 };
                 let key_source = String::from("none");
-                return Ok(Self { provider: Arc::clone(provider), catalog, key_source, searches_at: None });
+                let (provider, vendor) = (Arc::clone(provider), ModelVendor::Anthropic);
+                return Ok(Self { provider, catalog, key_source, searches_at: None, vendor });
             }
             ProviderSpec::FromVariables { overrides } => overrides,
         };
@@ -44,22 +104,39 @@ impl ChosenProvider {
             helper_ttl: None::<Duration>,
             variables: Some(premises.variables.clone()),
             stored: stored_keys(premises)?,
+            aws_export: premises.text_setting("awsCredentialExport"),
         };
         let failed = |err: &dyn std::fmt::Display| OpenError::Start(err.to_string());
         let choice = ProviderChoice::from_env(&env, &keys).map_err(|err| failed(&err))?;
         if let ProviderChoice::Anthropic { login: AnthropicLogin::ApiKey(KeySource::Env(_)), .. } = choice {
-            let help = "there is no key: run `haft login`, set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY, \
-                        or choose with --provider: `haft models` shows servers on this machine), or ANTHROPIC_BASE_URL to a server that needs none; `haft demo` needs nothing";
+            let help = "there is no key for a model. One of these helps:\n  \
+                        haft login         keeps a key; or set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY\n  \
+                        haft models        shows servers on this machine: --provider ollama (or another) needs no key\n  \
+                        ANTHROPIC_BASE_URL names a server that needs none\n  \
+                        haft demo          shows a recorded model at work, without a key";
             return Err(OpenError::NoKey(help.to_owned()));
         }
         check_address(premises, overrides, &choice)?;
         let key_source = key_source(&choice, &env, &keys);
         let searches_at = searches_at(&choice, premises);
+        let vendor = ModelVendor::of(&choice, &env);
         let catalog = premises.catalog()?;
         let media: Arc<dyn MediaPort> = Arc::new(ShrinksPictures(media_work(premises.program.as_ref())));
-        let common = Common { catalog: Arc::clone(&catalog), media: Some(media), ..Common::from_env(&env) };
+        let renewal = renewal(premises, &choice);
+        let catalog_of = Arc::clone(&catalog);
+        let names = model_names(premises);
+        let helper = premises.text_setting("proxyAuthHelper");
+        let proxy_login = helper.map(|it| KeySource::helper_for(it, premises.variables.clone()));
+        let common = Common {
+            catalog: catalog_of,
+            media: Some(media),
+            renewal,
+            names,
+            proxy_login,
+            ..Common::from_env(&env)
+        };
         let provider = choice.build(common).map_err(|err| failed(&err))?;
-        Ok(Self { provider: Arc::new(provider), catalog, key_source, searches_at })
+        Ok(Self { provider: Arc::new(provider), catalog, key_source, searches_at, vendor })
     }
 }
 
@@ -82,6 +159,7 @@ fn stored_keys(premises: &Premises) -> Result<StoredKeys, OpenError> {
             StoredKeys::parse(&text).map_err(|err| OpenError::Spec(format!("{}: {err}", path.display())))
         }
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(StoredKeys::default()),
+        Err(err) if premises.is_anothers(&path, &err) => Ok(StoredKeys::default()),
         Err(err) => Err(OpenError::Spec(format!("{}: {err}", path.display()))),
     }
 }
@@ -103,7 +181,9 @@ fn check_address(
             &["ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_RESOURCE"],
             &["ANTHROPIC_FOUNDRY_AUTH_TOKEN", "ANTHROPIC_FOUNDRY_API_KEY"],
         ),
-        ProviderChoice::OpenAiChat { .. } | ProviderChoice::OpenAiResponses { .. } => {
+        ProviderChoice::OpenAiChat { .. }
+        | ProviderChoice::OpenRouter { .. }
+        | ProviderChoice::OpenAiResponses { .. } => {
             (&OPENAI_ADDRESSES, &["OPENAI_API_KEY", "OPENROUTER_API_KEY"])
         }
         ProviderChoice::Gemini { .. } => {
@@ -122,6 +202,7 @@ fn check_address(
         ProviderChoice::Anthropic { .. }
             | ProviderChoice::Foundry { .. }
             | ProviderChoice::OpenAiChat { .. }
+            | ProviderChoice::OpenRouter { .. }
             | ProviderChoice::OpenAiResponses { .. }
             | ProviderChoice::Gemini { .. }
     );
@@ -136,6 +217,30 @@ fn check_address(
              If that server may have it, set {address} yourself (environment, --base-url or ~/.haft/settings.json)"
         ))),
     }
+}
+
+/// What models are called at this provider (`modelOverrides`), by their usual
+/// names.
+fn model_names(premises: &Premises) -> BTreeMap<String, String> {
+    let loaded = premises.loaded();
+    let said = loaded.settings.get("modelOverrides");
+    let entries = said.iter().filter_map(|it| it.value.as_object()).flatten();
+    entries.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// The command that renews what this provider takes, if the settings name one.
+fn renewal(premises: &Premises, choice: &ProviderChoice) -> Option<LoginRenewal> {
+    let setting = match choice {
+        ProviderChoice::Vertex { .. } => "gcpAuthRefresh",
+        ProviderChoice::Anthropic { .. }
+        | ProviderChoice::Foundry { .. }
+        | ProviderChoice::OpenAiChat { .. }
+        | ProviderChoice::OpenRouter { .. }
+        | ProviderChoice::OpenAiResponses { .. }
+        | ProviderChoice::Gemini { .. } => return None,
+        _ => "awsAuthRefresh",
+    };
+    Some(LoginRenewal::new(premises.text_setting(setting)?, premises.variables.clone()))
 }
 
 /// Who searches the web beside answering: the vendor itself, or a gateway of
@@ -180,9 +285,9 @@ fn key_source(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>, key
         ProviderChoice::Foundry { .. } => {
             named(&["ANTHROPIC_FOUNDRY_AUTH_TOKEN", "ANTHROPIC_FOUNDRY_API_KEY"])
         }
-        ProviderChoice::OpenAiChat { .. } | ProviderChoice::OpenAiResponses { .. } => {
-            named(&["OPENAI_API_KEY", "OPENROUTER_API_KEY"])
-        }
+        ProviderChoice::OpenAiChat { .. }
+        | ProviderChoice::OpenRouter { .. }
+        | ProviderChoice::OpenAiResponses { .. } => named(&["OPENAI_API_KEY", "OPENROUTER_API_KEY"]),
         ProviderChoice::Gemini { .. } => named(&["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
         ProviderChoice::Vertex { .. } => String::from("google"),
         _ => String::from("aws"),

@@ -27,7 +27,8 @@ impl ChildrenHeld {
 
 /// Which results are in the next request; all of them where there is no
 /// conversation that could lose one.
-pub(super) struct InRequest {
+#[derive(Default)]
+pub(crate) struct InRequest {
     pub(super) main: Option<Held>,
     pub(super) children: ChildrenHeld,
 }

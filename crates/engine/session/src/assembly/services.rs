@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::{Held, Masker};
+use haft_agent::Masker;
 use haft_permission::Opinion;
 use haft_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_shell::{
@@ -36,6 +36,7 @@ use serde_json::json;
 use super::{
     ChosenProvider,
     lsp::lsp_desk,
+    schedule::schedule_services,
     seen::{ChildrenHeld, InRequest},
     settings_access::StoredSettings,
     web::{SmallModel, web_services},
@@ -44,6 +45,7 @@ use super::{
 use crate::{
     EventSender, OpenError,
     agents::{AgentDesk, AgentShelf},
+    far_post::{FarPost, PostElsewhere},
     late::LatePipeline,
     premises::{MCP_RESULTS, Premises, TOOL_RESULTS},
     task_hooks::{TaskHooks, task_lists},
@@ -51,6 +53,15 @@ use crate::{
     voice::SessionVoice,
     worktrees::WorktreeDesk,
 };
+
+/// What is written down about commands and what they print.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ShellRecords {
+    /// Everything, so that it outlives this process.
+    OnDisk,
+    /// Nothing: no command will run.
+    None,
+}
 
 /// The files and commands of a session, and the built-in tools that use them.
 pub(crate) struct SessionServices {
@@ -67,7 +78,7 @@ pub(crate) struct SessionServices {
     /// Searches through the model's provider, where it can.
     pub(crate) model_search: Option<Arc<ModelSearch>>,
     /// Asks language servers.
-    lsp: Arc<haft_tools::lsp::LspDesk>,
+    pub(crate) lsp: Arc<haft_tools::lsp::LspDesk>,
     /// Hooks and rules, once they are there.
     pub(crate) late: Arc<LatePipeline>,
     /// Speaks to the person.
@@ -109,28 +120,41 @@ impl Readers {
     }
 }
 
+/// The directories commands work in, as they are now.
+struct LiveRoots(Arc<Workspace>);
+
+impl haft_tools::bash::Workspace for LiveRoots {
+    fn roots(&self) -> Vec<PathBuf> {
+        self.0.roots()
+    }
+}
+
 impl SessionServices {
-    /// Opens them. `held` says which results the next request still shows.
+    /// Opens them. `in_request` says which results the next request still shows.
     pub(crate) fn open(
         premises: &Premises,
-        held: Option<Held>,
+        in_request: InRequest,
+        records: ShellRecords,
         chosen: Option<&ChosenProvider>,
         agents: &Arc<AgentDesk>,
-        children: ChildrenHeld,
+        programs: &[PathBuf],
+        far_post: Option<&Arc<dyn FarPost>>,
     ) -> Result<Self, OpenError> {
         let get = |name: &str| premises.variables.text(name);
-        let workspace = premises.workspace()?;
+        let workspace = match records {
+            ShellRecords::None => premises.described_workspace(),
+            ShellRecords::OnDisk => premises.workspace()?,
+        };
         let roots = workspace.roots();
         let variables = premises.variables.clone();
         let mut config =
             ShellConfig::with_variables(premises.session_id.as_str(), premises.state_dir(), variables);
-        config.environment = environment(premises);
+        config.environment = environment(premises, programs);
         config.keeper = Some(premises.walls.keeper());
         config.blank = Some(Arc::new(SpoolMask(premises.masker.clone())));
-        end_own_orphans(premises);
-        let shell = open_shell(premises, config.clone())?;
+        let shell = open_shell(premises, config.clone(), records)?;
         let session = Some(premises.session_id.clone());
-        let files = Arc::new(Files::new(Arc::new(workspace), session, InRequest { main: held, children }));
+        let files = Arc::new(Files::new(Arc::new(workspace), session, in_request));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
         let small_model = SmallModel::of(premises, chosen);
         let model_search = ModelSearch::of(premises, chosen);
@@ -139,6 +163,10 @@ impl SessionServices {
             read: erase(read.with_media(media_work(premises.program.as_ref()))),
             list: erase(haft_tools::ls::Ls::new(FindSettings::from_env(get))),
         };
+        let naming = Arc::downgrade(agents);
+        files.reads().name_agents(move |agent| {
+            naming.upgrade().map_or_else(|| agent.to_string(), |agents| agents.address_of(agent))
+        });
         let late = Arc::new(LatePipeline::default());
         let lists = task_lists(premises);
         let watch =
@@ -161,8 +189,8 @@ impl SessionServices {
             triggers: triggers(premises),
             tasks,
             commands: Arc::new(AnalysedFacts { home: home.clone(), roots: roots.clone() }),
-            roots: Arc::new(roots),
-            bash: BashSettings::from(get),
+            roots: Arc::new(LiveRoots(Arc::clone(files.workspace()))),
+            bash: bash_settings(premises, get),
             confine: Arc::clone(&premises.walls) as Arc<_>,
             snapshots: Arc::new(JournalSnapshots::new(Arc::clone(&files), home, limits)),
             settings: Arc::new(StoredSettings { store: Arc::clone(&premises.store) }),
@@ -171,14 +199,14 @@ impl SessionServices {
             read: ReadLimits::from(get),
             media: media_work(premises.program.as_ref()),
             config_check: Arc::new(KnownShapes),
-            schedule: ScheduleServices::at(
-                &premises.state_dir(),
-                Some(premises.session_id.as_str().to_owned()),
-            ),
+            schedule: schedule_services(premises),
             web: web_services(premises, small_model.as_ref()),
             web_search: search_services(premises, model_search.as_ref()),
             agents: Arc::clone(agents) as Arc<_>,
-            post: Arc::clone(agents) as Arc<_>,
+            post: match far_post {
+                Some(far) => Arc::new(PostElsewhere { near: Arc::clone(agents), far: Arc::clone(far) }),
+                None => Arc::clone(agents) as Arc<_>,
+            },
             plans: (premises.plans_dir(), premises.session_id.to_string()),
             other_tasks: Arc::clone(agents) as Arc<_>,
             task_lists: TaskServices { lists, watch: Arc::new(watch) },
@@ -225,20 +253,31 @@ fn triggers(premises: &Premises) -> TriggerServices {
 
 /// What commands may see of the environment: settings speak before the
 /// environment of the session.
-fn environment(premises: &Premises) -> EnvPolicy {
+/// What commands inherit. Programs of plugins are found behind all others: none of
+/// them takes the place of one that rules know.
+fn environment(premises: &Premises, programs: &[PathBuf]) -> EnvPolicy {
     let loaded = premises.loaded();
     let set = &loaded.settings.env;
     let named = |name: &str| set.iter().find(|it| it.0 == name).map(|it| it.1.value.clone());
     let mut policy = EnvPolicy::from(|name| named(name).or_else(|| premises.variables.text(name)));
     policy.set_all(set.iter().map(|(name, value)| (name.clone(), value.value.clone())));
+    policy.programs = programs.to_vec();
     policy
 }
 
 /// Runs commands; from memory alone where the disk takes nothing. That another
 /// process has the session is no such case.
-fn open_shell(premises: &Premises, config: ShellConfig) -> Result<Arc<Shell>, OpenError> {
+fn open_shell(
+    premises: &Premises,
+    config: ShellConfig,
+    records: ShellRecords,
+) -> Result<Arc<Shell>, OpenError> {
     use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let failed = |err: std::io::Error| OpenError::Start(format!("commands cannot run: {err}"));
+    if records == ShellRecords::None {
+        return Shell::open_without_disk(config).map_err(failed);
+    }
+    end_own_orphans(premises);
     match Shell::open(config.clone()) {
         Err(err)
             if matches!(err.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied) =>
@@ -342,4 +381,17 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
         suggestions: scratch.join("suggested-prs.jsonl"),
         worktrees: Arc::new(haft_tools::worktree::NoWorktrees),
     }))
+}
+
+/// As the variables say, and the settings where those say nothing.
+fn bash_settings(premises: &Premises, get: impl Fn(&str) -> Option<String>) -> BashSettings {
+    let loaded = premises.loaded();
+    BashSettings::from(|name| {
+        let setting = match name {
+            "BASH_MAX_OUTPUT_LENGTH" => "bashOutputMaxChars",
+            "TASK_MAX_OUTPUT_LENGTH" => "taskOutputMaxChars",
+            _ => return get(name),
+        };
+        get(name).or_else(|| loaded.settings.get(setting)?.value.as_u64().map(|it| it.to_string()))
+    })
 }

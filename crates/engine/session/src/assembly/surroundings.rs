@@ -33,20 +33,57 @@ pub(super) fn notes(premises: &Premises, spec: &SessionSpec, mode: PermissionMod
     let login = shell.as_deref().and_then(|it| it.rsplit('/').next()).filter(|it| *it != "bash");
     let login = login.map(|it| format!(" (the person's own is {it})")).unwrap_or_default();
     notes.push(format!("Shell: bash{login}"));
-    let nobody = matches!(spec.asking, Asking::Nobody)
-        || premises.loaded().settings.permissions.deny_instead_of_prompting;
-    notes.push(match (nobody, mode) {
-        (_, PermissionMode::BypassPermissions) => format!("Permission mode: {mode}, nothing is asked"),
-        (true, _) => {
-            format!("Permission mode: {mode}. Nobody can answer: what needs a yes is denied, so do not wait for one")
-        }
-        (false, _) => format!("Permission mode: {mode}. A person answers questions"),
-    });
-    notes.push(String::from(match premises.walls.enforce() {
+    notes.push(mode_note(premises, spec, mode));
+    notes.push(wall_note(premises));
+    notes.extend(told_repository(premises));
+    notes.extend(language_note(premises));
+    notes
+}
+
+/// The state of the repository, unless the settings leave it out.
+fn told_repository(premises: &Premises) -> Vec<String> {
+    let wanted = premises.loaded().settings.get("includeGitInstructions");
+    match wanted.and_then(|it| it.value.as_bool()) {
+        Some(false) => Vec::new(),
+        _ => repository(&premises.cwd),
+    }
+}
+
+/// The language of the person, where the settings name one.
+pub(super) fn language_note(premises: &Premises) -> Option<String> {
+    let language = premises.text_setting("language").filter(|it| !it.trim().is_empty())?;
+    let language = text::one_line(language.trim(), 60);
+    Some(format!("Language of the person: {language}. Write to them in it; code stays as it is"))
+}
+
+/// What holds commands.
+fn wall_note(premises: &Premises) -> String {
+    String::from(match premises.walls.enforce() {
         true => "Sandbox: commands write in the workspace and temporary directories only",
         false => "Sandbox: none",
-    }));
-    notes.extend(repository(&premises.cwd));
+    })
+}
+
+/// Who answers questions.
+pub(super) fn mode_note(premises: &Premises, spec: &SessionSpec, mode: PermissionMode) -> String {
+    let nobody = matches!(spec.asking, Asking::Nobody)
+        || premises.loaded().settings.permissions.deny_instead_of_prompting;
+    match (nobody, mode) {
+        (_, PermissionMode::BypassPermissions) => format!("Permission mode: {mode}, nothing is asked"),
+        (true, _) => {
+            format!(
+                "Permission mode: {mode}. Nobody can answer: what needs a yes is denied, so do not wait for one"
+            )
+        }
+        (false, _) => format!("Permission mode: {mode}. A person answers questions"),
+    }
+}
+
+/// What a model should know about a place: shell, walls and repository.
+pub(crate) fn place_notes(premises: &Premises) -> Vec<String> {
+    let mut notes = vec![String::from("Shell: bash")];
+    notes.push(wall_note(premises));
+    notes.extend(told_repository(premises));
     notes
 }
 

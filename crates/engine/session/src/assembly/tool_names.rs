@@ -19,7 +19,7 @@ pub(super) fn tell_unknown(
     events: &EventSender,
 ) {
     let names = Names::built_in();
-    let mut known: Vec<String> = ELSEWHERE.map(str::to_owned).to_vec();
+    let mut known: Vec<String> = TOOLS_OF_SESSIONS.map(str::to_owned).to_vec();
     for tool in all.iter().chain(&spec.tools.own) {
         known.push(tool.name().to_owned());
         known.extend(tool.aliases());
@@ -31,7 +31,7 @@ pub(super) fn tell_unknown(
         let hint = meant(name).map(|it| format!("; did you mean {it}?")).unwrap_or_default();
         events.notice(format!("--tools: there is no tool {name}{hint}"));
     }
-    for rule in policy.rules_as_written().iter().filter(|it| it.behavior != Behavior::Allow) {
+    for rule in policy.rules_as_written() {
         let name = rule.text.split('(').next().unwrap_or_default().trim();
         if name.is_empty() || is_pattern(name) || is_known(name) {
             continue;
@@ -39,9 +39,18 @@ pub(super) fn tell_unknown(
         let meant = meant(name);
         let is_slip = meant.as_ref().is_some_and(|it| it.len().abs_diff(name.len()) <= 2);
         let is_flag = matches!(rule.origin.destination, Some(Destination::CliArg | Destination::Session));
-        if is_slip || is_flag {
+        // Allow rules of settings may be meant for other programs that read them, too.
+        let is_told = match rule.behavior {
+            Behavior::Allow => is_slip && rule.origin.destination == Some(Destination::CliArg),
+            _ => is_slip || is_flag,
+        };
+        if is_told {
             let hint = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
-            let effect = if rule.behavior == Behavior::Deny { "forbids" } else { "asks before" };
+            let effect = match rule.behavior {
+                Behavior::Allow => "allows",
+                Behavior::Deny => "forbids",
+                _ => "asks before",
+            };
             events.notice(format!(
                 "the {} rule {} ({}) {effect} nothing: there is no tool {name}{hint}",
                 rule.behavior, rule.text, rule.origin.label
@@ -50,8 +59,8 @@ pub(super) fn tell_unknown(
     }
 }
 
-/// Tools that are made elsewhere, or that come with what a session is given.
-const ELSEWHERE: [&str; 7] =
+/// Names of tools that come with what a session is given.
+pub const TOOLS_OF_SESSIONS: [&str; 7] =
     ["ToolSearch", "StructuredOutput", "Skill", "Agent", "WebFetch", "WebSearch", "AskUserQuestion"];
 
 fn is_pattern(name: &str) -> bool {

@@ -1,12 +1,13 @@
 //! Who searches the web: a service with a key, or the model's own provider.
 
 use std::{
+    collections::HashSet,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use haft_agent::Ledger;
-use haft_model::{Answer, Provider, Request, Speed};
+use haft_model::{Answer, Provider, Request, Speed, StopReason};
 use haft_tool::BoxFuture;
 use haft_tools::web_search::{
     AdapterKind, SearchAdapter, SearchAdapterConfig, SearchError, SearchHit, SearchHits, SearchProvider,
@@ -51,6 +52,8 @@ fn provider(premises: &Premises, model: Option<&Arc<ModelSearch>>) -> Option<Arc
 
 /// How long the provider may take.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often an answer that it paused is gone on with.
+const MOST_PARTS: usize = 6;
 /// Tokens of its answer.
 const ANSWER_TOKENS: u32 = 4096;
 
@@ -95,26 +98,48 @@ impl ModelSearch {
         ];
         request.max_tokens = ANSWER_TOKENS;
         request.extra.insert(String::from("tools"), json!([tool]));
-        let answer = tokio::time::timeout(PATIENCE, Answer::collect(self.provider.stream(request))).await;
-        let answer = answer.map_err(|_| unavailable(format!("no answer within {} s", PATIENCE.as_secs())))?;
-        let answer = answer.map_err(|err| unavailable(err.to_string()))?;
+        let (mut content, mut citations) = (Vec::new(), Vec::new());
         let price = self.provider.info(model).price;
-        ledger.add(model, answer.usage, price.map_or(0.0, |it| it.of(&answer.usage, Speed::Normal)));
-        found(&answer.content)
+        let began = tokio::time::Instant::now();
+        for _ in 0..MOST_PARTS {
+            let left = PATIENCE.saturating_sub(began.elapsed());
+            let answer =
+                tokio::time::timeout(left, Answer::collect(self.provider.stream(request.clone()))).await;
+            let answer =
+                answer.map_err(|_| unavailable(format!("no answer within {} s", PATIENCE.as_secs())))?;
+            let answer = answer.map_err(|err| unavailable(err.to_string()))?;
+            ledger.add(model, answer.usage, price.map_or(0.0, |it| it.of(&answer.usage, Speed::Normal)));
+            let paused = answer.stop == Some(StopReason::Pause) && !answer.content.is_empty();
+            content.extend(answer.content);
+            citations.extend(answer.citations);
+            if !paused || !ledger.has_money() {
+                break;
+            }
+            // What was said so far goes back as it came, sealed parts included.
+            request.messages.truncate(1);
+            request.messages.push(Arc::new(Message::assistant(content.clone())));
+            request.paused = true;
+        }
+        let mut hits = found(&content)?;
+        quote(&mut hits.hits, &citations);
+        Ok(hits)
     }
 }
 
 /// The hits among the blocks of an answer.
 fn found(content: &[MessageBlock]) -> Result<SearchHits, SearchError> {
     let mut hits = SearchHits::default();
-    let mut problem = None;
+    let (mut problem, mut seen) = (None, HashSet::new());
     for block in content {
         match block {
             MessageBlock::Text { text } => hits.summary.push_str(text),
             MessageBlock::Other(value) if value["type"] == "server_tool_use" => hits.searches += 1,
             MessageBlock::Other(value) if value["type"] == "web_search_tool_result" => {
                 match &value["content"] {
-                    Value::Array(list) => hits.hits.extend(list.iter().filter_map(hit)),
+                    Value::Array(list) => {
+                        hits.hits
+                            .extend(list.iter().filter_map(hit).filter(|it| seen.insert(it.url.clone())));
+                    }
                     error => problem = Some(error["error_code"].as_str().unwrap_or("unknown").to_owned()),
                 }
             }
@@ -128,11 +153,25 @@ fn found(content: &[MessageBlock]) -> Result<SearchHits, SearchError> {
         (Some("unavailable"), _) if hits.hits.is_empty() => {
             Err(SearchError::Unavailable(String::from("its search is not available now")))
         }
+        (Some("query_too_long" | "request_too_large" | "invalid_tool_input"), _) if hits.hits.is_empty() => {
+            Err(SearchError::Question(String::from("it is too long or not in a form it takes")))
+        }
         (Some(code), _) if hits.hits.is_empty() => Err(SearchError::Refused(code.to_owned())),
         (None, 0) => Err(SearchError::Unavailable(String::from(
             "the model's provider did not search; set a key of a search service",
         ))),
         _ => Ok(hits),
+    }
+}
+
+/// Gives each page the words that the answer quotes from it.
+fn quote(hits: &mut [SearchHit], citations: &[Value]) {
+    for citation in citations {
+        let (url, words) = (citation["url"].as_str(), citation["cited_text"].as_str());
+        let Some(hit) = hits.iter_mut().find(|it| Some(it.url.as_str()) == url) else { continue };
+        if let (None, Some(words)) = (&hit.snippet, words) {
+            hit.snippet = Some(words.to_owned());
+        }
     }
 }
 
@@ -181,7 +220,8 @@ mod tests {
         let error = |code: &str| result(json!({"type": "web_search_tool_result_error", "error_code": code}));
         assert_eq!(found(&[used(), error("too_many_requests")]).unwrap_err(), SearchError::Quota(None));
         assert!(matches!(found(&[used(), error("unavailable")]).unwrap_err(), SearchError::Unavailable(_)));
-        assert!(matches!(found(&[used(), error("query_too_long")]).unwrap_err(), SearchError::Refused(_)));
+        assert!(matches!(found(&[used(), error("query_too_long")]).unwrap_err(), SearchError::Question(_)));
+        assert!(matches!(found(&[used(), error("next_year")]).unwrap_err(), SearchError::Refused(_)));
         assert!(matches!(
             found(&[MessageBlock::Text { text: "no".into() }]).unwrap_err(),
             SearchError::Unavailable(_)

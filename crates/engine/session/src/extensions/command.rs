@@ -1,9 +1,14 @@
 //! Commands a person types with a slash, and skills, which are commands a model
 //! may use too.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use haft_hooks::{HookDefinition, HookSource, parse_definitions};
 use haft_types::MessageBlock;
+use serde_json::Value;
 
 use super::{
     FrontMatter,
@@ -72,6 +77,10 @@ pub(crate) struct SkillFields {
     pub(crate) arguments: Vec<String>,
     /// The directory of the plugin it belongs to.
     pub(crate) plugin_root: Option<PathBuf>,
+    /// What the person told that plugin, by the names its texts have for it.
+    pub(crate) plugin_told: Vec<(String, String)>,
+    /// Hooks that run while it is active, as they are written.
+    pub(crate) hooks: Option<Value>,
 }
 
 /// Commands of ours.
@@ -194,6 +203,17 @@ impl SlashCommand {
         &self.fields.allowed
     }
 
+    /// Hooks that run while it is active.
+    pub(super) fn hooks(&self) -> Vec<HookDefinition> {
+        let Some(hooks) = &self.fields.hooks else { return Vec::new() };
+        let source = Arc::new(HookSource::Named(format!("the skill {}", self.name)));
+        let places = [
+            ("${CLAUDE_PLUGIN_ROOT}", self.fields.plugin_root.as_deref()),
+            ("${CLAUDE_SKILL_DIR}", self.skill_dir()),
+        ];
+        parse_definitions(&placed(hooks, &places), &source).0
+    }
+
     /// The kind of agent it runs in, if it has one of its own.
     pub fn forks(&self) -> Option<&str> {
         self.fields.fork.as_deref()
@@ -216,6 +236,7 @@ impl SlashCommand {
         ];
         variables.extend(self.skill_dir().map(|dir| ("${CLAUDE_SKILL_DIR}", text(dir))));
         variables.extend(self.fields.plugin_root.as_deref().map(|dir| ("${CLAUDE_PLUGIN_ROOT}", text(dir))));
+        variables.extend(self.fields.plugin_told.iter().map(|(name, value)| (name.as_str(), value.clone())));
         let arguments = SkillArguments::new(args, &self.fields.arguments);
         let mut parts = arguments.fill(body, setting.placeholders, &variables)?;
         if let Some(dir) = self.skill_dir() {
@@ -238,6 +259,23 @@ impl SlashCommand {
     }
 }
 
+/// Directories in the place of their names, in every text.
+fn placed(value: &Value, places: &[(&str, Option<&Path>)]) -> Value {
+    match value {
+        Value::String(text) => {
+            let known = places.iter().filter_map(|(name, dir)| Some((name, (*dir)?)));
+            Value::from(
+                known.fold(text.clone(), |text, (name, dir)| text.replace(name, &dir.display().to_string())),
+            )
+        }
+        Value::Array(list) => list.iter().map(|it| placed(it, places)).collect(),
+        Value::Object(table) => {
+            Value::Object(table.iter().map(|(key, it)| (key.clone(), placed(it, places))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 /// `[first] [second]` for arguments that have names.
 fn hint_of(front: &FrontMatter) -> Option<String> {
     let names = front.words("arguments")?;
@@ -256,9 +294,13 @@ impl SkillFields {
                 None
             }
         };
-        if front.get("hooks").is_some() {
+        let hooks = front.get("hooks").cloned();
+        if let Some(hooks) = &hooks {
             let line = front.line_of("hooks");
-            front.problem(line, String::from("hooks of skills are not run; put them into settings"));
+            let source = Arc::new(HookSource::Named(String::from("a skill")));
+            for problem in parse_definitions(hooks, &source).1 {
+                front.problem(line, problem.to_string());
+            }
         }
         Self {
             allowed: front.names("allowed-tools").map(tool_list).unwrap_or_default(),
@@ -269,6 +311,8 @@ impl SkillFields {
             paths: front.names("paths").unwrap_or_default(),
             arguments: front.words("arguments").unwrap_or_default(),
             plugin_root: None,
+            plugin_told: Vec::new(),
+            hooks,
         }
     }
 }

@@ -61,7 +61,16 @@ impl FrontMatter {
             return Err(format!("it has {} bytes; at most {LONGEST} are read", found.len()));
         }
         let bytes = std::fs::read(path).map_err(|err| err.to_string())?;
-        Ok(Self::parse(&String::from_utf8_lossy(&bytes)))
+        let broken = match String::from_utf8(bytes) {
+            Ok(text) => return Ok(Self::parse(&text)),
+            Err(broken) => broken,
+        };
+        let (until, bytes) = (broken.utf8_error().valid_up_to(), broken.as_bytes());
+        let mut front = Self::parse(&String::from_utf8_lossy(bytes));
+        let line = 1 + bytes[..until].iter().filter(|byte| **byte == b'\n').count();
+        let reason = "it is not UTF-8 here; what cannot be read is replaced: save it as UTF-8";
+        front.problem(line, String::from(reason));
+        Ok(front)
     }
 
     pub(crate) fn parse(text: &str) -> Self {
@@ -160,6 +169,16 @@ impl FrontMatter {
             Value::Array(list) => Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
             Value::String(text) if !text.is_empty() => Some(split_names(text)),
             _ => None,
+        }
+    }
+
+    /// Whether [`names`](Self::names) says everything a key lists; also where it is
+    /// missing.
+    pub(crate) fn lists_names(&self, key: &str) -> bool {
+        match self.fields.iter().find(|it| it.key == key).map(|it| &it.value) {
+            None | Some(Value::Null | Value::String(_)) => true,
+            Some(Value::Array(list)) => list.iter().all(Value::is_string),
+            Some(_) => false,
         }
     }
 

@@ -1,6 +1,8 @@
 //! Skills as a model is told about them: within a budget, and honest about what
 //! was left out.
 
+use std::collections::{HashMap, HashSet};
+
 use super::SlashCommand;
 
 /// How much may be said about skills.
@@ -40,48 +42,89 @@ pub(crate) struct SkillListing {
 /// Fewer characters describe nothing.
 const LEAST: usize = 24;
 
-/// Lists skills. Long descriptions give way to short ones: every skill keeps
-/// the beginning of its own as long as that is possible, and names are left out
-/// last.
-pub(crate) fn listing(skills: &[&SlashCommand], budget: ListingBudget) -> SkillListing {
+/// Lists skills, in their order. Where there is too little room, those that are
+/// used keep what is said about them, the most used first; of the others every one
+/// keeps the beginning as long as that is possible, and who is used least is left
+/// out first.
+pub(crate) fn listing(
+    skills: &[&SlashCommand],
+    budget: ListingBudget,
+    uses: &HashMap<String, f64>,
+) -> SkillListing {
     let described: Vec<(&str, String)> = skills
         .iter()
         .map(|it| (it.name.as_str(), haft_tools::agent::flat(&it.description, budget.each)))
         .collect();
-    let line = |name: &str, text: &str, most: usize| match haft_types::text::one_line(text, most) {
-        text if text.is_empty() || most == 0 => format!("- {name}"),
-        text => format!("- {name}: {text}"),
-    };
-    let size = |most: usize| -> usize {
-        described.iter().map(|(name, text)| line(name, text, most).chars().count() + 1).sum()
-    };
-    let mut most = budget.each;
-    if budget.all < size(most) {
-        // The longest description that lets all of them in.
-        let (mut fits, mut over) = (LEAST, most);
-        while fits + 1 < over {
-            let middle = usize::midpoint(fits, over);
-            match size(middle) <= budget.all {
-                true => fits = middle,
-                false => over = middle,
-            }
+    let line = |at: usize, most: usize| {
+        let (name, text) = &described[at];
+        match haft_types::text::one_line(text, most) {
+            text if text.is_empty() || most == 0 => format!("- {name}"),
+            text => format!("- {name}: {text}"),
         }
-        most = fits;
+    };
+    let length = |at: usize, most: usize| line(at, most).chars().count() + 1;
+    let all = 0..described.len();
+    let mut caps = vec![budget.each; described.len()];
+    if budget.all < all.clone().map(|at| length(at, budget.each)).sum() {
+        caps = shared_out(&described, budget, uses, &length);
     }
-    let mut found = SkillListing::default();
+    let mut ranked: Vec<usize> = all.collect();
+    ranked.sort_by(|a, b| uses_of(&described, uses, *b).total_cmp(&uses_of(&described, uses, *a)));
     let mut room = budget.all;
-    for (name, text) in &described {
-        let whole = line(name, text, most);
-        let length = whole.chars().count() + 1;
-        if room < length {
-            found.left_out += 1;
-            continue;
+    let mut listed: Vec<usize> = Vec::new();
+    for at in ranked {
+        let length = length(at, caps[at]);
+        if length <= room {
+            room -= length;
+            listed.push(at);
         }
-        room -= length;
-        found.shortened += usize::from(most < text.chars().count());
-        found.lines.push(whole);
     }
-    found
+    listed.sort_unstable();
+    SkillListing {
+        shortened: listed.iter().filter(|at| caps[**at] < described[**at].1.chars().count()).count(),
+        left_out: described.len() - listed.len(),
+        lines: listed.into_iter().map(|at| line(at, caps[at])).collect(),
+    }
+}
+
+fn uses_of(described: &[(&str, String)], uses: &HashMap<String, f64>, at: usize) -> f64 {
+    uses.get(described[at].0).copied().unwrap_or_default()
+}
+
+/// How long each description may be: whole for those that are used as far as the
+/// room goes, and as long as possible for all others alike.
+fn shared_out(
+    described: &[(&str, String)],
+    budget: ListingBudget,
+    uses: &HashMap<String, f64>,
+    length: &dyn Fn(usize, usize) -> usize,
+) -> Vec<usize> {
+    let mut caps = vec![LEAST; described.len()];
+    let size = |caps: &[usize]| -> usize { caps.iter().enumerate().map(|(at, cap)| length(at, *cap)).sum() };
+    let mut used: Vec<usize> =
+        (0..described.len()).filter(|at| 0.0 < uses_of(described, uses, *at)).collect();
+    used.sort_by(|a, b| uses_of(described, uses, *b).total_cmp(&uses_of(described, uses, *a)));
+    let mut kept = HashSet::new();
+    for at in used {
+        caps[at] = budget.each;
+        match size(&caps) <= budget.all {
+            true => drop(kept.insert(at)),
+            false => caps[at] = LEAST,
+        }
+    }
+    let with = |most: usize| -> Vec<usize> {
+        let cap = |(at, cap): (usize, &usize)| if kept.contains(&at) { *cap } else { most };
+        caps.iter().enumerate().map(cap).collect()
+    };
+    let (mut fits, mut over) = (LEAST, budget.each);
+    while fits + 1 < over {
+        let middle = usize::midpoint(fits, over);
+        match size(&with(middle)) <= budget.all {
+            true => fits = middle,
+            false => over = middle,
+        }
+    }
+    with(fits)
 }
 
 impl SkillListing {
@@ -143,7 +186,7 @@ mod tests {
         for (budget, shortened, left_out) in
             [(100_000, 0, 0), (20_000, 200, 0), (8_000, 200, 0), (2_000, 52, 148)]
         {
-            let found = listing(&all, ListingBudget { all: budget, each: 1_536 });
+            let found = listing(&all, ListingBudget { all: budget, each: 1_536 }, &HashMap::new());
             assert_eq!((found.shortened, found.left_out), (shortened, left_out), "{budget}");
             let size: usize = found.lines.iter().map(|it| it.chars().count() + 1).sum();
             assert!(size <= budget, "{budget}: {size}");
@@ -154,7 +197,29 @@ mod tests {
         let found = search(&all, "about 77.");
         assert_eq!(found[0].name, "skill-077");
         let short = [skill("a", "Short."), skill("b", &"long ".repeat(100))];
-        let found = listing(&short.iter().collect::<Vec<_>>(), ListingBudget { all: 120, each: 1_536 });
+        let found = {
+            let budget = ListingBudget { all: 120, each: 1_536 };
+            listing(&short.iter().collect::<Vec<_>>(), budget, &HashMap::new())
+        };
         assert_eq!((found.lines[0].as_str(), found.shortened), ("- a: Short.", 1));
+    }
+
+    /// Who is used keeps its words, and its place when there is none for all.
+    #[test]
+    fn what_is_used_is_listed_first() {
+        let skills: Vec<SlashCommand> = (0..200)
+            .map(|n| skill(&format!("skill-{n:03}"), &format!("About {n}. {}", "word ".repeat(60))))
+            .collect();
+        let all: Vec<&SlashCommand> = skills.iter().collect();
+        let uses = HashMap::from([(String::from("skill-150"), 2.0), (String::from("skill-199"), 0.5)]);
+        for budget in [9_000, 2_000] {
+            let found = listing(&all, ListingBudget { all: budget, each: 1_536 }, &uses);
+            let line = |name: &str| found.lines.iter().find(|it| it.contains(name)).map_or(0, String::len);
+            assert!(300 < line("skill-150") && 300 < line("skill-199") || budget == 2_000, "{budget}");
+            assert!(0 < line("skill-150") && 0 < line("skill-199"), "{budget}");
+            let size: usize = found.lines.iter().map(|it| it.chars().count() + 1).sum();
+            assert!(size <= budget, "{budget}: {size}");
+            assert!(found.lines.is_sorted(), "their order stays");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use haft_agent::{Agent, Base};
 use haft_model::Catalog;
+use haft_runtime::ToolSearch;
+use haft_tool::Tool as _;
 use serde_json::Value;
 
 use crate::AgentKind;
@@ -21,20 +23,6 @@ pub struct HostAgent {
     pub definition: Value,
 }
 
-impl From<&AgentKind> for HostAgent {
-    fn from(kind: &AgentKind) -> Self {
-        Self {
-            description: kind.description.clone(),
-            prompt: kind.prompt.clone(),
-            tools: kind.tools.clone(),
-            model: kind.model.clone(),
-            definition: serde_json::json!({
-                "effort": kind.effort, "maxTurns": kind.max_turns, "disallowedTools": kind.disallowed,
-            }),
-        }
-    }
-}
-
 /// Which model an agent's own model means for a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ModelIs {
@@ -44,31 +32,26 @@ pub(crate) enum ModelIs {
     Open,
 }
 
-impl HostAgent {
-    /// Makes the main agent of a session this one.
-    pub(crate) fn become_main(self, agent: &mut Agent, catalog: &Catalog, model: ModelIs) {
+impl AgentKind {
+    /// Makes the main agent of a session one of this kind. What its definition
+    /// denies, and which agents and skills it leaves, binds the session elsewhere.
+    pub(crate) fn become_main(&self, agent: &mut Agent, catalog: &Catalog, model: ModelIs) {
         if !self.prompt.is_empty() {
-            agent.prompt.base = Base::Replaced(self.prompt);
+            agent.prompt.base = Base::Replaced(self.prompt.clone());
         }
-        if let Some(tools) = self.tools {
-            let pool = agent.tools.pool.get();
-            let is_extra = |name: &&str| !name.starts_with("mcp__") && !tools.iter().any(|it| it == name);
-            let extra: Vec<String> = pool.names().filter(is_extra).map(str::to_owned).collect();
-            let without = extra.iter().fold((*pool).clone(), |pool, name| pool.with_builtin(name, None));
-            agent.tools.pool.set(without);
-        }
-        let gone = self.definition["disallowedTools"].as_array().into_iter().flatten();
-        let gone = gone.filter_map(Value::as_str).filter(|it| !it.contains('('));
         let pool = agent.tools.pool.get();
-        let without = gone.fold((*pool).clone(), |pool, name| pool.with_builtin(name, None));
+        let has_deferred = self.names_servers() || pool.deferred().any(|(name, _)| self.leaves(&pool, name));
+        let keeps = |name: &str| self.leaves(&pool, name) || (has_deferred && name == ToolSearch::NAME);
+        let gone: Vec<String> = pool.names().filter(|name| !keeps(name)).map(str::to_owned).collect();
+        let without = gone.iter().fold((*pool).clone(), |pool, name| pool.with_builtin(name, None));
         agent.tools.pool.set(without);
-        let effort = self.definition["effort"].as_str().and_then(crate::agents::effort_of);
+        let effort = self.effort.as_deref().and_then(crate::agents::effort_of);
         agent.settings.effort = effort.or(agent.settings.effort);
-        if let Some(most) = self.definition["maxTurns"].as_u64().and_then(|it| u32::try_from(it).ok()) {
+        if let Some(most) = self.max_turns {
             agent.settings.limits.max_turns.get_or_insert(most);
         }
-        if let (Some(named), ModelIs::Open) = (self.model.filter(|it| it != "inherit"), model) {
-            agent.settings.model = catalog.resolve(&named).to_owned();
+        if let (Some(named), ModelIs::Open) = (self.model.as_deref().filter(|it| *it != "inherit"), model) {
+            agent.settings.model = catalog.resolve(named).to_owned();
         }
     }
 }

@@ -1,25 +1,64 @@
 //! Markdown files below a directory: commands, agents, styles, rules.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
-/// Deeper ones are not looked for: a link may lead in circles.
+use super::LinkFence;
+
+/// Deeper ones are not looked for.
 const DEEPEST: usize = 6;
 
-/// Markdown files below a directory, in order, with their paths inside it.
-pub(crate) fn pages(dir: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let mut found = Vec::new();
-    collect(dir, Path::new(""), 0, &mut found);
-    found.sort();
-    found
+/// More entries are not looked at: a link of a project may lead anywhere.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Markdown files below a directory, in order, with their paths inside it. A
+/// directory that leads out of the fence is not looked into: it stands in the place
+/// of what is in it, so that whoever reads it is told.
+pub(crate) fn pages(dir: &Path, fence: &LinkFence) -> Vec<(PathBuf, PathBuf)> {
+    let mut walk = PageWalk { fence, found: Vec::new(), seen: HashSet::new(), left: MOST_ENTRIES };
+    walk.collect(dir, Path::new(""), 0);
+    walk.found.sort();
+    walk.found
 }
 
-fn collect(dir: &Path, inside: &Path, depth: usize, found: &mut Vec<(PathBuf, PathBuf)>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let (path, inside) = (entry.path(), inside.join(entry.file_name()));
-        if path.is_dir() && depth < DEEPEST {
-            collect(&path, &inside, depth + 1, found);
-        } else if path.extension().is_some_and(|it| it == "md") {
-            found.push((inside, path));
+struct PageWalk<'a> {
+    fence: &'a LinkFence,
+    found: Vec<(PathBuf, PathBuf)>,
+    /// Directories that were looked into: links may lead in circles.
+    seen: HashSet<(u64, u64)>,
+    left: usize,
+}
+
+impl PageWalk<'_> {
+    fn collect(&mut self, dir: &Path, inside: &Path, depth: usize) {
+        let Ok(place) = std::fs::metadata(dir) else { return };
+        if self.fence.is_left_by(dir) {
+            return self.found.push((inside.to_owned(), dir.to_owned()));
+        }
+        if !self.seen.insert((place.dev(), place.ino())) {
+            return;
+        }
+        let (mut linked, mut below) = (Vec::new(), Vec::new());
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            if self.left == 0 {
+                return;
+            }
+            self.left -= 1;
+            let (path, inside) = (entry.path(), inside.join(entry.file_name()));
+            let is_link = entry.file_type().is_ok_and(|it| it.is_symlink());
+            if path.is_dir() && depth < DEEPEST {
+                let dirs = if is_link { &mut linked } else { &mut below };
+                dirs.push((path, inside));
+            } else if path.extension().is_some_and(|it| it == "md") {
+                self.found.push((inside, path));
+            }
+        }
+        // Wherever links lead, what is really here comes first.
+        for (path, inside) in below.into_iter().chain(linked) {
+            self.collect(&path, &inside, depth + 1);
         }
     }
 }

@@ -2,7 +2,10 @@
 //! it.
 //!
 //! Whoever writes the prompt says that they are to be seen, so nobody is asked.
-//! A rule that denies them still holds.
+//! A rule that denies them still holds, and a name of the workspace that leads out of
+//! it is not what they meant: the model may ask for it. A command of a project, what
+//! it runs and what its agent reports are not the person: what they name is shown
+//! where nobody would be asked about reading it.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,11 +13,14 @@ use std::{
 };
 
 use haft_agent::{Agent, Attachment, AttachmentKind};
-use haft_permission::Opinion;
+use haft_permission::{Behavior, Opinion};
 use haft_tool::{CallContext, Content, DynTool};
 use serde_json::{Value, json};
 
-use crate::assembly::Readers;
+use crate::{
+    assembly::Readers,
+    servers::{EditorNews, SelectedPlace},
+};
 
 /// More are not attached: the model can read the rest.
 const MOST: usize = 20;
@@ -88,8 +94,41 @@ pub(crate) fn names_something(text: &str, cwd: &Path, home: Option<&Path>) -> bo
     mentions(text).iter().any(|it| it.find(cwd, home).is_some())
 }
 
+/// Who names the files of a prompt.
+pub(crate) enum NamedBy {
+    /// The person.
+    Person,
+    /// A command: its file, what its programs printed, the report of its agent. What
+    /// would be asked about is shown only where somebody answers for the words.
+    Command {
+        /// What the person typed behind its name.
+        args: String,
+        /// What somebody answers for beside that.
+        vouched: String,
+    },
+}
+
+impl NamedBy {
+    fn is_by_person(&self, mention: &Mention) -> bool {
+        match self {
+            Self::Person => true,
+            Self::Command { args, vouched } => {
+                let is_word = |word: &str| word.trim_matches(['"', '\'', '@']) == mention.path;
+                args.split_whitespace().any(is_word)
+                    || mentions(args).contains(mention)
+                    || mentions(vouched).contains(mention)
+            }
+        }
+    }
+}
+
 /// What a prompt names, as tools show it.
-pub(crate) async fn attachments(agent: &Agent, text: &str, readers: &Readers) -> Vec<Attachment> {
+pub(crate) async fn attachments(
+    agent: &Agent,
+    text: &str,
+    named_by: NamedBy,
+    readers: &Readers,
+) -> Vec<Attachment> {
     let state = &agent.tools.state;
     let mut attached: Vec<Attachment> = Vec::new();
     for mention in mentions(text) {
@@ -98,11 +137,55 @@ pub(crate) async fn attachments(agent: &Agent, text: &str, readers: &Readers) ->
             true => (AttachmentKind::Directory, &readers.list, json!({"path": path, "depth": 1})),
             false => (AttachmentKind::File, &readers.read, mention.reading(&path)),
         };
+        let is_meant = named_by.is_by_person(&mention) && !leads_out(&path, &state.cwd);
+        if !is_meant && !may_read(agent, tool, input.clone()) {
+            continue;
+        }
         let Some(content) = shown(agent, tool, input).await else { continue };
         let filename = haft_paths::lexical(&path).display().to_string();
         attached.push(Attachment { kind, filename, display_path: mention.path, content });
         if MOST <= attached.len() {
             break;
+        }
+    }
+    attached
+}
+
+/// Whether a name inside a directory is that of something outside: a link is not seen
+/// in a name.
+fn leads_out(path: &Path, dir: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    haft_paths::lexical(path).starts_with(haft_paths::lexical(dir)) && !real(path).starts_with(real(dir))
+}
+
+/// What the person's editor shows: what is selected, and files they want mentioned.
+/// Nothing of a file that may not be read without a question.
+pub(crate) async fn from_editor(agent: &Agent, news: &EditorNews, readers: &Readers) -> Vec<Attachment> {
+    let (selected, mentioned) = news.take();
+    let mut attached = Vec::new();
+    for SelectedPlace { path, lines, .. } in mentioned {
+        let mention = Mention { path: path.display().to_string(), lines };
+        let Some(content) = shown(agent, &readers.read, mention.reading(&path)).await else { continue };
+        let filename = haft_paths::lexical(&path).display().to_string();
+        attached.push(Attachment {
+            kind: AttachmentKind::File,
+            filename,
+            display_path: mention.path,
+            content,
+        });
+    }
+    if let Some(SelectedPlace { path, lines, text }) = selected {
+        let mention = Mention { path: path.display().to_string(), lines };
+        // What is selected may be unsaved: the editor's own text is shown, if the file may be.
+        if may_read(agent, &readers.read, mention.reading(&path)) {
+            let (first, last) = lines.unwrap_or((1, 1));
+            let display_path = match first == last {
+                true => format!("{} (line {first})", path.display()),
+                false => format!("{} (lines {first} to {last})", path.display()),
+            };
+            let filename = haft_paths::lexical(&path).display().to_string();
+            let content = Content::text(text);
+            attached.push(Attachment { kind: AttachmentKind::Selection, filename, display_path, content });
         }
     }
     attached
@@ -117,6 +200,17 @@ impl Mention {
         }
         input
     }
+}
+
+/// Whether a file may be read without anybody being asked.
+fn may_read(agent: &Agent, tool: &Arc<dyn DynTool>, input: Value) -> bool {
+    let state = &agent.tools.state;
+    let mut cx = CallContext::detached("selected", Arc::clone(&state.cwd));
+    cx.home.clone_from(&state.home);
+    let Ok(call) = Arc::clone(tool).parse(input, &cx) else { return false };
+    let policy = agent.tools.pipeline.gate.permissions().policy();
+    let decision = policy.judge(tool.name(), call.as_ref(), &cx, &Opinion::default());
+    call.validate(&cx).is_ok() && decision.behavior == Behavior::Allow
 }
 
 /// Runs a tool that looks, unless a rule is against it.

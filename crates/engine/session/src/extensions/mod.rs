@@ -3,6 +3,7 @@
 mod arguments;
 mod command;
 mod front;
+mod link_fence;
 mod listing;
 mod main_agent;
 mod markdown;
@@ -13,6 +14,7 @@ mod problem;
 mod shelf;
 mod skill_shell;
 mod skill_tool;
+mod skill_use;
 mod styles;
 
 use std::{
@@ -29,12 +31,13 @@ use haft_mcp_client::ServerConfig;
 pub(crate) use self::{
     command::SlashKind,
     front::FrontMatter,
+    link_fence::LinkFence,
     listing::SkillListing,
     main_agent::ModelIs,
     markdown::pages,
-    mentions::{attachments, names_something},
+    mentions::{NamedBy, attachments, from_editor, names_something},
     path_globs::PathGlobs,
-    shelf::SkillShelf,
+    shelf::{FoundSkill, Grants, SkillShelf},
     skill_tool::forked_order,
     styles::StyleFile,
 };
@@ -42,7 +45,7 @@ pub use self::{
     command::{LocalCommand, SlashCommand},
     front::LineProblem,
     main_agent::HostAgent,
-    plugins::{ListedPlugin, Marketplace, PluginEntry, PluginList},
+    plugins::{ListedPlugin, Marketplace, PluginEntry, PluginList, PluginOption},
     problem::ExtensionProblem,
 };
 use plugins::Plugin;
@@ -70,6 +73,7 @@ pub(crate) struct Extensions {
 struct ExtensionDir {
     dir: PathBuf,
     owner: AgentSource,
+    fence: LinkFence,
 }
 
 impl Extensions {
@@ -88,28 +92,31 @@ impl Extensions {
         };
         let mut by_rank: Vec<&ExtensionDir> = places.iter().collect();
         by_rank.sort_by_key(rank);
-        for ExtensionDir { dir, owner } in by_rank {
-            found.take_skills(&skills_in(dir, owner), None);
+        for ExtensionDir { dir, owner, fence } in by_rank {
+            found.take_skills(&skills_in(dir, owner, fence), None);
         }
         for dir in &premises.extra_dirs {
-            found.take_skills(&skills_in(&dir.join(".claude"), &AgentSource::Project), None);
+            let fence = LinkFence::around(dir, "the added directory");
+            found.take_skills(&skills_in(&dir.join(".claude"), &AgentSource::Project, &fence), None);
         }
         for plugin in found.plugins.clone() {
-            let source = AgentSource::Plugin(plugin.name.clone());
+            let (source, fence) = (AgentSource::Plugin(plugin.name.clone()), plugin.fence());
             for place in &plugin.skills {
-                found.take_skills(&skills_at(place, &source), Some(&plugin));
+                found.take_skills(&skills_at(place, &source, &fence), Some(&plugin));
             }
         }
-        for ExtensionDir { dir, owner } in &places {
-            found.take_commands(&dir.join("commands"), owner, None);
-            found.agents.take(pages(&dir.join("agents")), owner);
-            found.take_styles(&dir.join("output-styles"), None);
+        for place @ ExtensionDir { dir, owner, fence } in &places {
+            found.take_commands(&dir.join("commands"), place, None);
+            found.agents.take(pages(&dir.join("agents"), fence), owner, fence);
+            found.take_styles(&dir.join("output-styles"), fence, None);
         }
         for plugin in found.plugins.clone() {
-            let source = AgentSource::Plugin(plugin.name.clone());
-            plugin.commands.iter().for_each(|it| found.take_commands(it, &source, Some(&plugin)));
-            plugin.agents.iter().for_each(|it| found.agents.take(pages_at(it), &source));
-            plugin.styles.iter().for_each(|it| found.take_styles(it, Some(&plugin.name)));
+            let (owner, fence) = (AgentSource::Plugin(plugin.name.clone()), plugin.fence());
+            let of = ExtensionDir { dir: plugin.dir.clone(), owner, fence };
+            let ExtensionDir { owner, fence, .. } = &of;
+            plugin.commands.iter().for_each(|it| found.take_commands(it, &of, Some(&plugin)));
+            plugin.agents.iter().for_each(|it| found.agents.take(pages_at(it, fence), owner, fence));
+            plugin.styles.iter().for_each(|it| found.take_styles(it, fence, Some(&plugin.name)));
         }
         found.styles.extend(styles::own_styles());
         // The first of a name wins: a skill before a command, then what is nearer.
@@ -136,9 +143,9 @@ impl Extensions {
         self.commands.extend(placed);
     }
 
-    fn take_commands(&mut self, place: &Path, source: &AgentSource, plugin: Option<&Plugin>) {
-        for (inside, file) in pages_at(place) {
-            let mut front = match FrontMatter::read(&file) {
+    fn take_commands(&mut self, place: &Path, of: &ExtensionDir, plugin: Option<&Plugin>) {
+        for (inside, file) in pages_at(place, &of.fence) {
+            let mut front = match of.fence.read(&file) {
                 Ok(front) => front,
                 Err(reason) => {
                     let reason = format!("it cannot be read: {reason}");
@@ -155,15 +162,15 @@ impl Extensions {
             let parts: Vec<String> =
                 inside.with_extension("").iter().map(|it| it.to_string_lossy().into_owned()).collect();
             let kind = SlashKind::Prompt(front.body.clone());
-            let mut command = SlashCommand::of_front(&mut front, parts.join(":"), kind, source.clone());
+            let mut command = SlashCommand::of_front(&mut front, parts.join(":"), kind, of.owner.clone());
             command.file = Some(file.clone());
             self.commands.push(owned_by(command, plugin));
             self.problems.extend(ExtensionProblem::of_lines("command", &file, front.problems));
         }
     }
 
-    fn take_styles(&mut self, place: &Path, plugin: Option<&str>) {
-        let (styles, problems) = styles::styles_at(place, plugin);
+    fn take_styles(&mut self, place: &Path, fence: &LinkFence, plugin: Option<&str>) {
+        let (styles, problems) = styles::styles_at(place, fence, plugin);
         self.styles.extend(styles);
         self.problems.extend(problems);
     }
@@ -210,9 +217,19 @@ impl Extensions {
         self.plugins.iter().filter(|it| it.is_given()).count()
     }
 
+    /// Directories with programs of plugins.
+    pub(crate) fn bins(&self) -> Vec<PathBuf> {
+        self.plugins.iter().filter_map(Plugin::bin).collect()
+    }
+
     /// Hooks of plugins.
     pub(crate) fn hooks(&self) -> Vec<HookDefinition> {
         self.plugins.iter().flat_map(Plugin::hooks).collect()
+    }
+
+    /// Language servers of plugins.
+    pub(crate) fn language_servers(&self, premises: &Premises) -> Vec<haft_lsp::ConfiguredServer> {
+        self.plugins.iter().flat_map(|plugin| plugin.language_servers(premises)).collect()
     }
 
     /// MCP servers of plugins.
@@ -229,6 +246,7 @@ fn owned_by(mut command: SlashCommand, plugin: Option<&Plugin>) -> SlashCommand 
             command.name = format!("{}:{}", plugin.name, command.name);
             command.description = format!("({}) {}", plugin.name, command.description);
             command.fields.plugin_root = Some(plugin.dir.clone());
+            command.fields.plugin_told = plugin.told();
         }
         (None, source) => command.description = format!("{} ({})", command.description, source.label()),
     }
@@ -236,13 +254,17 @@ fn owned_by(mut command: SlashCommand, plugin: Option<&Plugin>) -> SlashCommand 
 }
 
 /// Skills of a directory such as `.claude`.
-fn skills_in(dir: &Path, source: &AgentSource) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
-    skills_at(&dir.join("skills"), source)
+fn skills_in(
+    dir: &Path,
+    source: &AgentSource,
+    fence: &LinkFence,
+) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
+    skills_at(&dir.join("skills"), source, fence)
 }
 
 /// Directories of skills: those in a directory, or the directory itself.
-fn skill_dirs(place: &Path) -> Vec<PathBuf> {
-    if place.join("SKILL.md").is_file() {
+fn skill_dirs(place: &Path, fence: &LinkFence) -> Vec<PathBuf> {
+    if place.join("SKILL.md").is_file() || (place.is_dir() && fence.is_left_by(place)) {
         return vec![place.to_owned()];
     }
     let mut dirs: Vec<PathBuf> = std::fs::read_dir(place)
@@ -257,15 +279,20 @@ fn skill_dirs(place: &Path) -> Vec<PathBuf> {
 }
 
 /// Skills at a place. A broken file is named; what can be read of it counts.
-fn skills_at(place: &Path, source: &AgentSource) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
+fn skills_at(
+    place: &Path,
+    source: &AgentSource,
+    fence: &LinkFence,
+) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
     let (mut skills, mut problems) = (Vec::new(), Vec::new());
-    for dir in skill_dirs(place) {
-        let file = dir.join("SKILL.md");
+    for dir in skill_dirs(place, fence) {
+        // A directory that leads out is named itself, whatever is in it.
+        let file = if fence.is_left_by(&dir) { dir.clone() } else { dir.join("SKILL.md") };
         let folder = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if folder.starts_with('.') {
             continue;
         }
-        let mut front = match FrontMatter::read(&file) {
+        let mut front = match fence.read(&file) {
             Ok(front) => front,
             Err(reason) => {
                 let reason = format!("it cannot be read: {reason}");
@@ -288,10 +315,10 @@ fn skills_at(place: &Path, source: &AgentSource) -> (Vec<SlashCommand>, Vec<Exte
 }
 
 /// Markdown files at a place: below a directory, or one file.
-fn pages_at(place: &Path) -> Vec<(PathBuf, PathBuf)> {
+fn pages_at(place: &Path, fence: &LinkFence) -> Vec<(PathBuf, PathBuf)> {
     match place.is_file() {
         true => vec![(place.file_name().map(PathBuf::from).unwrap_or_default(), place.to_owned())],
-        false => pages(place),
+        false => pages(place, fence),
     }
 }
 
@@ -299,9 +326,14 @@ fn pages_at(place: &Path) -> Vec<(PathBuf, PathBuf)> {
 fn places(premises: &Premises) -> Vec<ExtensionDir> {
     let known = premises.store.places();
     let mut places = Vec::new();
+    let of = |owner: AgentSource, dir: PathBuf| ExtensionDir {
+        fence: LinkFence::of(&owner, premises, &dir),
+        dir,
+        owner,
+    };
     for dir in &known.managed {
         for dir in [dir.clone(), dir.join(".claude")] {
-            places.push(ExtensionDir { dir, owner: AgentSource::Managed });
+            places.push(of(AgentSource::Managed, dir));
         }
     }
     if premises.reads(Layer::Project) {
@@ -312,13 +344,12 @@ fn places(premises: &Premises) -> Vec<ExtensionDir> {
         }
         for root in roots {
             for name in [".claude", ".haft"] {
-                places.push(ExtensionDir { dir: root.join(name), owner: AgentSource::Project });
+                places.push(of(AgentSource::Project, root.join(name)));
             }
         }
     }
     if premises.reads(Layer::User) {
-        places
-            .extend(known.user.iter().map(|dir| ExtensionDir { dir: dir.clone(), owner: AgentSource::User }));
+        places.extend(known.user.iter().map(|dir| of(AgentSource::User, dir.clone())));
     }
     let mut seen = HashSet::new();
     places.retain(|place| seen.insert(place.dir.clone()));
@@ -330,9 +361,10 @@ fn places(premises: &Premises) -> Vec<ExtensionDir> {
 pub(crate) fn fingerprint(premises: &Premises) -> u64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
-    for ExtensionDir { dir, .. } in places(premises) {
-        let skills = skill_dirs(&dir.join("skills")).into_iter().map(|it| it.join("SKILL.md"));
-        let pages = ["commands", "agents", "output-styles"].into_iter().flat_map(|it| pages(&dir.join(it)));
+    for ExtensionDir { dir, fence, .. } in places(premises) {
+        let skills = skill_dirs(&dir.join("skills"), &fence).into_iter().map(|it| it.join("SKILL.md"));
+        let pages =
+            ["commands", "agents", "output-styles"].into_iter().flat_map(|it| pages(&dir.join(it), &fence));
         for file in skills.chain(pages.map(|it| it.1)) {
             let Ok(about) = std::fs::metadata(&file) else { continue };
             file.hash(&mut hasher);

@@ -2,12 +2,13 @@
 //! holds while one is active.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use haft_agent::Orders;
+use haft_hooks::{HookDefinition, HookEvent, HookSource};
 use haft_model::Effort;
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
 use haft_runtime::CallSession;
@@ -16,12 +17,13 @@ use haft_types::AgentId;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SlashCommand,
-    arguments::PlaceholdersIn,
+    LinkFence, SlashCommand,
+    arguments::{FilledPart, PlaceholdersIn},
     command::SkillSetting,
     listing::{ListingBudget, SkillListing, listing},
     path_globs::PathGlobs,
     skill_shell::{ShellParts, whole_text},
+    skill_use::SkillUses,
 };
 use crate::{
     AgentSource,
@@ -37,6 +39,8 @@ pub(crate) struct SkillShelf {
     /// reached holds the shelf itself.
     main: Mutex<Option<MainReach>>,
     state: Mutex<ShelfState>,
+    /// The project, as the kernel knows it; found when the first file is touched.
+    real_project: OnceLock<PathBuf>,
 }
 
 /// What a skill of the main agent reaches.
@@ -63,6 +67,27 @@ struct ShelfState {
     /// How hard the main agent tried before a skill wanted more, or less.
     effort_before: Option<Option<Effort>>,
     effort: Option<Effort>,
+    /// Hooks of the main agent that end with the turn, by where they are from.
+    lent_hooks: Vec<Arc<HookSource>>,
+    /// The model that a skill wanted, and the one before.
+    lent_model: Option<LentModel>,
+    model: String,
+    /// What agents that work now can be told.
+    orders: HashMap<AgentId, Orders>,
+}
+
+/// Another model until the turn ends.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct LentModel {
+    pub(crate) before: String,
+    pub(crate) lent: String,
+}
+
+/// What skills changed for a turn, and how it was before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LentSettings {
+    pub(crate) effort: Option<Option<Effort>>,
+    pub(crate) model: Option<LentModel>,
 }
 
 /// A skill that was found on the way, for the model.
@@ -74,7 +99,8 @@ pub(crate) struct FoundSkill {
 
 impl SkillShelf {
     pub(crate) fn new(premises: Arc<Premises>, agents: Arc<AgentDesk>) -> Arc<Self> {
-        Arc::new(Self { premises, agents, main: Mutex::default(), state: Mutex::default() })
+        let (main, state) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { premises, agents, main, state, real_project: OnceLock::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, ShelfState> {
@@ -132,7 +158,17 @@ impl SkillShelf {
     /// As a list for the model.
     pub(crate) fn listing(&self, window: u64) -> SkillListing {
         let skills = self.listed();
-        listing(&skills.iter().collect::<Vec<_>>(), self.budget(window))
+        let uses = SkillUses::at(&self.premises.state_dir()).counts();
+        listing(&skills.iter().collect::<Vec<_>>(), self.budget(window), &uses)
+    }
+
+    /// A skill was used: lists that are too short have it first from now on.
+    pub(crate) fn used(&self, name: &str) {
+        let (uses, name) = (SkillUses::at(&self.premises.state_dir()), name.to_owned());
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || uses.note(&name))),
+            Err(_) => uses.note(&name),
+        }
     }
 
     fn budget(&self, window: u64) -> ListingBudget {
@@ -169,6 +205,11 @@ impl SkillShelf {
     /// Whether an agent may use a skill: its definition and those above may
     /// leave others only, and no skill runs inside of itself.
     pub(crate) fn admits(&self, agent: &AgentId, skill: &SlashCommand) -> Result<(), String> {
+        let only = |names: Vec<String>| match names.contains(&skill.name) {
+            true => Ok(()),
+            false => Err(format!("this agent may only use these skills: {}", names.join(", "))),
+        };
+        self.agents.skills_of_main().map_or(Ok(()), only)?;
         for facts in self.agents.line_above(agent) {
             if facts.skill.as_deref() == Some(skill.name.as_str()) {
                 return Err(format!(
@@ -176,11 +217,7 @@ impl SkillShelf {
                     skill.name
                 ));
             }
-            if let Some(names) = self.agents.skills_of_kind(&facts.kind)
-                && !names.contains(&skill.name)
-            {
-                return Err(format!("this agent may only use these skills: {}", names.join(", ")));
-            }
+            self.agents.skills_of_kind(&facts.kind).map_or(Ok(()), only)?;
         }
         Ok(())
     }
@@ -216,6 +253,17 @@ impl SkillShelf {
             true => ShellParts::Stay,
             false => ShellParts::Run,
         }
+    }
+
+    /// The words of a skill's file with its arguments in their places, without what
+    /// its commands print.
+    pub(crate) fn own_words(&self, skill: &SlashCommand, args: &str) -> String {
+        let parts = skill.parts(args, &self.setting()).ok().flatten().unwrap_or_default();
+        let words = parts.into_iter().filter_map(|part| match part {
+            FilledPart::Text(text) => Some(text),
+            FilledPart::Command(_) => None,
+        });
+        words.collect()
     }
 
     /// What the calls of an agent pass through.
@@ -271,8 +319,16 @@ impl SkillShelf {
         if grants == Grants::Agreed {
             rules.extend(of(&skill.fields.allowed, Behavior::Allow));
         }
+        if grants == Grants::Agreed {
+            self.lend_hooks(skill, agent, &calls);
+        }
         let permissions = calls.pipeline.gate.permissions();
         if !agent.is_main() {
+            if let Some(effort) = skill.fields.effort.as_deref().and_then(crate::agents::effort_of)
+                && let Some(orders) = self.state().orders.get(agent)
+            {
+                orders.give(haft_agent::SettingsOrder::Effort(Some(effort)));
+            }
             let rules = rules.into_iter().map(|(behavior, text)| (behavior, Arc::from(text.as_str())));
             permissions.add_own(rules.collect());
             return;
@@ -296,6 +352,75 @@ impl SkillShelf {
         }
     }
 
+    /// Hooks of a skill run from now on: for the main agent and those it starts
+    /// until the turn ends, for another agent until that ends.
+    fn lend_hooks(&self, skill: &SlashCommand, agent: &AgentId, calls: &ParentCalls) {
+        if !self.premises.runs_hooks_of(&skill.source) {
+            return;
+        }
+        let mut new = skill.hooks();
+        let Some(source) = new.first().map(|it| Arc::clone(&it.source)) else { return };
+        if let Some(child) = agent.child() {
+            new = of_child(new);
+            new.iter_mut().for_each(|it| it.agent = Some(child.clone()));
+        } else {
+            self.state().lent_hooks.push(source);
+        }
+        let of = agent.child().cloned();
+        calls.pipeline.gate.hooks().change(|hooks| {
+            // The same skill twice is one.
+            let is_old = |it: &HookDefinition| {
+                it.agent == of && new.iter().any(|new| new.source == it.source && new.id == it.id)
+            };
+            hooks.without(is_old).and(new.clone())
+        });
+    }
+
+    /// Hooks of a skill that runs in an agent of its own.
+    pub(crate) fn hooks_of_fork(&self, skill: &str) -> Vec<HookDefinition> {
+        match self.find(skill) {
+            Ok(skill) if self.premises.runs_hooks_of(&skill.source) => of_child(skill.hooks()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The model a skill wants answers from now on: for the main agent until the
+    /// turn ends, for another until that ends.
+    pub(crate) fn lend_model(&self, skill: &SlashCommand, agent: &AgentId) {
+        let Some(lent) = skill.model.as_deref().and_then(|it| self.agents.model_named(it)) else { return };
+        let order = haft_agent::SettingsOrder::Model(lent.clone());
+        let mut state = self.state();
+        if !agent.is_main() {
+            if let Some(orders) = state.orders.get(agent) {
+                orders.give(order);
+            }
+            return;
+        }
+        let before = state.lent_model.take().map_or_else(|| state.model.clone(), |it| it.before);
+        state.lent_model = Some(LentModel { before, lent: lent.clone() });
+        drop(state);
+        if let Some(main) = self.main() {
+            main.orders.give(order);
+            self.agents.follow_model(&lent);
+        }
+    }
+
+    /// An agent works, and can be told something.
+    pub(crate) fn agent_began(&self, agent: &AgentId, orders: Orders) {
+        self.state().orders.insert(agent.clone(), orders);
+    }
+
+    /// An agent has ended, and what skills lent it.
+    pub(crate) fn agent_ended(&self, agent: &AgentId) {
+        self.state().orders.remove(agent);
+        let Some(main) = self.main() else { return };
+        let hooks = main.calls.pipeline.gate.hooks();
+        let is_its = |it: &HookDefinition| it.agent.as_ref() == Some(agent);
+        if hooks.get().definitions().any(is_its) {
+            hooks.change(|hooks| hooks.without(is_its));
+        }
+    }
+
     /// Settings were read anew: what is lent holds all the same.
     pub(crate) fn lend_again(&self) {
         let Some(main) = self.main() else { return };
@@ -306,20 +431,31 @@ impl SkillShelf {
     }
 
     /// A turn of the main agent begins.
-    pub(crate) fn begin_turn(&self, effort: Option<Effort>) {
-        self.state().effort = effort;
+    pub(crate) fn begin_turn(&self, effort: Option<Effort>, model: &str) {
+        let mut state = self.state();
+        state.effort = effort;
+        model.clone_into(&mut state.model);
     }
 
-    /// The turn is over, and what skills allowed, forbade and wanted with it.
-    /// Says how hard the main agent tries again, if that changed.
-    pub(crate) fn end_turn(&self) -> Option<Option<Effort>> {
-        let main = self.main()?;
-        let permissions = main.calls.pipeline.gate.permissions();
-        let lent = std::mem::take(&mut self.state().lent);
+    /// The turn is over, and what skills allowed, forbade, ran and wanted with it.
+    /// Says how the main agent was before, where that changed.
+    pub(crate) fn end_turn(&self) -> LentSettings {
+        let Some(main) = self.main() else { return LentSettings::default() };
+        let gate = &main.calls.pipeline.gate;
+        let permissions = gate.permissions();
+        let (lent, sources) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.lent), std::mem::take(&mut state.lent_hooks))
+        };
         for (behavior, text) in lent {
             permissions.apply(&PermissionUpdate::RemoveRules(rule_list(behavior, &text)));
         }
-        self.state().effort_before.take()
+        if !sources.is_empty() {
+            let is_lent = |it: &HookDefinition| it.agent.is_none() && sources.contains(&it.source);
+            gate.hooks().change(|hooks| hooks.without(is_lent));
+        }
+        let mut state = self.state();
+        LentSettings { effort: state.effort_before.take(), model: state.lent_model.take() }
     }
 
     /// Whether a person who types a skill has agreed to what it allows: their own
@@ -337,8 +473,25 @@ impl SkillShelf {
     pub(crate) fn touched(&self, file: &Path) -> Vec<FoundSkill> {
         let places = self.premises.store.places();
         let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
-        let Ok(inside) = file.strip_prefix(&project) else { return Vec::new() };
-        self.look_below(&project, file);
+        if file.starts_with(&project) {
+            self.look_below(&project, file);
+        }
+        let found = self.about(&project, file);
+        self.real_project.set(project).ok();
+        found
+    }
+
+    /// The same, if that needs no look at the disk: the directories on the way were
+    /// looked into before.
+    pub(crate) fn touched_at_hand(&self, file: &Path) -> Option<Vec<FoundSkill>> {
+        let project = self.real_project.get()?;
+        let is_looked_into = self.below(project, file).iter().all(|dir| self.state().looked_in.contains(dir));
+        is_looked_into.then(|| self.about(project, file))
+    }
+
+    /// Skills that are about a file, of those that are known.
+    fn about(&self, project: &Path, file: &Path) -> Vec<FoundSkill> {
+        let Ok(inside) = file.strip_prefix(project) else { return Vec::new() };
         let mut state = self.state();
         let ShelfState { skills, nested, woken, .. } = &mut *state;
         let mut found = Vec::new();
@@ -365,20 +518,30 @@ impl SkillShelf {
         found
     }
 
-    /// Takes in the skills of the directories between here and a file.
-    fn look_below(&self, project: &Path, file: &Path) {
+    /// The directories between here and a file that may have skills, the innermost
+    /// first.
+    fn below(&self, project: &Path, file: &Path) -> Vec<PathBuf> {
         if !self.premises.reads(haft_config::Layer::Project) {
-            return;
+            return Vec::new();
         }
         let cwd = &self.premises.cwd;
         let dirs = file.ancestors().skip(1).take_while(|it| it.starts_with(project));
-        let below: Vec<PathBuf> = dirs.filter(|it| !cwd.starts_with(it)).map(Path::to_owned).collect();
+        dirs.filter(|it| !cwd.starts_with(it)).map(Path::to_owned).collect()
+    }
+
+    /// Takes in the skills of the directories between here and a file.
+    fn look_below(&self, project: &Path, file: &Path) {
+        let below = self.below(project, file);
+        if below.is_empty() {
+            return;
+        }
+        let fence = LinkFence::around(project, "the project");
         for dir in below.into_iter().rev() {
             if !self.state().looked_in.insert(dir.clone()) {
                 continue;
             }
             for name in [".claude", ".haft"] {
-                let (skills, problems) = super::skills_in(&dir.join(name), &AgentSource::Project);
+                let (skills, problems) = super::skills_in(&dir.join(name), &AgentSource::Project, &fence);
                 problems.iter().for_each(|it| self.premises.events.notice(it.to_string()));
                 let inside = dir.strip_prefix(project).unwrap_or(&dir).display().to_string();
                 for mut skill in skills.into_iter().filter(|it| it.is_for_model) {
@@ -402,6 +565,14 @@ impl SkillShelf {
 pub(crate) enum Grants {
     Agreed,
     NotAgreed,
+}
+
+/// An agent's own stop is the stop of a sub-agent.
+fn of_child(mut hooks: Vec<HookDefinition>) -> Vec<HookDefinition> {
+    for hook in hooks.iter_mut().filter(|it| it.event == HookEvent::Stop) {
+        hook.event = HookEvent::SubagentStop;
+    }
+    hooks
 }
 
 fn rule_list(behavior: Behavior, text: &str) -> RuleList {

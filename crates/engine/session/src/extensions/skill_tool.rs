@@ -73,9 +73,15 @@ impl SkillTool {
         self.shelf.find(name.trim().trim_start_matches('/')).ok()
     }
 
-    /// What a skill wants to use without a question.
+    /// What a skill wants to use without a question, and what it wants to run by
+    /// itself.
     fn wishes(&self, name: &str) -> Vec<String> {
-        self.find(name).map(|it| it.fields.allowed).unwrap_or_default()
+        let Some(skill) = self.find(name) else { return Vec::new() };
+        let mut events: Vec<&str> = skill.hooks().iter().map(|it| it.event.as_str()).collect();
+        events.dedup();
+        let mut wishes = skill.fields.allowed;
+        wishes.extend((!events.is_empty()).then(|| format!("its own hooks ({})", events.join(", "))));
+        wishes
     }
 
     /// Runs a skill in an agent of its own.
@@ -141,7 +147,7 @@ impl Tool for SkillTool {
         Traits { search_hint: "skill instructions how to", timeout: None, ..Traits::default() }
     }
 
-    fn prompt(&self) -> String {
+    fn prompt(&self, _doc: String) -> String {
         self.prompt.clone()
     }
 
@@ -223,6 +229,7 @@ impl Tool for SkillTool {
             fields: super::command::SkillFields {
                 disallowed: Vec::new(),
                 effort: None,
+                hooks: None,
                 ..skill.fields.clone()
             },
             ..skill.clone()
@@ -239,6 +246,10 @@ impl Tool for SkillTool {
                 return Err(ToolError::failed(problem));
             }
         };
+        self.shelf.used(&skill.name);
+        if skill.fields.fork.is_none() {
+            self.shelf.lend_model(&skill, &agent);
+        }
         if let Some(kind) = &skill.fields.fork {
             return Ok(self.fork(&skill, kind, text, cx).await?.into());
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haft_agent::OutputStyle;
 
-use super::{ExtensionProblem, FrontMatter, pages_at};
+use super::{ExtensionProblem, LinkFence, pages_at};
 
 /// A style as a file describes it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -31,10 +31,14 @@ const OWN: [(&str, &str, &str); 2] = [
 ];
 
 /// Styles of a directory or file.
-pub(super) fn styles_at(place: &Path, plugin: Option<&str>) -> (Vec<StyleFile>, Vec<ExtensionProblem>) {
+pub(super) fn styles_at(
+    place: &Path,
+    fence: &LinkFence,
+    plugin: Option<&str>,
+) -> (Vec<StyleFile>, Vec<ExtensionProblem>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
-    for (_, file) in pages_at(place) {
-        let front = match FrontMatter::read(&file) {
+    for (_, file) in pages_at(place, fence) {
+        let front = match fence.read(&file) {
             Ok(front) => front,
             Err(reason) => {
                 let reason = format!("it cannot be read: {reason}");

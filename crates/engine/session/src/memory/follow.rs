@@ -4,7 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use haft_agent::{Memory, MemoryFile};
@@ -18,7 +18,7 @@ use super::{OURS, PathRule, excludes, project_dirs, read_directory, reader::Memo
 use crate::{
     agents::ParentCalls,
     assembly::Readers,
-    extensions::{SKILL_TOOL, SkillShelf},
+    extensions::{FoundSkill, SKILL_TOOL, SkillShelf},
     hooks::run_hooks,
     premises::Premises,
 };
@@ -33,11 +33,15 @@ struct FollowedMemory {
     skills: Arc<SkillShelf>,
     /// Rules about files, as they were at the beginning.
     rules: Vec<PathRule>,
-    /// Files that everybody was told at the beginning.
+    /// What everybody was told at the beginning.
+    first: Vec<MemoryFile>,
+    /// The files of that.
     told_first: HashSet<PathBuf>,
     told: Mutex<HashMap<AgentId, HashSet<PathBuf>>>,
     /// The root of the project, as the kernel knows it.
     root: PathBuf,
+    /// Where the session works, as the kernel knows it; found with the first look.
+    here: OnceLock<PathBuf>,
 }
 
 /// Something an agent is told, and why.
@@ -60,9 +64,11 @@ impl MemoryFollower {
             readers,
             skills,
             rules,
+            first: memory.files.clone(),
             told_first: memory.files.iter().map(|it| it.path.clone()).collect(),
             told: Mutex::default(),
             root: root.canonicalize().unwrap_or(root),
+            here: OnceLock::new(),
             premises,
         }))
     }
@@ -117,31 +123,81 @@ impl FollowedMemory {
         let mut found = Vec::new();
         if self.is_for(agent) {
             found = self.nested(agent, calls, &real);
-            for rule in &self.rules {
-                if let Ok(inside) = real.strip_prefix(&rule.root)
-                    && rule.globs.matches(inside)
-                    && self.is_new(agent, &rule.file.path)
-                {
-                    let globs = rule.patterns.clone();
-                    found.push(NewMemory { file: rule.file.clone(), reason: "path_glob_match", globs });
-                }
+            self.add_rules(agent, &real, &mut found);
+        }
+        let skills = if can_load_skills(calls) { self.skills.touched(&real) } else { Vec::new() };
+        (found, self.told_skills(agent, &skills))
+    }
+
+    /// The same, where it needs nothing but what the kernel has in memory: the file
+    /// is what it is called, and the directories on the way were looked at before.
+    /// Most files are like that, and handing a look to another thread costs more
+    /// than the look.
+    fn look_at_hand(
+        &self,
+        agent: &AgentId,
+        calls: &CallSession,
+        file: &Path,
+    ) -> Option<(Vec<NewMemory>, Vec<String>)> {
+        let here = self.here.get()?;
+        let is_itself = file.is_absolute() && haft_paths::lexical(file) == file;
+        if !is_itself || !haft_workspace::is_plain_file_at_hand(file) {
+            return None;
+        }
+        if !file.starts_with(&self.root) {
+            return Some(Default::default());
+        }
+        let is_for = self.is_for(agent);
+        if is_for {
+            let told = self.told();
+            let known = |dir: &PathBuf| {
+                self.told_first.contains(dir) || told.get(agent).is_some_and(|it| it.contains(dir))
+            };
+            if !self.dirs_to(here, file).iter().all(known) {
+                return None;
             }
         }
-        // Nobody hears of what they cannot use.
-        let can_load = calls.pool.get().get(SKILL_TOOL).is_some();
-        let skills = if can_load { self.skills.touched(&real) } else { Vec::new() };
-        let skills = skills
-            .iter()
-            .filter(|it| self.is_new(agent, &it.dir))
-            .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)));
-        (found, skills.collect())
+        let skills = match can_load_skills(calls) {
+            true => self.skills.touched_at_hand(file)?,
+            false => Vec::new(),
+        };
+        let mut found = Vec::new();
+        if is_for {
+            self.add_rules(agent, file, &mut found);
+        }
+        Some((found, self.told_skills(agent, &skills)))
+    }
+
+    /// Rules about a file that an agent has not heard.
+    fn add_rules(&self, agent: &AgentId, real: &Path, found: &mut Vec<NewMemory>) {
+        for rule in &self.rules {
+            if let Ok(inside) = real.strip_prefix(&rule.root)
+                && rule.globs.matches(inside)
+                && self.is_new(agent, &rule.file.path)
+            {
+                let globs = rule.patterns.clone();
+                found.push(NewMemory { file: rule.file.clone(), reason: "path_glob_match", globs });
+            }
+        }
+    }
+
+    /// A line for each skill that an agent has not heard of.
+    fn told_skills(&self, agent: &AgentId, skills: &[FoundSkill]) -> Vec<String> {
+        let new = skills.iter().filter(|it| self.is_new(agent, &it.dir));
+        new.map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600))).collect()
+    }
+
+    /// Directories between here and a file, the innermost first.
+    fn dirs_to(&self, here: &Path, real: &Path) -> Vec<PathBuf> {
+        let dirs = real.ancestors().skip(1).take_while(|it| it.starts_with(&self.root));
+        dirs.filter(|it| !here.starts_with(it)).map(Path::to_owned).collect()
     }
 
     /// Memory files of the directories between here and a file.
     fn nested(&self, agent: &AgentId, calls: &CallSession, real: &Path) -> Vec<NewMemory> {
         let here = self.premises.cwd.canonicalize().unwrap_or_else(|_| self.premises.cwd.clone());
-        let dirs = real.ancestors().skip(1).take_while(|it| it.starts_with(&self.root));
-        let mut dirs: Vec<PathBuf> = dirs.filter(|it| !here.starts_with(it)).map(Path::to_owned).collect();
+        let mut dirs = self.dirs_to(&here, real);
+        self.here.set(here).ok();
         dirs.retain(|it| self.is_new(agent, it));
         dirs.reverse();
         let mut new = Vec::new();
@@ -209,8 +265,23 @@ impl BatchCompanion for MemoryFollower {
         })
     }
 
-    fn forget(&self, agent: &AgentId) {
-        self.0.told().remove(agent);
+    /// What everybody is told at the beginning is told anew, and hooks hear it.
+    fn forget(&self, calls: &CallSession) {
+        self.0.told().remove(&calls.agent_id);
+        let listens = calls.pipeline.gate.hooks().get().listens(HookEvent::InstructionsLoaded);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if !listens || !self.0.is_for(&calls.agent_id) {
+            return;
+        }
+        let (inner, parts) = (Arc::clone(&self.0), ParentCalls::of(calls));
+        let (cwd, agent) = (Arc::clone(&calls.state.cwd), calls.agent_id.clone());
+        runtime.spawn(async move {
+            let mut calls = parts.session(&cwd);
+            calls.agent_id = agent;
+            for file in &inner.first {
+                run_hooks(&calls, loaded_event(file, "compact", &[], None).into()).await;
+            }
+        });
     }
 }
 
@@ -222,12 +293,20 @@ impl MemoryFollower {
         calls: &CallSession,
         file: PathBuf,
     ) -> (Vec<NewMemory>, Vec<String>) {
+        if let Some(found) = self.0.look_at_hand(agent, calls, &file) {
+            return found;
+        }
         let (inner, agent) = (Arc::clone(&self.0), agent.clone());
         let parts = ParentCalls::of(calls);
         let cwd = Arc::clone(&calls.state.cwd);
         let looked = tokio::task::spawn_blocking(move || inner.look(&agent, &parts.session(&cwd), &file));
         looked.await.unwrap_or_default()
     }
+}
+
+/// Whether skills can be loaded: nobody hears of what they cannot use.
+fn can_load_skills(calls: &CallSession) -> bool {
+    calls.pool.get().get(SKILL_TOOL).is_some()
 }
 
 /// Hooks hear what was read at the beginning.

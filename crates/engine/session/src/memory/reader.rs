@@ -9,7 +9,7 @@ use std::{
 use haft_agent::{MemoryFile, MemoryOwner};
 
 use super::{FoundMemory, MayRead, PathRule};
-use crate::extensions::{FrontMatter, PathGlobs, pages};
+use crate::extensions::{FrontMatter, LinkFence, PathGlobs, pages};
 
 /// Imports inside imports, and no further.
 const MAX_DEPTH: usize = 4;
@@ -53,7 +53,7 @@ impl<'a> MemoryReader<'a> {
 
     /// Reads the rules of a directory. Those about some files wait for these.
     pub(super) fn read_rules(&mut self, dir: &Path, root: &Path) {
-        for (_, path) in pages(dir) {
+        for (_, path) in pages(dir, &LinkFence::default()) {
             let Some(text) = self.read_regular(&path, None) else { continue };
             let front = FrontMatter::parse(&text);
             let patterns = front.names("paths").unwrap_or_default();

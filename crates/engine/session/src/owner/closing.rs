@@ -32,6 +32,9 @@ impl Owner {
                 calls.close().await;
             }
             self.servers.stop().await;
+            if let Some(hosts) = self.watch.background.hosts() {
+                hosts.close().await;
+            }
             self.end_processes().await;
         };
         let limit = if how == CloseHow::Orderly { LONGEST_CLOSING } else { LAST_WORDS * 3 };

@@ -10,7 +10,6 @@ use haft_types::MessageBlock;
 
 use super::{AgentChange, OwnedSeat, Owner};
 use crate::{
-    HostAgent,
     agents::AgentShelf,
     assembly::chosen_style,
     extensions::{Extensions, SKILL_TOOL, fingerprint, skill_tool},
@@ -31,6 +30,9 @@ impl Owner {
         let before = std::mem::replace(&mut self.extensions, Extensions::load(&self.premises, &self.plugins));
         let news = self.extensions.problems.iter().filter(|it| !before.problems.contains(it));
         news.for_each(|it| self.events.notice(it.to_string()));
+        if let Some(lsp) = &self.lsp {
+            lsp.set_plugin_servers(self.extensions.language_servers(&self.premises));
+        }
         self.install_skills();
         self.install_agents();
         self.install_style();
@@ -54,7 +56,8 @@ impl Owner {
         let is_wanted = only.is_none_or(|only| only.iter().any(|name| name == SKILL_TOOL))
             && self.spec.model.is_some()
             && (self.spec.tools.built_in || !now.is_empty())
-            && self.pipeline.gate.permissions().policy().removes(SKILL_TOOL).is_none();
+            && self.pipeline.gate.permissions().policy().removes(SKILL_TOOL).is_none()
+            && self.server_tools.leaves(SKILL_TOOL);
         if self.results == 0 && matches!(self.seat, OwnedSeat::Idle(_)) {
             let listing = self.skills.listing(self.catalog.get(&self.first_model).window);
             if let Some(note) = listing.note().filter(|_| is_wanted && before != now) {
@@ -99,6 +102,15 @@ impl Owner {
         if self.results == 0 {
             self.initial_prompt.clone_from(&kind.initial_prompt);
         }
-        self.change(AgentChange::Become(HostAgent::from(kind.as_ref())));
+        self.agents.lead_as(&kind);
+        self.server_tools.leave_to(&kind);
+        kind.bind(self.pipeline.gate.permissions());
+        if self.results == 0
+            && self.spec.permissions.mode.is_none()
+            && let Some(mode) = kind.mode_of_main(self.pipeline.gate.mode(), self.premises.may_bypass())
+        {
+            self.pipeline.gate.set_mode(mode);
+        }
+        self.change(AgentChange::Become(kind));
     }
 }

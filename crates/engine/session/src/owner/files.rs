@@ -11,13 +11,17 @@ use std::{
 use haft_agent::WindowFill;
 use haft_permission::{Opinion, Policy};
 use haft_tool::{CallContext, DynTool};
+use haft_tool_host::frame::FarOrder;
 use haft_types::{AgentId, CallId, Message};
 use haft_workspace::{Files, Viewer};
 use serde_json::json;
 
 use super::{OwnedSeat, Owner};
 use crate::{
-    FileContent, Reply, RewindReport, agents::StoppedBy, assembly::Seat, checkpoints::rewind,
+    FileContent, Reply, RewindReport,
+    agents::StoppedBy,
+    assembly::Seat,
+    checkpoints::{rewind, rewind_on_hosts},
     usage::ContextUsage,
 };
 
@@ -62,7 +66,10 @@ impl Owner {
             return Err(String::from("File rewinding is not enabled."));
         }
         let log = self.logs.path(self.session_id.as_str());
-        rewind(&self.premises, &self.session_id, &log, prompt, dry_run)
+        match self.watch.background.hosts() {
+            Some(hosts) => rewind_on_hosts(hosts, &log, prompt, dry_run),
+            None => rewind(&self.premises, &self.session_id, &log, prompt, dry_run),
+        }
     }
 
     /// Ends a task; one that is not there is no problem. Answered when it ended.
@@ -74,6 +81,9 @@ impl Owner {
             if let Some(tasks) = watch.background.tasks() {
                 tasks.stop(&task).await;
                 watch.background.tell_ended();
+            }
+            if let Some(hosts) = watch.background.hosts().filter(|it| it.knows_task(&task)) {
+                hosts.order(FarOrder::StopTask { id: task }).await;
             }
             reply.send((), &events);
         });

@@ -1,6 +1,9 @@
 //! The end of a turn.
 
-use haft_agent::{Agent, Conversation, EndReason, SummedUp, TurnEnd, log::cost};
+use haft_agent::{
+    Agent, Conversation, EndReason, SummedUp, TurnEnd,
+    log::{FencedLog, ShownLine, ShownPiece, ShownWhy, cost},
+};
 use haft_hooks::SessionSource;
 use haft_types::{MessageBlock, SessionId, Usage};
 use serde_json::Value;
@@ -64,9 +67,15 @@ impl Owner {
         for prompt in &run.prompts {
             self.tell_prompt(Some(prompt), PromptState::Completed);
         }
-        if let Some(effort) = self.skills.end_turn() {
+        let lent = self.skills.end_turn();
+        if lent.effort.is_some() || lent.model.is_some() {
             agent.obey();
+        }
+        if let Some(effort) = lent.effort {
             agent.settings.effort = effort;
+        }
+        if let Some(model) = lent.model.filter(|it| it.lent == agent.settings.model) {
+            agent.settings.model = model.before;
         }
         let model = self.model_is();
         for change in std::mem::take(&mut self.later) {
@@ -109,8 +118,12 @@ impl Owner {
             agent.note_interruption();
         }
         self.watch.report(&end);
+        if let Some(remark) = end.reason.remark() {
+            keep_shown(agent, run, ShownWhy::Ended, ShownPiece::Said(remark));
+        }
         self.tell_logged(agent);
-        let (mut trace, bill) = self.watch.end_turn(agent);
+        let (mut trace, mut bill) = self.watch.end_turn(agent);
+        self.agents.name_kinds(&mut bill);
         trace.in_tools |= stopped_in_tools;
         self.api_ms = u64::try_from(agent.spending().api_time.as_millis()).unwrap_or(u64::MAX);
         let facts = self.turn_facts(run, trace).0;
@@ -161,6 +174,9 @@ impl Owner {
     }
 
     fn tell_command(&mut self, agent: &mut Agent, mut result: CommandResult, run: &TurnRun) {
+        if let Some(piece) = result.shown() {
+            keep_shown(agent, run, ShownWhy::Command, piece);
+        }
         self.tell_logged(agent);
         let (trace, bill) = self.watch.end_turn(agent);
         let (facts, compacted) = self.turn_facts(run, trace);
@@ -180,7 +196,11 @@ impl Owner {
         let mut fresh = Conversation::new(id.clone(), &self.premises.cwd, None);
         if keeps {
             match open_log(&path) {
-                Ok(log) => fresh.set_log(log),
+                Ok(log) => {
+                    let fence = self.spec.log.fence.clone();
+                    let fence = fence.map(|it| FencedLog::new(it, format!("cleared/{id}.jsonl")));
+                    fresh.set_log(log.fenced(fence));
+                }
                 Err(problem) => self.events.notice(problem.to_string()),
             }
             fresh.mask(self.premises.masker.clone());
@@ -199,7 +219,8 @@ impl Owner {
         self.agents.stop_background(StoppedBy::Person);
         let stamp = stamp(&self.premises, &self.spec.log);
         let log = self.logs.path(id.as_str());
-        self.agents.set_logs(keeps.then(|| AgentLogs::beside(&log, id, stamp, mirrors)));
+        let fence = self.spec.log.fence.clone();
+        self.agents.set_logs(keeps.then(|| AgentLogs::beside(&log, id, stamp, mirrors).fenced(fence)));
         self.skills.begin_anew();
         self.begins = Some(SessionSource::Clear);
     }
@@ -224,6 +245,14 @@ fn first_words(agent: &Agent) -> String {
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Keeps what the person is shown at the end of a prompt, and a command that is in no
+/// other line with it.
+fn keep_shown(agent: &mut Agent, run: &TurnRun, why: ShownWhy, piece: ShownPiece) {
+    let name = run.prompts.first().cloned().unwrap_or_default();
+    let typed = if why == ShownWhy::Command { run.prompt_text.clone() } else { String::new() };
+    agent.keep_shown(ShownLine { why, name, typed, pieces: vec![piece] });
 }
 
 fn cost_text(agent: &Agent) -> String {

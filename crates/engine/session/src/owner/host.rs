@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     Activity, HostParts, Introduction, Reply, ServerSwitch, ServersSet, SessionUsage, TaskTail,
-    agents::AgentShelf, assembly::Seat, extensions::Extensions, servers::server_configs,
+    agents::{AgentShelf, summary_pace},
+    assembly::Seat,
+    extensions::Extensions,
+    servers::server_configs,
 };
 
 /// The name of the tool that starts agents.
@@ -24,6 +27,8 @@ impl Owner {
         self.host_agents = self.spec.extensions.agents.clone();
         self.host_agents.extend(parts.agents);
         self.wanted_skills = parts.skills;
+        let pace = parts.agent_summaries.then(|| summary_pace(&self.premises)).flatten();
+        self.agents.summarise_every(pace);
         self.install_skills();
         self.install_agents();
         self.change(AgentChange::Prompt {

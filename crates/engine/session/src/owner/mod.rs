@@ -30,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::turn::{Ended, Running, ServerTurn};
 use crate::{
-    CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt, Reply,
-    SessionSpec,
+    AgentKind, CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt,
+    Reply, SessionSpec,
     agents::{AgentDesk, StoppedBy},
     assembly::{Assembly, Readers, Seat},
     background::patience,
@@ -89,6 +89,7 @@ pub(crate) struct Owner {
     left_for_later: LeftForLater,
     readers: Option<Readers>,
     files: Option<Arc<haft_workspace::Files>>,
+    lsp: Option<Arc<haft_tools::lsp::LspDesk>>,
     catalog: Arc<Catalog>,
     key_source: String,
     first_model: String,
@@ -137,7 +138,7 @@ enum AgentChange {
     /// It is told something else first.
     Prompt { system: Option<String>, append: Option<String>, schema: Option<Value> },
     /// It becomes another agent.
-    Become(HostAgent),
+    Become(Arc<AgentKind>),
     /// It writes in another way.
     Style(Option<haft_agent::OutputStyle>),
 }
@@ -154,6 +155,8 @@ enum LeftForLater {
     Waiting,
     /// The host is there.
     Ready,
+    /// There may be some, and the prompt before them is gone on with.
+    GoesOn,
 }
 
 /// How often settings are looked at while a prompt is being worked on.
@@ -228,6 +231,7 @@ impl Owner {
             left_for_later,
             readers: assembly.services.as_ref().map(|it| it.readers.clone()),
             files: assembly.services.as_ref().map(|it| Arc::clone(&it.files)),
+            lsp: assembly.services.as_ref().map(|it| Arc::clone(&it.lsp)),
             catalog: assembly.catalog,
             key_source: assembly.key_source,
             first_model,
@@ -341,6 +345,7 @@ impl Owner {
         let events = self.events.clone();
         match command {
             Command::Prompt(prompt) => self.hear_prompt(*prompt),
+            Command::GoOn => self.left_for_later = LeftForLater::GoesOn,
             Command::Interrupt { cancel_queued, reply } => {
                 let interrupted = self.interrupt(cancel_queued);
                 reply.send(interrupted, &events);
@@ -368,6 +373,7 @@ impl Owner {
                 let introduction = self.introduction(None);
                 reply.send(introduction, &events);
             }
+            Command::StartServers => self.begin_servers(),
             Command::SetServers { servers, reply } => {
                 let set = self.set_servers(&servers);
                 reply.send(set, &events);
@@ -377,15 +383,9 @@ impl Owner {
                 let rewound = self.rewind(&prompt, dry_run);
                 reply.send(rewound, &events);
             }
-            Command::ContextUsage(reply) => {
-                let usage = self.context_usage();
-                reply.send(usage, &events);
-            }
+            Command::ContextUsage(reply) => reply.send(self.context_usage(), &events),
             Command::WindowFill(reply) => self.window_fill(reply),
-            Command::Messages(reply) => {
-                let messages = self.messages();
-                reply.send(messages, &events);
-            }
+            Command::Messages(reply) => reply.send(self.messages(), &events),
             Command::ChangeFlagSettings { changes, reply } => {
                 let changed = self.change_flag_settings(&changes);
                 reply.send(changed, &events);
@@ -427,7 +427,7 @@ impl Owner {
                 self.watch.background.move_to_background(call.as_ref());
                 self.agents.move_to_background(call.as_ref());
             }
-            Command::StopAgents => self.agents.stop_background(StoppedBy::Person),
+            Command::StopAgents => self.agents.stop_background(StoppedBy::AllStopped),
             Command::StopTask { task, reply } => self.stop_task(task, reply),
             Command::TaskTail { task, reply } => {
                 let tail = self.watch.background.tail(&task).or_else(|| self.agent_tail(&task));
@@ -480,7 +480,7 @@ impl AgentChange {
                     premises.events.notice(problem);
                 }
             }
-            Self::Become(host_agent) => host_agent.become_main(agent, catalog, model),
+            Self::Become(kind) => kind.become_main(agent, catalog, model),
             Self::Style(style) => agent.prompt.style = style,
         }
     }

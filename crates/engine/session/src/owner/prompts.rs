@@ -23,7 +23,18 @@ impl Owner {
         }
     }
 
+    /// Whether the last thing said was the model's.
+    fn is_answered(&self) -> bool {
+        let OwnedSeat::Idle(Seat::Agent(agent)) = &self.seat else { return false };
+        agent.is_answered()
+    }
+
     pub(super) fn hear_prompt(&mut self, prompt: Prompt) {
+        if !prompt.wants_answer && prompt.speaker == Speaker::Task && self.is_answered() {
+            // Said now it would stand between calls and what hosts know of them, or behind the
+            // last answer as if that were none.
+            return self.reach.iter().for_each(|reach| reach.inbox.mention(prompt.to_input()));
+        }
         if !prompt.wants_answer {
             return self.change(AgentChange::Overhear(prompt.to_input()));
         }
@@ -126,9 +137,25 @@ impl Owner {
     pub(super) fn withdraw(&mut self, name: &str) -> bool {
         let before = self.queue.len();
         self.queue.retain(|it| it.name() != Some(name));
-        let withdrawn = self.queue.len() < before;
+        let withdrawn = self.queue.len() < before || self.withdraw_heard(name);
         if withdrawn {
             self.tell_prompt(Some(name), PromptState::Cancelled);
+        }
+        withdrawn
+    }
+
+    /// Takes back what was said while a turn runs, if the model has not heard it yet.
+    fn withdraw_heard(&mut self, name: &str) -> bool {
+        let (Some(reach), OwnedSeat::Working(Running::Turn(turn))) = (&self.reach, &mut self.seat) else {
+            return false;
+        };
+        let waiting = reach.inbox.take();
+        let before = waiting.len();
+        let kept: Vec<_> = waiting.into_iter().filter(|it| it.uuid.as_deref() != Some(name)).collect();
+        let withdrawn = kept.len() < before;
+        kept.into_iter().for_each(|input| reach.inbox.push(input));
+        if withdrawn {
+            turn.meanwhile.retain(|it| it != name);
         }
         withdrawn
     }
@@ -163,7 +190,7 @@ impl Owner {
             return;
         }
         self.hear_agents();
-        let takes_up = self.left_for_later == LeftForLater::Ready;
+        let takes_up = matches!(self.left_for_later, LeftForLater::Ready | LeftForLater::GoesOn);
         let prompt = match takes_up {
             true => None,
             false => match self.queue.pop_front() {
@@ -182,14 +209,15 @@ impl Owner {
         self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
         let is_of_person = prompt.as_ref().is_some_and(|it| it.speaker == Speaker::Person);
         self.agents.begin_prompt(&agent.settings, is_of_person);
-        self.skills.begin_turn(agent.settings.effort);
+        self.skills.begin_turn(agent.settings.effort, &agent.settings.model);
         let words = prompt.as_ref().map(Prompt::words).unwrap_or_default();
         self.watch.begin_turn(self.session_id.as_str(), &agent.settings.model, &words);
         self.begin_file_turn(prompt.as_ref().map(|it| it.uuid.as_str()));
         let mut setting = self.turn_setting();
         let Some(prompt) = prompt else {
-            self.left_for_later = LeftForLater::Nothing;
-            self.seat = OwnedSeat::Working(Running::Turn(TurnRun::take_up(agent, setting)));
+            let before = std::mem::replace(&mut self.left_for_later, LeftForLater::Nothing);
+            let goes_on = before == LeftForLater::GoesOn;
+            self.seat = OwnedSeat::Working(Running::Turn(TurnRun::take_up(agent, setting, goes_on)));
             return;
         };
         self.tell_prompt(prompt.name(), PromptState::Started);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{OwnedSeat, Owner};
 use crate::{
     Happening, ModeRefused, WrittenScope,
-    assembly::{Seat, hook_parts},
+    assembly::{ModelPolicy, Seat, hook_parts},
     servers::names,
 };
 
@@ -30,15 +30,18 @@ impl Owner {
 
     /// Another model from the next request on; the first one again when none is
     /// named.
-    pub(super) fn set_model(&mut self, model: Option<&str>) -> String {
+    pub(super) fn set_model(&mut self, model: Option<&str>) -> Result<String, String> {
         let model = match model.filter(|it| *it != "default") {
             None => self.first_model.clone(),
             Some(name) => self.catalog.resolve(name).to_owned(),
         };
+        if let Some(refusal) = ModelPolicy::of(&self.loaded.settings).refusal(&self.catalog, &model) {
+            return Err(refusal);
+        }
         self.order(SettingsOrder::Model(model.clone()));
         self.agents.follow_model(&model);
         self.events.tell(Happening::ModelChanged(model.clone()));
-        model
+        Ok(model)
     }
 
     pub(super) fn order(&mut self, order: SettingsOrder) {
@@ -78,8 +81,7 @@ impl Owner {
         let taken = self.take_settings();
         self.follow_servers();
         if let Some(model) = changes.get("model") {
-            let named = model.as_str().map(|it| self.catalog.resolve(it).to_owned());
-            self.order(SettingsOrder::Model(named.unwrap_or_else(|| self.first_model.clone())));
+            self.set_model(model.as_str())?;
         }
         taken
     }
@@ -94,7 +96,7 @@ impl Owner {
         for notice in &loaded.problems {
             self.events.notice(notice.to_string());
         }
-        let names = ["enabledPlugins", "extraKnownMarketplaces", "outputStyle"];
+        let names = ["enabledPlugins", "extraKnownMarketplaces", "additionalMarketplaces", "outputStyle"];
         let value = |loaded: &haft_config::Loaded, name: &str| loaded.settings.get(name).map(|it| it.value);
         let is_extended = names.iter().any(|name| value(&self.loaded, name) != value(&loaded, name));
         self.loaded = loaded;
@@ -125,6 +127,9 @@ impl Owner {
         policy.mode = gate.mode();
         gate.permissions().replace(&policy);
         self.skills.lend_again();
+        if let Some(kind) = self.agents.kind_of_main() {
+            kind.bind(gate.permissions());
+        }
         gate.permissions().rename(&Arc::new(names(self.servers.manager())));
         let mut of_host: Vec<_> = gate.hooks().get().definitions().cloned().collect();
         of_host.drain(..self.own_hooks.definitions().count().min(of_host.len()));

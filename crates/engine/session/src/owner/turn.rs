@@ -15,7 +15,7 @@ use crate::{
     ApiFailure, EventSender, Happening, ModelSpec, Prompt, QuestionAnswer, QuestionSubject, Reply,
     SessionFacts, Speaker, TurnBegan,
     assembly::{Readers, record},
-    extensions::{LocalCommand, attachments},
+    extensions::{LocalCommand, NamedBy, attachments, from_editor},
     hooks::run_hooks,
     premises::Premises,
     questions::QuestionDesk,
@@ -173,10 +173,20 @@ impl TurnRun {
             let mut input = prompt.to_input();
             if let Some(readers) = setting.readers.as_ref().filter(|_| !prompt.is_verbatim) {
                 let text = prompt.words();
+                let named_by = setting.typed.as_ref().map_or(NamedBy::Person, TypedSkill::named_by);
                 input.attachments = tokio::select! {
-                    found = attachments(&agent, &text, readers) => found,
+                    found = attachments(&agent, &text, named_by, readers) => found,
                     () = token.cancelled() => Vec::new(),
                 };
+                if let Some(news) =
+                    setting.servers.editor.as_ref().filter(|_| prompt.speaker == Speaker::Person)
+                {
+                    let seen = tokio::select! {
+                        seen = from_editor(&agent, news, readers) => seen,
+                        () = token.cancelled() => Vec::new(),
+                    };
+                    input.attachments.extend(seen);
+                }
             }
             let end = agent.run(input, &token).await;
             if let Some(before) = before.filter(|_| agent.settings.model == asked) {
@@ -189,12 +199,19 @@ impl TurnRun {
         })
     }
 
-    /// Takes up calls that were left for later when the session was last here.
-    pub(super) fn take_up(mut agent: Box<Agent>, setting: TurnSetting) -> Self {
+    /// Takes up calls that were left for later when the session was last here, or
+    /// goes on with the prompt that was not finished then.
+    pub(super) fn take_up(mut agent: Box<Agent>, setting: TurnSetting, goes_on: bool) -> Self {
         Self::on(&Prompt::default(), async move |token: CancellationToken| {
             get_ready(&mut agent, &setting, &token).await.ok();
             begin(&agent, None, &setting);
-            let end = agent.take_up(&token).await;
+            let end = match goes_on {
+                true => agent.go_on(&token).await,
+                false => agent.take_up(&token).await,
+            };
+            if let EndReason::Failed(error) = &end.reason {
+                tell_failure(&agent, error).await;
+            }
             (agent, TurnEnding::Turn(Box::new(end)))
         })
     }
@@ -253,6 +270,7 @@ async fn get_ready(
         () = take_server_tools(agent, setting) => (),
         () = token.cancelled() => (),
     }
+    settle_open_calls(agent, &setting.premises, &setting.events, token).await;
     agent.obey();
     if let Some(model) = &setting.record {
         record(&setting.premises, agent, model)?;
@@ -267,10 +285,37 @@ async fn get_ready(
     Ok(())
 }
 
+/// Calls that a killed process left open at tool hosts: what came of them is
+/// there. One that still runs is waited for, unless somebody interrupts.
+async fn settle_open_calls(
+    agent: &mut Agent,
+    premises: &Premises,
+    events: &EventSender,
+    token: &CancellationToken,
+) {
+    let Some(hosts) = premises.hosts.get() else { return };
+    for call in agent.open_calls() {
+        if !haft_tools::OF_MACHINE.contains(&call.name.as_str()) {
+            continue;
+        }
+        events.notice(format!("asking the host what came of {} ({})", call.name, &*call.id));
+        tokio::select! {
+            came = hosts.resolve(&agent.tools.agent_id, &call) => {
+                let report = came.report(&call);
+                agent.settle_call(&call, report);
+            }
+            () = token.cancelled() => return,
+        }
+    }
+}
+
 async fn take_server_tools(agent: &mut Agent, setting: &TurnSetting) {
     let patience = setting.servers.spec().patience;
     match setting.server_turn {
         ServerTurn::First => {
+            if ask_about_servers(setting).await {
+                setting.servers.start();
+            }
             setting.server_tools.begin(agent, patience).await;
             setting.server_tools.follow(&agent.inbox);
         }
@@ -347,15 +392,19 @@ impl CallRun {
     }
 }
 
-/// Asks the face about servers of the project that nobody has agreed to.
-async fn ask_about_servers(setting: &TurnSetting) {
-    let Some(desk) = &setting.trust_desk else { return };
+/// Asks the face about servers of the project that nobody has agreed to; whether
+/// there was a yes.
+async fn ask_about_servers(setting: &TurnSetting) -> bool {
+    let Some(desk) = &setting.trust_desk else { return false };
+    let mut agreed = false;
     for waiting in setting.servers.found().waiting {
         let asked = QuestionSubject::ServerTrust(Box::new(waiting.clone()));
         if let Some(QuestionAnswer::ServerTrust(true)) = desk.ask(AgentId::Main, asked).await {
             setting.servers.agree_to(&waiting);
+            agreed = true;
         }
     }
+    agreed
 }
 
 /// The hooks hear that a session without a model begins. What they would tell a

@@ -8,7 +8,7 @@ use haft_tools::agent::{SpawnAgent as _, Spawned, report_text};
 use haft_types::MessageBlock;
 use tokio_util::sync::CancellationToken;
 
-use crate::extensions::{SkillShelf, SlashCommand, forked_order};
+use crate::extensions::{Grants, NamedBy, SkillShelf, SlashCommand, forked_order};
 
 /// A command or skill that was typed.
 pub(super) struct TypedSkill {
@@ -32,11 +32,25 @@ impl TypedSkill {
         let grants = self.skills.grants_of_typed(&self.command);
         self.skills.activate(&self.command, &cx.agent_id, grants);
         let text = self.skills.text(&self.command, &self.args, &cx).await?;
+        if self.command.is_skill() {
+            self.skills.used(&self.command.name);
+        }
         let text = match self.command.forks() {
             None => text,
             Some(kind) => self.report(kind, text, &cx).await?,
         };
         Ok(self.command.expanded(&self.args, text).content)
+    }
+
+    /// Who names the files that are named in what it says.
+    pub(super) fn named_by(&self) -> NamedBy {
+        let vouched = match self.skills.grants_of_typed(&self.command) {
+            Grants::Agreed if self.command.forks().is_none() => {
+                self.skills.own_words(&self.command, &self.args)
+            }
+            _ => String::new(),
+        };
+        NamedBy::Command { args: self.args.clone(), vouched }
     }
 
     async fn report(&self, kind: &str, text: String, cx: &CallContext) -> Result<String, String> {

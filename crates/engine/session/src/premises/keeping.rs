@@ -13,6 +13,7 @@ use haft_sandbox::{KeepingPolicy, KeepingWalls, KeptHome, WITHOUT};
 use haft_shell::run::CommandKeeper;
 use haft_types::PermissionMode;
 
+use super::SessionRoots;
 use crate::judging::rules_cover;
 
 /// Walls of this session that were built: the usual ones, and those for the
@@ -23,7 +24,7 @@ const MOST_KEPT: usize = 3;
 pub(super) struct StoreKeeper {
     store: Arc<SettingsStore>,
     state: PathBuf,
-    roots: Vec<PathBuf>,
+    roots: Arc<SessionRoots>,
     home: Option<PathBuf>,
     /// The mode the session is in, once there is a session.
     mode: OnceLock<Box<dyn Fn() -> PermissionMode + Send + Sync>>,
@@ -55,7 +56,7 @@ impl StoreKeeper {
     pub(super) fn new(
         store: Arc<SettingsStore>,
         state: PathBuf,
-        roots: Vec<PathBuf>,
+        roots: Arc<SessionRoots>,
         home: Option<PathBuf>,
     ) -> Self {
         Self { store, state, roots, home, mode: OnceLock::new(), built: Mutex::default() }
@@ -85,7 +86,8 @@ impl StoreKeeper {
             return None;
         }
         let home = self.home.as_deref()?;
-        let reading = CommandReading::new(command, Place { cwd, home: Some(home), roots: &self.roots });
+        let roots = self.roots.now();
+        let reading = CommandReading::new(command, Place { cwd, home: Some(home), roots: &roots });
         if !removes_unknown(&reading.analysis) {
             return None;
         }
@@ -98,7 +100,7 @@ impl StoreKeeper {
         let named = changed.chain(words).map(|it| haft_paths::lexical(&it));
         // Naming the home itself is not naming what is in it.
         let named: Vec<PathBuf> = named.filter(|it| it.starts_with(home) && it != home).collect();
-        KeptHome::of(home, &self.roots, &named)
+        KeptHome::of(home, &roots, &named)
     }
 }
 

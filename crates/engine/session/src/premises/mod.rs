@@ -6,8 +6,10 @@ mod keeping;
 mod policy;
 mod private_dir;
 mod reading;
+mod roots;
 mod rules_text;
 mod scratch;
+pub(crate) mod state_place;
 mod walls;
 
 use std::{
@@ -30,13 +32,13 @@ use haft_types::{SessionId, Variables};
 use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
 
 use self::policy::directories;
-pub(crate) use self::walls::WorktreeFence;
 pub use self::{
     policy::policy_of_rules,
     rules_text::split_rules,
     walls::{CallLimits, WallDemand, Walls},
 };
-use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec};
+pub(crate) use self::{roots::SessionRoots, walls::WorktreeFence};
+use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec, telemetry::TraceDesk};
 
 /// Where large results of calls are, in the directory of a session.
 pub(crate) const TOOL_RESULTS: &str = "tool-results";
@@ -57,6 +59,8 @@ pub struct Premises {
     pub session_id: SessionId,
     /// Other directories of the workspace that the spec names.
     pub extra_dirs: Vec<PathBuf>,
+    /// The directories it works in, as they are now.
+    pub(crate) roots: Arc<SessionRoots>,
     /// What holds commands.
     pub walls: Arc<Walls>,
     /// The program `haft`, where it is at hand.
@@ -69,8 +73,12 @@ pub struct Premises {
     /// Knows the secrets of the session: those of its variables, and those that
     /// calls come across.
     pub(crate) masker: Masker,
+    /// The machines that files and commands are on, once they are connected.
+    pub(crate) hosts: OnceLock<Arc<haft_tool_host::HostSet>>,
     /// Who answers in the person's place in auto mode, once somebody does.
     pub(crate) classifier: OnceLock<Arc<dyn Classifier>>,
+    /// What collectors are told about the session.
+    pub(crate) traces: Arc<TraceDesk>,
 }
 
 impl Premises {
@@ -90,12 +98,26 @@ impl Premises {
         for notice in loaded.problems.iter().chain(&loaded.warnings) {
             events.notice(notice.to_string());
         }
-        let state = state_dir(&store, &session_id);
+        let state = state_dir(&store);
         let extra_dirs: Vec<PathBuf> = spec.place.extra_dirs.iter().map(|dir| absolute(dir, &cwd)).collect();
-        let roots = directories(&cwd, home.as_deref(), &loaded, &extra_dirs);
-        let walls =
-            Walls::new(Arc::clone(&store), session_id.as_str(), state, roots, home.clone(), events.clone());
+        for dir in extra_dirs.iter().filter(|dir| !dir.is_dir()) {
+            events.notice(format!("{} is no directory, so adding it changes nothing yet", dir.display()));
+        }
+        let roots = Arc::new(SessionRoots::new(directories(&cwd, home.as_deref(), &loaded, &extra_dirs)));
+        let walls = Walls::new(
+            Arc::clone(&store),
+            session_id.as_str(),
+            state,
+            Arc::clone(&roots),
+            home.clone(),
+            events.clone(),
+        );
         let masker = masker(&variables, &loaded)?;
+        for name in &spec.place.secret_names {
+            if let Some(value) = variables.text(name) {
+                masker.know(name, &value);
+            }
+        }
         Ok(Self {
             cwd,
             home,
@@ -103,6 +125,7 @@ impl Premises {
             store,
             session_id,
             extra_dirs,
+            roots,
             walls: Arc::new(walls),
             program: spec.place.program.clone(),
             events,
@@ -110,7 +133,9 @@ impl Premises {
             has_several_clients: spec.has_several_clients,
             settings_spec: Mutex::new(spec.settings.clone()),
             masker,
+            hosts: OnceLock::new(),
             classifier: OnceLock::new(),
+            traces: Arc::default(),
         })
     }
 
@@ -125,15 +150,15 @@ impl Premises {
         let loaded = self.store.current();
         let pending = loaded.pending_trust.as_ref()?;
         let named = [
-            (ItemKind::Hook, "hook"),
-            (ItemKind::AllowRule, "allow rule"),
-            (ItemKind::Environment, "variable"),
-            (ItemKind::Directory, "directory"),
-            (ItemKind::Setting, "setting"),
+            (ItemKind::Hook, "hook", "hooks"),
+            (ItemKind::AllowRule, "allow rule", "allow rules"),
+            (ItemKind::Environment, "variable", "variables"),
+            (ItemKind::Directory, "directory", "directories"),
+            (ItemKind::Setting, "setting", "settings"),
         ];
-        let counted = named.iter().filter_map(|(kind, name)| {
+        let counted = named.iter().filter_map(|(kind, one, many)| {
             let count = pending.items.iter().filter(|it| it.item.kind == *kind).count();
-            (0 < count).then(|| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
+            (0 < count).then(|| format!("{count} {}", if count == 1 { one } else { many }))
         });
         let counted: Vec<String> = counted.collect();
         (!counted.is_empty()).then(|| {
@@ -144,13 +169,22 @@ impl Premises {
 
     /// Haft's own directory. Without a home it is one that nobody else uses.
     pub fn state_dir(&self) -> PathBuf {
-        state_dir(&self.store, &self.session_id)
+        state_dir(&self.store)
     }
 
     /// Makes Haft's own directory one that only its owner sees into. For those
     /// who will write there: reading premises changes nothing.
     pub(crate) fn keep_state_private(&self) {
         private_dir::keep(&self.state_dir());
+    }
+
+    /// The link by which the person came here, where they know the directory by
+    /// one: what they call it means the same.
+    fn link_to_here(&self) -> Option<PathBuf> {
+        let link =
+            self.variable("PWD").map(PathBuf::from).filter(|it| it.is_absolute() && *it != self.cwd)?;
+        let here = self.cwd.canonicalize().ok()?;
+        (link.canonicalize().ok()? == here && link != here).then_some(link)
     }
 
     /// Where this session keeps what it stores.
@@ -180,12 +214,24 @@ impl Premises {
     /// The files of the project, and the record of what changed in them. What a
     /// command was changing when its session was killed is put right.
     pub fn workspace(&self) -> Result<Workspace, OpenError> {
-        let root = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
-        let config = WorkspaceConfig { state_dir: self.state_dir(), root, limits: JournalLimits::default() };
-        let workspace = Workspace::open(config).map_err(|err| OpenError::Start(err.to_string()))?;
+        let workspace =
+            Workspace::open(self.workspace_config()).map_err(|err| OpenError::Start(err.to_string()))?;
+        self.roots.now().iter().skip(1).for_each(|dir| workspace.add_root(resolved(dir)));
         workspace.recover();
         self.tell_ended(&haft_tools::bash::undo::recover(&workspace));
         Ok(workspace)
+    }
+
+    fn workspace_config(&self) -> WorkspaceConfig {
+        let root = resolved(&self.cwd);
+        WorkspaceConfig { state_dir: self.state_dir(), root, limits: JournalLimits::default() }
+    }
+
+    /// The same for tools that are only described: nothing is written or put right.
+    pub(crate) fn described_workspace(&self) -> Workspace {
+        let workspace = Workspace::described(self.workspace_config());
+        self.roots.now().iter().skip(1).for_each(|dir| workspace.add_root(resolved(dir)));
+        workspace
     }
 
     /// Tells what killed sessions had left running and was ended.
@@ -194,6 +240,14 @@ impl Premises {
             let (count, command) = (it.processes.len(), haft_types::text::one_line(&it.command, 100));
             let notice = format!("ended {count} process(es) that a killed session left running: {command}");
             self.events.notice(notice);
+        }
+    }
+
+    /// Where calls run: here, or in the place of the usual host.
+    pub(crate) fn work_place(&self) -> (PathBuf, Option<PathBuf>) {
+        match self.hosts.get() {
+            Some(hosts) => (hosts.place().cwd.clone(), hosts.place().home.clone()),
+            None => (self.cwd.clone(), self.home.clone()),
         }
     }
 
@@ -209,8 +263,20 @@ impl Premises {
         match std::fs::read_to_string(&path) {
             Ok(text) => Ok(Arc::new(Catalog::built_in().with(&text).map_err(|err| failed(&err))?)),
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Catalog::built_in()),
+            Err(err) if self.is_anothers(&path, &err) => Ok(Catalog::built_in()),
             Err(err) => Err(failed(&err)),
         }
+    }
+
+    /// Whether a file of the home cannot be read because the home is somebody
+    /// else's; that is said, and the file does not count.
+    pub(crate) fn is_anothers(&self, path: &Path, err: &std::io::Error) -> bool {
+        let is_it = err.kind() == std::io::ErrorKind::PermissionDenied;
+        if is_it {
+            let path = path.display();
+            self.events.notice(format!("{path}: {err}; it does not count. Set HOME to your own directory"));
+        }
+        is_it
     }
 
     /// A variable as settings set it, or as the session's environment has it.
@@ -238,6 +304,11 @@ impl Premises {
     /// A setting that is a text.
     pub fn text_setting(&self, name: &str) -> Option<String> {
         self.store.current().settings.get(name)?.value.as_str().map(str::to_owned)
+    }
+
+    /// A setting that is true or false, if somebody says it.
+    pub fn flag_setting(&self, name: &str) -> Option<bool> {
+        self.store.current().settings.get(name)?.value.as_bool()
     }
 
     /// How the model is to write.
@@ -305,6 +376,15 @@ impl Premises {
         launched && !forbidden
     }
 
+    /// Whether hooks run that a file of an agent or a skill brings: the settings
+    /// may switch all off but those of the organisation.
+    pub(crate) fn runs_hooks_of(&self, source: &crate::AgentSource) -> bool {
+        let loaded = self.loaded();
+        let is_on = |name: &str| loaded.settings.get(name).and_then(|it| it.value.as_bool()) == Some(true);
+        *source == crate::AgentSource::Managed
+            || !(is_on("disableAllHooks") || is_on("allowManagedHooksOnly"))
+    }
+
     /// Which of these tools are switched off.
     pub(crate) fn features(&self, tools: &[Arc<dyn DynTool>]) -> Features {
         /// Switched off until somebody asks for them.
@@ -319,9 +399,8 @@ impl Premises {
     }
 }
 
-fn state_dir(store: &SettingsStore, session_id: &SessionId) -> PathBuf {
-    let state = store.places().state.clone();
-    state.unwrap_or_else(|| std::env::temp_dir().join(format!("haft-{session_id}")))
+fn state_dir(store: &SettingsStore) -> PathBuf {
+    store.places().state.clone().unwrap_or_else(state_place::temporary_state)
 }
 
 /// Knows the secrets of the session's variables.
@@ -416,4 +495,9 @@ fn directory(wanted: &Path) -> Result<PathBuf, OpenError> {
 /// An absolute form of a path that a spec names.
 pub(crate) fn absolute(path: &Path, cwd: &Path) -> PathBuf {
     haft_paths::lexical(&cwd.join(path))
+}
+
+/// A directory without links on the way, where it is there.
+pub(crate) fn resolved(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }

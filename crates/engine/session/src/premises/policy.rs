@@ -21,46 +21,45 @@ fn command_judge() -> Arc<dyn CommandJudge> {
 }
 
 /// Whether this machine can hold what only reads to that.
-fn reading_held() -> ReadingHeld {
-    match super::reading::stands() {
-        Ok(()) => ReadingHeld::Yes,
-        Err(_) => ReadingHeld::No,
-    }
-}
+const READING_HELD: ReadingHeld = ReadingHeld::AsTried(|| super::reading::stands().is_ok());
 
 /// The policy of a session.
 pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     let loaded = premises.loaded();
     let permissions = &loaded.settings.permissions;
     let mode = mode(premises, &loaded)?;
-    let mut builder =
-        Policy::builder(&premises.cwd).mode(mode).commands(command_judge()).reading(reading_held());
-    if let Some(home) = &premises.home {
+    let (cwd, home) = premises.work_place();
+    let mut builder = Policy::builder(&cwd).mode(mode).commands(command_judge()).reading(READING_HELD);
+    if let Some(home) = &home {
         builder = builder.home(home);
     }
+    builder = on_hosts(builder, premises);
     for (behavior, rules) in [
         (Behavior::Allow, &permissions.allow),
         (Behavior::Ask, &permissions.ask),
         (Behavior::Deny, &permissions.deny),
     ] {
-        builder = add_rules(builder, behavior, rules);
+        builder = add_rules(builder, behavior, rules, premises);
     }
     let spec = &premises.permissions;
     let origin = match spec.origin {
         RuleOrigin::CommandLine => Origin::new("the command line", Destination::CliArg),
         RuleOrigin::Program => Origin::new("the program", Destination::Session),
     };
-    let origin = origin.rooted(premises.cwd.as_path());
+    let origin = origin.rooted(cwd.as_path());
     builder = builder.rules(&origin, Behavior::Allow, split_rules(&spec.allow)).rules(
         &origin,
         Behavior::Deny,
         split_rules(&spec.deny),
     );
     for dir in &permissions.additional_directories {
-        builder = builder.additional_dir(expanded(&dir.value, &premises.cwd, premises.home.as_deref()), None);
+        builder = builder.additional_dir(expanded(&dir.value, &cwd, home.as_deref()), None);
     }
     for dir in &premises.extra_dirs {
         builder = builder.additional_dir(dir.clone(), Some(Destination::CliArg));
+    }
+    if let Some(link) = premises.link_to_here() {
+        builder = builder.additional_dir(link, None);
     }
     builder = sandboxed(builder, premises, &loaded);
     let places = premises.store.places();
@@ -106,7 +105,8 @@ pub(super) fn directories(
 /// What the sandbox means for questions: nothing, unless all of it stands.
 fn sandboxed(builder: PolicyBuilder, premises: &Premises, loaded: &Loaded) -> PolicyBuilder {
     let wishes = &loaded.settings.sandbox;
-    if !premises.walls.enforce() {
+    // The walls of this machine hold nothing on another one.
+    if !premises.walls.enforce() || premises.hosts.get().is_some() {
         return builder;
     }
     let asks = wishes.auto_allow_bash.as_ref().is_some_and(|it| !it.value);
@@ -132,7 +132,22 @@ fn mode(premises: &Premises, loaded: &Loaded) -> Result<PermissionMode, OpenErro
     Ok(mode)
 }
 
-fn add_rules(mut builder: PolicyBuilder, behavior: Behavior, rules: &[Sourced<String>]) -> PolicyBuilder {
+/// The directories of all hosts are the workspace.
+fn on_hosts(mut builder: PolicyBuilder, premises: &Premises) -> PolicyBuilder {
+    for (_, place) in premises.hosts.get().into_iter().flat_map(|it| it.places()) {
+        for dir in std::iter::once(&place.cwd).chain(&place.extra_dirs).filter(|it| it.is_absolute()) {
+            builder = builder.additional_dir(dir.clone(), None);
+        }
+    }
+    builder
+}
+
+fn add_rules(
+    mut builder: PolicyBuilder,
+    behavior: Behavior,
+    rules: &[Sourced<String>],
+    premises: &Premises,
+) -> PolicyBuilder {
     for rule in rules {
         let source = &rule.origin.source;
         let label = rule.origin.to_string();
@@ -143,7 +158,12 @@ fn add_rules(mut builder: PolicyBuilder, behavior: Behavior, rules: &[Sourced<St
             Layer::Flag => Origin::new(label, Destination::CliArg),
             Layer::Managed => Origin::fixed(label),
         };
-        builder = builder.rules(&origin.rooted(source.base.as_path()), behavior, [rule.value.clone()]);
+        // What a project says about its files holds for those that are worked on.
+        let base = match (premises.hosts.get(), source.layer) {
+            (Some(hosts), Layer::Project | Layer::Local | Layer::Flag) => hosts.place().cwd.as_path(),
+            _ => source.base.as_path(),
+        };
+        builder = builder.rules(&origin.rooted(base), behavior, [rule.value.clone()]);
     }
     builder
 }
@@ -163,7 +183,7 @@ pub fn policy_of_rules(
     dirs: Vec<PathBuf>,
 ) -> Policy {
     let origin = Origin::new("the test", Destination::Session).rooted(cwd);
-    let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge()).reading(reading_held());
+    let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge()).reading(READING_HELD);
     if let Some(home) = home {
         builder = builder.home(home);
     }

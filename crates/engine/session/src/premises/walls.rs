@@ -22,9 +22,11 @@ use haft_tools::bash::{Choice, Confine, Confined, Outside};
 use haft_types::{AgentId, PermissionMode};
 
 use super::{
+    SessionRoots,
     keeping::StoreKeeper,
     reading::{ReadingKeeper, ReadingPlace},
     scratch::ScratchDir,
+    state_place,
 };
 use crate::{EventSender, judging::rules_cover};
 
@@ -33,8 +35,7 @@ pub struct Walls {
     store: Arc<SettingsStore>,
     session: String,
     state: PathBuf,
-    /// The workspace and what was added to it.
-    roots: Vec<PathBuf>,
+    roots: Arc<SessionRoots>,
     home: Option<PathBuf>,
     sandbox: OnceLock<Result<Arc<Sandbox>, String>>,
     scratch: OnceLock<Result<ScratchDir, String>>,
@@ -83,11 +84,11 @@ impl Walls {
         store: Arc<SettingsStore>,
         session: &str,
         state: PathBuf,
-        roots: Vec<PathBuf>,
+        roots: Arc<SessionRoots>,
         home: Option<PathBuf>,
         events: EventSender,
     ) -> Self {
-        let keeper = StoreKeeper::new(Arc::clone(&store), state.clone(), roots.clone(), home.clone());
+        let keeper = StoreKeeper::new(Arc::clone(&store), state.clone(), Arc::clone(&roots), home.clone());
         Self {
             store,
             keeper: Arc::new(keeper),
@@ -126,9 +127,10 @@ impl Walls {
 
     /// The directories an agent's commands may change.
     fn roots_of(&self, agent: &AgentId) -> Vec<PathBuf> {
-        let Some(fence) = self.fence_of(agent) else { return self.roots.clone() };
+        let Some(fence) = self.fence_of(agent) else { return self.roots.now() };
         let is_apart = |it: &&PathBuf| !it.starts_with(&fence.checkout) && !fence.checkout.starts_with(it);
-        let apart = self.roots.iter().filter(is_apart).cloned();
+        let roots = self.roots.now();
+        let apart = roots.iter().filter(is_apart).cloned();
         std::iter::once(fence.worktree.clone()).chain(apart).collect()
     }
 
@@ -183,7 +185,7 @@ impl Walls {
         super::reading::stands().ok()?;
         let built = self.scratch().and_then(|scratch| {
             let place = ReadingPlace {
-                roots: &self.roots,
+                roots: &self.roots.now(),
                 home: self.home.as_deref(),
                 scratch,
                 keys: self.own_keys().collect(),
@@ -205,7 +207,12 @@ impl Walls {
     /// The sandbox of this machine, or why there is none.
     pub fn sandbox(&self) -> Result<&Arc<Sandbox>, String> {
         let opened = self.sandbox.get_or_init(|| {
-            let config = SandboxConfig::new(self.session.as_str(), self.state.join("sandbox"));
+            // Walls are needed all the more where nothing can be kept.
+            let state = match state_place::can_be_written(&self.state) {
+                true => self.state.clone(),
+                false => state_place::temporary_state(),
+            };
+            let config = SandboxConfig::new(self.session.as_str(), state.join("sandbox"));
             config.and_then(Sandbox::open).map_err(|err| format!("the sandbox cannot be used: {err}"))
         });
         opened.as_ref().map_err(Clone::clone)
@@ -218,7 +225,7 @@ impl Walls {
 
     /// What holds a call.
     pub fn policy(&self, limits: &CallLimits<'_>) -> Result<Policy, String> {
-        self.policy_within(limits, &self.roots)
+        self.policy_within(limits, &self.roots.now())
     }
 
     fn policy_within(&self, limits: &CallLimits<'_>, roots: &[PathBuf]) -> Result<Policy, String> {

@@ -13,7 +13,7 @@ use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use haft_types::{AgentId, CallId};
 
-use super::{PermissionQuestion, QuestionAnswer, QuestionDesk, QuestionSubject};
+use super::{EditorDiffs, PermissionQuestion, QuestionAnswer, QuestionDesk, QuestionSubject};
 use crate::RefusalWords;
 
 /// Tools whose calls are questions to a person: they are not there where nobody
@@ -44,6 +44,8 @@ pub(crate) struct AskFace {
     pub(crate) desk: Arc<QuestionDesk>,
     pub(crate) calls: Arc<AskedCalls>,
     pub(crate) words: RefusalWords,
+    /// The person's editor, where changes are shown, too.
+    pub(crate) editor: Option<EditorDiffs>,
 }
 
 impl Ask for AskFace {
@@ -61,7 +63,18 @@ impl Ask for AskFace {
         let agent = question.agent_id.clone();
         self.calls.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.call_id.clone());
         Box::pin(async move {
-            let answer = match self.desk.ask(agent, QuestionSubject::Permission(Box::new(asked))).await {
+            let subject = QuestionSubject::Permission(Box::new(asked.clone()));
+            let in_editor = async {
+                match &self.editor {
+                    Some(editor) => editor.answer(&asked).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let answer = tokio::select! {
+                answer = self.desk.ask(agent, subject) => answer,
+                answer = in_editor => Some(QuestionAnswer::Permission(answer)),
+            };
+            let answer = match answer {
                 Some(QuestionAnswer::Permission(answer)) => answer,
                 Some(QuestionAnswer::Unasked(why)) => Answer::no(why),
                 Some(_) => Answer::no("the answer is no answer to this question"),

@@ -10,6 +10,7 @@
 
 mod ask_face;
 mod ask_tool;
+mod editor_diff;
 
 use std::{
     collections::HashMap,
@@ -27,6 +28,7 @@ use tokio::sync::oneshot;
 pub(crate) use self::{
     ask_face::{AskFace, AskedCalls, ElicitFromFace, OF_PERSON},
     ask_tool::AskTool,
+    editor_diff::EditorDiffs,
 };
 pub use ask_tool::read_permission_answer;
 
@@ -76,6 +78,13 @@ pub struct PermissionQuestion {
     pub decision: Decision,
     /// Whether only a person can answer: what they say is the input of the call.
     pub needs_person: bool,
+}
+
+impl PermissionQuestion {
+    /// What a person has to know before anything else.
+    pub fn warning(&self) -> Option<&'static str> {
+        self.is_destructive.then_some("what it removes or overwrites cannot be brought back")
+    }
 }
 
 /// The answer to a question.
@@ -160,7 +169,11 @@ impl QuestionDesk {
         }
         let agent = question.agent.clone();
         self.events.tell_of(agent, None, Happening::Asked(Arc::new(question)));
-        receiver.await.ok()
+        tokio::select! {
+            answer = receiver => answer.ok(),
+            // Who does not hear a question does not answer it.
+            () = self.events.unread() => None,
+        }
     }
 
     /// A question was answered. Answers to what nobody asks any more are ignored.

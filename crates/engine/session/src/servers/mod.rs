@@ -3,6 +3,7 @@
 mod answerer;
 mod commands;
 mod confined;
+mod editor;
 mod hooks;
 mod host_configs;
 mod journal;
@@ -27,6 +28,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::{
     answerer::Answerer,
     commands::expand_command,
+    editor::{EditorNews, SelectedPlace},
     hooks::HookTools,
     host_configs::server_configs,
     sampling::Sampler,
@@ -101,8 +103,11 @@ pub struct SessionServers {
     /// What `--mcp-config` declares.
     flagged: Vec<Declared>,
     manager: Manager,
+    processes: Arc<ProcessOwner>,
     pub(crate) answerer: Answerer,
     pub(crate) sampler: Sampler,
+    /// What the person's editor says, where there is one.
+    pub(crate) editor: Option<EditorNews>,
     chosen: Mutex<ChosenServers>,
 }
 
@@ -131,25 +136,10 @@ impl SessionServers {
             None => Vec::new(),
         };
         let (answerer, sampler) = (Answerer::new(premises.events.clone()), Sampler::default());
-        let state = premises.state_dir();
-        let mut host = Host::default();
-        host.elicit = Some(Arc::new(answerer.clone()));
-        host.sample = Some(Arc::new(sampler.clone()));
-        host.set_roots(roots(&premises));
-        let manager = Manager::new(ManagerOptions {
-            host,
-            processes,
-            cache_directory: Some(state.join("mcp").join("manifests")),
-            auth: AuthOptions { directory: Some(state.join("mcp").join("logins")), ..AuthOptions::default() },
-            // Where results are that were too large to show: readable without a question.
-            media: Arc::new(SessionMedia::new(
-                premises.session_dir().join(crate::premises::MCP_RESULTS),
-                media_work(premises.program.as_ref()),
-            )),
-            ..ManagerOptions::detached()
-        });
+        let manager = manager(&premises, &processes, &answerer, &sampler);
         let chosen = Mutex::new(ChosenServers { added, ..ChosenServers::default() });
-        Ok(Self { premises, spec, flagged, manager, answerer, sampler, chosen })
+        let editor = spec.editor.as_ref().map(|name| EditorNews::new(name, manager.events()));
+        Ok(Self { premises, spec, flagged, manager, processes, answerer, sampler, editor, chosen })
     }
 
     /// Runs the servers and knows their states.
@@ -334,6 +324,37 @@ impl SessionServers {
         self.manager.set_servers(servers);
     }
 
+    /// Starts servers that one agent describes, for itself: under the same lists
+    /// and behind the same walls as others. Whoever gets them stops them.
+    pub(crate) fn of_agent(&self, described: &Map<String, Value>) -> (Manager, Vec<Problem>) {
+        let is_hosted = |config: &Value| config["type"] == "sdk";
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        for (name, config) in described {
+            if let (true, Some(hosted)) = (is_hosted(config), &self.spec.hosted) {
+                found.push(hosted(name));
+                continue;
+            }
+            let (declared, wrong) = declared_servers(&one(name, config), Scope::Local);
+            problems.extend(wrong);
+            let rules = Rules {
+                policy: &server_policy(&self.premises.loaded().settings.mcp, &self.premises.events),
+                approval: &|_| Approval::Approved,
+                project: self.project(),
+                lookup: &|name| self.premises.variable(name),
+            };
+            let resolved = resolve(declared, &rules);
+            found.extend(resolved.servers);
+            problems.extend(resolved.problems);
+        }
+        let (mut servers, refused) = self.permitted(found);
+        problems.extend(refused);
+        self.prepare(&mut servers);
+        servers.iter_mut().for_each(|it| it.always_load = true);
+        let manager = manager(&self.premises, &self.processes, &self.answerer, &self.sampler);
+        manager.set_servers(servers);
+        (manager, problems)
+    }
+
     /// What servers need before they start: the session's variables and
     /// directory, walls for those that are to be held, a model for those that
     /// may ask one.
@@ -348,11 +369,10 @@ impl SessionServers {
         self.sampler.allow(servers);
         if self.sampler.is_wanted() && !self.sampler.has_model() {
             let spec = ModelSpec::default();
-            match ChosenProvider::of(&self.premises, &spec) {
-                Ok(chosen) => {
-                    let model = model_of(&self.premises, &spec, &chosen);
-                    self.sampler.answer_with(chosen.provider, &model);
-                }
+            let asked = ChosenProvider::of(&self.premises, &spec)
+                .and_then(|chosen| Ok((model_of(&self.premises, &spec, &chosen)?, chosen.provider)));
+            match asked {
+                Ok((model, provider)) => self.sampler.answer_with(provider, &model),
                 Err(why) => self.premises.events.notice(format!("MCP servers cannot ask a model: {why}")),
             }
         }
@@ -377,15 +397,42 @@ impl SessionServers {
     }
 }
 
-/// The directories servers are told about.
-fn roots(premises: &Premises) -> Vec<Root> {
-    let directories = std::iter::once(&premises.cwd).chain(&premises.extra_dirs);
+/// What runs servers of a session.
+fn manager(
+    premises: &Premises,
+    processes: &Arc<ProcessOwner>,
+    answerer: &Answerer,
+    sampler: &Sampler,
+) -> Manager {
+    let state = premises.state_dir();
+    let mut host = Host::default();
+    host.elicit = Some(Arc::new(answerer.clone()));
+    host.sample = Some(Arc::new(sampler.clone()));
+    let traces = Arc::clone(&premises.traces);
+    host.trace = Some(Arc::new(move |agent, call| traces.traceparent(agent, call)));
+    host.set_roots(server_roots(&premises.roots.now()));
+    Manager::new(ManagerOptions {
+        host,
+        processes: Arc::clone(processes),
+        cache_directory: Some(state.join("mcp").join("manifests")),
+        auth: AuthOptions { directory: Some(state.join("mcp").join("logins")), ..AuthOptions::default() },
+        // Where results are that were too large to show: readable without a question.
+        media: Arc::new(SessionMedia::new(
+            premises.session_dir().join(crate::premises::MCP_RESULTS),
+            media_work(premises.program.as_ref()),
+        )),
+        ..ManagerOptions::detached()
+    })
+}
+
+/// What servers are told about directories.
+pub(crate) fn server_roots(directories: &[PathBuf]) -> Vec<Root> {
     let root = |path: &PathBuf| {
         let uri = url::Url::from_directory_path(path).ok()?.to_string();
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned());
         Some(Root { uri: uri.trim_end_matches('/').to_owned(), name })
     };
-    directories.filter_map(root).collect()
+    directories.iter().filter_map(root).collect()
 }
 
 fn one(name: &str, config: &Value) -> Value {

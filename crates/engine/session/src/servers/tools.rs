@@ -1,6 +1,9 @@
 //! The servers' tools among the tools of a session.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use haft_agent::{Agent, Inbox, UserInput};
 use haft_mcp_client::{Event, Manager, ServerState, tool_prefix};
@@ -12,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::SessionServers;
-use crate::premises::Premises;
+use crate::{AgentKind, premises::Premises};
 
 /// How the tools of servers come into a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,9 +67,17 @@ pub(crate) struct ServerTools {
     loading: ToolLoading,
     /// The session is over: whoever follows the servers lets go of its tools.
     over: CancellationToken,
+    /// What the main agent is, whose definition may leave it some tools only.
+    kind: Arc<OnceLock<Arc<AgentKind>>>,
 }
 
 impl ServerTools {
+    /// Only tools that a definition leaves come in from now on. The first one
+    /// counts.
+    pub(crate) fn leave_to(&self, kind: &Arc<AgentKind>) {
+        self.kind.set(Arc::clone(kind)).ok();
+    }
+
     /// The session is over: nobody follows the servers any more, and the tools,
     /// one of which knows the pool it is in, hold each other no longer.
     pub(crate) fn let_go(&self) {
@@ -78,7 +89,19 @@ impl ServerTools {
     pub(crate) fn new(servers: &SessionServers, session: &CallSession) -> Self {
         let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
         let loading = ToolLoading::of(&servers.premises);
-        Self { manager: servers.manager.clone(), pool, pipeline, loading, over: CancellationToken::new() }
+        Self {
+            manager: servers.manager.clone(),
+            pool,
+            pipeline,
+            loading,
+            over: CancellationToken::new(),
+            kind: Arc::default(),
+        }
+    }
+
+    /// Whether the definition of the main agent leaves it a tool.
+    pub(crate) fn leaves(&self, name: &str) -> bool {
+        self.kind.get().is_none_or(|kind| kind.leaves(&self.pool.get(), name))
     }
 
     /// Takes over the tools that are known now, but for those somebody ruled
@@ -93,6 +116,9 @@ impl ServerTools {
         let mut tools: Vec<Arc<dyn DynTool>> = self.manager.tools();
         tools.retain(|tool| policy.removes(tool.name()).is_none());
         let before = self.pool.get();
+        if let Some(kind) = self.kind.get() {
+            tools.retain(|tool| kind.leaves(&before, tool.name()));
+        }
         let servers = self.manager.downgrade();
         let after = before
             .with_external(tools, |name| self.why_gone(name))
@@ -167,6 +193,7 @@ impl ServerTools {
             pipeline: Arc::clone(&self.pipeline),
             loading: self.loading,
             over: self.over.clone(),
+            kind: Arc::clone(&self.kind),
         };
         drop(me);
         tokio::spawn(async move {
@@ -238,6 +265,7 @@ struct WeakTools {
     pipeline: Arc<Pipeline>,
     loading: ToolLoading,
     over: CancellationToken,
+    kind: Arc<OnceLock<Arc<AgentKind>>>,
 }
 
 impl WeakTools {
@@ -245,7 +273,8 @@ impl WeakTools {
         let manager = self.watcher.upgrade()?;
         let pipeline = Arc::clone(&self.pipeline);
         let (pool, over) = (self.pool.clone(), self.over.clone());
-        Some(ServerTools { manager, pool, pipeline, loading: self.loading, over })
+        let kind = Arc::clone(&self.kind);
+        Some(ServerTools { manager, pool, pipeline, loading: self.loading, over, kind })
     }
 }
 

@@ -10,14 +10,17 @@
 //! its own, and a dozen crates, to send them.
 
 mod body;
+mod headers_helper;
 mod observer;
 mod spans;
 
 use std::time::{Duration, SystemTime};
 
 use haft_agent::{AgentEvent, TurnEnd};
+use haft_types::AgentId;
 
-pub(crate) use self::observer::Observer;
+pub(crate) use self::headers_helper::HeadersHelper;
+pub(crate) use self::observer::{Observer, TraceDesk};
 use self::spans::{Run, RunInfo};
 
 /// How long all three posts may take together.
@@ -28,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct TelemetrySettings {
     endpoint: String,
     headers: Vec<(String, String)>,
+    /// A command that prints more of them.
+    helper: Option<HeadersHelper>,
     content: Content,
     service: String,
     traceparent: Option<String>,
@@ -61,9 +66,9 @@ impl Telemetry {
         Self { settings, run }
     }
 
-    /// Hears an event.
-    pub(crate) fn hear(&mut self, event: &AgentEvent) {
-        self.run.hear(event, SystemTime::now(), self.settings.content == Content::On);
+    /// Hears an event of an agent.
+    fn hear(&mut self, agent: &AgentId, event: &AgentEvent) {
+        self.run.hear(agent, event, SystemTime::now(), self.settings.content == Content::On);
     }
 
     /// The run is over.
@@ -75,6 +80,10 @@ impl Telemetry {
     pub(crate) async fn send(self) -> Result<(), String> {
         let client = reqwest::Client::builder().timeout(PATIENCE).build().map_err(|err| err.to_string())?;
         let resource = body::resource(&self.settings.service);
+        let mut headers = self.settings.headers.clone();
+        if let Some(helper) = &self.settings.helper {
+            headers.extend(helper.headers().await?);
+        }
         let bodies = [
             ("traces", body::traces(&resource, &self.run)),
             ("metrics", body::metrics(&resource, &self.run)),
@@ -83,7 +92,7 @@ impl Telemetry {
         let posts = bodies.map(|(signal, body)| {
             let url = format!("{}/v1/{signal}", self.settings.endpoint);
             let mut post = client.post(url).header("content-type", "application/json").body(body.to_string());
-            for (name, value) in &self.settings.headers {
+            for (name, value) in &headers {
                 post = post.header(name, value);
             }
             async move {
@@ -124,10 +133,17 @@ impl TelemetrySettings {
         Some(Self {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             headers: headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
+            helper: None,
             content: if content.into_iter().any(is_on) { Content::On } else { Content::Off },
             service: get("OTEL_SERVICE_NAME").unwrap_or_else(|| String::from("haft")),
             traceparent: get("TRACEPARENT"),
         })
+    }
+
+    /// The same, with headers that a command prints.
+    #[must_use]
+    pub(crate) fn with_helper(self, helper: Option<HeadersHelper>) -> Self {
+        Self { helper, ..self }
     }
 }
 

@@ -1,12 +1,19 @@
 //! One trace per prompt.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, SystemTime},
+};
 
 use haft_agent::{AgentEvent, TurnEnd};
+use haft_types::{AgentId, CallId};
 use tokio::task::JoinSet;
 
-use super::{RunInfoOf, Telemetry, TelemetrySettings};
-use crate::{EventSender, Happening};
+use super::{
+    RunInfoOf, Telemetry, TelemetrySettings,
+    spans::{call_span, parse_traceparent},
+};
+use crate::{AgentReport, ChildFacts, EventSender, Happening};
 
 /// Listens to prompt after prompt, and sends what it heard beside the work.
 #[derive(Default)]
@@ -29,9 +36,9 @@ impl Observer {
         self.now = self.settings.clone().map(|settings| Telemetry::new(settings, about));
     }
 
-    pub(crate) fn hear(&mut self, event: &AgentEvent) {
+    fn hear(&mut self, agent: &AgentId, event: &AgentEvent) {
         if let Some(now) = &mut self.now {
-            now.hear(event);
+            now.hear(agent, event);
         }
     }
 
@@ -56,5 +63,54 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_millis(1_200);
         let all = async { while sending.join_next().await.is_some() {} };
         tokio::time::timeout(PATIENCE, all).await.ok();
+    }
+}
+
+/// Traces of a session, for whoever has something to tell or to ask.
+#[derive(Default)]
+pub(crate) struct TraceDesk {
+    observer: Mutex<Observer>,
+    /// What we were given, for calls where nothing is observed.
+    given: OnceLock<String>,
+}
+
+impl TraceDesk {
+    pub(crate) fn observer(&self) -> MutexGuard<'_, Observer> {
+        self.observer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A trace that somebody else began, and this session is a part of.
+    pub(crate) fn is_part_of(&self, traceparent: Option<String>) {
+        if let Some(given) = traceparent.filter(|it| parse_traceparent(it).is_some()) {
+            self.given.set(given).ok();
+        }
+    }
+
+    /// An agent tells something.
+    pub(crate) fn hear(&self, agent: &AgentId, event: &AgentEvent) {
+        self.observer().hear(agent, event);
+    }
+
+    /// An agent begins that another one started.
+    pub(crate) fn begin_child(&self, facts: &ChildFacts) {
+        if let Some(now) = &mut self.observer().now {
+            now.run.begin_child(facts, SystemTime::now());
+        }
+    }
+
+    /// It has ended.
+    pub(crate) fn end_child(&self, id: &AgentId, report: &AgentReport) {
+        if let Some(now) = &mut self.observer().now {
+            now.run.end_child(id, report, SystemTime::now());
+        }
+    }
+
+    /// Where what a call leads to elsewhere belongs, as a W3C `traceparent`.
+    pub(crate) fn traceparent(&self, agent: &AgentId, call: &CallId) -> Option<String> {
+        if let Some(now) = &self.observer().now {
+            let trace = &now.run.trace;
+            return Some(format!("00-{trace}-{}-01", call_span(trace, agent, call)));
+        }
+        self.given.get().cloned()
     }
 }

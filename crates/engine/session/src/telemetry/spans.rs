@@ -5,8 +5,10 @@ use std::{collections::HashMap, time::SystemTime};
 use haft_agent::{AgentEvent, Bust, EndReason, TurnEnd};
 use haft_model::Event;
 use haft_runtime::Timing;
-use haft_types::{CallId, MessageBlock, Usage};
+use haft_types::{AgentId, CallId, MessageBlock, ToolUse, Usage};
 use serde_json::{Value, json};
+
+use crate::{AgentReport, AgentStatus, ChildFacts};
 
 /// A span, or a log line where it has no end of its own.
 #[derive(Clone, Debug)]
@@ -39,20 +41,58 @@ pub(super) struct RunInfo {
     pub(super) prompt: Option<String>,
 }
 
-/// A run as spans.
+/// A run as spans: the main agent, and below the calls that started them the
+/// agents that worked for it.
 pub(super) struct Run {
     pub(super) trace: String,
     pub(super) spans: Vec<Span>,
     pub(super) info: RunInfo,
+    scopes: HashMap<AgentId, AgentScope>,
+    calls: HashMap<(AgentId, CallId), Span>,
+    /// Caches that were lost, and when.
+    pub(super) busts: Vec<(SystemTime, Bust)>,
+}
+
+/// What is known of one agent of a run.
+struct AgentScope {
     root: Span,
+    model: String,
     /// The request that is being answered.
     chat: Option<Span>,
     /// When the next request began, about: when the last result was there.
     ready: SystemTime,
-    calls: HashMap<CallId, Span>,
     usage: Usage,
-    /// Caches that were lost, and when.
-    pub(super) busts: Vec<(SystemTime, Bust)>,
+}
+
+impl AgentScope {
+    fn new(root: Span, model: &str, now: SystemTime) -> Self {
+        Self { root, model: model.to_owned(), chat: None, ready: now, usage: Usage::default() }
+    }
+
+    fn child(
+        &self,
+        name: String,
+        start: SystemTime,
+        attributes: Vec<(&'static str, Value)>,
+        kind: Kind,
+    ) -> Span {
+        let parent = Some(self.root.id.clone());
+        Span { id: random_hex(16), parent, name, start, end: start, attributes, error: None, kind }
+    }
+
+    /// The answer is over, if one was coming in.
+    fn end_chat(&mut self, now: SystemTime) -> Option<Span> {
+        let mut chat = self.chat.take()?;
+        chat.end = now;
+        chat.attributes.extend([
+            ("gen_ai.usage.input_tokens", json!(self.usage.total_input())),
+            ("gen_ai.usage.output_tokens", json!(self.usage.output_tokens)),
+            ("gen_ai.usage.cache_read.input_tokens", json!(self.usage.cache_read_input_tokens)),
+            ("gen_ai.usage.cache_creation.input_tokens", json!(self.usage.cache_creation_input_tokens)),
+        ]);
+        self.ready = now;
+        Some(chat)
+    }
 }
 
 impl Run {
@@ -77,52 +117,91 @@ impl Run {
             error: None,
             kind: Kind::Agent,
         };
-        Self {
-            trace,
-            spans: Vec::new(),
-            info,
-            root,
-            chat: None,
-            ready: now,
-            calls: HashMap::new(),
-            usage: Usage::default(),
-            busts: Vec::new(),
-        }
+        let main = AgentScope::new(root, &info.model, now);
+        let scopes = HashMap::from([(AgentId::Main, main)]);
+        Self { trace, spans: Vec::new(), info, scopes, calls: HashMap::new(), busts: Vec::new() }
     }
 
-    pub(super) fn hear(&mut self, event: &AgentEvent, now: SystemTime, content: bool) {
+    /// An agent begins that a call of another one started.
+    pub(super) fn begin_child(&mut self, facts: &ChildFacts, now: SystemTime) {
+        let attributes = vec![
+            ("gen_ai.operation.name", json!("invoke_agent")),
+            ("gen_ai.provider.name", json!(self.info.provider)),
+            ("gen_ai.agent.name", json!(facts.kind)),
+            ("gen_ai.agent.id", json!(facts.id)),
+            ("gen_ai.conversation.id", json!(self.info.session)),
+            ("gen_ai.request.model", json!(facts.model)),
+        ];
+        let root = Span {
+            id: random_hex(16),
+            parent: Some(call_span(&self.trace, &facts.parent, &facts.call)),
+            name: format!("invoke_agent {}", facts.kind),
+            start: now,
+            end: now,
+            attributes,
+            error: None,
+            kind: Kind::Agent,
+        };
+        self.scopes.insert(facts.id.clone(), AgentScope::new(root, &facts.model, now));
+    }
+
+    /// It has ended.
+    pub(super) fn end_child(&mut self, id: &AgentId, report: &AgentReport, now: SystemTime) {
+        let Some(mut scope) = self.scopes.remove(id) else { return };
+        self.spans.extend(scope.end_chat(now));
+        let mut root = scope.root;
+        root.end = now;
+        root.attributes.extend([
+            ("haft.end", json!(report.status.words())),
+            ("haft.turns", json!(report.turns)),
+            ("gen_ai.usage.input_tokens", json!(report.usage.total_input())),
+            ("gen_ai.usage.output_tokens", json!(report.usage.output_tokens)),
+        ]);
+        root.error = (report.status != AgentStatus::Completed).then(|| report.status.words().to_owned());
+        self.spans.push(root);
+    }
+
+    pub(super) fn hear(&mut self, agent: &AgentId, event: &AgentEvent, now: SystemTime, content: bool) {
+        let Some(scope) = self.scopes.get_mut(agent) else { return };
         match event {
-            AgentEvent::Model(Event::Started { id, model }) => self.begin_chat(id, model, now),
-            AgentEvent::Model(Event::Usage(usage)) => self.usage = *usage,
+            AgentEvent::Model(Event::Started { id, model }) => {
+                self.spans.extend(scope.end_chat(now));
+                let attributes = vec![
+                    ("gen_ai.operation.name", json!("chat")),
+                    ("gen_ai.provider.name", json!(self.info.provider)),
+                    ("gen_ai.request.model", json!(scope.model)),
+                    ("gen_ai.response.model", json!(model)),
+                    ("gen_ai.response.id", json!(id)),
+                    ("gen_ai.conversation.id", json!(self.info.session)),
+                ];
+                scope.usage = Usage::default();
+                let name = format!("chat {}", scope.model);
+                scope.chat = Some(scope.child(name, scope.ready, attributes, Kind::Chat));
+            }
+            AgentEvent::Model(Event::Usage(usage)) => scope.usage = *usage,
             AgentEvent::Model(Event::Stopped(reason)) => {
                 let reason = serde_json::to_value(reason).unwrap_or_default();
-                if let Some(chat) = &mut self.chat {
+                if let Some(chat) = &mut scope.chat {
                     chat.attributes.push(("gen_ai.response.finish_reasons", json!([reason])));
                 }
-                self.end_chat(now);
+                self.spans.extend(scope.end_chat(now));
             }
             AgentEvent::Block(it) => {
                 if let MessageBlock::ToolUse(call) = &it.block {
-                    let mut attributes = vec![
-                        ("gen_ai.operation.name", json!("execute_tool")),
-                        ("gen_ai.tool.name", json!(call.name)),
-                        ("gen_ai.tool.call.id", json!(call.id)),
-                        ("gen_ai.tool.type", json!("function")),
-                        ("haft.tool.input_bytes", json!(call.input.to_string().len())),
-                    ];
-                    if content {
-                        attributes.push(("gen_ai.tool.call.arguments", json!(call.input.to_string())));
-                    }
-                    let name = format!("execute_tool {}", call.name);
-                    let mut span = self.child(name, now, attributes, Kind::Tool);
+                    let mut span =
+                        scope.child(String::new(), now, call_attributes(call, content), Kind::Tool);
+                    span.name = format!("execute_tool {}", call.name);
+                    span.id = call_span(&self.trace, agent, &call.id);
                     // The answer that asked for it may not be over yet.
-                    span.parent = self.chat.as_ref().map(|chat| chat.id.clone()).or(span.parent);
-                    self.calls.insert(call.id.clone(), span);
+                    span.parent = scope.chat.as_ref().map(|chat| chat.id.clone()).or(span.parent);
+                    self.calls.insert((agent.clone(), call.id.clone()), span);
                 }
             }
             AgentEvent::Result(it) => {
-                self.ready = now;
-                let Some(mut span) = self.calls.remove(&it.report.id) else { return };
+                scope.ready = now;
+                let Some(mut span) = self.calls.remove(&(agent.clone(), it.report.id.clone())) else {
+                    return;
+                };
                 let text = it.report.content.to_text();
                 span.end = now;
                 span.error = it.report.error.map(|kind| kind.name().to_owned());
@@ -139,7 +218,7 @@ impl Run {
             }
             AgentEvent::Bust(bust) => self.busts.push((now, bust.clone())),
             AgentEvent::Retrying(it) => {
-                if let Some(chat) = &mut self.chat {
+                if let Some(chat) = &mut scope.chat {
                     chat.attributes.push(("haft.retry.reason", json!(it.reason)));
                 }
             }
@@ -147,63 +226,54 @@ impl Run {
         }
     }
 
-    fn child(
-        &self,
-        name: String,
-        start: SystemTime,
-        attributes: Vec<(&'static str, Value)>,
-        kind: Kind,
-    ) -> Span {
-        let parent = Some(self.root.id.clone());
-        Span { id: random_hex(16), parent, name, start, end: start, attributes, error: None, kind }
-    }
-
-    fn begin_chat(&mut self, id: &str, model: &str, now: SystemTime) {
-        self.end_chat(now);
-        let attributes = vec![
-            ("gen_ai.operation.name", json!("chat")),
-            ("gen_ai.provider.name", json!(self.info.provider)),
-            ("gen_ai.request.model", json!(self.info.model)),
-            ("gen_ai.response.model", json!(model)),
-            ("gen_ai.response.id", json!(id)),
-            ("gen_ai.conversation.id", json!(self.info.session)),
-        ];
-        self.usage = Usage::default();
-        self.chat = Some(self.child(format!("chat {}", self.info.model), self.ready, attributes, Kind::Chat));
-    }
-
-    fn end_chat(&mut self, now: SystemTime) {
-        let Some(mut chat) = self.chat.take() else { return };
-        chat.end = now;
-        chat.attributes.extend([
-            ("gen_ai.usage.input_tokens", json!(self.usage.total_input())),
-            ("gen_ai.usage.output_tokens", json!(self.usage.output_tokens)),
-            ("gen_ai.usage.cache_read.input_tokens", json!(self.usage.cache_read_input_tokens)),
-            ("gen_ai.usage.cache_creation.input_tokens", json!(self.usage.cache_creation_input_tokens)),
-        ]);
-        self.ready = now;
-        self.spans.push(chat);
-    }
-
     pub(super) fn end(&mut self, end: &TurnEnd, now: SystemTime) {
-        self.end_chat(now);
         for (_, mut open) in self.calls.drain() {
             open.end = now;
             open.error = Some(String::from("no_result"));
             self.spans.push(open);
         }
-        let mut root = self.root.clone();
-        root.end = now;
-        root.attributes.extend([
-            ("haft.end", json!(end.reason.word())),
-            ("haft.turns", json!(end.turns)),
-            ("haft.cache.busts", json!(self.busts.len())),
-            ("gen_ai.usage.input_tokens", json!(end.usage.total_input())),
-            ("gen_ai.usage.output_tokens", json!(end.usage.output_tokens)),
-        ]);
-        root.error = (end.reason != EndReason::Completed).then(|| end.reason.word().to_owned());
-        self.spans.push(root);
+        for (agent, mut scope) in std::mem::take(&mut self.scopes) {
+            self.spans.extend(scope.end_chat(now));
+            let mut root = scope.root;
+            root.end = now;
+            match agent {
+                AgentId::Main => {
+                    root.attributes.extend([
+                        ("haft.end", json!(end.reason.word())),
+                        ("haft.turns", json!(end.turns)),
+                        ("haft.cache.busts", json!(self.busts.len())),
+                        ("gen_ai.usage.input_tokens", json!(end.usage.total_input())),
+                        ("gen_ai.usage.output_tokens", json!(end.usage.output_tokens)),
+                    ]);
+                    root.error = (end.reason != EndReason::Completed).then(|| end.reason.word().to_owned());
+                }
+                _ => root.attributes.push(("haft.end", json!("goes on in the background"))),
+            }
+            self.spans.push(root);
+        }
     }
+}
+
+fn call_attributes(call: &ToolUse, content: bool) -> Vec<(&'static str, Value)> {
+    let mut attributes = vec![
+        ("gen_ai.operation.name", json!("execute_tool")),
+        ("gen_ai.tool.name", json!(call.name)),
+        ("gen_ai.tool.call.id", json!(call.id)),
+        ("gen_ai.tool.type", json!("function")),
+        ("haft.tool.input_bytes", json!(call.input.to_string().len())),
+    ];
+    if content {
+        attributes.push(("gen_ai.tool.call.arguments", json!(call.input.to_string())));
+    }
+    attributes
+}
+
+/// The span of a call: the same for whoever asks, before it is told.
+pub(super) fn call_span(trace: &str, agent: &AgentId, call: &CallId) -> String {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    (trace, agent.as_str(), call.as_str()).hash(&mut hasher);
+    format!("{:016x}", hasher.finish().max(1))
 }
 
 /// Where a call spent its time, one after the other.
@@ -238,7 +308,7 @@ fn phases(call: &Span, timing: &Timing) -> Vec<Span> {
 }
 
 /// Trace and span of a W3C `traceparent`.
-fn parse_traceparent(text: &str) -> Option<(String, String)> {
+pub(super) fn parse_traceparent(text: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = text.trim().split('-').collect();
     let [_, trace, span, _] = parts.as_slice() else { return None };
     let is_hex = |part: &str, length: usize| {

@@ -17,7 +17,7 @@ use haft_types::AgentId;
 use haft_workspace::Files;
 use haft_worktree::{
     KeptOfRemoved, MadeWorktree, MakeOrder, RemovedWorktree, WorktreeBase, WorktreeHolder, WorktreeKeeper,
-    WorktreeRecord,
+    WorktreeRecord, WorktreeShape,
 };
 use serde_json::json;
 
@@ -32,6 +32,9 @@ pub fn worktree_keeper(premises: &Premises) -> WorktreeKeeper {
 /// The worktrees of a session.
 pub(crate) struct WorktreeDesk {
     keeper: Arc<WorktreeKeeper>,
+    /// Clears away what others left. Its processes are not the session's: a short
+    /// session must not cut it off again and again.
+    sweeper: WorktreeKeeper,
     files: Arc<Files>,
     store: Arc<SettingsStore>,
     session: String,
@@ -52,6 +55,7 @@ impl WorktreeDesk {
         let keeper = WorktreeKeeper::new(&premises.state_dir(), Arc::clone(owner), &premises.variables);
         Arc::new(Self {
             keeper: Arc::new(keeper),
+            sweeper: worktree_keeper(premises),
             files: Arc::clone(files),
             store: Arc::clone(&premises.store),
             session: premises.session_id.to_string(),
@@ -70,14 +74,14 @@ impl WorktreeDesk {
         runtime.spawn_blocking(move || {
             for mut record in desk.keeper.records() {
                 let is_own = record.holder.as_ref().is_some_and(|it| it.session == desk.session);
-                if is_own && !record.owner.is_alive() {
+                if is_own && !record.owner.is_alive() && !record.is_cut_off() {
                     let holder = record.holder.clone();
                     desk.keeper.claim(&mut record, holder).ok();
                 }
             }
             let workspace = desk.files.workspace();
             let origin = desk.files.origin(&"sweep".into(), "ExitWorktree");
-            let swept = desk.keeper.sweep(&desk.cwd, &desk.session, workspace, &origin);
+            let swept = desk.sweeper.sweep(&desk.cwd, &desk.session, workspace, &origin);
             if !swept.left.is_empty() {
                 let names: Vec<&str> = swept.left.iter().map(|it| it.0.name.as_str()).collect();
                 desk.events.notice(format!(
@@ -95,6 +99,15 @@ impl WorktreeDesk {
             Some("fresh") => WorktreeBase::Fresh,
             _ => WorktreeBase::Head,
         }
+    }
+
+    fn shape(&self) -> WorktreeShape {
+        let loaded = self.store.current();
+        let texts = |name: &str| -> Vec<String> {
+            let set = loaded.settings.get(name).and_then(|it| it.value.as_array().cloned());
+            set.into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+        };
+        WorktreeShape { linked: texts("worktree.symlinkDirectories"), sparse: texts("worktree.sparsePaths") }
     }
 
     fn holder(&self, agent: &AgentId, came_from: &Path) -> WorktreeHolder {
@@ -119,11 +132,11 @@ impl WorktreeDesk {
                 return blocking(move || keeper.made_by_hook(&name, &path, holder)).await;
             }
         }
-        let (keeper, base) = (Arc::clone(&self.keeper), self.base());
+        let (keeper, base, shape) = (Arc::clone(&self.keeper), self.base(), self.shape());
         let may_copy = self.late.reading(&self.read, cx);
         let (name, from) = (name.to_owned(), cx.cwd.to_path_buf());
         blocking(move || {
-            let order = MakeOrder { from: &from, name: &name, holder, base };
+            let order = MakeOrder { from: &from, name: &name, holder, base, shape };
             keeper.make(&order, &may_copy)
         })
         .await

@@ -191,3 +191,46 @@ async fn words_to_an_agent_that_just_ended_are_not_lost() {
     assert_eq!(heard, 1, "{:?}", main_results(&all));
     assert!(reports(&all).iter().any(|it| it.text == "Did that, too."));
 }
+
+/// Pain 29: agents that the person stopped with all others can be gone on with; one
+/// that they stopped by itself cannot.
+#[tokio::test]
+async fn agents_stopped_with_all_others_go_on_with_a_message() {
+    for (stops_all, goes_on) in [(true, true), (false, false)] {
+        let place = Place::new();
+        let (spec, requests) = place.answering(|request| match (is_child(request), last(request).as_str()) {
+            (true, words) if words.contains("and now") => Said::text("went on"),
+            (true, _) => Said::Hang,
+            (false, "go") => agent("c1", json!({"name": "worker"})),
+            (false, words) if words.contains("next") => {
+                let message = json!({"to": "worker", "message": "and now the rest"});
+                Said::Blocks(crate::rig::call("s", "SendMessage", message))
+            }
+            _ => Said::text("ok"),
+        });
+        let (handle, mut events) = Session::open(spec).unwrap();
+        handle.prompt(Prompt::text("go"));
+        let (mut id, mut all) = (String::new(), Vec::new());
+        while let Some(event) = events.next().await {
+            if let Happening::ChildStarted(facts) = &event.what {
+                id = facts.id.to_string();
+            }
+            let is_over = matches!(event.what, Happening::TurnEnded(_));
+            all.push(event);
+            if is_over {
+                break;
+            }
+        }
+        match stops_all {
+            true => handle.send(Command::StopAgents),
+            false => drop(handle.ask(|reply| Command::StopTask { task: id, reply }).await),
+        }
+        handle.prompt(Prompt::text("next"));
+        handle.send(Command::Finish);
+        all.extend(told(events).await);
+        let went_on = requests.all().iter().any(|it| is_child(it) && last(it).contains("and now"));
+        assert_eq!(went_on, goes_on, "all: {stops_all}");
+        let ended = crate::agents::reports(&all);
+        assert_eq!(ended.iter().any(|it| it.text == "went on"), goes_on, "{ended:?}");
+    }
+}

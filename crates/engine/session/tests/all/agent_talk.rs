@@ -54,6 +54,67 @@ async fn an_ended_agent_goes_on_with_a_message_and_reports_again() {
     assert!(main_results(&all).iter().all(|it| !it.0));
 }
 
+/// Pain 2: two messages to an agent that has ended, one after the other: two more
+/// reports of one agent, each heard once.
+#[tokio::test]
+async fn every_report_of_a_resumed_agent_arrives() {
+    let place = Place::new();
+    let (spec, requests) = place.answering(|request| match (is_child(request), last(request)) {
+        (true, words) if words.contains("number two") => Said::text("Report-2."),
+        (true, words) if words.contains("number three") => Said::text("Report-3."),
+        (true, _) => Said::text("Report-1."),
+        (false, words) if words == "go" => agent("c1", json!({"name": "finder"})),
+        (false, words) if words.contains("Report-1.") => {
+            Said::Blocks(call("s1", "SendMessage", json!({"to": "finder", "message": "number two"})))
+        }
+        (false, words) if words.contains("Report-2.") => {
+            Said::Blocks(call("s2", "SendMessage", json!({"to": "finder", "message": "number three"})))
+        }
+        _ => Said::text("ok"),
+    });
+    let all = crate::rig::run(spec, "go").await;
+    let found = reports(&all);
+    let texts: Vec<&str> = found.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(texts, ["Report-1.", "Report-2.", "Report-3."]);
+    assert!(found.iter().all(|it| it.agent_id == found[0].agent_id));
+    let runs: std::collections::BTreeSet<&str> = found.iter().map(|it| it.run_id.as_str()).collect();
+    assert_eq!(runs.len(), 3);
+    let asked = requests.all();
+    let heard = crate::skills::whole(asked.iter().rfind(|it| !is_child(it)).unwrap());
+    for number in 1..=3 {
+        assert_eq!(heard.matches(&format!("Report-{number}.")).count(), 1, "{heard}");
+    }
+}
+
+/// Pain 1: agents end while the one that started them makes one call after the other:
+/// each report is in exactly one place of the conversation.
+#[tokio::test]
+async fn reports_that_come_during_a_long_turn_come_once() {
+    let place = Place::new();
+    place.write("ws/a.txt", "a\n");
+    let (spec, requests) = place.answering(|request| match (is_child(request), request.messages.len()) {
+        (true, _) => Said::text(&format!("finding of {}", first(request))),
+        (false, 1) => Said::Blocks(
+            (1..=3)
+                .flat_map(|n| {
+                    call(&format!("c{n}"), "Agent", json!({"description": "d", "prompt": format!("job {n}")}))
+                })
+                .collect(),
+        ),
+        (false, at) if at <= 11 => {
+            Said::Blocks(call(&format!("r{at}"), "Read", json!({"file_path": "a.txt", "limit": at})))
+        }
+        _ => Said::text("ok"),
+    });
+    let all = crate::rig::run(spec, "go").await;
+    assert_eq!(reports(&all).len(), 3);
+    let asked = requests.all();
+    let heard = crate::skills::whole(asked.iter().rfind(|it| !is_child(it)).unwrap());
+    for number in 1..=3 {
+        assert_eq!(heard.matches(&format!("finding of job {number}")).count(), 1, "{heard}");
+    }
+}
+
 #[tokio::test]
 async fn messages_reach_agents_that_work_and_the_main_one() {
     let place = Place::new();

@@ -504,7 +504,7 @@ async fn a_broken_file_is_named_with_its_line_and_the_others_work() {
     }
 }
 
-/// The parent's log is cut at every line behind the call: whatever was written,
+/// Pain 3: the parent's log is cut at every line behind the call: whatever was written,
 /// the report is in the conversation exactly once afterwards.
 #[tokio::test]
 async fn a_report_arrives_once_whenever_the_process_died() {
@@ -523,7 +523,9 @@ async fn a_report_arrives_once_whenever_the_process_died() {
     let ends_of_lines: Vec<usize> =
         whole.iter().enumerate().filter(|(_, it)| **it == b'\n').map(|(at, _)| at + 1).collect();
     let called = whole.windows(14).position(|it| it == b"async_launched").unwrap();
-    let cuts = ends_of_lines.into_iter().filter(|at| called < *at);
+    // At the end of each line, and in the middle of the next.
+    let middles = ends_of_lines.windows(2).map(|it| usize::midpoint(it[0], it[1]));
+    let cuts: Vec<usize> = ends_of_lines.iter().copied().chain(middles).filter(|at| called < *at).collect();
     // The child's log in full, cut inside its report, and without its end.
     let ended = child.windows(9).position(|it| it == b"run_ended").unwrap();
     for cut in cuts {

@@ -199,3 +199,58 @@ async fn a_summary_names_what_was_done() {
     let told = |it: &haft_session::SessionEvent| matches!(&it.what, haft_session::Happening::Notice(text) if text == "Halfway.");
     assert!(all.iter().any(told));
 }
+
+/// Agents of one team have nothing to do with those of another that are called the same, not even with those of an
+/// earlier team of the same name: in this process and in the next one.
+#[tokio::test]
+async fn names_are_those_of_one_team() {
+    let place = Place::new();
+    let bee = |id: &str, prompt: &str| {
+        agent(id, json!({"name": "bee", "prompt": prompt, "run_in_background": false}))
+    };
+    let of_child = |request: &haft_model::Request| {
+        let who = if crate::agents::first(request).contains("for the first") { "first" } else { "second" };
+        Said::text(&format!("The {who} says: {}", request.messages.len()))
+    };
+    let calls_of = |request: &haft_model::Request| {
+        let blocks = request.messages.iter().flat_map(|it| &it.content);
+        blocks.filter(|it| matches!(it, MessageBlock::ToolUse(_))).count()
+    };
+    let (mut spec, _) = place.answering(move |request| {
+        let done = calls_of(request);
+        let id = format!("c{done}");
+        let one = |tool: &str, input: Value| Said::Blocks(call(&id, tool, input));
+        match done {
+            _ if is_child(request) => of_child(request),
+            0 => one("TeamCreate", json!({"team_name": "reds"})),
+            1 => bee(&id, "for the first"),
+            2 => one("TeamDelete", json!({})),
+            3 => one("SendMessage", json!({"to": "bee", "message": "are you there?"})),
+            4 => one("ListAgents", json!({})),
+            5 => one("TeamCreate", json!({"team_name": "reds"})),
+            6 => one("SendMessage", json!({"to": "bee", "message": "and now?"})),
+            7 => bee(&id, "for the second"),
+            _ => Said::text("done"),
+        }
+    });
+    spec.permissions.mode = Some(PermissionMode::BypassPermissions);
+    let said: Vec<String> = main_results(&run(spec, "go").await).into_iter().map(|it| it.1).collect();
+    assert!(said[2].contains("has ended"), "{said:?}");
+    assert!(said[3].contains("there is no agent bee; there are: none"), "{said:?}");
+    assert!(!said[4].contains("bee"), "{said:?}");
+    assert!(said[6].contains("there is no agent bee"), "{said:?}");
+    assert!(said[7].contains("The second says: 1"), "{said:?}");
+    // The next process knows both, and means the one of the team it leads.
+    let (mut spec, _) = place.answering(move |request| match (is_child(request), last(request)) {
+        (true, _) => of_child(request),
+        (false, words) if words == "again" => {
+            Said::Blocks(call("again", "SendMessage", json!({"to": "bee", "message": "who are you?"})))
+        }
+        _ => Said::text("done"),
+    });
+    spec.permissions.mode = Some(PermissionMode::BypassPermissions);
+    spec.log.start = LogStart::Newest;
+    let reports = reports(&run(spec, "again").await);
+    let texts: Vec<&str> = reports.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(texts, ["The second says: 3"]);
+}

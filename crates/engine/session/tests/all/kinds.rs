@@ -15,12 +15,12 @@ use crate::{
 /// report names the one that answered.
 #[tokio::test]
 async fn the_model_of_an_agent_has_four_sources() {
-    for (called, defined, variable, want) in [
-        (Some("haiku"), Some("sonnet"), Some("opus"), "haiku"),
-        (None, Some("sonnet"), Some("opus"), "sonnet"),
-        (None, None, Some("haiku"), "haiku"),
-        (None, Some("inherit"), None, "opus"),
-        (None, None, None, "opus"),
+    for (called, defined, variable, want, why) in [
+        (Some("haiku"), Some("sonnet"), Some("opus"), "haiku", "the call"),
+        (None, Some("sonnet"), Some("opus"), "sonnet", "agents/k.md)"),
+        (None, None, Some("haiku"), "haiku", "CLAUDE_CODE_SUBAGENT_MODEL"),
+        (None, Some("inherit"), None, "opus", "the agent that started it"),
+        (None, None, None, "opus", "the agent that started it"),
     ] {
         let place = Place::new();
         let model = defined.map(|it| format!("model: {it}\n")).unwrap_or_default();
@@ -41,7 +41,18 @@ async fn the_model_of_an_agent_has_four_sources() {
         let events = run(spec, "go").await;
         let child = requests.all().into_iter().find(is_child).unwrap();
         assert!(child.model.contains(want), "{called:?} {defined:?} {variable:?}: {}", child.model);
-        assert_eq!(reports(&events)[0].model, child.model);
+        let report = &reports(&events)[0];
+        assert_eq!(report.model, child.model);
+        assert!(
+            report.model_from.ends_with(why),
+            "{called:?} {defined:?} {variable:?}: {}",
+            report.model_from
+        );
+        let json = report.to_json();
+        assert_eq!(
+            (&json["resolvedModel"], &json["modelFrom"]),
+            (&json!(child.model), &json!(report.model_from))
+        );
     }
 }
 
@@ -148,7 +159,7 @@ async fn files_with_mistakes_are_named() {
             "---\nname: k\ndescription: d\nmcpServers: {\"x\": {\"command\": \"evil\"}}\n---\nB",
             true,
             4,
-            "are not started",
+            "not started",
         ),
         ("---\nname: k\ndescription: d\nhooks: {Stop: []}\n---\nB", true, 4, "are not run"),
         ("---\nname: k\ndescription: d\nautoCompactWindow: lots\n---\nB", true, 4, "autoCompactWindow"),

@@ -116,7 +116,8 @@ async fn a_session_that_ends_leaves_the_commands_of_others_alone() {
     let (second, task) = open.pop().unwrap();
     let (first, _) = open.pop().unwrap();
     first.close().await;
-    assert_eq!(listed(&places[0]), 0);
+    let left = haft_process::everything(&haft_shell::run::Shell::registries(&places[0].home().join(".haft")));
+    assert!(left.is_empty(), "{left:?}");
     let tail = second.ask(|reply| haft_session::Command::TaskTail { task, reply }).await.unwrap();
     assert!(tail.is_some());
     // A list that is being written anew is empty for a moment; a command that was

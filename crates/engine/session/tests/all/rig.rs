@@ -2,9 +2,10 @@
 
 use std::{path::Path, sync::Arc};
 
+use futures_util::StreamExt as _;
 use haft_agent::AgentEvent;
 use haft_model::{
-    BoxFuture, Catalog, EventStream as Answers, ModelError, ModelInfo, Provider, Request, Scripted,
+    BoxFuture, Catalog, Event, EventStream as Answers, ModelError, ModelInfo, Provider, Request, Scripted,
 };
 use haft_session::{
     Command, EventStream, Happening, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionEvent,
@@ -59,6 +60,8 @@ impl Place {
 /// What a model says to a request.
 pub enum Said {
     Blocks(Vec<MessageBlock>),
+    /// The same, and the provider does not say what it took.
+    Untold(Vec<MessageBlock>),
     /// The provider fails.
     Fail,
     /// Nothing, for ever.
@@ -101,6 +104,11 @@ impl<F: Fn(&Request) -> Said + Send + Sync + 'static> Provider for Answering<F> 
         self.requests.0.lock().unwrap().push(request.clone());
         match said {
             Said::Blocks(blocks) => Scripted::new([blocks]).stream(request),
+            Said::Untold(blocks) => {
+                let is_shown = |it: &Result<Event, ModelError>| !matches!(it, Ok(Event::Usage(_)));
+                let events = Scripted::new([blocks]).stream(request);
+                Box::pin(events.filter(move |it| std::future::ready(is_shown(it))))
+            }
             Said::Fail => Scripted::new([]).stream(request),
             Said::Hang => Scripted::new([text("never said in full")])
                 .with_pace(std::time::Duration::from_secs(3600))

@@ -9,6 +9,7 @@ use std::{
 use haft_runtime::SharedPool;
 use haft_tool::{Access, CallContext};
 use haft_types::{CallId, ToolUse, text};
+use haft_workspace::Files;
 use serde_json::{Value, json};
 
 /// Longest title, in characters: editors show one line.
@@ -22,6 +23,8 @@ const LONGEST_INPUT: usize = 200_000;
 pub(crate) struct CallLooks {
     pub(crate) pool: SharedPool,
     pub(crate) cwd: Arc<Path>,
+    /// The files as tools see them: what is unsaved in the editor is the file.
+    pub(crate) files: Option<Arc<Files>>,
 }
 
 /// What a call is about.

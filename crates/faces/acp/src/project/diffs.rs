@@ -70,6 +70,13 @@ pub(crate) fn of_data(data: &Value) -> Option<Value> {
     (!hunks.is_empty()).then(|| diff(path, Some(&side('+')), &side('-')))
 }
 
+/// Whether a log keeps only the beginning of what a result describes: texts that are
+/// in the record of changes as well.
+pub(crate) fn is_shortened(data: &Value) -> bool {
+    let texts = ["originalFile", "content"].iter().filter_map(|key| data[*key].as_str());
+    data["filePath"].is_string() && texts.into_iter().any(|it| it.ends_with(" characters]"))
+}
+
 /// The first line that changed.
 pub(crate) fn first_line(data: &Value) -> Option<u64> {
     data["structuredPatch"][0]["newStart"].as_u64().filter(|it| 0 < *it)

@@ -10,10 +10,10 @@ mod replay;
 mod teller;
 
 pub(crate) use self::{
-    calls::{CallLook, CallLooks},
+    calls::CallLooks,
     content::fenced,
     journal::JournalView,
     proposal::proposed_diffs,
     replay::replay_log,
-    teller::{TurnAnswer, UpdateTeller, turn_answer, usage_update},
+    teller::{TurnAnswer, UpdateTeller, title_of, turn_answer, usage_update},
 };

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use haft_session::{ProposedText, proposed_text};
 use haft_types::ToolUse;
+use haft_workspace::{Files, OpenFile};
 use serde_json::Value;
 
 use super::{calls::CallLook, diffs::diff};
@@ -11,32 +13,30 @@ use super::{calls::CallLook, diffs::diff};
 const LARGEST: u64 = 4 << 20;
 
 /// The diff a call would make, where its input says so: the content of a file, or
-/// texts to be replaced. Waits for the disk.
-pub(crate) fn proposed_diffs(call: &ToolUse, look: &CallLook) -> Vec<Value> {
+/// texts to be replaced. Waits for the disk, and for the editor where it has the
+/// file unsaved.
+pub(crate) fn proposed_diffs(call: &ToolUse, look: &CallLook, files: Option<&Files>) -> Vec<Value> {
     let [path] = look.writes.as_slice() else { return Vec::new() };
-    let Some(there) = current(path) else { return Vec::new() };
-    let input = &call.input;
-    let edits: Vec<&Value> = match input["edits"].as_array() {
-        Some(edits) => edits.iter().collect(),
-        None => vec![input],
-    };
-    if let Some(content) = input["content"].as_str() {
-        return vec![diff(path, there.as_deref(), content)];
+    let unsaved = files.and_then(|files| unsaved(path, files));
+    let Some(there) = unsaved.map(Some).map_or_else(|| current(path), Some) else { return Vec::new() };
+    match proposed_text(&call.input, there.as_deref()) {
+        Some(ProposedText::Whole(text)) => vec![diff(path, there.as_deref(), &text)],
+        // It does not stand there word for word: what was asked for is shown.
+        Some(ProposedText::Part { old, new }) => vec![diff(path, Some(&old), &new)],
+        None => Vec::new(),
     }
-    let mut text = there.clone().unwrap_or_default();
-    for edit in edits {
-        let (Some(old), Some(new)) = (edit["old_string"].as_str(), edit["new_string"].as_str()) else {
-            return Vec::new();
-        };
-        text = match (old.is_empty(), edit["replace_all"] == true) {
-            (true, _) if text.is_empty() => new.to_owned(),
-            (false, true) if text.contains(old) => text.replace(old, new),
-            (false, false) if text.contains(old) => text.replacen(old, new, 1),
-            // It does not stand there word for word: what was asked for is shown.
-            _ => return vec![diff(path, Some(old), new)],
-        };
+}
+
+/// What the editor has unsaved of a file. It is asked only about files it was asked
+/// about before, since those may be read.
+fn unsaved(path: &Path, files: &Files) -> Option<String> {
+    let workspace = files.workspace();
+    let real = path.canonicalize().ok()?;
+    if !workspace.unsaved_files().contains(&real) {
+        return None;
     }
-    vec![diff(path, there.as_deref(), &text)]
+    let loaded = workspace.load(OpenFile::open(&real).ok()?).ok()?;
+    String::from_utf8(loaded.bytes).ok()
 }
 
 /// What a file holds: `Some(None)` where there is none, nothing where it is no
@@ -67,7 +67,7 @@ mod tests {
         let check = |path: &Path, input: Value, want: &[(Option<&str>, &str)]| {
             let look = CallLook { writes: vec![path.to_owned()], ..CallLook::default() };
             let call = ToolUse { id: "c".into(), name: "any".into(), input: input.clone() };
-            let shown = proposed_diffs(&call, &look);
+            let shown = proposed_diffs(&call, &look, None);
             let sides: Vec<(Option<&str>, &str)> =
                 shown.iter().map(|it| (it["oldText"].as_str(), it["newText"].as_str().unwrap())).collect();
             assert_eq!(sides, want, "{input}");

@@ -8,12 +8,14 @@ use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
 
 use super::{
+    diffs,
     journal::JournalView,
-    teller::{UpdateTeller, person_said, usage_update},
+    teller::{UpdateTeller, person_said, title_of, usage_update},
 };
 
 /// Words that stand in the log in the person's place.
 const INTERRUPTION: &str = "[Request interrupted by user";
+const REMINDER: &str = "<system-reminder>";
 
 /// Tells everything a log holds, in order. Waits for the disk.
 pub(crate) fn replay_log(
@@ -25,9 +27,14 @@ pub(crate) fn replay_log(
 ) -> io::Result<()> {
     let mut used: Option<(Usage, u64)> = None;
     let mut usd = None;
-    let mut title = None;
+    let (mut title, mut first) = (None, None);
     read(path, |entry| match entry {
-        LogEntry::User(line) if !line.head.is_sidechain => user(&line, teller, journal, &mut tell),
+        LogEntry::User(line) if !line.head.is_sidechain => {
+            if first.is_none() {
+                first = first_words(&line);
+            }
+            user(&line, teller, journal, &mut tell);
+        }
         LogEntry::Assistant(line) if !line.head.is_sidechain => {
             let id = line.message.id.as_deref().unwrap_or_default();
             for block in &line.message.message.content {
@@ -38,10 +45,11 @@ pub(crate) fn replay_log(
             teller.compacted(&line.head.uuid).into_iter().for_each(&mut tell);
         }
         LogEntry::Haft(LogState::Asked(asked)) => note_request(&asked, catalog, &mut used, &mut usd),
+        LogEntry::Haft(LogState::Shown(line)) => teller.shown(&line).into_iter().for_each(&mut tell),
         LogEntry::CustomTitle { custom_title, .. } => title = Some(custom_title),
         _ => (),
     })?;
-    if let Some(title) = title {
+    if let Some(title) = title.or(first) {
         tell(json!({"sessionUpdate": "session_info_update", "title": title}));
     }
     if let Some((usage, window)) = used {
@@ -62,7 +70,11 @@ fn user(line: &Line, teller: &mut UpdateTeller, journal: &JournalView, tell: &mu
         match block {
             MessageBlock::ToolResult { tool_use_id, content, is_error } => {
                 let data = line.tool_use_result.as_ref();
-                let changes = changes_of(teller, tool_use_id, journal);
+                let is_cut = !*is_error && data.is_some_and(diffs::is_shortened);
+                let changes = match is_cut || runs_command(teller, tool_use_id) {
+                    true => journal.diffs(tool_use_id),
+                    false => Vec::new(),
+                };
                 let updates = teller.ended(tool_use_id, content, *is_error, data, changes);
                 updates.into_iter().for_each(&mut *tell);
             }
@@ -74,14 +86,24 @@ fn user(line: &Line, teller: &mut UpdateTeller, journal: &JournalView, tell: &mu
     }
 }
 
-/// The diffs of a call that ran a command.
-fn changes_of(teller: &UpdateTeller, call: &CallId, journal: &JournalView) -> Vec<Value> {
-    let runs = teller.open_call(call).is_some_and(|look| look.command.is_some());
-    if runs { journal.diffs(call) } else { Vec::new() }
+/// Whether a call ran a command: what that changed is in no result.
+fn runs_command(teller: &UpdateTeller, call: &CallId) -> bool {
+    teller.open_call(call).is_some_and(|look| look.command.is_some())
 }
 
 /// Words of the program in the person's place.
 fn is_ours(block: &MessageBlock, line: &Line) -> bool {
+    let is_note = |text: &str| text.starts_with(INTERRUPTION) || text.starts_with(REMINDER);
     line.rest.get("isCompactSummary").is_some_and(|it| it == true)
-        || matches!(block, MessageBlock::Text { text } if text.starts_with(INTERRUPTION))
+        || matches!(block, MessageBlock::Text { text } if is_note(text))
+}
+
+/// What a session is called that nobody gave a name: the first words of the person.
+fn first_words(line: &Line) -> Option<String> {
+    let blocks = line.message.message.content.iter().filter(|it| !line.is_meta && !is_ours(it, line));
+    let mut words = blocks.filter_map(|it| match it {
+        MessageBlock::Text { text } => Some(title_of(text)),
+        _ => None,
+    });
+    words.find(|it| !it.is_empty())
 }

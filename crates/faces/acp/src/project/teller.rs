@@ -5,9 +5,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_agent::{AgentEvent, EndReason, Exhausted, TurnEnd};
+use haft_agent::{
+    AgentEvent, EndReason, TurnEnd,
+    log::{ShownLine, ShownPiece, ShownWhy},
+};
 use haft_model::{Event, ModelError};
-use haft_session::{CommandResult, Happening, SessionEvent};
+use haft_session::{Happening, SessionEvent};
 use haft_tool::ProgressEvent;
 use haft_types::{AgentId, CallId, Content, MessageBlock, ToolUse, Usage, text};
 use serde_json::{Value, json};
@@ -27,6 +30,9 @@ const PROGRESS_PACE: Duration = Duration::from_millis(50);
 
 /// Lines of a child's work that are shown on the call that began it.
 const CHILD_LINES: usize = 12;
+
+/// Longest part of a text that is told at once, in bytes.
+const LONGEST_PART: usize = 200_000;
 
 /// Makes updates of what one session does.
 pub(crate) struct UpdateTeller {
@@ -91,8 +97,15 @@ impl UpdateTeller {
                 let words = format!("The conversation begins anew, as session {id}; the old one stays.");
                 vec![said(ChunkVoice::Said, &words, None)]
             }
-            Happening::CommandEnded(it) => of_command(&it.result).into_iter().collect(),
-            Happening::TurnEnded(it) => of_end(&it.end).into_iter().collect(),
+            Happening::CommandEnded(it) => {
+                let name = beside(it.facts.prompts.first());
+                it.result.shown().iter().map(|piece| piece_update(piece, &name)).collect()
+            }
+            Happening::TurnEnded(it) => {
+                let name = beside(it.facts.prompts.first());
+                let remark = it.end.reason.remark().map(ShownPiece::Said);
+                remark.iter().map(|piece| piece_update(piece, &name)).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -112,6 +125,7 @@ impl UpdateTeller {
                 let (report, failed) = (&it.report, it.report.error.is_some());
                 self.ended(&report.id, &report.content, failed, report.data.as_ref(), changes)
             }
+            AgentEvent::Withdrawn(it) => self.withdrawn(&it.message_id),
             AgentEvent::Retrying(it) => {
                 let mut out = self.forget_answer();
                 let words = format!("asking again ({} of {}): {}", it.attempt, it.most, it.reason);
@@ -137,7 +151,7 @@ impl UpdateTeller {
         let streamed = std::mem::take(&mut self.streamed);
         let rest = |voice: ChunkVoice, words: &str| {
             let rest = words.strip_prefix(streamed.as_str()).unwrap_or_default();
-            (!rest.is_empty()).then(|| said(voice, rest, Some(message_id))).into_iter().collect()
+            parts(rest).map(|part| said(voice, part, Some(message_id))).collect()
         };
         match block {
             MessageBlock::Text { text } => rest(ChunkVoice::Said, text),
@@ -152,6 +166,14 @@ impl UpdateTeller {
         let update = look.announced(call);
         self.open_calls.insert(call.id.clone(), OpenCall { look, told: None, child: Vec::new() });
         update
+    }
+
+    /// Nothing takes back what an editor shows: a line below says that it does
+    /// not count.
+    fn withdrawn(&mut self, message_id: &str) -> Vec<Value> {
+        self.streamed.clear();
+        let words = "\n\n*The answer broke off here and does not count.*\n\n";
+        vec![said(ChunkVoice::Said, words, Some(message_id))]
     }
 
     /// Calls of an answer that broke off come again under other names.
@@ -190,12 +212,15 @@ impl UpdateTeller {
         content: &Content,
         failed: bool,
         data: Option<&Value>,
-        changes: Vec<Value>,
+        mut changes: Vec<Value>,
     ) -> Vec<Value> {
         let look = self.open_calls.remove(call).map(|it| it.look).unwrap_or_default();
         let mut update = call_update(call, if failed { "failed" } else { "completed" });
-        let of_data = data.filter(|_| !failed).and_then(diffs::of_data);
-        let mut shown: Vec<Value> = of_data.into_iter().collect();
+        let mut shown: Vec<Value> = match look.command {
+            // What the record of changes knows is whole.
+            None if !changes.is_empty() => std::mem::take(&mut changes),
+            _ => data.filter(|_| !failed).and_then(diffs::of_data).into_iter().collect(),
+        };
         if shown.is_empty() {
             let is_printed = matches!(look.kind, "execute" | "read" | "search");
             shown = of_result(content, is_printed);
@@ -209,6 +234,22 @@ impl UpdateTeller {
         }
         let plan = data.filter(|_| !failed).and_then(plan);
         std::iter::once(update).chain(plan).collect()
+    }
+
+    /// What was shown beside the conversation, from the log.
+    pub(crate) fn shown(&mut self, line: &ShownLine) -> Vec<Value> {
+        let message = match line.why {
+            ShownWhy::BrokenOff | ShownWhy::Interrupted => line.name.clone(),
+            ShownWhy::Command | ShownWhy::Ended => beside(Some(&line.name)),
+        };
+        let typed = MessageBlock::Text { text: line.typed.clone() };
+        let typed = person_said(&typed, &line.name).filter(|_| !line.typed.is_empty());
+        let mut out: Vec<Value> = typed.into_iter().collect();
+        out.extend(line.pieces.iter().map(|piece| piece_update(piece, &message)));
+        if line.why == ShownWhy::BrokenOff {
+            out.extend(self.withdrawn(&line.name));
+        }
+        out
     }
 
     /// What a child does is shown on the call that began it.
@@ -248,12 +289,27 @@ impl UpdateTeller {
     }
 }
 
+/// A text in parts that a line can hold.
+fn parts(words: &str) -> impl Iterator<Item = &str> {
+    let mut rest = words;
+    std::iter::from_fn(move || {
+        let part = Some(text::head(rest, LONGEST_PART / 4)).filter(|it| !it.is_empty()).unwrap_or(rest);
+        rest = &rest[part.len()..];
+        (!part.is_empty()).then_some(part)
+    })
+}
+
 fn said(voice: ChunkVoice, words: &str, message: Option<&str>) -> Value {
     let mut update = json!({"sessionUpdate": voice.update(), "content": text_block(words)});
     if let Some(message) = message.filter(|it| !it.is_empty()) {
         update["messageId"] = json!(message);
     }
     update
+}
+
+/// What a session is called after what was said first.
+pub(crate) fn title_of(words: &str) -> String {
+    text::one_line(words, 80)
 }
 
 /// What the person said, for a session that is shown again.
@@ -290,32 +346,19 @@ pub(crate) fn usage_update(last: &Usage, window: u64, usd: Option<f64>) -> Value
     update
 }
 
-/// What a command of ours has to say.
-fn of_command(result: &CommandResult) -> Option<Value> {
-    let words = match result {
-        CommandResult::Cleared => return None,
-        CommandResult::Compacted { .. } => String::from("The conversation was summed up."),
-        CommandResult::NotCompacted(why) => format!("The conversation was not summed up: {why}"),
-        CommandResult::Context(words) | CommandResult::Cost(words) => fenced(words),
-        CommandResult::Failed(name, why) => format!("{name}: {why}"),
-    };
-    Some(said(ChunkVoice::Said, &words, None))
+/// What words are called that stand beside the conversation, after their prompt.
+fn beside(prompt: Option<&String>) -> String {
+    prompt.filter(|it| !it.is_empty()).map(|it| format!("{it}-beside")).unwrap_or_default()
 }
 
-/// Why a turn ended, where the stop reason does not say it.
-fn of_end(end: &TurnEnd) -> Option<Value> {
-    let words = match &end.reason {
-        EndReason::Stopped(why) | EndReason::NoProgress(why) => format!("Stopped: {why}"),
-        EndReason::Exhausted(Exhausted::Budget(most)) => format!("Stopped: the budget of ${most} is spent."),
-        EndReason::Exhausted(Exhausted::Tokens(most)) => {
-            format!("Stopped: the limit of {most} tokens was reached.")
-        }
-        EndReason::Exhausted(Exhausted::Time(most)) => {
-            format!("Stopped: the time limit of {} s was reached.", most.as_secs())
-        }
-        _ => return None,
-    };
-    Some(said(ChunkVoice::Said, &words, None))
+/// A piece of what is shown beside the conversation.
+fn piece_update(piece: &ShownPiece, message: &str) -> Value {
+    let message = Some(message);
+    match piece {
+        ShownPiece::Thought(words) => said(ChunkVoice::Thought, words, message),
+        ShownPiece::Said(words) => said(ChunkVoice::Said, words, message),
+        ShownPiece::Printed(words) => said(ChunkVoice::Said, &fenced(words), message),
+    }
 }
 
 /// What a prompt is answered with.

@@ -52,10 +52,23 @@ pub(super) fn home(premises: &Premises) -> Finding {
     }
     let probe = there.join(format!(".haft-doctor-{}", std::process::id()));
     if let Err(err) = std::fs::write(&probe, b"") {
-        let found = format!("{} cannot be written: {err}", there.display());
-        let remedy =
-            "make it writable, or set HAFT_CONFIG_DIR to a directory that is; until then nothing is kept";
-        return Finding::fail(NAME, found, remedy);
+        let owner = there.metadata().map(|it| it.uid()).ok();
+        let is_ours = owner == Some(rustix::process::geteuid().as_raw());
+        let found = match owner {
+            Some(owner) if !is_ours => {
+                format!("{} cannot be written, it belongs to user {owner}: {err}", there.display())
+            }
+            _ => format!("{} cannot be written: {err}", there.display()),
+        };
+        let remedy = match is_ours {
+            true => "make it writable, or set",
+            false => "set HOME to your own directory, or",
+        };
+        let remedy = format!(
+            "{remedy} HAFT_CONFIG_DIR to one that can be written; until then sessions are kept in the temp \
+             directory, and keys and trust cannot be"
+        );
+        return Finding::warn(NAME, found, remedy);
     }
     let _ = std::fs::remove_file(&probe);
     let mode = std::fs::metadata(&state).map(|it| it.mode() & 0o777).unwrap_or(0o700);
@@ -97,6 +110,46 @@ pub(super) fn git(premises: &Premises) -> Finding {
             "git",
             "not in PATH",
             "install git: without it there are no worktrees, reviews and no state of the repository",
+        ),
+    }
+}
+
+/// Which language servers there are, and which the project would need.
+pub(super) fn language_servers(premises: &Premises) -> Finding {
+    const NAME: &str = "languages";
+    let all = premises.languages_here();
+    let served = all.iter().filter_map(|it| Some((it, it.server.as_ref().ok()?)));
+    let mut broken = Vec::new();
+    let mut words = Vec::new();
+    for (it, (name, program)) in served {
+        // What rustup puts there works only with the component behind it.
+        if it.language == "Rust" && version(program).is_none() {
+            broken.push(format!(
+                "Rust: {} does not start; rustup component add rust-analyzer",
+                program.display()
+            ));
+            continue;
+        }
+        words.push(format!("{name} ({})", it.language));
+    }
+    let missing = all.iter().filter(|it| it.in_project).filter_map(|it| match &it.server {
+        Err(haft_session::NoServer::Missing { install, .. }) => Some(format!("{}: {install}", it.language)),
+        _ => None,
+    });
+    broken.extend(missing);
+    let found = match words.is_empty() {
+        true => String::from("no language server is in PATH"),
+        false => words.join(", "),
+    };
+    match broken.is_empty() {
+        true => Finding::ok(NAME, found),
+        false => Finding::warn(
+            NAME,
+            found,
+            format!(
+                "for what this project is written in, the tool LSP needs one of these: {}",
+                broken.join("; ")
+            ),
         ),
     }
 }

@@ -93,6 +93,7 @@ pub(crate) fn findings(options: &Options, online: bool) -> Vec<Finding> {
             out.push(machine::shell(&premises));
             out.push(machine::git(&premises));
             out.push(machine::sandbox(&premises));
+            out.push(machine::language_servers(&premises));
             out.push(setup::timer(&premises));
             out.push(setup::web_search(&premises));
             if online {
@@ -100,11 +101,11 @@ pub(crate) fn findings(options: &Options, online: bool) -> Vec<Finding> {
             }
         }
         Err(failure) => {
-            let why = match failure {
-                crate::output::Failure::Message(text) => text,
-                crate::output::Failure::ClosedPipe => String::from("standard output is closed"),
-            };
-            out.push(Finding::fail("settings", why, "repair this first; the rest was not looked at"));
+            out.push(Finding::fail(
+                "settings",
+                failure.words(),
+                "repair this first; the rest was not looked at",
+            ));
         }
     }
     out.push(Finding::ok("search", "built in; ripgrep is not needed"));

@@ -11,16 +11,18 @@ use crate::{
     cron_command::has_timer,
     local_servers::{self, FoundState},
     login_command::{self, found_in},
+    output::Failure,
     spec,
 };
 
 fn choice(premises: &Premises) -> Result<ProviderChoice, String> {
-    let stored = login_command::read(&premises.state_dir()).map_err(|failure| format!("{failure:?}"))?;
+    let stored = login_command::read(&premises.state_dir()).map_err(Failure::words)?;
     let keys = KeySettings {
         helper: premises.text_setting("apiKeyHelper"),
         helper_ttl: None,
         variables: Some(premises.variables.clone()),
         stored,
+        aws_export: premises.text_setting("awsCredentialExport"),
     };
     ProviderChoice::from_env(&|name| premises.variable(name), &keys).map_err(|err| err.to_string())
 }
@@ -49,6 +51,7 @@ pub(super) fn key(premises: &Premises) -> Finding {
             AnthropicLogin::Bearer(key) => format!("Anthropic at {base_url} with {} (bearer)", source(&key)),
             AnthropicLogin::None => format!("Anthropic's form at {base_url} without a key"),
         },
+        Ok(ProviderChoice::OpenRouter { base_url, key }) => of(&format!("OpenRouter at {base_url}"), &key),
         Ok(
             ProviderChoice::OpenAiChat { base_url, key } | ProviderChoice::OpenAiResponses { base_url, key },
         ) => of(&format!("OpenAI's form at {base_url}"), &key),
@@ -76,6 +79,9 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
     if !loaded.warnings.is_empty() {
         out.push(Finding::warn(NAME, shown(&loaded.warnings), "look whether this is what you meant"));
     }
+    if !loaded.without_effect.is_empty() {
+        out.push(without_effect(&loaded.without_effect));
+    }
     if let Some(pending) = &loaded.pending_trust {
         let found = format!("{} things of this project wait for your trust", pending.items.len());
         out.push(Finding::warn("trust", found, "`haft trust` shows them and asks"));
@@ -84,6 +90,22 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
         out.push(Finding::ok(NAME, "no mistakes"));
     }
     out
+}
+
+/// Keys that other programs read and Haft does nothing with, file by file.
+fn without_effect(notices: &[haft_config::Notice]) -> Finding {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for notice in notices {
+        let place = notice.place.to_string();
+        match lines.iter_mut().find(|(it, _)| *it == place) {
+            Some((_, names)) => names.push(&notice.message),
+            None => lines.push((place, vec![&notice.message])),
+        }
+    }
+    let lines: Vec<String> =
+        lines.iter().map(|(place, names)| format!("{place}: {}", names.join(", "))).collect();
+    let found = format!("without effect in Haft:\n{}", lines.join("\n"));
+    Finding::warn("settings", found, "take them out, or leave them for the program that reads them")
 }
 
 /// Whether the programs of MCP servers are there. None is started.
@@ -163,6 +185,7 @@ pub(super) fn reach(premises: &Premises) -> Vec<Finding> {
             ProviderChoice::Anthropic { base_url, .. }
             | ProviderChoice::Foundry { base_url, .. }
             | ProviderChoice::OpenAiChat { base_url, .. }
+            | ProviderChoice::OpenRouter { base_url, .. }
             | ProviderChoice::OpenAiResponses { base_url, .. }
             | ProviderChoice::Gemini { base_url, .. },
         ) => Some(base_url),

@@ -5,18 +5,18 @@ use std::path::Path;
 use haft_config::{McpScope, Scope};
 use serde_json::{Map, Value, json};
 
-use super::{ImportPlaces, dirs_with, files_in, plan::ImportPlan, text_of};
+use super::{ImportPlaces, dirs_with, files_in, left_out, plan::ImportPlan, text_of};
 
 pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
     let own = places.own.clone().unwrap_or_else(|| places.home.join(".codex"));
     config(&own.join("config.toml"), Scope::User, McpScope::User, plan);
     config(&places.project.join(".codex/config.toml"), Scope::Project, McpScope::Project, plan);
     let memory = own.join("AGENTS.md");
-    if let Some(text) = text_of(&memory) {
+    if let Some(text) = text_of(&memory, plan) {
         plan.file(memory.display().to_string(), plan.state.join("AGENTS.md"), text);
     }
     for path in files_in(&own.join("prompts"), "md") {
-        if let (Some(text), Some(name)) = (text_of(&path), path.file_name()) {
+        if let (Some(text), Some(name)) = (text_of(&path, plan), path.file_name()) {
             plan.file(path.display().to_string(), plan.state.join("commands").join(name), text);
         }
     }
@@ -41,13 +41,14 @@ pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
 }
 
 fn config(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
-    let Some(text) = text_of(path) else { return };
+    let Some(text) = text_of(path, plan) else { return };
     let file = path.display().to_string();
     let config: Map<String, Value> = match toml::from_str(&text) {
         Ok(config) => config,
         Err(err) => {
-            let why = err.message().to_owned();
-            return plan.not_taken(file, format!("it is broken: {why}"));
+            let before = err.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let why = format!("it is broken: {} in line {}", err.message(), before.lines().count().max(1));
+            return plan.not_taken(file, why);
         }
     };
     for (name, value) in &config {
@@ -89,6 +90,15 @@ fn config(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
             }
             ("notify", _) => plan.not_taken(theirs, "write a hook for the event Notification"),
             ("projects", _) => plan.not_taken(theirs, "trust is given again: `haft trust`"),
+            ("sandbox_workspace_write", _) => plan.not_taken(
+                theirs,
+                "say it with sandbox.filesystem.allowWrite and sandbox.network.allowedDomains, if you want that",
+            ),
+            ("shell_environment_policy", _) => plan.not_taken(theirs, "variables for commands stand in `env`"),
+            ("web_search" | "tools", _) => plan.not_taken(theirs, "`haft doctor` says who searches the web"),
+            ("profile" | "profiles", _) => {
+                plan.not_taken(theirs, "keep each as a settings file of its own and name it with --settings");
+            }
             (_, _) => plan.not_taken(theirs, "Haft has nothing of the kind"),
         }
     }
@@ -126,7 +136,35 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
         return plan.not_taken(theirs, "it has neither a command nor an address");
     }
     if let Some(seconds) = server["tool_timeout_sec"].as_f64() {
-        entry.insert("timeout".to_owned(), json!((seconds * 1000.0).round()));
+        let limit = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        if !limit.is_zero() {
+            entry.insert("timeout".to_owned(), json!(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)));
+        }
     }
-    plan.server(theirs, scope, name, entry);
+    let taken = [
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "url",
+        "http_headers",
+        "bearer_token_env_var",
+        "env_http_headers",
+        "tool_timeout_sec",
+        "enabled",
+        "enabled_tools",
+        "disabled_tools",
+    ];
+    plan.server(theirs, scope, name, entry, &left_out(server, &taken));
+    let rules = if scope == McpScope::Project { Scope::Project } else { Scope::User };
+    for tool in server["disabled_tools"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let theirs = format!("mcp_servers.{name}.disabled_tools ({file})");
+        plan.rule(theirs, rules, "deny", format!("mcp__{name}__{tool}"));
+    }
+    if server.get("enabled_tools").is_some() {
+        plan.not_taken(
+            format!("mcp_servers.{name}.enabled_tools ({file})"),
+            "deny the others with `haft permissions deny`",
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use haft_config::{McpScope, Scope};
 use serde_json::{Map, Value, json};
 
-use super::{ImportPlaces, dirs_with, files_in, jsonc, plan::ImportPlan, rules, text_of};
+use super::{ImportPlaces, dirs_with, files_in, jsonc, left_out, plan::ImportPlan, rules, text_of};
 
 pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
     let user = places.home.join(".gemini");
@@ -16,7 +16,7 @@ pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
     for (from, to) in [(&user, plan.state.clone()), (&project, ours)] {
         commands(&from.join("commands"), &to.join("commands"), "", plan);
         for path in files_in(&from.join("agents"), "md") {
-            if let (Some(text), Some(name)) = (text_of(&path), path.file_name()) {
+            if let (Some(text), Some(name)) = (text_of(&path, plan), path.file_name()) {
                 plan.file(path.display().to_string(), to.join("agents").join(name), text);
             }
         }
@@ -48,7 +48,7 @@ pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
 
 /// What every session should know, where Haft has nothing yet.
 fn memory(from: &Path, to: &Path, plan: &mut ImportPlan) {
-    let Some(text) = text_of(from) else { return };
+    let Some(text) = text_of(from, plan) else { return };
     let dir = to.parent().unwrap_or(to);
     if dir.join("CLAUDE.md").is_file() {
         return plan.not_taken(
@@ -63,12 +63,18 @@ fn memory(from: &Path, to: &Path, plan: &mut ImportPlan) {
 fn commands(from: &Path, to: &Path, inside: &str, plan: &mut ImportPlan) {
     for path in files_in(from, "toml") {
         let theirs = path.display().to_string();
-        let Some(text) = text_of(&path) else { continue };
-        let Ok(command) = toml::from_str::<Map<String, Value>>(&text) else {
-            plan.not_taken(theirs, "it is broken");
+        let Some(text) = text_of(&path, plan) else { continue };
+        let command = match toml::from_str::<Map<String, Value>>(&text) {
+            Ok(command) => command,
+            Err(err) => {
+                plan.not_taken(theirs, format!("it is broken: {}", err.message()));
+                continue;
+            }
+        };
+        let Some(prompt) = command.get("prompt").and_then(Value::as_str) else {
+            plan.not_taken(theirs, "it has no prompt");
             continue;
         };
-        let prompt = command.get("prompt").and_then(Value::as_str).unwrap_or_default();
         if prompt.contains("!{") || prompt.contains("@{") {
             plan.not_taken(
                 theirs,
@@ -96,7 +102,7 @@ fn commands(from: &Path, to: &Path, inside: &str, plan: &mut ImportPlan) {
 }
 
 fn settings(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
-    let Some(text) = text_of(path) else { return };
+    let Some(text) = text_of(path, plan) else { return };
     let file = path.display().to_string();
     let settings = match jsonc::parse(&text) {
         Ok(Value::Object(settings)) => settings,
@@ -108,7 +114,17 @@ fn settings(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan)
         match (name.as_str(), value) {
             ("mcpServers", Value::Object(list)) => {
                 for (name, server) in list {
-                    mcp_server(name, server, servers, &file, plan);
+                    match switched_off(&settings, name) {
+                        Some(why) => plan.not_taken(format!("mcpServers.{name} ({file})"), why),
+                        None => mcp_server(name, server, servers, &file, plan),
+                    }
+                }
+            }
+            ("mcp", Value::Object(rules)) => {
+                for (name, _) in
+                    rules.iter().filter(|(it, _)| !["allowed", "excluded"].contains(&it.as_str()))
+                {
+                    plan.not_taken(format!("mcp.{name} ({file})"), "Haft has nothing of the kind");
                 }
             }
             ("tools", Value::Object(tools)) => {
@@ -145,6 +161,16 @@ fn settings(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan)
     }
 }
 
+/// Why a server is not used there, if so.
+fn switched_off(settings: &Map<String, Value>, name: &str) -> Option<&'static str> {
+    let list = |key: &str| settings.get("mcp").and_then(|it| it[key].as_array());
+    if list("excluded").is_some_and(|names| names.iter().any(|it| it == name)) {
+        return Some("it is turned off there (mcp.excluded)");
+    }
+    let is_left = list("allowed").is_some_and(|names| names.iter().all(|it| it != name));
+    is_left.then_some("it is turned off there (it is not in mcp.allowed)")
+}
+
 fn tool_lists(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut ImportPlan) {
     let list = match name {
         "allowed" | "allowedTools" => "allow",
@@ -162,8 +188,13 @@ fn tool_lists(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut Im
         }
         _ => return plan.not_taken(format!("tools.{name} ({file})"), "Haft has nothing of the kind"),
     };
-    for text in value.as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let theirs = format!("tools.{name}: {text} ({file})");
+    let Value::Array(items) = value else {
+        return plan.not_taken(format!("tools.{name} ({file})"), "it is no list");
+    };
+    for item in items {
+        let text = item.as_str().unwrap_or_default();
+        let theirs =
+            format!("tools.{name}: {} ({file})", item.as_str().map_or(item.to_string(), str::to_owned));
         match rules::gemini_rule(text) {
             Some(rule) => plan.rule(theirs, scope, list, rule),
             None => plan.not_taken(theirs, "Haft has no such tool"),
@@ -198,7 +229,22 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
             entry.insert(to.to_owned(), variables(value));
         }
     }
-    plan.server(theirs, scope, name, entry);
+    let taken = [
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "url",
+        "httpUrl",
+        "headers",
+        "timeout",
+        "type",
+        "description",
+        "excludeTools",
+        "includeTools",
+        "trust",
+    ];
+    plan.server(theirs, scope, name, entry, &left_out(server, &taken));
     for text in server["excludeTools"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let scope = if scope == McpScope::Project { Scope::Project } else { Scope::User };
         plan.rule(
@@ -222,16 +268,29 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
     }
 }
 
-/// `$NAME` there is `${NAME}` here.
+/// `$NAME` there is `${NAME}` here, wherever it stands in a text.
 fn variables(value: &Value) -> Value {
     match value {
-        Value::String(text) => {
-            let name = text
-                .strip_prefix('$')
-                .filter(|it| !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'));
-            name.map_or_else(|| value.clone(), |name| json!(format!("${{{name}}}")))
-        }
+        Value::String(text) => json!(with_braces(text)),
         Value::Object(fields) => fields.iter().map(|(key, it)| (key.clone(), variables(it))).collect(),
+        Value::Array(items) => items.iter().map(variables).collect(),
         other => other.clone(),
     }
+}
+
+fn with_braces(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        let end = after.find(|it: char| !it.is_ascii_alphanumeric() && it != '_').unwrap_or(after.len());
+        let is_name = after.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+        let (name, tail) = if is_name { after.split_at(end) } else { ("", after) };
+        out.push_str(before);
+        match name {
+            "" => out.push('$'),
+            name => out.push_str(&format!("${{{name}}}")),
+        }
+        rest = tail;
+    }
+    out + rest
 }

@@ -23,7 +23,7 @@ use std::{
     process::ExitCode,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::plan::{ImportPlan, PlannedStep, StepOutcome};
 use crate::{
@@ -42,13 +42,15 @@ struct ImportPlaces {
     config: PathBuf,
     /// A directory of the agent's own that a variable names.
     own: Option<PathBuf>,
+    /// A further file that a variable names.
+    named: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &ImportArgs, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let home = premises.home.clone();
-    let home =
-        home.ok_or_else(|| String::from("there is no home directory to look for configurations in"))?;
+    let home = home
+        .ok_or_else(|| String::from("there is no home directory to look for configurations in; set HOME"))?;
     let variable =
         |name: &str| premises.variables.os_text(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let own = match args.from {
@@ -57,11 +59,13 @@ pub(crate) fn run(args: &ImportArgs, options: &Options) -> Ended {
         ImportFrom::Gemini => None,
         ImportFrom::Opencode => variable("OPENCODE_CONFIG_DIR"),
     };
+    let named = (args.from == ImportFrom::Opencode).then(|| variable("OPENCODE_CONFIG")).flatten();
     let places = ImportPlaces {
         config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
         project: premises.store.places().project.clone(),
         home,
         own,
+        named,
     };
     let mut plan = ImportPlan::new(premises.state_dir());
     match args.from {
@@ -97,7 +101,7 @@ pub(crate) fn run(args: &ImportArgs, options: &Options) -> Ended {
             Err(why) => StepOutcome::NotTaken(why),
         };
     }
-    print_table(&plan, args, options)?;
+    print_table(&plan, &places.home, args, options)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -112,7 +116,7 @@ fn agreed(step: &PlannedStep) -> Result<bool, Failure> {
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn print_table(plan: &ImportPlan, args: &ImportArgs, options: &Options) -> Result<(), Failure> {
+fn print_table(plan: &ImportPlan, home: &Path, args: &ImportArgs, options: &Options) -> Result<(), Failure> {
     if options.json {
         let steps: Vec<_> = plan
             .steps
@@ -124,12 +128,15 @@ fn print_table(plan: &ImportPlan, args: &ImportArgs, options: &Options) -> Resul
             .collect();
         return print_line(&json!({"steps": steps, "dryRun": args.dry_run}).to_string());
     }
+    // Whole paths would make the lines longer than a screen is wide.
+    let within_home = format!("{}/", home.display().to_string().trim_end_matches('/'));
     let heads = ["", "THEIRS", "OURS", ""].map(str::to_owned);
     let mut rows = vec![heads];
     for it in &plan.steps {
         let (outcome, why) = it.outcome.words();
         let why = if why.is_empty() { it.note.clone() } else { why };
-        rows.push([outcome.to_owned(), it.theirs.clone(), it.ours.clone(), why]);
+        let [theirs, ours] = [&it.theirs, &it.ours].map(|text| text.replace(&within_home, "~/"));
+        rows.push([outcome.to_owned(), theirs, ours, why]);
     }
     print_bytes(show::clean(&columns(&rows)).as_bytes())?;
     if args.dry_run {
@@ -138,11 +145,29 @@ fn print_table(plan: &ImportPlan, args: &ImportArgs, options: &Options) -> Resul
     Ok(())
 }
 
-/// The text of a file of reasonable size.
-fn text_of(path: &Path) -> Option<String> {
+/// The text of a file, if there is one. One that cannot be read is named in the plan.
+fn text_of(path: &Path, plan: &mut ImportPlan) -> Option<String> {
     const LARGEST: u64 = 8 * 1024 * 1024;
-    std::fs::metadata(path).ok().filter(|it| it.is_file() && it.len() <= LARGEST)?;
-    std::fs::read_to_string(path).ok()
+    std::fs::symlink_metadata(path).ok()?;
+    let text = || match std::fs::metadata(path).map_err(|err| err.to_string())? {
+        about if !about.is_file() => Err(String::from("it is no file")),
+        about if LARGEST < about.len() => Err(String::from("it has more than 8 MB")),
+        _ => String::from_utf8(std::fs::read(path).map_err(|err| err.to_string())?)
+            .map_err(|_| String::from("it is not UTF-8")),
+    };
+    match text() {
+        Ok(text) => Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
+        Err(why) => {
+            plan.not_taken(path.display().to_string(), format!("it cannot be read: {why}"));
+            None
+        }
+    }
+}
+
+/// What of an object is in none of these fields.
+fn left_out(fields: &Value, known: &[&str]) -> Vec<String> {
+    let fields = fields.as_object().into_iter().flatten();
+    fields.map(|(name, _)| name).filter(|it| !known.contains(&it.as_str())).cloned().collect()
 }
 
 /// Files in a directory with this ending, by name.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use haft_agent::Masker;
 use haft_config::{McpScope, Scope, SettingsStore};
 use haft_mcp_client::{Scope as ServerScope, declared_servers};
 use haft_types::secrets::is_secret_name;
@@ -125,8 +126,13 @@ impl ImportPlan {
     }
 
     pub(super) fn file(&mut self, theirs: impl Into<String>, path: PathBuf, text: String) {
+        self.file_with(theirs, path, text, String::new());
+    }
+
+    /// The same, with something to know besides.
+    pub(super) fn file_with(&mut self, theirs: impl Into<String>, path: PathBuf, text: String, note: String) {
         let ours = path.display().to_string();
-        self.push(theirs.into(), ours, String::new(), ImportAction::File { path, text });
+        self.push(theirs.into(), ours, note, ImportAction::File { path, text });
     }
 
     pub(super) fn tree(&mut self, from: PathBuf, to: PathBuf) {
@@ -134,37 +140,58 @@ impl ImportPlan {
         self.push(theirs, ours, String::new(), ImportAction::Tree { from, to });
     }
 
-    /// A server. What looks secret in it becomes a reference to a variable.
+    /// A server, without what is left of it. What looks secret in it becomes a reference
+    /// to a variable; one whose command line or address holds a secret is not taken.
     pub(super) fn server(
         &mut self,
         theirs: impl Into<String>,
         scope: McpScope,
         name: &str,
         mut entry: Map<String, Value>,
+        left: &[String],
     ) {
+        let theirs = theirs.into();
+        let masker = Masker::default();
+        let written = |part: &str| entry.get(part).map(Value::to_string).unwrap_or_default();
+        let open = ["command", "args", "url"].into_iter().find(|part| masker.mask(&written(part)).is_some());
+        if let Some(part) = open {
+            let why = format!("its `{part}` holds a secret: put that into a variable there, then come again");
+            return self.not_taken(theirs, why);
+        }
         let mut named = Vec::new();
         for part in ["env", "headers"] {
             if let Some(Value::Object(fields)) = entry.get_mut(part) {
                 for (key, value) in fields {
-                    hide_secret(name, part, key, value, &mut named);
+                    hide_secret(&masker, name, part, key, value, &mut named);
                 }
             }
         }
-        let note = match named.is_empty() {
-            true => String::new(),
-            false => format!("no secret was copied: set {} in your environment", named.join(", ")),
-        };
+        let secrets = (!named.is_empty())
+            .then(|| format!("no secret was copied: set {} in your environment", named.join(", ")));
+        let left = (!left.is_empty()).then(|| format!("without its {}", left.join(", ")));
+        let note = [secrets, left].into_iter().flatten().collect::<Vec<_>>().join("; ");
         let name = name.to_owned();
         let ours = format!("MCP server {name}");
-        self.push(theirs.into(), ours, note, ImportAction::Server { scope, name, entry });
+        self.push(theirs, ours, note, ImportAction::Server { scope, name, entry });
     }
 }
 
 /// Replaces a secret by the name of a variable that should hold it.
-fn hide_secret(server: &str, part: &str, key: &str, value: &mut Value, named: &mut Vec<String>) {
+fn hide_secret(
+    masker: &Masker,
+    server: &str,
+    part: &str,
+    key: &str,
+    value: &mut Value,
+    named: &mut Vec<String>,
+) {
     let Some(text) = value.as_str() else { return };
     let is_reference = text.contains("${");
-    if is_reference || !(is_secret_name(key) || key.eq_ignore_ascii_case("authorization")) {
+    let looks_secret = is_secret_name(key)
+        || key.eq_ignore_ascii_case("authorization")
+        || masker.mask(text).is_some()
+        || masker.mask(&format!("{key}={text}")).is_some();
+    if is_reference || !looks_secret {
         return;
     }
     let variable = match part {

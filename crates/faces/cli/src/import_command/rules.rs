@@ -44,7 +44,9 @@ pub(super) fn opencode_list(word: &str) -> Option<&'static str> {
 /// Our tools for what opencode calls a permission.
 pub(super) fn opencode_tools(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
-        "edit" => &["Edit", "Write"],
+        "edit" | "patch" => &["Edit", "Write"],
+        "write" => &["Write"],
+        "list" => &["LS"],
         "bash" => &["Bash"],
         "webfetch" => &["WebFetch"],
         "websearch" => &["WebSearch"],

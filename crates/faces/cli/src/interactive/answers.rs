@@ -8,7 +8,10 @@ use haft_tool::{Line, LineStyle, Rendered, Rendering};
 use haft_types::text;
 use tokio_util::sync::CancellationToken;
 
-use super::{NewsSink, TerminalFace, questions::AnswerStep};
+use super::{
+    NewsSink, TerminalFace,
+    questions::{self, AnswerStep},
+};
 
 /// Terminals take no longer texts.
 const LONGEST_COPY: usize = 100_000;
@@ -21,7 +24,10 @@ impl TerminalFace {
         // Nobody asks this any more.
         let Some(question) = self.questions.get_mut(id) else { return };
         match question.answer(answer) {
-            Ok(AnswerStep::Done(answer)) => handle.answer(id, answer),
+            Ok(AnswerStep::Done(answer)) => {
+                self.agreed.extend(questions::agreed_for_session(&answer));
+                handle.answer(id, answer);
+            }
             Ok(AnswerStep::Next(card)) => news.tell(SessionNews::Asked(Box::new(card))),
             Err(why) => news.tell(SessionNews::AnswerRefused { id: id.to_owned(), why }),
         }
@@ -108,7 +114,7 @@ impl TerminalFace {
 fn own_result(id: String, command: &str, shown: &str, ok: bool) -> CallFinish {
     let style = if ok { LineStyle::Plain } else { LineStyle::Error };
     let lines = shown.lines().map(|line| Line::new(style, line)).collect();
-    let rendered = Rendered { headline: String::new(), lines };
+    let rendered = Rendered { lines, ..Rendered::default() };
     let whole = Rendering::new({
         let rendered = rendered.clone();
         move || rendered.clone()

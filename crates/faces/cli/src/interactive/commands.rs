@@ -1,5 +1,7 @@
 //! Commands of the terminal that need the session.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use haft_agent::SettingsOrder;
 use haft_model::Effort;
 use haft_session::{Command, EventStream, ModeRefused, Reply, SessionHandle};
@@ -17,11 +19,9 @@ pub(super) fn what_to_do(problem: &str) -> Vec<String> {
     }
     vec![
         String::from("There is no key for a model yet. One of these, then start haft again:"),
-        String::from(
-            "  haft login   keeps a key; or export ANTHROPIC_API_KEY=… (OPENAI_…, GEMINI_…, OPENROUTER_…)",
-        ),
-        String::from("  haft models   shows servers on this machine: haft --provider ollama needs no key"),
-        String::from("  haft demo   shows a recorded model at work: no key, no network"),
+        String::from("  haft login    keeps a key; so does export ANTHROPIC_API_KEY=… (or OPENAI_…)"),
+        String::from("  haft models   lists servers here: haft --provider ollama needs no key"),
+        String::from("  haft demo     shows a recorded model at work: no key, no network"),
     ]
 }
 
@@ -55,11 +55,23 @@ pub(super) fn preferences(handle: &SessionHandle) -> Vec<SessionNews> {
         theme,
         colours: texts(&words["colours"]),
         alert,
+        folds: folds(&words["fold"]),
     };
     match wanted == TermPreferences::default() {
         true => Vec::new(),
         false => vec![SessionNews::Preferences(Box::new(wanted))],
     }
+}
+
+/// How many lines of a call are shown, by the name of its tool.
+fn folds(value: &Value) -> Vec<(String, usize)> {
+    let lines = |it: &Value| match it.as_str() {
+        Some("all") => Some(usize::MAX),
+        Some("none") => Some(0),
+        _ => it.as_u64().and_then(|it| usize::try_from(it).ok()),
+    };
+    let folds = value.as_object().into_iter().flatten();
+    folds.filter_map(|(tool, it)| lines(it).map(|it| (tool.clone(), it))).collect()
 }
 
 /// Tells the terminal what the session is.
@@ -85,9 +97,12 @@ pub(super) async fn introduce(handle: &SessionHandle, place: String, news: &News
     news.tell(SessionNews::Ready(names));
 }
 
-/// Tells what the session has cost.
-pub(super) async fn tell_bill(handle: &SessionHandle, news: &NewsSink) {
-    if let Some(usage) = handle.ask(Command::Usage).await {
+/// Tells what the session has cost, unless a turn has ended meanwhile: what that one
+/// told is newer.
+pub(super) async fn tell_bill(handle: &SessionHandle, turns_ended: &AtomicU64, news: &NewsSink) {
+    let before = turns_ended.load(Ordering::Relaxed);
+    let usage = handle.ask(Command::Usage).await;
+    if let Some(usage) = usage.filter(|_| turns_ended.load(Ordering::Relaxed) == before) {
         news.tell(SessionNews::Meter(MeterNews { usd: Some(usage.bill.usd), ..MeterNews::default() }));
     }
 }
@@ -111,6 +126,10 @@ impl TerminalFace {
     ) -> Option<EventStream> {
         if name == "doctor" {
             self.doctor(self.handle.as_ref(), news).await;
+            return None;
+        }
+        if name == "permissions" {
+            self.tell_permissions(news).await;
             return None;
         }
         if let Some(program) = own_command(name) {
@@ -204,9 +223,13 @@ impl TerminalFace {
     async fn set_model(&mut self, model: &str, news: &NewsSink) {
         let Some(handle) = &self.handle else { return };
         let model = Some(model.to_owned());
-        if let Some(model) = handle.ask(|reply| Command::SetModel { model, reply }).await {
-            news.tell(SessionNews::Notice(format!("from the next request on {model} answers")));
-            news.tell(SessionNews::Meter(MeterNews { model: Some(model), ..MeterNews::default() }));
+        match handle.ask(|reply| Command::SetModel { model, reply }).await {
+            Some(Ok(model)) => {
+                news.tell(SessionNews::Notice(format!("from the next request on {model} answers")));
+                news.tell(SessionNews::Meter(MeterNews { model: Some(model), ..MeterNews::default() }));
+            }
+            Some(Err(refusal)) => news.tell(SessionNews::Notice(refusal)),
+            None => (),
         }
     }
 
@@ -311,7 +334,8 @@ impl TerminalFace {
         if lines.is_empty() {
             lines.push(format!("There are no {what} here."));
         }
-        news.tell(listed(what, lines));
+        let title = if what == "agents" { "Agents" } else { "Skills" };
+        news.tell(listed(title, lines));
     }
 
     /// A command of our own program.
@@ -349,16 +373,38 @@ impl TerminalFace {
         let (news, title) = (news.clone(), format!("haft {}", arguments.join(" ")));
         let is_short = matches!(arguments.first(), Some(&("undo" | "redo")));
         tokio::spawn(async move {
-            let said = match command.output().await {
-                Ok(output) => {
-                    let mut all = String::from_utf8_lossy(&output.stdout).into_owned();
-                    all.push_str(&String::from_utf8_lossy(&output.stderr));
-                    all
-                }
-                Err(err) => err.to_string(),
-            };
-            let lines = said.lines().map(|line| Line::new(style_of(line), line)).collect();
+            let lines = said_by(&mut command).await;
             news.tell(SessionNews::Panel(PanelText { title, text: String::new(), lines, paged: !is_short }));
+        });
+    }
+
+    /// The rules in force: those of settings and flags, in the mode of this session,
+    /// and those that were agreed to until it ends.
+    async fn tell_permissions(&self, news: &NewsSink) {
+        let Some(mut command) = self.own(&["permissions", "list"]) else { return };
+        let mode = match &self.handle {
+            Some(handle) => handle.ask(Command::Reload).await.map(|it| it.mode),
+            None => None,
+        };
+        if let Some(mode) = mode.or(self.options.permission_mode) {
+            command.arg("--permission-mode").arg(mode.to_string());
+        }
+        for rules in &self.options.allowed_tools {
+            command.arg("--allowedTools").arg(rules);
+        }
+        for rules in &self.options.disallowed_tools {
+            command.arg("--disallowedTools").arg(rules);
+        }
+        let (news, agreed) = (news.clone(), self.agreed.clone());
+        tokio::spawn(async move {
+            let mut lines = said_by(&mut command).await;
+            if !agreed.is_empty() {
+                lines.push(Line::new(LineStyle::Plain, ""));
+                lines.push(Line::new(LineStyle::Hunk, "Until this session ends"));
+                lines.extend(agreed.iter().map(|rule| Line::new(LineStyle::Plain, format!("  {rule}"))));
+            }
+            let (title, text) = (String::from("Permissions"), String::new());
+            news.tell(SessionNews::Panel(PanelText { title, text, lines, paged: true }));
         });
     }
 
@@ -385,10 +431,22 @@ impl TerminalFace {
     }
 }
 
+/// What a command prints.
+async fn said_by(command: &mut tokio::process::Command) -> Vec<Line> {
+    let said = match command.output().await {
+        Ok(output) => {
+            let mut all = String::from_utf8_lossy(&output.stdout).into_owned();
+            all.push_str(&String::from_utf8_lossy(&output.stderr));
+            all
+        }
+        Err(err) => err.to_string(),
+    };
+    said.lines().map(|line| Line::new(style_of(line), line)).collect()
+}
+
 /// Commands that another command of the program answers.
 fn own_command(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
-        "permissions" => &["permissions", "list"],
         "mcp" => &["mcp", "list"],
         "diff" => &["diff"],
         "undo" => &["undo"],

@@ -16,12 +16,29 @@ const MOST_OFFERED: usize = 50;
 /// The files of the project, listed when somebody asks for one.
 pub(super) struct FileList {
     root: PathBuf,
+    ignored: IgnoredFiles,
     known: Mutex<Option<(Instant, Vec<String>)>>,
 }
 
+/// Whether files that git ignores are offered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum IgnoredFiles {
+    /// They are.
+    Offered,
+    /// They are not.
+    LeftOut,
+}
+
+impl IgnoredFiles {
+    /// As the setting `respectGitignore` says.
+    pub(super) fn of(respected: Option<bool>) -> Self {
+        if respected == Some(false) { Self::Offered } else { Self::LeftOut }
+    }
+}
+
 impl FileList {
-    pub(super) fn new(root: PathBuf) -> Self {
-        Self { root, known: Mutex::new(None) }
+    pub(super) fn new(root: PathBuf, ignored: IgnoredFiles) -> Self {
+        Self { root, ignored, known: Mutex::new(None) }
     }
 
     /// Files whose paths fit what was typed, the best first. Reads the disk.
@@ -39,7 +56,10 @@ impl FileList {
     }
 
     fn list(&self) -> Vec<String> {
-        let walk = ignore::WalkBuilder::new(&self.root).require_git(false).build();
+        let respects = self.ignored == IgnoredFiles::LeftOut;
+        let mut walk = ignore::WalkBuilder::new(&self.root);
+        walk.require_git(false).git_ignore(respects).git_global(respects).git_exclude(respects);
+        let walk = walk.build();
         let mut files: Vec<String> = Vec::new();
         for entry in walk.flatten() {
             let Ok(path) = entry.path().strip_prefix(&self.root) else { continue };
@@ -88,6 +108,22 @@ fn score(query: &str, path: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_git_ignores_is_offered_when_the_settings_say_so() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [(".gitignore", "built.txt\n"), ("built.txt", ""), ("own.txt", "")] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        for (setting, want) in [
+            (None, vec!["own.txt"]),
+            (Some(true), vec!["own.txt"]),
+            (Some(false), vec!["own.txt", "built.txt"]),
+        ] {
+            let list = FileList::new(dir.path().to_owned(), IgnoredFiles::of(setting));
+            assert_eq!(list.fitting("txt"), want, "{setting:?}");
+        }
+    }
 
     #[test]
     fn names_are_worth_more_than_folders() {

@@ -16,12 +16,17 @@ mod questions;
 mod rewind;
 mod sessions;
 mod status_line;
+mod unfold;
 
 use std::{
     collections::HashMap,
     path::PathBuf,
     process::ExitCode,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
 };
 
 use haft_session::{
@@ -31,8 +36,9 @@ use haft_session::{
 use haft_terminal::{
     Ink, InkLine, KeyMap, PromptHistory, SessionNews, TermEffect, TermEvent, TermLook, Tone,
     plain::{PlainInput, PlainTerminal},
-    shell::{OpenTerminal, TermSender, TerminalSetup, is_there},
+    shell::{OpenTerminal, TermSender, TerminalEnd, TerminalSetup, is_there},
 };
+use rustix::process::Signal;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -40,12 +46,15 @@ use tokio::{
 
 use tokio_util::sync::CancellationToken;
 
-use self::{news::NewsMaker, questions::AskedQuestion, status_line::StatusLine};
+use self::{files::IgnoredFiles, news::NewsMaker, questions::AskedQuestion, status_line::StatusLine};
 use crate::{
     args::{Options, RunArgs},
     output::{Ended, Failure},
     spec,
 };
+
+/// The exit code when what draws the terminal panicked.
+const BROKE: u8 = 101;
 
 /// Whether a person sits at a terminal.
 pub(crate) fn is_possible() -> bool {
@@ -70,8 +79,11 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     let terminal = OpenTerminal::start(setup)?;
     let sender = terminal.sender();
     let ended = spec::runtime()?.block_on(face.converse(NewsSink::Drawn(sender), taken));
-    terminal.end(ended.farewell);
-    Ok(ExitCode::from(ended.code))
+    let code = match terminal.end(ended.farewell) {
+        TerminalEnd::Left => ended.code,
+        TerminalEnd::Broke => BROKE,
+    };
+    Ok(ExitCode::from(code))
 }
 
 /// Only lines, for screen readers and terminals that cannot draw.
@@ -160,12 +172,16 @@ struct TerminalFace {
     status_line: Option<StatusLine>,
     /// Ends commands of the person that run.
     own_commands: CancellationToken,
+    /// What the person allowed until the session ends.
+    agreed: Vec<String>,
+    /// How many turns have ended: each of them tells what it cost.
+    turns_ended: Arc<AtomicU64>,
 }
 
 impl TerminalFace {
     fn new(spec: SessionSpec, options: Options, first: Option<String>) -> Self {
         let maker = NewsMaker::new(spec.place.cwd.clone());
-        let files = Arc::new(files::FileList::new(spec.place.cwd.clone()));
+        let files = Arc::new(files::FileList::new(spec.place.cwd.clone(), IgnoredFiles::LeftOut));
         let (handle, questions, said) = (None, HashMap::new(), Vec::new());
         Self {
             spec,
@@ -178,12 +194,14 @@ impl TerminalFace {
             said,
             status_line: None,
             own_commands: CancellationToken::new(),
+            agreed: Vec::new(),
+            turns_ended: Arc::default(),
         }
     }
 
     /// Until the person leaves, or somebody ends the program.
     async fn converse(mut self, news: NewsSink, mut taken: UnboundedReceiver<TermEffect>) -> FaceEnd {
-        let mut signals = Signals::listen();
+        let mut signals = Signals::listen(&news);
         let mut events = self.open(&news).await;
         if let Some(first) = self.first.take() {
             news.tell(SessionNews::Begin(first));
@@ -204,6 +222,12 @@ impl TerminalFace {
                 },
                 signal = signals.next() => match signal {
                     HeardSignal::SizeChanged => if let NewsSink::Drawn(sender) = &news { sender.size_changed() },
+                    HeardSignal::Interrupt => match &news {
+                        NewsSink::Plain(sender) => drop(sender.send(PlainInput::Interrupt)),
+                        // A terminal that is ours sends a key: this came from somebody else.
+                        NewsSink::Drawn(_) => break 130,
+                    },
+                    HeardSignal::Suspended => if let NewsSink::Drawn(sender) = &news { sender.suspended() },
                     HeardSignal::Resumed => if let NewsSink::Drawn(sender) = &news { sender.resumed() },
                     HeardSignal::End(code) => break code,
                 },
@@ -223,6 +247,8 @@ impl TerminalFace {
             }
         };
         self.maker.set_catalog(handle.premises().catalog().ok());
+        let ignored = IgnoredFiles::of(handle.premises().flag_setting("respectGitignore"));
+        self.files = Arc::new(files::FileList::new(self.spec.place.cwd.clone(), ignored));
         for it in commands::preferences(&handle) {
             news.tell(it);
         }
@@ -244,6 +270,9 @@ impl TerminalFace {
             news.tell(SessionNews::Asked(Box::new(asked.card())));
             self.questions.insert(question.id.clone(), asked);
         }
+        if let haft_session::Happening::TurnEnded(_) = &event.what {
+            self.turns_ended.fetch_add(1, Ordering::Relaxed);
+        }
         if let haft_session::Happening::Settled(id, _) = &event.what {
             self.questions.remove(id);
         }
@@ -258,8 +287,8 @@ impl TerminalFace {
         if self.maker.take_bill_wish()
             && let Some(handle) = self.handle.clone()
         {
-            let news = news.clone();
-            tokio::spawn(async move { commands::tell_bill(&handle, &news).await });
+            let (news, ended) = (news.clone(), Arc::clone(&self.turns_ended));
+            tokio::spawn(async move { commands::tell_bill(&handle, &ended, &news).await });
         }
     }
 
@@ -270,6 +299,11 @@ impl TerminalFace {
                 std::mem::take(&mut self.own_commands).cancel();
                 if let Some(handle) = &self.handle {
                     handle.send(Command::Interrupt { cancel_queued: true, reply: Reply::ignored() });
+                }
+            }
+            TermEffect::StopAgents => {
+                if let Some(handle) = &self.handle {
+                    handle.send(Command::StopAgents);
                 }
             }
             TermEffect::Answer { id, answer } => self.answer(&id, answer, news),
@@ -344,7 +378,9 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<haft_session::Se
 /// What a signal means.
 enum HeardSignal {
     SizeChanged,
+    Suspended,
     Resumed,
+    Interrupt,
     End(u8),
 }
 
@@ -354,16 +390,20 @@ struct Signals {
 }
 
 impl Signals {
-    fn listen() -> Self {
+    fn listen(news: &NewsSink) -> Self {
         let (sender, heard) = unbounded_channel();
-        let kinds: [(SignalKind, fn() -> HeardSignal); 6] = [
+        let mut kinds: Vec<(SignalKind, fn() -> HeardSignal)> = vec![
             (SignalKind::window_change(), || HeardSignal::SizeChanged),
-            (SignalKind::from_raw(18), || HeardSignal::Resumed),
-            (SignalKind::interrupt(), || HeardSignal::End(130)),
+            (SignalKind::from_raw(Signal::CONT.as_raw()), || HeardSignal::Resumed),
+            (SignalKind::interrupt(), || HeardSignal::Interrupt),
             (SignalKind::terminate(), || HeardSignal::End(143)),
             (SignalKind::hangup(), || HeardSignal::End(129)),
             (SignalKind::quit(), || HeardSignal::End(131)),
         ];
+        // Who writes lines only took nothing that had to be given back first.
+        if matches!(news, NewsSink::Drawn(_)) {
+            kinds.push((SignalKind::from_raw(Signal::TSTP.as_raw()), || HeardSignal::Suspended));
+        }
         for (kind, heard) in kinds {
             // A signal nobody can listen to does what it always does.
             let Ok(mut signals) = signal(kind) else { continue };

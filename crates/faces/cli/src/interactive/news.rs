@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::{AgentEvent, EndReason};
+use haft_agent::{AgentEvent, EndReason, WithdrawnAnswer};
 use haft_model::{Catalog, Event};
 use haft_runtime::Report;
 use haft_session::{CommandEnded, CommandResult, Happening, SessionEvent, Speaker, TurnEnded};
@@ -15,7 +15,7 @@ use haft_tool::{CallTrace, ContextChange, ProgressEvent, Rendered};
 use haft_types::{AgentId, CallId, MessageBlock, Usage, text};
 use serde_json::Value;
 
-use super::status_line::StatusFacts;
+use super::{status_line::StatusFacts, unfold::unfolded};
 use crate::print_command::problem;
 
 /// Translates, and remembers what a translation needs.
@@ -35,7 +35,6 @@ pub(super) struct NewsMaker {
     wants_bill: bool,
     wants_status: bool,
     facts: StatusFacts,
-    has_spoken: bool,
 }
 
 impl NewsMaker {
@@ -52,7 +51,6 @@ impl NewsMaker {
             wants_bill: false,
             wants_status: true,
             facts: StatusFacts::default(),
-            has_spoken: false,
         }
     }
 
@@ -146,7 +144,7 @@ impl NewsMaker {
                 let row = |child: &Arc<haft_session::ChildFacts>| PickRow {
                     id: child.id.to_string(),
                     title: format!("{}: {}", child.kind, child.description),
-                    detail: child.model.clone(),
+                    detail: format!("{} from {}", child.model, child.model_from),
                     preview: Vec::new(),
                 };
                 self.children = children.iter().map(row).collect();
@@ -180,10 +178,7 @@ impl NewsMaker {
             AgentEvent::Model(event) => self.of_model(event),
             AgentEvent::Block(it) => match &it.block {
                 MessageBlock::ToolUse(_) => Vec::new(),
-                _ => {
-                    self.has_spoken = false;
-                    vec![SessionNews::BlockEnded]
-                }
+                _ => vec![SessionNews::BlockEnded],
             },
             AgentEvent::Called(call) => {
                 let headline = self.shortened(&call.headline);
@@ -207,9 +202,9 @@ impl NewsMaker {
                 let in_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(0);
                 let why = text::one_line(&retry.reason, 120);
                 let phase = TurnPhase::Retrying { why, in_ms, attempt: (retry.attempt, retry.most) };
-                let broke = std::mem::take(&mut self.has_spoken).then_some(SessionNews::AnswerBroke);
-                broke.into_iter().chain([SessionNews::Phase(phase)]).collect()
+                vec![SessionNews::Phase(phase)]
             }
+            AgentEvent::Withdrawn(it) => vec![answer_broke(it)],
             AgentEvent::Compacted(it) => vec![SessionNews::Notice(format!(
                 "the conversation was made shorter: {} → {} tokens",
                 text::thousands(it.tokens_before),
@@ -228,6 +223,8 @@ impl NewsMaker {
     fn of_child(&mut self, agent: &AgentId, event: &AgentEvent) -> Vec<SessionNews> {
         let news = match event {
             AgentEvent::Model(Event::Text(piece)) => vec![SessionNews::Text(piece.clone())],
+            AgentEvent::Model(Event::Started { .. }) => vec![SessionNews::AnswerBegan],
+            AgentEvent::Withdrawn(it) => vec![answer_broke(it)],
             AgentEvent::Block(it) if !matches!(it.block, MessageBlock::ToolUse(_)) => {
                 vec![SessionNews::BlockEnded]
             }
@@ -253,13 +250,10 @@ impl NewsMaker {
 
     fn of_model(&mut self, event: &Event) -> Vec<SessionNews> {
         match event {
-            Event::Text(piece) => {
-                self.has_spoken = true;
-                vec![SessionNews::Text(piece.clone())]
-            }
+            Event::Text(piece) => vec![SessionNews::Text(piece.clone())],
             Event::Thinking(piece) => vec![SessionNews::Thinking(piece.clone())],
             Event::ToolStarted { name, .. } => vec![SessionNews::CallWritten(name.clone())],
-            Event::Started { .. } => vec![SessionNews::Phase(TurnPhase::Waiting)],
+            Event::Started { .. } => vec![SessionNews::AnswerBegan, SessionNews::Phase(TurnPhase::Waiting)],
             Event::Usage(usage) => self.of_usage(*usage).into_iter().collect(),
             Event::Stopped(_) => {
                 self.wants_bill = true;
@@ -317,13 +311,12 @@ impl NewsMaker {
             headline,
             failed,
             rendered,
-            whole: report.rendering.clone().filter(|_| !failed),
+            whole: report.rendering.clone().filter(|_| !failed).map(unfolded),
         })));
         news
     }
 
     fn of_end(&mut self, turn: &TurnEnded) -> Vec<SessionNews> {
-        self.has_spoken = false;
         let interrupted = turn.end.reason == EndReason::Interrupted;
         vec![
             SessionNews::Meter(MeterNews { usd: Some(turn.bill.usd), ..MeterNews::default() }),
@@ -342,6 +335,11 @@ impl NewsMaker {
 }
 
 /// An agent begins its own transcript with its task.
+/// An answer does not count any more.
+fn answer_broke(answer: &WithdrawnAnswer) -> SessionNews {
+    SessionNews::AnswerBroke { calls: answer.calls.iter().map(ToString::to_string).collect() }
+}
+
 fn child_began(child: &haft_session::ChildFacts) -> Vec<SessionNews> {
     let (id, title) = (child.id.to_string(), format!("{}: {}", child.kind, child.description));
     let task = Box::new(SessionNews::SaidBefore(child.prompt.clone()));
@@ -350,7 +348,7 @@ fn child_began(child: &haft_session::ChildFacts) -> Vec<SessionNews> {
 
 /// What an agent does, in the line of the call that started it.
 fn child_note(progress: &haft_session::ChildProgress) -> String {
-    let doing = text::one_line(&progress.doing, 80);
+    let doing = text::one_line(progress.summary.as_ref().unwrap_or(&progress.doing), 80);
     let (calls, tokens) = (progress.tool_uses, text::thousands(progress.tokens));
     format!("{doing} · {calls} calls · {tokens} tokens")
 }

@@ -46,7 +46,7 @@ enum RowMeaning {
 impl AskedQuestion {
     pub(super) fn of(question: &Arc<SessionQuestion>, cwd: &Path) -> Self {
         let rows = match &question.subject {
-            QuestionSubject::Permission(asked) => permission_rows(asked),
+            QuestionSubject::Permission(asked) => permission_rows(asked, &question.agent),
             QuestionSubject::Elicitation(asked) => page_rows(asked),
             QuestionSubject::ServerTrust(_) => vec![
                 (row('y', "Yes, start it from now on, exactly as it is"), RowMeaning::Yes(Vec::new())),
@@ -114,6 +114,7 @@ impl AskedQuestion {
     /// The change or the command, then why it is asked, part by part.
     fn body(&self, asked: &PermissionQuestion) -> Vec<Line> {
         let mut lines = asked.shown.lines.clone();
+        lines.extend(asked.warning().map(|words| Line::new(LineStyle::Error, words)));
         let decision = &asked.decision;
         for part in &decision.parts {
             let (mark, style) = match part.decision {
@@ -242,7 +243,7 @@ fn plan_of(asked: &PermissionQuestion) -> Option<&str> {
     asked.input["plan"].as_str().filter(|_| asked.needs_person)
 }
 
-fn permission_rows(asked: &PermissionQuestion) -> Vec<(ChoiceRow, RowMeaning)> {
+fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceRow, RowMeaning)> {
     if plan_of(asked).is_some() {
         let input = serde_json::to_string_pretty(&asked.input).unwrap_or_default();
         let edit = ChoiceRow { edits: Some(input), ..row('e', "Yes, but edit it first") };
@@ -263,6 +264,12 @@ fn permission_rows(asked: &PermissionQuestion) -> Vec<(ChoiceRow, RowMeaning)> {
         .filter(|it| matches!(it, PermissionUpdate::AddRules(_) | PermissionUpdate::AddDirectories { .. }))
         .cloned()
         .collect();
+    let is_rule = |it: &PermissionUpdate| matches!(it, PermissionUpdate::AddRules(_));
+    if !agent.is_main() && !rules.is_empty() && rules.iter().all(is_rule) {
+        let to_it: Vec<PermissionUpdate> = rules.iter().cloned().map(for_agent).collect();
+        let label = "Yes, and the same to this agent until it ends";
+        rows.push((lasting('g', label, &to_it), RowMeaning::Yes(to_it)));
+    }
     if !rules.is_empty() {
         let here: Vec<PermissionUpdate> = rules.iter().cloned().map(for_session).collect();
         let label = "Yes, and the same until the session ends";
@@ -293,6 +300,17 @@ fn permission_rows(asked: &PermissionQuestion) -> Vec<(ChoiceRow, RowMeaning)> {
     rows.push((no, RowMeaning::No));
     rows.push((row('x', "No, and stop"), RowMeaning::Stop));
     rows
+}
+
+/// The same rules for the agent that asks, and for nobody else.
+fn for_agent(update: PermissionUpdate) -> PermissionUpdate {
+    match update {
+        PermissionUpdate::AddRules(mut list) => {
+            list.destination = Destination::Agent;
+            PermissionUpdate::AddRules(list)
+        }
+        other => other,
+    }
 }
 
 /// The same change, forgotten at the end of the session.
@@ -326,6 +344,13 @@ fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceRow {
         }
     }
     ChoiceRow { detail, twice, ..row(key, label) }
+}
+
+/// What an answer allows until the session ends, in words.
+pub(super) fn agreed_for_session(answer: &QuestionAnswer) -> Vec<String> {
+    let QuestionAnswer::Permission(Answer::Allow { updates, .. }) = answer else { return Vec::new() };
+    let lasts = |it: &&PermissionUpdate| it.destination() == Destination::Session;
+    updates.iter().filter(lasts).map(|it| preview(it).summary).collect()
 }
 
 fn page_rows(asked: &Elicitation) -> Vec<(ChoiceRow, RowMeaning)> {
@@ -363,6 +388,33 @@ mod tests {
             let read = written_rule(words).ok();
             let read = read.as_ref().map(|it| (it.tool_name.as_str(), it.rule_content.as_deref()));
             assert_eq!(read, want, "{words}");
+        }
+    }
+
+    /// What cannot be brought back is said where the question is read, in the card and
+    /// on a plain terminal.
+    #[test]
+    fn a_card_says_what_cannot_be_brought_back() {
+        for is_destructive in [true, false] {
+            let asked = PermissionQuestion {
+                tool: String::from("Git"),
+                call_id: "c1".into(),
+                input: Value::Null,
+                description: String::from("git push"),
+                is_destructive,
+                shown: haft_tool::Rendered::default(),
+                decision: haft_permission::Decision::elsewhere(String::from("nobody said so"), Vec::new()),
+                needs_person: false,
+            };
+            let question = SessionQuestion {
+                id: String::from("q"),
+                agent: AgentId::Main,
+                asker: None,
+                subject: QuestionSubject::Permission(Box::new(asked)),
+            };
+            let card = AskedQuestion::of(&Arc::new(question), Path::new("/w")).card();
+            let is_said = card.body.iter().any(|line| line.text.contains("cannot be brought back"));
+            assert_eq!(is_said, is_destructive);
         }
     }
 }

@@ -16,8 +16,16 @@ use serde_json::Value;
 
 use super::{NewsSink, TerminalFace};
 
+/// How a log says that the person stopped the work.
+const INTERRUPTION: &str = "[Request interrupted by user";
+
 /// Messages of an old session that are shown.
 const SHOWN: usize = 40;
+
+/// Sessions that are listed before all of them are known.
+const FIRST_ROWS: usize = 100;
+/// Sessions that are added to the list at once.
+const MORE_ROWS: usize = 2_000;
 
 /// Lists the sessions of this directory.
 pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
@@ -26,23 +34,34 @@ pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
     let news = news.clone();
     tokio::task::spawn_blocking(move || {
         let mut all: Vec<sessions::SessionInfo> =
-            logs.dirs().iter().filter_map(|dir| sessions::list(dir).ok()).flatten().collect();
+            logs.dirs().iter().filter_map(|dir| sessions::untitled(dir).ok()).flatten().collect();
         all.retain(|it| it.id != current);
         all.sort_by_key(|it| std::cmp::Reverse(it.modified));
-        let row = |it: sessions::SessionInfo| PickRow {
-            detail: format!("{} · {}", ago(it.modified), it.id.chars().take(8).collect::<String>()),
-            title: text::one_line(&it.title, 120),
-            id: it.id,
-            preview: Vec::new(),
-        };
-        let rows: Vec<PickRow> = all.into_iter().map(row).collect();
-        if rows.is_empty() {
+        if all.is_empty() {
             return news
                 .tell(SessionNews::Notice(String::from("there is no other session of this directory")));
         }
+        // Titles are in the logs, and there may be thousands: the newest are shown first.
+        let older = all.split_off(FIRST_ROWS.min(all.len()));
         let (purpose, title) = (String::from("session"), String::from("Go on with"));
-        news.tell(SessionNews::Pick { purpose, title, rows, previewed: true });
+        let rows = all.iter_mut().map(session_row).collect();
+        news.tell(SessionNews::Pick { purpose: purpose.clone(), title, rows, previewed: true });
+        let mut older = older.into_iter().peekable();
+        while older.peek().is_some() {
+            let rows = older.by_ref().take(MORE_ROWS).map(|mut it| session_row(&mut it)).collect();
+            news.tell(SessionNews::PickMore { purpose: purpose.clone(), rows });
+        }
     });
+}
+
+fn session_row(info: &mut sessions::SessionInfo) -> PickRow {
+    info.read_title();
+    PickRow {
+        detail: format!("{} · {}", ago(info.modified), info.id.chars().take(8).collect::<String>()),
+        title: text::one_line(&info.title, 120),
+        id: info.id.clone(),
+        preview: Vec::new(),
+    }
 }
 
 fn ago(then: SystemTime) -> String {
@@ -62,6 +81,7 @@ pub(super) async fn take_up(face: &mut TerminalFace, id: &str, news: &NewsSink) 
     }
     face.questions.clear();
     face.said.clear();
+    face.agreed.clear();
     face.spec.log.start = LogStart::Session(id.to_owned());
     (face.spec.log.id, face.spec.log.fork, face.spec.log.until) = (None, false, None);
     news.tell(SessionNews::Notice(format!("going on with session {id}")));
@@ -106,19 +126,21 @@ fn prompts(log: &Path) -> Vec<(String, String)> {
     said
 }
 
+/// Whether a person said it: the program tells the model things in the same place.
+fn is_said(text: &str) -> bool {
+    !text.trim_start().starts_with('<') && !text.starts_with(INTERRUPTION)
+}
+
 /// What a person said; nothing for results and what the program told the model.
 fn words_of(content: &Value) -> Option<String> {
     let text = match content {
         Value::String(text) => text.clone(),
         _ => {
             let texts = content.as_array()?.iter().filter(|it| it["type"] == "text");
-            texts
-                .filter_map(|it| it["text"].as_str())
-                .find(|it| !it.trim_start().starts_with('<'))?
-                .to_owned()
+            texts.filter_map(|it| it["text"].as_str()).find(|it| is_said(it))?.to_owned()
         }
     };
-    (!text.trim().is_empty() && !text.trim_start().starts_with('<')).then_some(text)
+    (!text.trim().is_empty() && is_said(&text)).then_some(text)
 }
 
 /// Messages that are shown of a session before it is taken up.
@@ -152,7 +174,10 @@ pub(super) fn preview(face: &TerminalFace, id: String, news: NewsSink) {
 
 fn previewed(role: Role, block: &MessageBlock) -> Vec<Line> {
     match block {
-        MessageBlock::Text { text } if role == Role::User && text.trim_start().starts_with('<') => Vec::new(),
+        MessageBlock::Text { text } if role == Role::User && text.starts_with(INTERRUPTION) => {
+            vec![Line::new(LineStyle::Dim, "  · stopped")]
+        }
+        MessageBlock::Text { text } if role == Role::User && !is_said(text) => Vec::new(),
         MessageBlock::Text { text } if role == Role::User => {
             vec![Line::new(LineStyle::Hunk, format!("› {}", text::one_line(text, 300)))]
         }
@@ -169,10 +194,11 @@ fn previewed(role: Role, block: &MessageBlock) -> Vec<Line> {
 
 fn before(role: Role, block: &MessageBlock) -> Vec<SessionNews> {
     match block {
-        MessageBlock::Text { text } if role == Role::User => match text.trim_start().starts_with('<') {
+        MessageBlock::Text { text } if role == Role::User => match is_said(text) {
+            true => vec![SessionNews::SaidBefore(text.clone())],
+            false if text.starts_with(INTERRUPTION) => vec![SessionNews::Notice(String::from("stopped"))],
             // What the program told the model is not the person's.
-            true => Vec::new(),
-            false => vec![SessionNews::SaidBefore(text.clone())],
+            false => Vec::new(),
         },
         MessageBlock::Text { text } => vec![SessionNews::Text(text.clone()), SessionNews::BlockEnded],
         MessageBlock::ToolUse(call) => vec![SessionNews::CallBegan {
@@ -191,7 +217,7 @@ fn before(role: Role, block: &MessageBlock) -> Vec<SessionNews> {
                 name: String::new(),
                 headline: String::new(),
                 failed: *is_error,
-                rendered: Rendered { headline: String::new(), lines: vec![Line::new(style, first)] },
+                rendered: Rendered { lines: vec![Line::new(style, first)], ..Rendered::default() },
                 whole: None,
             }))]
         }

@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::ServerDesk;
 use super::args::{AddArgs, ScopeArg, TransportArg};
-use crate::output::{Ended, Failure, print_line};
+use crate::{
+    output::{Ended, Failure, print_line},
+    trust_command,
+};
 
 pub(super) fn add(desk: &ServerDesk, args: AddArgs) -> Ended {
     let (name, scope) = (args.name.clone(), args.scope);
@@ -112,7 +115,8 @@ fn store(desk: &ServerDesk, name: &str, entry: Map<String, Value>, scope: ScopeA
             scope.name()
         )));
     }
-    desk.premises.store.add_server(scope.scope(), name, &entry).map_err(|err| err.to_string())?;
+    let added = desk.premises.store.add_server(scope.scope(), name, &entry);
+    added.map_err(|err| trust_command::not_kept(&desk.premises, &err))?;
     let file = desk.premises.store.server_file(scope.scope()).unwrap_or_default();
     print_line(&format!("Added {name} ({} scope, {}).", scope.name(), file.display()))?;
     Ok(ExitCode::SUCCESS)

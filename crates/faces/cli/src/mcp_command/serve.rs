@@ -10,12 +10,12 @@ use haft_runtime::{Pool, SharedPool, ToolSearch};
 use haft_session::{Asking, Command, Happening, ServerStart, Session, needs_servers};
 use haft_tool::{DynTool, Tool as _};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{args::ServeArgs, print_config};
 use crate::{
     args::Options,
+    interrupt::stop_on_signal,
     output::{Ended, Failure, complain, write_error},
     spec,
 };
@@ -27,7 +27,7 @@ pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
     match args.http {
         // One client, one thread: the shortest way for a message.
         None => {
-            spec::check_threads()?;
+            crate::thread_limit::check_threads()?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let ended = runtime.block_on(serve(args, options));
             // A read of standard input cannot be taken back.
@@ -69,6 +69,7 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
                 false => StructuredResults::LeftOut,
             },
             spools: vec![handle.premises().state_dir().join("tasks").join(handle.id().as_str())],
+            several_clients: args.http.is_some(),
             ..ServerOptions::default()
         },
     );
@@ -157,19 +158,4 @@ fn token_of(text: &str, place: &str) -> Result<HttpAuth, Failure> {
         return Err(Failure::Message(format!("{place} holds no token")));
     }
     Ok(HttpAuth::Token(token.to_owned()))
-}
-
-/// Both polite signals end the server in an orderly way.
-fn stop_on_signal() -> Result<CancellationToken, Failure> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let stop = CancellationToken::new();
-    let fire = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
-        }
-        fire.cancel();
-    });
-    Ok(stop)
 }

@@ -2,15 +2,18 @@
 
 use std::{io::BufRead as _, path::PathBuf, process::ExitCode, sync::Arc};
 
-use haft_permission::Behavior;
+use haft_permission::{Behavior, Classifier, ClassifierAnswer, ClassifierRequest};
 use haft_runtime::Pool;
-use haft_session::{described_tools, judge, policy_of_rules};
-use haft_tool::CallContext;
+use haft_session::{described_tools, judge_and_classify, policy_of_rules};
+use haft_tool::{BoxFuture, CallContext};
 use haft_types::PermissionMode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::output::{Ended, print_line};
+use crate::{
+    output::{Ended, print_line},
+    spec,
+};
 
 /// One question.
 #[derive(Deserialize)]
@@ -27,6 +30,29 @@ struct Row {
     rules: Rules,
     #[serde(default)]
     additional_dirs: Vec<PathBuf>,
+    /// What the model of auto mode would say, if it were asked.
+    #[serde(default)]
+    classifier: Option<SaidOfClassifier>,
+}
+
+/// What the model of auto mode says to everything.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SaidOfClassifier {
+    Allow,
+    Block,
+    Ask,
+}
+
+impl Classifier for SaidOfClassifier {
+    fn classify<'a>(&'a self, _request: &'a ClassifierRequest) -> BoxFuture<'a, ClassifierAnswer> {
+        let answer = match self {
+            Self::Allow => ClassifierAnswer::Approve,
+            Self::Block => ClassifierAnswer::Block(String::from("the test says so")),
+            Self::Ask => ClassifierAnswer::Abstain,
+        };
+        Box::pin(async { answer })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -41,6 +67,7 @@ struct Rules {
 /// says why: a policy test must not pass because it was misspelt.
 pub(super) fn run() -> Ended {
     let scratch = tempfile::tempdir()?;
+    let runtime = spec::runtime()?;
     let pool = Pool::assemble(described_tools(scratch.path())?, Vec::new());
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line?;
@@ -48,7 +75,7 @@ pub(super) fn run() -> Ended {
             continue;
         }
         let answer = match serde_json::from_slice::<Row>(&line) {
-            Ok(row) => answer(&pool, row),
+            Ok(row) => runtime.block_on(answer(&pool, row)),
             Err(err) => {
                 json!({"decision": "deny", "reason": format!("the line cannot be read: {err}"), "parts": []})
             }
@@ -58,18 +85,21 @@ pub(super) fn run() -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(pool: &Pool, row: Row) -> Value {
+async fn answer(pool: &Pool, row: Row) -> Value {
     let rules = [
         (Behavior::Allow, row.rules.allow),
         (Behavior::Ask, row.rules.ask),
         (Behavior::Deny, row.rules.deny),
     ];
-    let policy = policy_of_rules(&row.cwd, row.home.as_deref(), row.mode, rules, row.additional_dirs);
+    let mut policy = policy_of_rules(&row.cwd, row.home.as_deref(), row.mode, rules, row.additional_dirs);
+    if let Some(said) = row.classifier {
+        policy = policy.to_builder().classifier(Arc::new(said)).build();
+    }
     let cx = CallContext {
         home: row.home.as_deref().map(Arc::from),
         ..CallContext::detached("test", row.cwd.as_path())
     };
-    let decision = judge(&policy, pool, &row.tool, row.input, &cx);
+    let decision = judge_and_classify(&policy, pool, &row.tool, row.input, &cx).await;
     serde_json::to_value(&decision)
         .unwrap_or_else(|err| json!({"decision": "deny", "reason": err.to_string(), "parts": []}))
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haft_config::Scope;
+use haft_config::{ItemKind, PendingItem, PendingTrust, Scope};
 use haft_permission::{Behavior, Destination, PermissionUpdate, Preview, RuleList, RuleText, preview};
 use haft_session::policy_of_rules;
 use haft_types::PermissionMode;
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     args::{Options, RuleArgs, RuleScope},
     output::{Ended, Failure, print_line},
-    show, spec,
+    show, spec, trust_command,
 };
 
 /// Adds rules and says what they match. What cannot be read as a rule is refused.
@@ -30,7 +30,10 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> End
         RuleScope::User => (Scope::User, Destination::UserSettings),
     };
     let added = premises.store.add_to_list(scope, key_of(behavior), &args.rules);
-    added.map_err(|err| err.to_string())?;
+    added.map_err(|err| trust_command::not_kept(&premises, &err))?;
+    if behavior == Behavior::Allow {
+        put_in_force(&args.rules, options)?;
+    }
     for rule in &args.rules {
         let list = RuleList { rules: vec![rule_text(rule)], behavior, destination };
         let shown = preview(&PermissionUpdate::AddRules(list));
@@ -43,6 +46,25 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> End
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Agrees to these rules where they wait for trust: the person has just said so, also of
+/// those that stood in a file before.
+fn put_in_force(rules: &[String], options: &Options) -> Result<(), Failure> {
+    let premises = spec::premises(options)?;
+    let loaded = premises.loaded();
+    let Some(pending) = &loaded.pending_trust else { return Ok(()) };
+    let said: Vec<String> = rules.iter().map(|rule| json!(rule).to_string()).collect();
+    let is_said = |it: &&PendingItem| it.item.kind == ItemKind::AllowRule && said.contains(&it.item.text);
+    let items: Vec<PendingItem> = pending.items.iter().filter(is_said).cloned().collect();
+    if items.is_empty() {
+        return Ok(());
+    }
+    let trusted = premises.store.trust(&PendingTrust { folder: pending.folder.clone(), items });
+    trusted.map(drop).map_err(|err| {
+        let why = trust_command::not_kept(&premises, &err);
+        Failure::Message(format!("the rule is written but not in force, trust could not be kept: {why}"))
+    })
 }
 
 /// Takes rules out of every file of the person and the project that has them.

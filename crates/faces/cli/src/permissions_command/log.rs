@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, print_line},
+    output::{Ended, Failure, complain, print_line},
     sessions_command::named_or_newest,
     show::{clean, colours, painted},
     spec,
@@ -18,7 +18,7 @@ pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
     let logs = spec::logs(options)?;
     let path = logs.path(&named_or_newest(&logs, session)?);
     let mut inputs: HashMap<String, String> = HashMap::new();
-    let mut ended: Result<(), Failure> = Ok(());
+    let (mut ended, mut judged): (Result<(), Failure>, usize) = (Ok(()), 0);
     let read = log::read(&path, |entry| match entry {
         Entry::Assistant(line) => {
             for block in &line.message.message.content {
@@ -29,12 +29,16 @@ pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
         }
         Entry::Haft(State::Call(call)) if ended.is_ok() => {
             let input = inputs.remove(&call.call.to_string()).unwrap_or_default();
+            judged += usize::from(call.decision.is_some());
             ended = show(&call, &input, options);
         }
         _ => (),
     });
     read.map_err(|err| format!("{}: {err}", path.display()))?;
     ended?;
+    if judged == 0 && !options.json {
+        complain("no call was judged in this session; `haft sessions` lists others");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -394,6 +394,25 @@ async fn without_a_key_the_editor_is_told_to_log_in() {
     editor.end().await;
 }
 
+/// An editor with terminals runs the program in one, with what the program named; then there is a key.
+#[tokio::test]
+async fn a_login_in_a_terminal_is_offered_to_editors_that_have_one() {
+    let haft = Haft::new();
+    let mut command = haft.async_command();
+    command.arg("acp");
+    let mut editor = EditorClient::of_command(command);
+    let hello = editor.begin(json!({"auth": {"terminal": true}})).await;
+    let method = &hello["authMethods"][1];
+    assert_eq!(method["type"], "terminal");
+    let flags: Vec<&str> = method["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let place = json!({"cwd": haft.ws(), "mcpServers": []});
+    assert_eq!(editor.call("session/new", place.clone()).await.unwrap_err()["code"], -32000);
+    let login = haft.run(&[&["acp"], flags.as_slice()].concat(), "sk-of-a-test\n");
+    assert!(login.status.success(), "{}", String::from_utf8_lossy(&login.stderr));
+    assert!(editor.call("session/new", place).await.is_ok());
+    editor.end().await;
+}
+
 #[tokio::test]
 async fn nonsense_is_answered_and_harms_nothing() {
     let (haft, model) = stage([Turn::text("still here")]).await;

@@ -67,6 +67,36 @@ async fn a_dirty_buffer_is_the_file_and_survives_edits_and_undo() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\nunsaved\n");
 }
 
+/// The question shows the change as it will be made: to what is in the editor. Searches say which of their files
+/// are unsaved.
+#[tokio::test]
+async fn questions_and_searches_know_what_is_unsaved() {
+    let haft = Haft::new();
+    haft.write("a.rs", "fn one() {}\n");
+    let turns = vec![
+        read("a.rs"),
+        Turn::tool("Search", json!({"query": "one"})),
+        edit("a.rs", "typed", "changed"),
+        Turn::text("Done."),
+    ];
+    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let mut editor = EditorClient::start(&haft, &model, &[]);
+    let path = haft.ws().join("a.rs");
+    editor.buffers = Some(HashMap::from([(path.clone(), String::from("fn one() {}\n// typed\n"))]));
+    editor.begin(json!({"fs": {"readTextFile": true, "writeTextFile": true}})).await;
+    let session = editor.new_session(&haft).await;
+    editor.prompt(&session, "go").await.unwrap();
+    let told = results(&editor, &session);
+    let note = format!("the user's editor has unsaved text in {}", path.display());
+    assert!(told[1].1.contains(&note), "{told:?}");
+    let lines = editor.end().await;
+    let asked: Vec<&Value> = lines.iter().filter(|it| it["method"] == "session/request_permission").collect();
+    assert_eq!(asked.len(), 1, "{lines:?}");
+    let diff = &asked[0]["params"]["toolCall"]["content"][0];
+    assert_eq!(diff["oldText"], "fn one() {}\n// typed\n", "{diff}");
+    assert_eq!(diff["newText"], "fn one() {}\n// changed\n", "{diff}");
+}
+
 #[tokio::test]
 async fn an_editor_that_is_behind_loses_and_a_conflict_is_refused_with_both_sides() {
     let haft = Haft::new();

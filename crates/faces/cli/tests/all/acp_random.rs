@@ -11,15 +11,19 @@ use crate::{
 };
 
 /// Numbers that look random, and are the same every time.
-struct Dice(u64);
+pub struct EditorDice(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl EditorDice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed * 7919 + 1)
+    }
+
+    pub fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % sides
     }
 
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+    pub fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
         from[self.roll(from.len())]
     }
 }
@@ -34,7 +38,7 @@ const WORDS: [&str; 7] = [
     "a very long line that goes on and on",
 ];
 
-fn random_call(dice: &mut Dice) -> Piece {
+fn random_call(dice: &mut EditorDice) -> Piece {
     let file =
         dice.pick(&["a.txt", "b.txt", "missing.txt", "dir", "../outside", "/etc/hostname", "ü b#%.txt"]);
     let words = dice.pick(&WORDS);
@@ -57,7 +61,7 @@ fn random_call(dice: &mut Dice) -> Piece {
     }
 }
 
-fn random_turns(dice: &mut Dice, prompts: usize) -> Vec<Turn> {
+fn random_turns(dice: &mut EditorDice, prompts: usize) -> Vec<Turn> {
     let mut turns = Vec::new();
     for _ in 0..prompts {
         for _ in 0..dice.roll(4) {
@@ -90,7 +94,7 @@ fn fickle(method: &str, params: &Value) -> Option<Value> {
 #[tokio::test]
 async fn random_sessions_fit_the_schema_and_load_as_they_were_shown() {
     for seed in 0..8 {
-        let mut dice = Dice(seed * 7919 + 1);
+        let mut dice = EditorDice::new(seed);
         let haft = Haft::new();
         haft.write("a.txt", "one\ntwo\n");
         haft.write("b.txt", "one\r\ntwo\r\n");

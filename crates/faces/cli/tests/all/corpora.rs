@@ -31,14 +31,11 @@ fn prepare(op: &Value) {
     }
 }
 
-#[test]
-fn file_paths() {
-    let (Some(rows), Some(base)) = (shared("file_paths.jsonl"), shared("file_paths_base.json")) else {
-        return;
-    };
+/// The rows about files, each in a tree of its own, with their questions.
+fn file_rows(haft: &Haft) -> Option<Vec<(Value, Value)>> {
+    let (rows, base) = (shared("file_paths.jsonl")?, shared("file_paths_base.json")?);
     let (rows, base) = (std::fs::read_to_string(rows).unwrap(), std::fs::read_to_string(base).unwrap());
-    let haft = Haft::new();
-    let (mut questions, mut wanted) = (String::new(), Vec::new());
+    let mut out = Vec::new();
     for (idx, row) in rows.lines().enumerate() {
         let dir = haft.ws().join(idx.to_string());
         let place = |text: &str| {
@@ -57,13 +54,26 @@ fn file_paths() {
             "tool": row["tool"], "input": row["input"], "cwd": row["cwd"], "home": dir.join("home"),
             "mode": row["mode"], "rules": row["rules"], "additional_dirs": row["additional_dirs"],
         });
-        questions.push_str(&format!("{question}\n"));
-        wanted.push(row);
+        out.push((row, question));
     }
-    let answers = haft.ok(&["permissions", "test", "--batch"], &questions);
+    Some(out)
+}
+
+/// What the program says to questions, in order.
+fn answers(haft: &Haft, questions: impl Iterator<Item = Value>) -> Vec<Value> {
+    let questions: Vec<String> = questions.map(|it| format!("{it}\n")).collect();
+    let answers = haft.ok(&["permissions", "test", "--batch"], &questions.concat());
+    assert_eq!(answers.lines().count(), questions.len());
+    answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn file_paths() {
+    let haft = Haft::new();
+    let Some(rows) = file_rows(&haft) else { return };
+    let answers = answers(&haft, rows.iter().map(|(_, question)| question.clone()));
     let mut wrong = Vec::new();
-    for (row, answer) in wanted.iter().zip(answers.lines()) {
-        let answer: Value = serde_json::from_str(answer).unwrap();
+    for ((row, _), answer) in rows.iter().zip(answers) {
         let decision = answer["decision"].as_str().unwrap();
         let fits = match row["expect"].as_str().unwrap() {
             "not_allow" => decision != "allow",
@@ -76,7 +86,6 @@ fn file_paths() {
             wrong.push(format!("{}: want {}, got {answer}", row["id"], row["expect"]));
         }
     }
-    assert_eq!(answers.lines().count(), wanted.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -94,29 +103,32 @@ fn command_fixture(haft: &Haft) {
     symlink(home.join("outside.txt"), ws.join("outlink")).unwrap();
 }
 
-/// Rows of a table with the answers of `haft`.
-fn judged(name: &str) -> Option<Vec<(Value, String)>> {
+/// The rows of a table of commands, with their questions.
+fn command_rows(haft: &Haft, name: &str) -> Option<Vec<(Value, Value)>> {
     let rows = std::fs::read_to_string(shared(name)?).unwrap();
-    let haft = Haft::new();
-    command_fixture(&haft);
     let (ws, home) = (haft.ws().join("proj"), haft.ws().join("home"));
     let place = |text: &str| {
         text.replace("/ws/proj", ws.to_str().unwrap()).replace("/home/u", home.to_str().unwrap())
     };
-    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(&place(row)).unwrap()).collect();
-    let question = |row: &Value| {
+    let rows = rows.lines().map(|row| serde_json::from_str(&place(row)).unwrap());
+    let asked = rows.map(|row: Value| {
         let question = json!({
             "tool": "Bash", "input": {"command": row["command"]}, "cwd": row["cwd"], "home": row["home"],
             "mode": row["mode"], "rules": row["rules"],
         });
-        format!("{question}\n")
-    };
-    let questions: String = rows.iter().map(question).collect();
-    let answers = haft.ok(&["permissions", "test", "--batch"], &questions);
-    assert_eq!(answers.lines().count(), rows.len());
-    let decision =
-        |line: &str| serde_json::from_str::<Value>(line).unwrap()["decision"].as_str().unwrap().to_owned();
-    Some(rows.into_iter().zip(answers.lines().map(decision)).collect())
+        (row, question)
+    });
+    Some(asked.collect())
+}
+
+/// Rows of a table with the answers of `haft`.
+fn judged(name: &str) -> Option<Vec<(Value, String)>> {
+    let haft = Haft::new();
+    command_fixture(&haft);
+    let rows = command_rows(&haft, name)?;
+    let answers = answers(&haft, rows.iter().map(|(_, question)| question.clone()));
+    let decisions = answers.iter().map(|it| it["decision"].as_str().unwrap().to_owned());
+    Some(rows.into_iter().map(|(row, _)| row).zip(decisions).collect())
 }
 
 #[test]
@@ -143,4 +155,72 @@ fn harmless_commands_are_rarely_asked_about() {
     let asked = rows.iter().filter(|(_, got)| got != "allow");
     let asked: Vec<&Value> = asked.map(|(row, _)| &row["command"]).collect();
     assert!(asked.len() <= 4, "{asked:#?}");
+}
+
+/// Rows of what could hide from a deny rule that do not: `find -delete`, `unlink`
+/// and `git clean` are other commands than the denied one, and the home of this
+/// test is not where the last one looks for the denied file.
+const NOT_HIDDEN: &[&str] =
+    &["AM-deny_indirect-017", "AM-deny_indirect-032", "AM-deny_indirect-033", "AM-read_deny_indirect-006"];
+
+/// How strict a decision is.
+fn severity(answer: &Value) -> usize {
+    let decision = answer["decision"].as_str().unwrap();
+    ["allow", "ask", "deny"].iter().position(|it| *it == decision).unwrap()
+}
+
+/// Every row of every table in auto mode, with a model that says yes, no or
+/// nothing to all of them.
+#[test]
+fn auto_mode_is_never_looser_than_the_rules() {
+    let (files, commands) = (Haft::new(), Haft::new());
+    command_fixture(&commands);
+    let Some(mut rows) = file_rows(&files) else { return };
+    for name in ["bash_permissions.jsonl", "bash_permissions_min.jsonl", "bash_usability_extra.jsonl"] {
+        rows.extend(command_rows(&commands, name).unwrap());
+    }
+    let judged = |mode: &str, said: Option<&str>| {
+        let question = |(_, question): &(Value, Value)| {
+            let mut question = question.clone();
+            question["mode"] = json!(mode);
+            question["classifier"] = json!(said);
+            question
+        };
+        answers(&commands, rows.iter().map(question))
+    };
+    let (usual, edits, bypass) =
+        (judged("default", None), judged("acceptEdits", None), judged("bypassPermissions", None));
+    let (yes, no, nothing) =
+        (judged("auto", Some("allow")), judged("auto", Some("block")), judged("auto", Some("ask")));
+    let nobody = judged("auto", None);
+    let (mut wrong, mut asked, mut left) = (Vec::new(), 0, 0);
+    for (at, (row, _)) in rows.iter().enumerate() {
+        let text = |name: &str| row[name].as_str().unwrap_or_default();
+        let all = [&usual, &edits, &bypass, &yes, &no, &nothing, &nobody].map(|it| severity(&it[at]));
+        let [usual, edits, bypass, yes, no, nothing, nobody] = all;
+        let hidden = text("class").ends_with("deny_indirect") && !NOT_HIDDEN.contains(&text("id"));
+        let of_a_person = text("class") == "rule_ask" && text("expect") == "ask"
+            || text("class") == "protected" && text("expect") == "ask";
+        let rules = [
+            ("a deny stays a deny", usual != 2 || [yes, no, nothing, nobody] == [2; 4]),
+            ("no mode allows more than the one that asks nothing", bypass <= yes),
+            ("what is protected, or a rule asks about, is asked", !of_a_person || yes == 1),
+            ("what could hide from a deny rule is asked", !hidden || yes != 0),
+            ("without a model it is the usual mode", nobody == usual),
+            ("without an answer it allows no more than edits", edits <= nothing),
+            ("a no is never a yes", nothing <= no),
+            ("what runs without the model runs with it", nothing != 0 || yes == 0),
+        ];
+        let broken = rules.iter().filter(|(_, holds)| !holds);
+        wrong.extend(broken.map(|(rule, _)| format!("{}: {rule}: {all:?} {}", row["id"], row["command"])));
+        asked += usize::from(nothing == 1);
+        left += usize::from(nothing == 1 && yes == 0);
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // Both kinds are there, or the rows above say nothing.
+    assert!(
+        500 < rows.len() && 100 < left && left + 20 < asked,
+        "{} rows, {asked} asked, {left} left",
+        rows.len()
+    );
 }

@@ -37,6 +37,7 @@ fn answer(text: &str, written: u64, read: u64) -> Turn {
         output_tokens: Some(3),
         cache_creation_input_tokens: written,
         cache_read_input_tokens: read,
+        ..UsageReply::default()
     };
     Turn { usage: Some(usage), ..Turn::text(text) }
 }

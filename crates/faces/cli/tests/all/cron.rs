@@ -91,3 +91,72 @@ fn what_cannot_run_is_said_and_runs_no_second_time() {
     haft.run(&["cron", "run-due"], "");
     assert_eq!(self::runs(&haft).len(), 1);
 }
+
+/// A job edits files only if it was stored so, and never where today's settings want less.
+#[test]
+fn a_job_runs_in_its_mode_or_in_less() {
+    for (mode, today, edits) in
+        [("default", None, false), ("acceptEdits", None, true), ("acceptEdits", Some("plan"), false)]
+    {
+        let haft = Haft::new();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let write = Turn::tool("Write", json!({"file_path": "made.txt", "content": "by the job"}));
+        let model = runtime.block_on(MockModel::start(Script::of([write, Turn::text("Done.")]))).unwrap();
+        stored(&haft, |job| (job["cron"], job["mode"]) = (json!("0 0 2 1 *"), json!(mode)));
+        if let Some(today) = today {
+            haft.write_home(
+                ".haft/settings.json",
+                &json!({"permissions": {"defaultMode": today}}).to_string(),
+            );
+        }
+        let mut command = haft.command();
+        command
+            .args(["cron", "run-due"])
+            .env("ANTHROPIC_BASE_URL", model.url())
+            .env("ANTHROPIC_API_KEY", "k");
+        command.output().unwrap();
+        let runs = runs(&haft);
+        assert_eq!(runs.len(), 1, "{mode} {today:?} {runs:?}");
+        assert_eq!(haft.ws().join("made.txt").exists(), edits, "{mode} {today:?}");
+        if mode == "acceptEdits" {
+            assert!(haft.ok(&["cron", "list"], "").contains("mode acceptEdits"));
+        }
+    }
+}
+
+/// A disk that is full between the claim and the run: nothing is begun that nobody
+/// could know of, and its time is not lost.
+#[test]
+fn what_cannot_be_written_down_is_not_begun_and_runs_later() {
+    let haft = Haft::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let model = runtime.block_on(MockModel::start(Script::of([Turn::text("All is well.")]))).unwrap();
+    stored(&haft, |job| (job["cron"], job["recurring"]) = (json!("0 0 2 1 *"), json!(false)));
+    let list = haft.home().join(".haft/cron/runs.jsonl");
+    std::fs::create_dir_all(&list).unwrap();
+    let due = || {
+        let mut command = haft.command();
+        command
+            .args(["cron", "run-due"])
+            .env("ANTHROPIC_BASE_URL", model.url())
+            .env("ANTHROPIC_API_KEY", "k");
+        command.output().unwrap()
+    };
+    for _ in 0..2 {
+        let got = due();
+        let said = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert!(!got.status.success() && said.contains("cannot be written down"), "{said}");
+        assert!(haft.ok(&["cron", "list"], "").contains("0a1b2c3d"), "it is still stored");
+    }
+    assert!(model.requests().is_empty());
+    std::fs::remove_dir(&list).unwrap();
+    assert!(due().status.success());
+    assert!(due().status.success());
+    assert_eq!((runs(&haft).len(), model.requests().len()), (1, 1));
+    assert!(haft.ok(&["cron", "list"], "").contains("nothing is stored"));
+    // A run whose end nobody wrote down is not forgotten.
+    let line = r#"{"job":"0a1b2c3d","slot":"2026-02-02T00:00:00Z","why":"scheduled","began":"2026-02-02T00:00:00Z","ended":"2026-02-02T00:00:00Z","outcome":{"is":"began"}}"#;
+    let before = std::fs::read_to_string(&list).unwrap();
+    std::fs::write(&list, format!("{before}{line}\n")).unwrap();
+    assert!(haft.ok(&["cron", "logs"], "").contains("nothing says yet how it ended"));
+}

@@ -38,6 +38,23 @@ fn a_recorded_model_repairs_a_project_with_real_tools() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
 }
 
+/// Without the programs of its project nothing would be as the model says.
+#[test]
+fn what_the_demo_needs_and_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for (has, missing) in [(&["sh"][..], "awk"), (&["awk"], "sh"), (&[], "sh")] {
+        let path = dir.path().join(format!("without-{missing}-{}", has.len()));
+        std::fs::create_dir(&path).unwrap();
+        for name in has {
+            std::os::unix::fs::symlink("/bin/sh", path.join(name)).unwrap();
+        }
+        let output = demo(dir.path()).env("PATH", &path).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+        assert!(said.contains(&format!("there is no {missing} in PATH")), "{said}");
+    }
+}
+
 #[test]
 fn what_is_kept_is_repaired() {
     let dir = tempfile::tempdir().unwrap();

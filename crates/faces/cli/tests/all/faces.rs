@@ -139,7 +139,7 @@ fn requests(model: &MockModel, haft: &Haft) -> Vec<Value> {
 }
 
 /// The lines of the only log, without what differs from run to run.
-fn log_lines(haft: &Haft) -> Vec<Value> {
+pub fn log_lines(haft: &Haft) -> Vec<Value> {
     let mut logs = Vec::new();
     for root in [".haft", ".claude"] {
         collect(&haft.home().join(root).join("projects"), &mut logs);

@@ -333,3 +333,169 @@ fn a_new_tool_is_a_crate_of_its_own() {
     assert_eq!(haft.run(&["new", "tool", "word-count"], "").status.code(), Some(2));
     assert_eq!(haft.run(&["new", "tool", "../out"], "").status.code(), Some(2));
 }
+
+/// A program that runs as somebody who may not write into their home. Root may
+/// write everywhere, so it becomes somebody else.
+fn as_somebody_without_a_home(haft: &Haft, temp: &std::path::Path) -> std::process::Command {
+    use std::os::unix::process::CommandExt as _;
+    let mode = |path: &std::path::Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir_all(temp).unwrap();
+    mode(haft.dir.path(), 0o755);
+    mode(&haft.ws(), 0o777);
+    mode(&haft.home(), 0o555);
+    mode(temp, 0o777);
+    let mut command = haft.command();
+    command.env("TMPDIR", temp).stdin(Stdio::null());
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_kept_where_only_their_owner_sees_them() {
+    for what in ["a home that cannot be written", "no home"] {
+        let haft = Haft::new();
+        let temp = haft.dir.path().join("temp");
+        let turns = [
+            Turn::tool("Bash", json!({"command": "echo made > made.txt"})),
+            Turn::text("done"),
+            Turn::text("again"),
+        ];
+        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let run = |args: &[&str]| {
+            let mut command = as_somebody_without_a_home(&haft, &temp);
+            if what == "no home" {
+                command.env_remove("HOME");
+            }
+            command.env("ANTHROPIC_API_KEY", "key").env("ANTHROPIC_BASE_URL", model.url());
+            command.args(["-p", "go", "--permission-mode", "bypassPermissions"]).args(args).output()
+        };
+        let Ok(first) = run(&[]) else {
+            return eprintln!("SKIPPED: others may not start the program where it was built");
+        };
+        assert_eq!(first.status.code(), Some(0), "{what}: {}", err(&first));
+        assert!(haft.ws().join("made.txt").is_file(), "{what}");
+        let told = err(&first).contains("HAFT_CONFIG_DIR");
+        assert_eq!(told, what != "no home", "{what}: {}", err(&first));
+        // The next one finds it, and nobody else does.
+        let second = run(&["--continue"]).unwrap();
+        assert_eq!(out(&second).trim(), "again", "{what}: {}", err(&second));
+        let history = model.requests().last().unwrap().json()["messages"].to_string();
+        assert!(history.contains("echo made"), "{what}: {history}");
+        for entry in std::fs::read_dir(&temp).unwrap().flatten() {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{what}: {}", entry.path().display());
+        }
+        // Somebody asks the doctor.
+        let mut doctor = as_somebody_without_a_home(&haft, &temp);
+        let report = doctor.args(["doctor", "--json"]).output().unwrap();
+        let report: Value = serde_json::from_str(&out(&report)).unwrap();
+        assert_eq!(check(&report, "home")["health"], "warn", "{what}: {report}");
+        std::fs::set_permissions(haft.home(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+/// What is said to be allowed is allowed, or it is said why not: also where the rule stood
+/// in the file before, and where trust cannot be kept.
+#[test]
+fn a_rule_that_is_given_is_in_force_or_named() {
+    let haft = Haft::new();
+    let rule = "Bash(npm test)";
+    let allow = |command: &mut std::process::Command| {
+        let allowed = command.args(["permissions", "allow", rule]).output().unwrap();
+        (allowed.status.code(), err(&allowed))
+    };
+    let is_allowed = || haft.run(&["permissions", "test", "npm test"], "").status.success();
+    // Somebody else's word in a file of the project waits for trust; one's own does not.
+    haft.write(".haft/settings.local.json", &json!({"permissions": {"allow": [rule]}}).to_string());
+    assert!(!is_allowed());
+    assert_eq!(allow(&mut haft.command()).0, Some(0));
+    assert!(is_allowed());
+    // Only what was said is agreed to.
+    let more = json!({"permissions": {"allow": [rule, "Bash(curl *)"]}}).to_string();
+    haft.write(".haft/settings.local.json", &more);
+    assert_eq!(allow(&mut haft.command()).0, Some(0));
+    assert!(is_allowed() && !haft.run(&["permissions", "test", "curl x.org"], "").status.success());
+    // Nobody can agree for good where nothing can be kept.
+    let temp = haft.dir.path().join("temp");
+    std::fs::remove_dir_all(haft.ws().join(".haft")).unwrap();
+    let Ok(_) = as_somebody_without_a_home(&haft, &temp).arg("--version").output() else {
+        return eprintln!("SKIPPED: others may not start the program where it was built");
+    };
+    std::fs::remove_dir_all(haft.home().join(".haft")).ok();
+    let (code, said) = allow(&mut as_somebody_without_a_home(&haft, &temp));
+    assert!(code == Some(2) && said.contains("not in force") && said.contains("HAFT_CONFIG_DIR"), "{said}");
+    for args in [&["mcp", "add", "x", "--", "y"][..], &["trust", "--yes"]] {
+        let refused = as_somebody_without_a_home(&haft, &temp).args(args).output().unwrap();
+        let said = err(&refused);
+        assert!(refused.status.code() == Some(2) && said.contains("set HAFT_CONFIG_DIR"), "{args:?}: {said}");
+    }
+    std::fs::set_permissions(haft.home(), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What `haft init` allows waits for trust like everything of a project, and it says so.
+#[test]
+fn init_says_when_its_rules_count() {
+    let haft = Haft::new();
+    haft.write("package.json", r#"{"scripts": {"test": "node t.js"}}"#);
+    let said = haft.ok(&["init", "--yes"], "");
+    assert!(said.contains("`haft trust`"), "{said}");
+    assert!(!haft.run(&["permissions", "test", "npm run test"], "").status.success());
+    haft.ok(&["trust", "--yes"], "");
+    assert!(haft.run(&["permissions", "test", "npm run test"], "").status.success());
+    // Without rules there is nothing to trust.
+    let haft = Haft::new();
+    let said = haft.ok(&["init", "--yes"], "");
+    assert!(said.contains("Written") && !said.contains("haft trust"), "{said}");
+}
+
+/// Who has a key of one vendor and named no model gets a model of that vendor, whatever
+/// variables of other programs say; on this machine one has to be named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_nobody_named_is_of_who_answers() {
+    let model = MockModel::start(Script::of(vec![Turn::text("ok"); 12])).await.unwrap();
+    let (url, v1) = (model.url(), format!("{}/v1", model.url()));
+    let openai = [("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", v1.as_str())];
+    let claude = [("ANTHROPIC_API_KEY", "k"), ("ANTHROPIC_BASE_URL", url.as_str())];
+    let router = [("OPENROUTER_API_KEY", "k"), ("OPENROUTER_BASE_URL", v1.as_str())];
+    let others = [("OPENAI_MODEL", "gpt-other"), ("ANTHROPIC_MODEL", "claude-other"), ("GEMINI_MODEL", "g")];
+    let haft_model = [("HAFT_MODEL", "mine")];
+    for (env, want) in [
+        (claude.to_vec(), "claude-opus-4-5"),
+        ([&claude[..], &others[..1]].concat(), "claude-opus-4-5"),
+        ([&claude[..], &others[..]].concat(), "claude-other"),
+        (openai.to_vec(), "gpt-5"),
+        ([&openai[..], &others[1..]].concat(), "gpt-5"),
+        ([&openai[..], &others[..]].concat(), "gpt-other"),
+        ([&openai[..], &others[..], &haft_model].concat(), "mine"),
+        (router.to_vec(), "openrouter/auto"),
+    ] {
+        let haft = Haft::new();
+        let ran = run_with(&haft, &["-p", "go"], &env, "");
+        assert_eq!(ran.status.code(), Some(0), "{env:?}: {}", err(&ran));
+        assert_eq!(model.requests().last().unwrap().json()["model"], want, "{env:?}");
+    }
+    let (haft, before) = (Haft::new(), model.requests().len());
+    let env = [("OLLAMA_HOST", url.as_str()), others[0]];
+    let ran = run_with(&haft, &["-p", "go", "--provider", "ollama"], &env, "");
+    let said = err(&ran);
+    assert!(
+        ran.status.code() == Some(2) && said.contains("--model") && said.contains("haft models"),
+        "{said}"
+    );
+    assert_eq!(model.requests().len(), before);
+}
+
+/// A session in which nothing was judged says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_without_decisions_says_so() {
+    let model = MockModel::start(Script::of([Turn::text("ok")])).await.unwrap();
+    let url = model.url();
+    let haft = Haft::new();
+    run_with(&haft, &["-p", "go"], &[("ANTHROPIC_API_KEY", "k"), ("ANTHROPIC_BASE_URL", &url)], "");
+    let log = haft.run(&["permissions", "log"], "");
+    assert!(log.status.success() && err(&log).contains("no call was judged"), "{}", err(&log));
+}

@@ -106,7 +106,7 @@ trust_level = "trusted"
     }
     let list = servers(&haft);
     assert_eq!(list["docs"]["env"], json!({"DOCS_API_KEY": "${DOCS_API_KEY}", "MODE": "fast"}));
-    assert_eq!(list["docs"]["timeout"], json!(12_500.0));
+    assert_eq!(list["docs"]["timeout"], json!(12_500));
     assert_eq!(list["remote"]["headers"]["Authorization"], "Bearer ${REMOTE_TOKEN}");
     assert_eq!(settings(&haft)["sandbox"]["enabled"], true);
     assert_eq!(std::fs::read_to_string(haft.home().join(".haft/AGENTS.md")).unwrap(), "Be brief.");
@@ -203,6 +203,78 @@ fn opencode() {
     assert!(agents["agents"].as_array().unwrap().iter().any(|it| it["name"] == "review"), "{agents}");
 }
 
+/// There the last rule that fits counts; what comes of it here is never looser.
+#[test]
+fn rules_of_opencode_are_taken_in_their_order() {
+    for (rules, allow, ask, deny) in [
+        // A usual list: everything is asked about but what follows.
+        (r#"{"*": "ask", "npm *": "allow"}"#, json!(["Bash(npm *)"]), Value::Null, Value::Null),
+        // The last one takes it back.
+        (r#"{"npm *": "allow", "*": "ask"}"#, Value::Null, json!(["Bash"]), Value::Null),
+        (r#"{"npm *": "allow", "*": "deny"}"#, Value::Null, Value::Null, json!(["Bash"])),
+        // Here a denial wins over everything.
+        (r#"{"*": "deny", "git status": "allow"}"#, Value::Null, Value::Null, json!(["Bash"])),
+        (r#"{"*": "allow", "rm *": "deny"}"#, json!(["Bash"]), Value::Null, json!(["Bash(rm *)"])),
+        (r#"{"git push": "ask", "*": "allow"}"#, json!(["Bash"]), json!(["Bash(git push)"]), Value::Null),
+    ] {
+        let haft = Haft::new();
+        haft.write_home(
+            ".config/opencode/opencode.json",
+            &format!(r#"{{"permission": {{"bash": {rules}}}}}"#),
+        );
+        import(&haft, &["opencode", "--yes"]);
+        let found = settings(&haft)["permissions"].clone();
+        assert_eq!((&found["allow"], &found["ask"], &found["deny"]), (&allow, &ask, &deny), "{rules}");
+    }
+}
+
+#[test]
+fn agents_of_opencode_can_do_no_more_than_there() {
+    for (front, taken, text) in [
+        (
+            "tools:\n  bash: false\n  write: false\n  read: true\nmodel: x/y",
+            true,
+            "disallowedTools: Bash, Write\n",
+        ),
+        ("mode: subagent", true, "description: d\n---"),
+        ("tools:\n  server_*: false", false, "server_*"),
+        ("permission:\n  edit: deny", false, "permission"),
+        ("tools: {bash: false}", false, "tools"),
+    ] {
+        let haft = Haft::new();
+        haft.write_home(".config/opencode/agent/it.md", &format!("---\ndescription: d\n{front}\n---\nLook."));
+        let steps = import(&haft, &["opencode", "--yes"]);
+        let (found, why) = outcome(&steps, "it.md");
+        assert_eq!(found == "taken", taken, "{front}: {why}");
+        let made = std::fs::read_to_string(haft.home().join(".haft/agents/it.md")).unwrap_or_default();
+        assert!(
+            if taken { made.contains(text) } else { why.contains(text) && made.is_empty() },
+            "{front}: {made}{why}"
+        );
+    }
+}
+
+#[test]
+fn no_secret_is_copied_wherever_it_stands() {
+    let token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    for (server, taken) in [
+        (json!({"command": "srv", "args": ["--token", token]}), false),
+        (json!({"url": format!("https://example.org/mcp?token={token}")}), false),
+        (json!({"command": "srv", "env": {"PLAIN": token}}), true),
+        (json!({"url": "https://example.org/mcp", "headers": {"X-Thing": token}}), true),
+        (json!({"command": "srv", "args": ["--verbose"], "env": {"MODE": "fast"}}), true),
+    ] {
+        let haft = Haft::new();
+        haft.write_home(".gemini/settings.json", &json!({"mcpServers": {"s": server}}).to_string());
+        let steps = import(&haft, &["gemini", "--yes"]);
+        assert_eq!(outcome(&steps, "mcpServers.s").0 == "taken", taken, "{server}");
+        let mut kept = Vec::new();
+        files(&haft.home().join(".haft"), &mut kept);
+        let leaks = kept.iter().any(|(_, bytes)| String::from_utf8_lossy(bytes).contains(token));
+        assert!(!leaks, "{server}: {kept:?}");
+    }
+}
+
 #[test]
 fn claude_is_read_where_it_is() {
     let haft = Haft::new();
@@ -238,4 +310,192 @@ fn what_is_broken_or_not_there_is_said() {
         table.contains("THEIRS") && table.contains("not taken") && table.contains("it is broken"),
         "{table}"
     );
+}
+
+/// What comes of an entry: its name there, the outcome, words of the reason.
+type ShapeRow = (&'static str, &'static str, &'static str);
+
+/// Configurations as the documents of these programs show them, also of other versions.
+type ShapeTable = &'static [(&'static str, &'static str, &'static [ShapeRow])];
+
+const CODEX_SHAPES: ShapeTable = &[
+    (
+        ".codex/config.toml",
+        "[mcp_servers.a]\ncommand = \"a\"\nstartup_timeout_sec = 20\nenabled_tools = [\"x\"]\ndisabled_tools = [\"y\", \"z\"]\nrequired = true\n",
+        &[
+            ("mcp_servers.a (", "taken", "without its required, startup_timeout_sec"),
+            ("mcp_servers.a.disabled_tools", "taken", ""),
+            ("mcp_servers.a.enabled_tools", "not taken", "haft permissions deny"),
+        ],
+    ),
+    (
+        ".codex/config.toml",
+        "model = 5\nmcp_servers = \"none\"\n[profiles.x]\nmodel = \"o\"\n[features]\nweb = true\n",
+        &[
+            ("model (", "not taken", "nothing of the kind"),
+            ("mcp_servers (", "not taken", "nothing of the kind"),
+            ("profiles (", "not taken", "--settings"),
+            ("features (", "not taken", "nothing of the kind"),
+        ],
+    ),
+    (
+        ".codex/config.toml",
+        "\u{feff}[mcp_servers.\"with blank\"]\ncommand = \"a\"\n[mcp_servers.b]\nurl = \"https://example.org/mcp\"\nenv_http_headers = { X-Key = \"B_KEY\" }\n",
+        &[("mcp_servers.b (", "taken", "")],
+    ),
+    (".codex/config.toml", "model = \"a\"\n\n[mcp_servers\n", &[("config.toml", "not taken", "in line 3")]),
+];
+
+const GEMINI_SHAPES: ShapeTable = &[
+    (
+        ".gemini/settings.json",
+        r#"{"mcp": {"excluded": ["a"], "serverCommand": "x"}, "mcpServers": {
+                "a": {"command": "a"},
+                "b": {"url": "https://example.org/sse", "headers": {"X": "Key $B_KEY and ${B_MORE}"}, "oauth": {"enabled": true}},
+                "c": {"command": "c", "args": ["--in", "$HOME/x", "$"], "includeTools": ["x"]}}}"#,
+        &[
+            ("mcpServers.a (", "not taken", "mcp.excluded"),
+            ("mcpServers.b (", "taken", "without its oauth"),
+            ("mcpServers.c (", "taken", ""),
+            ("mcpServers.c.includeTools", "not taken", "haft permissions deny"),
+            ("mcp.serverCommand", "not taken", "nothing of the kind"),
+        ],
+    ),
+    (
+        ".gemini/settings.json",
+        r#"{"mcp": {"allowed": ["b"]}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}},
+                "contextFileName": "X.md", "coreTools": ["read_file"], "excludeTools": ["run_shell_command"], "theme": "x"}"#,
+        &[
+            ("mcpServers.a (", "not taken", "mcp.allowed"),
+            ("mcpServers.b (", "taken", ""),
+            ("contextFileName", "not taken", "AGENTS.md"),
+            ("tools.coreTools", "not taken", "--tools"),
+            ("tools.excludeTools", "taken", ""),
+            ("theme", "not taken", "nothing of the kind"),
+        ],
+    ),
+    (".gemini/commands/a.toml", "description = \"d\"", &[("a.toml", "not taken", "no prompt")]),
+    (".gemini/commands/a.toml", "prompt = ", &[("a.toml", "not taken", "it is broken: ")]),
+];
+
+const OPENCODE_SHAPES: ShapeTable = &[
+    (
+        ".config/opencode/opencode.jsonc",
+        r#"{"mcp": {"servers": {
+                "a": {"type": "local", "command": ["a"], "cwd": "sub", "timeout": {"startup": 1, "request": 2000}},
+                "b": {"type": "remote", "url": "https://example.org/mcp", "disabled": true},
+                "c": {"type": "remote", "url": "https://example.org/mcp", "oauth": {"client_id": "x"}}}},
+              "permission": "allow"}"#,
+        &[
+            ("mcp.a (", "taken", ""),
+            ("mcp.b (", "not taken", "turned off"),
+            ("mcp.c (", "taken", "without its oauth"),
+            ("permission = allow", "not taken", "--permission-mode"),
+        ],
+    ),
+    (
+        ".config/opencode/config.json",
+        r#"{"mcp": {"servers": {"type": "local", "command": ["srv"], "timeout": 3000}, "odd": 5}, "permission": {"bash": 7, "edit": "sometimes"}}"#,
+        &[
+            ("mcp.servers (", "taken", ""),
+            ("mcp.odd (", "not taken", "neither a command nor an address"),
+            ("permission.bash", "not taken", "unknown"),
+            ("permission.edit", "not taken", "unknown"),
+        ],
+    ),
+    (".config/opencode/opencode.json", "{\n\"mcp\": [}", &[("opencode.json", "not taken", "line 2")]),
+];
+
+const CLAUDE_SHAPES: ShapeTable = &[
+    (".claude/settings.json", "{ broken", &[("settings.json", "not taken", "it is broken")]),
+    (".claude/settings.local.json", "{}", &[("settings.local.json", "in place", "")]),
+];
+
+#[test]
+fn shapes_of_many_versions() {
+    let tables = [
+        ("codex", CODEX_SHAPES),
+        ("gemini", GEMINI_SHAPES),
+        ("opencode", OPENCODE_SHAPES),
+        ("claude", CLAUDE_SHAPES),
+    ];
+    for (from, (file, text, rows)) in
+        tables.into_iter().flat_map(|(from, table)| table.iter().map(move |it| (from, *it)))
+    {
+        let haft = Haft::new();
+        haft.write_home(file, text);
+        let steps = import(&haft, &[from, "--yes"]);
+        for (theirs, how, why) in rows {
+            let (found, said) = outcome(&steps, theirs);
+            assert!(found == *how && said.contains(why), "{from} {theirs}: {found} {said}\n{text}");
+        }
+        second_run_changes_nothing(&haft, from);
+    }
+}
+
+#[test]
+fn what_servers_are_told_means_the_same_here() {
+    let haft = Haft::new();
+    haft.write_home(
+        ".gemini/settings.json",
+        r#"{"mcpServers": {"b": {"url": "https://example.org/sse", "headers": {"X": "Key $B_KEY and ${B_MORE}, 5$"}},
+            "c": {"command": "c", "args": ["$HOME/x", "a$1"]}}}"#,
+    );
+    haft.write_home(
+        ".config/opencode/opencode.json",
+        r#"{"mcp": {"servers": {"a": {"type": "local", "command": ["a"], "cwd": "sub", "timeout": {"request": 2000}}}}}"#,
+    );
+    import(&haft, &["gemini", "--yes"]);
+    import(&haft, &["opencode", "--yes"]);
+    let list = servers(&haft);
+    assert_eq!(list["b"]["headers"]["X"], "Key ${B_KEY} and ${B_MORE}, 5$");
+    assert_eq!(list["c"]["args"], json!(["${HOME}/x", "a$1"]));
+    assert_eq!(
+        list["a"],
+        json!({"type": "stdio", "command": "a", "args": [], "cwd": "sub", "timeout": 2000})
+    );
+}
+
+/// What is there and cannot be read is named; nothing is passed over.
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    for (from, file) in [
+        ("codex", ".codex/config.toml"),
+        ("codex", ".codex/AGENTS.md"),
+        ("codex", ".codex/prompts/a.md"),
+        ("gemini", ".gemini/settings.json"),
+        ("gemini", ".gemini/GEMINI.md"),
+        ("opencode", ".config/opencode/opencode.jsonc"),
+        ("opencode", ".config/opencode/agent/a.md"),
+        ("claude", ".claude/settings.json"),
+        ("claude", ".claude.json"),
+    ] {
+        for why in ["not UTF-8", "no file", "No such file", "8 MB"] {
+            let haft = Haft::new();
+            let path = haft.home().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match why {
+                "not UTF-8" => std::fs::write(&path, b"\xff\xfea").unwrap(),
+                "no file" => std::fs::create_dir(&path).unwrap(),
+                "No such file" => std::os::unix::fs::symlink("nowhere", &path).unwrap(),
+                _ => std::fs::write(&path, vec![b' '; 9 << 20]).unwrap(),
+            }
+            let steps = import(&haft, &[from, "--yes"]);
+            let (how, said) = outcome(&steps, file);
+            assert!(how == "not taken" && said.contains(why), "{file}: {how} {said}");
+        }
+    }
+}
+
+/// A file that a variable names is found too.
+#[test]
+fn opencode_where_a_variable_says() {
+    let haft = Haft::new();
+    let path = haft.home().join("elsewhere.json");
+    std::fs::write(&path, r#"{"mcp": {"a": {"type": "local", "command": ["a"]}}}"#).unwrap();
+    let mut command = haft.command();
+    command.args(["import", "opencode", "--json"]).env("OPENCODE_CONFIG", &path);
+    let said: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    assert_eq!(said["steps"][0]["outcome"], "taken", "{said}");
+    assert_eq!(servers(&haft)["a"]["command"], "a");
 }

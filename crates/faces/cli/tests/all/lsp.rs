@@ -71,3 +71,53 @@ fn no_server_outlives_us_even_when_we_are_killed() {
     child.wait().unwrap();
     common::eventually("the end of the server", || running() == 0);
 }
+
+#[test]
+fn a_plugin_brings_a_server_and_an_untrusted_project_keeps_it_from_starting() {
+    let haft = Haft::new();
+    haft.write("a.x", "def größe\n");
+    let plugins = json!([{"name": "plug", "source": "./plug"}]);
+    let list = json!({"name": "local", "owner": {"name": "me"}, "plugins": plugins});
+    haft.write_home("market/.claude-plugin/marketplace.json", &list.to_string());
+    haft.write_home("market/plug/.claude-plugin/plugin.json", &json!({"name": "plug"}).to_string());
+    // The file of the plugin's root, with its own directory in a name.
+    std::fs::copy(script(), haft.home().join("market/plug/server.py")).unwrap();
+    let server = json!({"command": "python3", "args": ["${CLAUDE_PLUGIN_ROOT}/server.py"],
+        "extensionToLanguage": {".x": "text"}, "transport": "stdio", "shutdownTimeout": 100});
+    haft.write_home("market/plug/.lsp.json", &json!({"fake": server}).to_string());
+    let market = json!({"source": {"source": "directory", "path": haft.home().join("market")}});
+    let settings = json!({"permissions": {"allow": ["LSP"]}, "enabledPlugins": {"plug@local": true},
+        "extraKnownMarketplaces": {"local": market}});
+    haft.write_home(".haft/settings.json", &settings.to_string());
+    let input = json!({"operation": "documentSymbol", "filePath": "a.x"}).to_string();
+    let ask = || {
+        let output = haft.run(&["tool", "call", "LSP", &input], "");
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let said = ask();
+    assert!(said.contains("1 names in a.x"), "{said}");
+    // The rule of the person is not meant for what a project brings along.
+    haft.write(".claude/settings.json", &json!({"env": {"X": "1"}}).to_string());
+    let said = ask();
+    assert!(!said.contains("1 names") && said.contains("nobody has trusted yet"), "{said}");
+    haft.ok(&["trust", "--yes"], "");
+    let said = ask();
+    assert!(said.contains("1 names in a.x"), "{said}");
+}
+
+#[test]
+fn doctor_names_servers_and_what_to_install() {
+    let haft = Haft::new();
+    let bin = haft.home().join(".local/bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::os::unix::fs::symlink("/bin/true", bin.join("zls")).unwrap();
+    haft.write("src/main.zig", "");
+    haft.write("lib/x.ex", "");
+    let output = haft.run(&["doctor", "--json"], "");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let line = report["checks"].as_array().unwrap().iter().find(|it| it["name"] == "languages").unwrap();
+    assert!(line["found"].as_str().unwrap().contains("zls (Zig)"), "{line}");
+    // What is there is no reason to do anything.
+    let remedy = line["do"].as_str().unwrap();
+    assert!(line["health"] == "warn" && remedy.contains("Elixir: ") && !remedy.contains("Zig"), "{line}");
+}

@@ -8,9 +8,12 @@
     reason = "test code"
 )]
 
+mod abandoned_answers;
 mod acp;
 mod acp_buffers;
 mod acp_clients;
+mod acp_moments;
+mod acp_odd;
 mod acp_questions;
 mod acp_random;
 mod agent_kills;
@@ -35,6 +38,7 @@ mod flapping;
 mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;
+mod hot_paths;
 mod ide_bridge;
 mod import;
 mod log_lines;
@@ -56,6 +60,8 @@ mod peer;
 mod plugins;
 mod prefix;
 mod print;
+mod promises;
+mod random_requests;
 mod readme;
 mod replay;
 mod review_action;
@@ -68,13 +74,21 @@ mod sdk_python;
 mod sdk_typescript;
 mod sessions;
 mod settings;
+mod settings_effects;
 mod tasks;
 mod telemetry;
 mod terminal;
+mod terminal_faults;
+mod terminal_tmux;
 mod tool;
+mod tool_host;
+mod tool_host_meeting;
 mod triggers;
 mod trust_and_keys;
 mod undo_commands;
 mod view;
+mod view_hostile;
+mod view_large;
 mod view_server;
+mod web;
 mod worktree_commands;

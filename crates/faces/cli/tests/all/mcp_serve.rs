@@ -490,3 +490,32 @@ fn a_signal_in_the_middle_of_a_call_ends_everything() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = stream.read_to_end(&mut said);
 }
+
+/// What one client without a session left running is no other's, unless it was
+/// told the name; over pipes there is only one client.
+#[tokio::test]
+async fn tasks_of_clients_without_sessions_are_their_own() {
+    let haft = Haft::new();
+    let rules = ["--allowedTools", "Bash", "--permission-mode", "acceptEdits"];
+    let server = Http::start(&haft, &rules, &[]);
+    let one = Client::connect(server.endpoint(None), Era::Modern, None).await;
+    let other = Client::connect(server.endpoint(None), Era::Modern, None).await;
+    let begin = json!({"command": "echo SECRET; sleep 60", "run_in_background": true});
+    let begun = words(&one.call("Bash", begin.clone()).await);
+    let name = begun.split(|it: char| !it.is_alphanumeric() && it != '_' && it != '-');
+    let name = name.filter(|it| it.starts_with("bash_")).max_by_key(|it| it.len()).unwrap().to_owned();
+    assert!(32 < name.len(), "nobody guesses it: {begun}");
+    for (client, id, may) in [(&other, "bash_1", false), (&one, "bash_1", false), (&one, name.as_str(), true)]
+    {
+        let said = client.call("TaskOutput", json!({"task_id": id, "block": false})).await.to_string();
+        assert_eq!(said.contains(&format!("[{id} running]")), may, "{id}: {said}");
+    }
+    let stopped = words(&one.call("TaskStop", json!({"task_id": name})).await);
+    assert!(!stopped.contains("no task"), "{stopped}");
+    one.manager.shutdown().await;
+    other.manager.shutdown().await;
+    let only = Client::connect(over_pipes(&haft, &rules), Era::Modern, None).await;
+    let begun = words(&only.call("Bash", begin).await);
+    assert!(begun.contains("bash_1") && !begun.contains("bash_1-"), "{begun}");
+    only.manager.shutdown().await;
+}

@@ -112,6 +112,19 @@ async fn flags_that_cannot_hold_are_refused_or_named() {
         assert!(ran.stderr.contains(want), "{want}: {}", ran.stderr);
     }
     assert_eq!(ran.stderr.lines().count(), 3, "{}", ran.stderr);
+    let args = ["-p", "go", "--allowedTools", "Bsah(ls)", "--add-dir", "nowhere"];
+    let ran = play(&haft, vec![Turn::text("x")], &args, "").await;
+    for want in ["allows nothing: there is no tool Bsah; did you mean Bash?", "nowhere is no directory"] {
+        assert!(ran.stderr.contains(want), "{want}: {}", ran.stderr);
+    }
+    for (args, want) in [
+        (&["-p", "hello", "world"][..], "goes into quotes: haft \"hello world …\""),
+        (&["-p", "hi", "--resume", "nope"], "`haft sessions` lists"),
+    ] {
+        let ran = play(&haft, vec![], args, "").await;
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert!(ran.stderr.contains(want), "{args:?}: {}", ran.stderr);
+    }
     let unknown = play(&haft, vec![Turn::text("x")], &["-p", "/comapct now"], "").await;
     assert_eq!((unknown.code, unknown.requests.len()), (Some(2), 0));
     assert!(unknown.stderr.contains("/compact"), "{}", unknown.stderr);
@@ -380,6 +393,16 @@ async fn the_mock_model_logs_what_it_refuses_and_what_follows() {
     let mut out = std::io::BufReader::new(server.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut out, &mut first).unwrap();
     let address = first.trim().trim_start_matches("http://").to_owned();
+    // Some ask first whether anybody is there, or want an answer in one piece.
+    let ask = |head: &str| {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        let request = format!("{head} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.read_to_string(&mut String::new()).ok();
+    };
+    ask("HEAD /");
+    ask("GET /v1/models");
     let send = |body: &str| {
         use std::io::{Read as _, Write as _};
         let mut stream = std::net::TcpStream::connect(&address).unwrap();
@@ -397,11 +420,37 @@ async fn the_mock_model_logs_what_it_refuses_and_what_follows() {
     }
     let log = haft.ws().join("log.jsonl");
     let lines = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
-    crate::common::eventually("three requests are logged", || lines() == 3);
+    crate::common::eventually("all requests are logged", || lines() == 5);
     server.kill().unwrap();
     server.wait().unwrap();
     let text = std::fs::read_to_string(&log).unwrap();
     let refused: Vec<bool> =
         text.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()["refusal"].is_string()).collect();
-    assert_eq!(refused, [false, true, false]);
+    assert_eq!(refused, [false, false, false, true, false]);
+}
+
+/// No line of any help is wider than the terminal.
+#[test]
+fn help_fits_narrow_terminals() {
+    fn check(haft: &Haft, columns: usize, words: &[String]) -> usize {
+        let mut command = haft.command();
+        let output = command.args(words).arg("--help").env("COLUMNS", columns.to_string()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let help = String::from_utf8(output.stdout).unwrap();
+        for line in help.lines() {
+            assert!(line.chars().count() <= columns, "{words:?} at {columns}: {line:?}");
+        }
+        // The names of the commands below this one, and then those.
+        let list = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
+        let names = list.lines().filter(|it| it.starts_with("  ") && !it.starts_with("   "));
+        let names = names.filter_map(|it| it.split_whitespace().next()).filter(|it| *it != "help");
+        let below = names.map(|name| check(haft, columns, &[words, &[name.to_owned()]].concat()));
+        1 + below.sum::<usize>()
+    }
+    let haft = Haft::new();
+    assert!(80 < check(&haft, 40, &[]));
+    for columns in [24, 60, 79] {
+        check(&haft, columns, &["permissions".to_owned()]);
+        check(&haft, columns, &["mcp".to_owned()]);
+    }
 }

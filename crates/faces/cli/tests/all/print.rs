@@ -103,3 +103,59 @@ async fn structured_output_is_printed() {
     let (code, stdout, _, _) = run(&haft, turns, &["-p", "count", "--json-schema", schema]).await;
     assert_eq!((code, stdout.as_str()), (Some(0), "{\"n\":7}\n"));
 }
+
+#[tokio::test]
+async fn settings_that_speak_about_the_model_count() {
+    let haft = Haft::new();
+    for (settings, model, refused) in [
+        (json!({"availableModels": ["sonnet"]}), "opus", Some("availableModels: sonnet")),
+        (json!({"availableModels": ["opus", "sonnet"]}), "opus", None),
+        (json!({"deniedModels": ["claude-opus*"]}), "opus", Some("deniedModels: claude-opus*")),
+    ] {
+        let settings = settings.to_string();
+        let args = ["-p", "hi", "--model", model, "--settings", &settings];
+        let turns = if refused.is_some() { Vec::new() } else { vec![Turn::text("Hello.")] };
+        let (code, _, stderr, _) = run(&haft, turns, &args).await;
+        assert_eq!(code == Some(0), refused.is_none(), "{settings}: {stderr}");
+        assert!(stderr.contains(refused.unwrap_or_default()), "{settings}: {stderr}");
+    }
+    // An agent whose definition names another model gets its parent's.
+    let settings = json!({"availableModels": ["opus"], "language": "Latin-4711"}).to_string();
+    let turns = vec![
+        Turn::tool(
+            "Agent",
+            json!({"description": "look", "prompt": "look", "subagent_type": "general-purpose", "model": "haiku", "run_in_background": false}),
+        ),
+        Turn::text("Looked."),
+        Turn::text("Done."),
+    ];
+    let args =
+        ["-p", "hi", "--model", "opus", "--settings", &settings, "--permission-mode", "bypassPermissions"];
+    let (code, _, stderr, bodies) = run(&haft, turns, &args).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(3 <= bodies.len() && bodies.iter().all(|it| it["model"] == bodies[0]["model"]), "{bodies:?}");
+    assert!(bodies[0].to_string().contains("Latin-4711"));
+}
+
+/// With `--brief` the model can speak while it works from the first request on, and
+/// is told to; without it the tool comes on demand.
+#[tokio::test]
+async fn brief_runs_tell_the_user_what_matters() {
+    for brief in [true, false] {
+        let haft = Haft::new();
+        let turns = vec![
+            Turn::tool("SendUserMessage", json!({"message": "Halfway there-4711.", "status": "normal"})),
+            Turn::text("Done."),
+        ];
+        let mut args = vec!["-p", "go", "--append-system-prompt", "ADDED"];
+        args.extend(brief.then_some("--brief"));
+        let (code, stdout, stderr, bodies) = run(&haft, turns, &args).await;
+        assert_eq!((code, stdout.as_str()), (Some(0), "Done.\n"), "{stderr}");
+        assert!(stderr.contains("Halfway there-4711."), "{stderr}");
+        let declared = bodies[0]["tools"].as_array().unwrap();
+        assert_eq!(declared.iter().any(|it| it["name"] == "SendUserMessage"), brief);
+        let system = bodies[0]["system"].to_string();
+        assert!(system.contains("ADDED"));
+        assert_eq!(system.contains("what you send with SendUserMessage"), brief, "{system}");
+    }
+}

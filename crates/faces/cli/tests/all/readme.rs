@@ -1,5 +1,6 @@
 //! The commands of the README: those that need neither a key nor a network are
-//! run as they stand there, of the others at least every flag exists.
+//! run as they stand there, of the others at least every flag exists. Of the
+//! commands in blocks of every other page, too.
 
 use std::{os::unix::fs::symlink, path::Path, process::Stdio};
 
@@ -93,6 +94,45 @@ fn commands_of_the_readme_work() {
     }
 }
 
+/// The first project of the documents, typed word by word into one shell.
+#[test]
+fn the_first_project_goes_as_it_is_told() {
+    let haft = Haft::new();
+    std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/tutorial.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks: Vec<&str> =
+        page.split("```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect();
+    // Nobody else may have the port of the page.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let script = blocks.join("\n").replace("8765", &port.to_string());
+    let output = shell(&haft, &script);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let noise = String::from_utf8_lossy(&output.stderr);
+    for part in [
+        "The check passes now.",
+        "\nfine\n",
+        "-echo $(($1 + $2 + 1))\n+echo $(($1 + $2))\n",
+        "in effect  Edit",
+        "requests 4",
+        "I was not allowed to remove the repository.",
+        "exit code 3",
+        "ask: ",
+        "allow: ",
+        "allow `Bash(sh check.sh)`",
+        "deny `Read(.env)`",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}\n{noise}");
+    }
+    assert!(output.status.success() && !noise.contains("unexpected argument"), "{noise}");
+    let written = std::fs::read_to_string(haft.ws().join("session.html")).unwrap();
+    assert!(written.contains("The check fails. Repair it."));
+    // Taken back, and back again.
+    let program = std::fs::read_to_string(haft.ws().join("first/total.sh")).unwrap();
+    assert_eq!(program, "echo $(($1 + $2))\n");
+}
+
 #[test]
 fn wrong_flags_are_found() {
     let haft = Haft::new();
@@ -105,4 +145,51 @@ fn wrong_flags_are_found() {
     ] {
         assert_eq!(shell(&haft, &with_help(line)).status.success(), is_right, "{line}");
     }
+}
+
+/// Every command of the program in the blocks of a page, with the number of its
+/// line. A word in capitals, in brackets or with an ellipsis stands for something;
+/// what follows two blanks explains.
+fn page_commands(text: &str) -> Vec<(usize, String)> {
+    let (mut out, mut language) = (Vec::new(), None);
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(info) = line.strip_prefix("```") {
+            language = if language.is_some() { None } else { Some(info.to_owned()) };
+        } else if matches!(language.as_deref(), Some("" | "sh" | "bash" | "console" | "text")) {
+            let line = line.trim_start_matches("$ ").split("  ").next().unwrap_or_default();
+            let line = line.split(" #").next().unwrap_or_default().trim_end_matches(['&', ' ']);
+            let parts = line.split(" && ").flat_map(|part| part.split(" | "));
+            let ours = parts.filter(|part| part.starts_with("haft "));
+            // `a | b NAME`: the second is a command of the same kind.
+            out.extend(ours.map(|part| (at + 1, part.to_owned())));
+        }
+    }
+    out
+}
+
+#[test]
+fn commands_of_every_page_parse() {
+    let haft = Haft::new();
+    std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|it| it.unwrap().path());
+    let pages = docs.chain(["CONTRIBUTING.md", "CHANGELOG.md", "AGENTS.md"].map(|it| root.join(it)));
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    // That page is what `--help` says.
+    for page in pages.filter(|it| it.extension().is_some_and(|it| it == "md") && !it.ends_with("flags.md")) {
+        for (line, command) in page_commands(&std::fs::read_to_string(&page).unwrap()) {
+            count += 1;
+            let asked = with_help(&command.replace(['[', ']'], ""));
+            let output = shell(&haft, &asked);
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                wrong.push(format!("{}:{line}: {asked}: {said}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(10 < count, "{count}");
 }

@@ -165,3 +165,63 @@ async fn other_files_are_neither_overwritten_nor_played() {
     assert_eq!(code, Some(2));
     assert!(stderr.contains("line 1 is not of a cassette"), "{stderr}");
 }
+
+/// A server with one tool that notes what it is asked.
+pub const SERVER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "id" not in ask:
+        continue
+    method, answer = ask["method"], {}
+    if method == "initialize":
+        answer = {"protocolVersion": ask["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "own", "version": "1"}}
+    elif method == "tools/list":
+        schema = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+        answer = {"tools": [{"name": "shout", "description": "Shouts a word", "inputSchema": schema}]}
+    elif method == "tools/call":
+        with open(sys.argv[1], "a") as file:
+            file.write(json.dumps(ask["params"]) + "\n")
+        answer = {"content": [{"type": "text", "text": ask["params"]["arguments"]["word"].upper()}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": answer}), flush=True)
+"#;
+
+/// A run that called tools of a server is played again without the server,
+/// whether they were declared at once or looked for.
+#[tokio::test]
+async fn calls_of_servers_are_played_again_without_the_server() {
+    for searched in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, cassette) = (project(), dir.path().join("run.cassette"));
+        let (script, asked) = (dir.path().join("server.py"), dir.path().join("asked"));
+        std::fs::write(&script, SERVER).unwrap();
+        let servers = json!({"mcpServers": {"own": {"command": "python3", "args": [script, asked],
+            "alwaysLoad": !searched}}});
+        let mut turns =
+            vec![Turn::tool("mcp__own__shout", json!({"word": "hey"})), Turn::text("It shouted.")];
+        if searched {
+            turns.insert(0, Turn::tool("ToolSearch", json!({"query": "select:mcp__own__shout"})));
+        }
+        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let servers = servers.to_string();
+        let args = [
+            "-p",
+            "go",
+            "--record",
+            cassette.to_str().unwrap(),
+            "--mcp-config",
+            &servers,
+            "--allowedTools",
+            "mcp__own",
+        ];
+        let (code, stdout, stderr) = haft(&first, Some(&model), &args).await;
+        assert_eq!((code, stdout.as_str()), (Some(0), "It shouted.\n"), "{searched}: {stderr}");
+        assert_eq!(std::fs::read_to_string(&asked).unwrap().lines().count(), 1);
+        let again = project();
+        let (code, stdout, stderr) = haft(&again, None, &["replay", cassette.to_str().unwrap()]).await;
+        assert_eq!(code, Some(0), "{searched}: {stdout}{stderr}");
+        assert!(stdout.contains("HEY") && stdout.contains("It shouted."), "{searched}: {stdout}{stderr}");
+        assert_eq!(std::fs::read_to_string(&asked).unwrap().lines().count(), 1, "nobody was asked again");
+    }
+}

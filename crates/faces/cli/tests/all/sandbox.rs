@@ -273,6 +273,29 @@ fn a_run_by_name_has_no_network_though_the_settings_want_no_sandbox() {
     assert!(open.status.success(), "{open:?}");
 }
 
+/// What the person allows does not count where only the organisation's list does.
+#[test]
+fn only_hosts_of_the_organisation_are_reached_where_it_says_so() {
+    let haft = Haft::new();
+    if !machine_can(&haft) {
+        return;
+    }
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{}", server.local_addr().unwrap().port());
+    settings(&haft, &json!({"sandbox": {"network": {"allowedDomains": ["*"]}}}));
+    for (managed, reached) in [
+        (json!({}), true),
+        (json!({"sandbox": {"network": {"allowManagedDomainsOnly": false}}}), true),
+        (json!({"sandbox": {"network": {"allowManagedDomainsOnly": true}}}), false),
+        (json!({"sandbox": {"network": {"allowManagedDomainsOnly": true, "allowedDomains": ["*"]}}}), true),
+    ] {
+        let managed = managed.to_string();
+        let tried =
+            haft.run(&["sandbox", "run", "--managed-settings", &managed, "--", "bash", "-c", &reach], "");
+        assert_eq!(tried.status.success(), reached, "{managed}: {tried:?}");
+    }
+}
+
 fn listing(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(dir).unwrap().flatten().filter(|it| it.path().is_file());
     let mut found: Vec<_> = entries

@@ -57,6 +57,16 @@ fn a_home_that_takes_nothing_keeps_nobody_from_working() {
         let wrote = call("Write", r#"{"file_path": "b.txt", "content": "new\n"}"#);
         assert!(wrote.status.success(), "{options}: {}", said(&wrote));
         assert_eq!(std::fs::read_to_string(haft.ws().join("b.txt")).unwrap(), "new\n");
+        // Walls stand, too: they are looked at and tried.
+        let check = haft.run(&["sandbox", "check"], "");
+        assert!(!said(&check).contains("cannot be used"), "{options}: {}", said(&check));
+        if check.status.success() {
+            let held = haft.run(&["sandbox", "run", "--", "sh", "-c", "echo held"], "");
+            // Without room nothing can be noted, and without its notes no wall is built.
+            let told = ["held", "this cannot be confined: ", "keeps its notes in "];
+            assert!(told.iter().any(|it| said(&held).contains(it)), "{options}: {}", said(&held));
+            assert!(options != "ro" || !said(&held).contains("notes in"), "{}", said(&held));
+        }
         let undo = haft.run(&["undo"], "");
         assert!(!undo.status.success() && !said(&undo).contains("panicked"), "{options}: {}", said(&undo));
     }

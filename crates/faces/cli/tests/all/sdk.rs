@@ -68,6 +68,53 @@ async fn several_turns_in_one_process_and_nothing_else_on_the_wire() {
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 }
 
+/// The style that is in force is reported, whichever file names it.
+#[tokio::test]
+async fn the_style_of_any_settings_file_is_reported() {
+    for file in ["home/.claude/settings.json", "ws/.claude/settings.json", "ws/.claude/settings.local.json"] {
+        let haft = Haft::new();
+        let path = haft.dir.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, r#"{"outputStyle": "Explanatory"}"#).unwrap();
+        let sources = ["--setting-sources", "user,project,local"];
+        let mut peer = Peer::start(&haft, vec![Turn::text("One.")], &sources).await;
+        peer.say("go").await;
+        let frames = peer.until(|it| it["type"] == "result").await;
+        let init = frames.iter().find(|it| it["subtype"] == "init").unwrap();
+        assert_eq!(init["output_style"], "Explanatory", "{file}: {init}");
+        peer.end().await;
+    }
+}
+
+/// What a host says is logged as the text it is, and the result names the person who
+/// said it.
+#[tokio::test]
+async fn prompts_are_kept_and_answered_as_they_came() {
+    let haft = Haft::new();
+    let mut peer =
+        Peer::start(&haft, vec![Turn::text("One."), Turn::text("Two."), Turn::text("Three.")], &[]).await;
+    let blocks = json!([{"type": "text", "text": "in blocks"}]);
+    for (content, origin) in [
+        (json!("as a text"), json!({"kind": "human"})),
+        (blocks, json!(null)),
+        (json!("from nobody"), json!({"kind": "task-notification"})),
+    ] {
+        let mut frame = json!({"type": "user", "message": {"role": "user", "content": content}});
+        frame["origin"] = origin.clone();
+        peer.send(frame).await;
+        let result = peer.result().await;
+        let echoed = if origin["kind"] == "human" { origin } else { json!(null) };
+        assert_eq!(result["origin"], echoed, "{result}");
+    }
+    peer.end().await;
+    let said: Vec<Value> = crate::faces::log_lines(&haft)
+        .into_iter()
+        .filter(|it| it["type"] == "user" && it["isMeta"] != true)
+        .map(|mut it| it["message"]["content"].take())
+        .collect();
+    assert_eq!(said, ["as a text", "in blocks", "from nobody"]);
+}
+
 #[tokio::test]
 async fn ends_and_exit_codes() {
     let haft = Haft::new();

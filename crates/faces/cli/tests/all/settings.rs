@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{Haft, text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn rules_of_every_layer_count_and_are_listed_with_their_source() {
@@ -138,5 +138,71 @@ fn a_file_that_a_hook_rewrote_is_named_in_the_result() {
         let said = reports[1]["content"].to_string();
         assert_eq!(reports[1]["is_error"], false, "{said}");
         assert_eq!(said.contains("A hook changed"), is_told, "{command}: {said}");
+    }
+}
+
+/// Hooks see the path that is meant, however a model wrote it.
+#[test]
+fn hooks_see_paths_without_detours() {
+    for (tool, path, meant) in [
+        ("Read", "sub/../note.txt", "note.txt"),
+        ("Read", "./sub//./../sub/x.txt", "sub/x.txt"),
+        ("Read", "sub/../../ws/note.txt", "note.txt"),
+        ("Write", "sub/../new.txt", "new.txt"),
+    ] {
+        let haft = Haft::new();
+        haft.write("note.txt", "one\n");
+        haft.write("sub/x.txt", "x\n");
+        let seen = haft.dir.path().join("seen.json");
+        let hook = json!({"type": "command", "command": format!("cat > '{}'", seen.display())});
+        let hooks = json!({"hooks": {"PreToolUse": [{"matcher": tool, "hooks": [hook]}]}});
+        haft.write_home(".haft/settings.json", &hooks.to_string());
+        let mut call = json!({"id": "1", "name": tool, "input": {"file_path": path}});
+        if tool == "Write" {
+            call["input"]["content"] = json!("x");
+        }
+        haft.reports(&["--permission-mode", "acceptEdits"], &[call]);
+        let told: Value = serde_json::from_str(&std::fs::read_to_string(&seen).unwrap()).unwrap();
+        assert_eq!(told["tool_input"]["file_path"], json!(haft.ws().join(meant)), "{path}");
+    }
+}
+
+/// Who came into the workspace by a link may call its files by it; a link that
+/// leads elsewhere, or that only somebody else names, means nothing.
+#[test]
+fn a_workspace_is_known_by_the_link_one_came_by() {
+    let haft = Haft::new();
+    haft.write("a.txt", "a");
+    let link = haft.dir.path().join("by-link");
+    std::os::unix::fs::symlink(haft.ws(), &link).unwrap();
+    let elsewhere = haft.dir.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("a.txt"), "secret").unwrap();
+    for (pwd, file, code) in [
+        (&link, link.join("a.txt"), 0),
+        (&haft.ws(), link.join("a.txt"), 1),
+        (&elsewhere, elsewhere.join("a.txt"), 1),
+        (&link, elsewhere.join("a.txt"), 1),
+        (&link, haft.ws().join("a.txt"), 0),
+    ] {
+        for (tool, input) in [
+            ("Read", serde_json::json!({"file_path": file})),
+            ("Bash", serde_json::json!({"command": format!("cat {}", file.display())})),
+        ] {
+            let output = haft
+                .command()
+                .args(["permissions", "explain", tool, &input.to_string()])
+                .env("PWD", pwd)
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(
+                output.status.code(),
+                Some(code),
+                "{} {tool} {}: {text}",
+                pwd.display(),
+                file.display()
+            );
+        }
     }
 }

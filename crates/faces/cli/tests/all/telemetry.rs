@@ -102,7 +102,8 @@ async fn one_trace_per_run_without_content() {
     paths.sort_unstable();
     assert_eq!(paths, ["/v1/logs", "/v1/metrics", "/v1/traces"]);
     let all = format!("{posts:?}");
-    assert!(!all.contains("4711") && !all.contains("0815") && !all.contains("make install"), "{all}");
+    assert!(!all.contains("prompt-4711") && !all.contains("content-0815"), "{all}");
+    assert!(!all.contains("make install"), "{all}");
     let traces = &posts.iter().find(|(path, _)| path == "/v1/traces").unwrap().1;
     let spans = traces["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
     let is_phase = |it: &&Value| {
@@ -255,4 +256,116 @@ async fn a_lost_cache_is_an_event() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!(attribute(lost[0], "haft.cache.cause")["stringValue"], "model_changed");
     assert_eq!(attribute(lost[0], "haft.request")["intValue"], "2");
+}
+
+/// What agents do is below the call that started them, and a server is told where
+/// a call belongs.
+#[tokio::test]
+async fn spans_of_agents_nest_and_servers_are_told() {
+    let haft = Haft::new();
+    let dir = tempfile::tempdir().unwrap();
+    let (server, asked) = (dir.path().join("server.py"), dir.path().join("asked"));
+    std::fs::write(&server, crate::replay::SERVER).unwrap();
+    let servers =
+        json!({"mcpServers": {"own": {"command": "python3", "args": [server, asked], "alwaysLoad": true}}});
+    for observed in [true, false] {
+        let (url, posts) = collector().await;
+        std::fs::remove_file(&asked).ok();
+        let spawn = json!({"description": "d", "prompt": "the task", "subagent_type": "general-purpose",
+            "run_in_background": false});
+        let model = MockModel::start(Script::of([
+            Turn::tool("Agent", spawn),
+            Turn::tool("mcp__own__shout", json!({"word": "hey"})),
+            Turn::text("The agent is done."),
+            Turn::text("All done."),
+        ]))
+        .await
+        .unwrap();
+        let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let output = haft
+            .async_command()
+            .args(["-p", "go", "--mcp-config", &servers.to_string(), "--allowedTools", "mcp__own"])
+            .env("ANTHROPIC_BASE_URL", model.url())
+            .env("HAFT_ENABLE_TELEMETRY", if observed { "1" } else { "0" })
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
+            .env("TRACEPARENT", given)
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told: Value = serde_json::from_str(std::fs::read_to_string(&asked).unwrap().trim()).unwrap();
+        let told = told["_meta"]["traceparent"].as_str().unwrap().to_owned();
+        if !observed {
+            assert_eq!(told, given, "whoever began the trace is passed on");
+            continue;
+        }
+        let posts = posts.lock().unwrap().clone();
+        let traces = &posts.iter().find(|(path, _)| path == "/v1/traces").unwrap().1;
+        let spans = traces["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+        let named =
+            |name: &str| spans.iter().find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}"));
+        let above = |span: &Value| {
+            let id = span["parentSpanId"].clone();
+            spans
+                .iter()
+                .find(|it| it["spanId"] == id)
+                .map_or("", |it| it["name"].as_str().unwrap())
+                .to_owned()
+        };
+        let shout = named("execute_tool mcp__own__shout");
+        assert_eq!(
+            told,
+            format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{}-01", shout["spanId"].as_str().unwrap())
+        );
+        let agent = named("invoke_agent general-purpose");
+        assert_eq!(above(agent), "execute_tool Agent");
+        let chat = spans.iter().find(|it| it["spanId"] == shout["parentSpanId"]).unwrap();
+        assert_eq!(chat["parentSpanId"], agent["spanId"]);
+        assert_eq!(above(named("execute_tool Agent")), "chat claude-opus-4-5");
+        assert_eq!(spans.iter().filter(|it| it["name"] == "chat claude-opus-4-5").count(), 4);
+        let ids: std::collections::HashSet<String> =
+            spans.iter().map(|it| it["spanId"].to_string()).collect();
+        assert_eq!(ids.len(), spans.len(), "every span has an id of its own");
+    }
+}
+
+/// The heads of the next three posts.
+fn heads_of_three() -> (String, std::thread::JoinHandle<Vec<String>>) {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let heads = std::thread::spawn(move || {
+        let mut heads = Vec::new();
+        for stream in listener.incoming().take(3) {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while stream.read_line(&mut head).unwrap() > 2 {}
+            let length =
+                head.lines().find_map(|it| it.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            stream.read_exact(&mut vec![0; length.unwrap()]).unwrap();
+            stream
+                .get_mut()
+                .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
+                .unwrap();
+            heads.push(head.to_lowercase());
+        }
+        heads
+    });
+    (url, heads)
+}
+
+#[tokio::test]
+async fn a_command_prints_headers_for_the_collector() {
+    let haft = Haft::new();
+    haft.write("a.txt", "x\n");
+    let helper = r#"printf '{"Authorization": "Bearer %s", "X-Team": "tools"}' "$(cat "$HOME/token")""#;
+    haft.write_home("token", "abc-123");
+    haft.write_home(".haft/settings.json", &json!({"otelHeadersHelper": helper}).to_string());
+    let (url, heads) = heads_of_three();
+    run(&haft, &[("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_EXPORTER_OTLP_ENDPOINT", &url)]).await;
+    let heads = tokio::task::spawn_blocking(|| heads.join().unwrap()).await.unwrap();
+    for head in heads {
+        assert!(head.contains("authorization: bearer abc-123") && head.contains("x-team: tools"), "{head}");
+    }
 }

@@ -3,18 +3,19 @@
 
 use std::path::Path;
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, Piece, Script, Stall, Turn};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::common::Haft;
 
 /// Types at a terminal, with these variables; fails if a text does not come or the
 /// terminal is not given back. Says what came out and the exit code.
-async fn typed_with(
+pub(crate) async fn typed_with(
     haft: &Haft,
     model: Option<&MockModel>,
     command: &[&str],
-    keys: &[(&str, &str)],
+    keys: &(impl Serialize + ?Sized),
     variables: &[(&str, &str)],
 ) -> (String, i32) {
     let typist = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/support/typist.py");
@@ -42,20 +43,22 @@ async fn typed_with(
     (shown, output.status.code().unwrap_or(-1))
 }
 
-const HAFT: &str = env!("CARGO_BIN_EXE_haft");
+pub(crate) const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 
-async fn typed(
+pub(crate) async fn typed(
     haft: &Haft,
     model: Option<&MockModel>,
     args: &[&str],
-    keys: &[(&str, &str)],
+    keys: &(impl Serialize + ?Sized),
 ) -> (String, i32) {
     let command: Vec<&str> = std::iter::once(HAFT).chain(args.iter().copied()).collect();
     typed_with(haft, model, &command, keys, &[]).await
 }
 
-const READY: &str = "? help";
+pub(crate) const READY: &str = "? help";
 const ARMED: &str = "esc later";
+/// Shown when a list hears Enter: not before somebody can have seen it.
+const CHOOSES: &str = "enter chooses";
 
 #[tokio::test]
 async fn a_prompt_is_worked_on_a_question_answered_and_the_terminal_given_back() {
@@ -129,7 +132,7 @@ async fn whoever_kills_it_gets_the_terminal_back() {
         let keys = [(READY, &*format!("!kill -{signal} $PPID\r"))];
         let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
         assert_eq!(code, want, "{signal}\n{shown}");
-        for off in ["\x1b[?2004l", "\x1b[?1004l", "\x1b[<u", "\x1b[?25h"] {
+        for off in ["\x1b[?2004l", "\x1b[?1004l", "\x1b[<u", "\x1b[?25h", "\x1b[?7h"] {
             assert!(shown.contains(off), "{signal} {off:?}\n{shown}");
         }
     }
@@ -140,7 +143,16 @@ async fn lines_only_for_those_who_hear_them() {
     let haft = Haft::new();
     let turns = vec![Turn::tool("Bash", json!({"command": "touch made"})), Turn::text("All done now.")];
     let model = MockModel::start(Script::of(turns)).await.unwrap();
-    let keys = [("haft", "make it\r"), ("Answer with a number", "1\r"), ("All done now.", "\u{4}")];
+    // What comes with the question is a message, whatever it says; so is a sentence that begins
+    // with a number.
+    let keys = json!([
+        ["haft", "make it\r"],
+        ["Answer with a number", "1\r"],
+        ["it is a message", ""],
+        ["", "1 thing more\r", {"wait": 0.6}],
+        ["Answer with a number", "1\r", {"wait": 0.6}],
+        ["All done now.", "\u{4}"],
+    ]);
     haft.write_home(".haft/settings.json", r#"{"env": {}}"#);
     let (shown, code) = typed_plain(&haft, &model, &keys).await;
     assert_eq!(code, 0, "{shown}");
@@ -148,19 +160,36 @@ async fn lines_only_for_those_who_hear_them() {
     assert!(!shown.contains('\u{1b}'), "no control sequences at all: {shown:?}");
 }
 
-async fn typed_plain(haft: &Haft, model: &MockModel, keys: &[(&str, &str)]) -> (String, i32) {
+async fn typed_plain(haft: &Haft, model: &MockModel, keys: &(impl Serialize + ?Sized)) -> (String, i32) {
     typed_with(haft, Some(model), &[HAFT], keys, &[("HAFT_ACCESSIBLE", "1")]).await
 }
 
-async fn model_of(turns: Vec<Turn>) -> MockModel {
+pub(crate) async fn model_of(turns: Vec<Turn>) -> MockModel {
     MockModel::start(Script::of(turns)).await.unwrap()
+}
+
+/// Where only lines are written, Ctrl-C means what it means everywhere.
+#[tokio::test]
+async fn ctrl_c_stops_the_work_and_leaves_when_it_comes_twice_also_in_lines() {
+    let haft = Haft::new();
+    let model = model_of(vec![Turn::of([Piece::text("Begun-4711."), Piece::Stall(Stall::Forever)])]).await;
+    let keys = [
+        ("ready", "go\r"),
+        ("Begun-4711.", "\u{3}"),
+        ("stopped", ""),
+        ("ready", "\u{3}"),
+        ("ctrl+c again", "\u{3}"),
+    ];
+    let (shown, code) = typed_plain(&haft, &model, &keys).await;
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("go on with"), "{shown}");
 }
 
 #[tokio::test]
 async fn a_list_is_chosen_from_by_number_where_nothing_is_drawn() {
     let haft = Haft::new();
     let model = model_of(Vec::new()).await;
-    let keys = [("ready", "/mode\r"), ("Choose with a number", "1\r\u{4}")];
+    let keys = json!([["ready", "/mode\r"], ["Choose with a number", "1\r\u{4}", {"wait": 0.6}]]);
     let (shown, code) = typed_plain(&haft, &model, &keys).await;
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("1. default"), "{shown}");
@@ -171,13 +200,13 @@ async fn a_run_at_a_terminal_draws_markdown_and_a_pipe_gets_the_source() {
     let haft = Haft::new();
     let source = "Some **bold** words.\n\n```rust\nfn main() {}\n```\n";
     let model = model_of(vec![Turn::text(source), Turn::text(source)]).await;
-    let (shown, code) = typed(&haft, Some(&model), &["-p", "say it"], &[]).await;
+    let (shown, code) = typed(&haft, Some(&model), &["-p", "say it"], &[(); 0]).await;
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("```") && !shown.contains("**"), "{shown:?}");
     assert!(shown.contains("\x1b[35mfn") && shown.contains("bold"), "{shown:?}");
     assert_eq!(shown.matches("main()").count(), 1, "the answer stands there once: {shown:?}");
     let piped = "\"$HAFT\" -p 'say it' 2>/dev/null > out.md";
-    let (_, code) = typed_with(&haft, Some(&model), &["/bin/sh", "-c", piped], &[], &[]).await;
+    let (_, code) = typed_with(&haft, Some(&model), &["/bin/sh", "-c", piped], &[(); 0], &[]).await;
     assert_eq!(code, 0);
     assert_eq!(std::fs::read_to_string(haft.ws().join("out.md")).unwrap().trim(), source.trim());
 }
@@ -211,7 +240,8 @@ async fn a_terminal_that_was_left_raw_is_repaired() {
         [("stty raw -echo; \"$HAFT\" reset", &[][..]), ("stty raw -echo; \"$HAFT\"", &[(READY, "\u{4}")])]
     {
         // The typist compares the modes before and after.
-        let (shown, code) = typed_with(&haft, Some(&model), &["/bin/sh", "-c", script], keys, &[]).await;
+        let command = ["/bin/sh", "-c", script];
+        let (shown, code) = typed_with(&haft, Some(&model), &command, keys, &[("ROUGHLY", "1")]).await;
         assert_eq!(code, 0, "{shown}");
     }
 }
@@ -222,15 +252,14 @@ async fn a_session_is_found_looked_at_and_gone_on_with() {
     let model = model_of(vec![Turn::text("The needle is in the hay."), Turn::text("Again.")]).await;
     let keys = [(READY, "find the needle\r"), ("in the hay", ""), (READY, "\u{4}")];
     typed(&haft, Some(&model), &[], &keys).await;
-    let keys = [
-        (READY, "/resume\r"),
-        ("type to search", ""),
-        ("in the hay", "\r"),
-        ("going on with session", ""),
-        ("in the hay", "and now\r"),
-        ("Again.", ""),
-        (READY, "\u{4}"),
-    ];
+    let keys = json!([
+        [READY, "/resume\r"],
+        [["in the hay", CHOOSES], "\r"],
+        ["going on with session", ""],
+        ["in the hay", "and now\r"],
+        ["Again.", ""],
+        [READY, "\u{4}"],
+    ]);
     let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
     assert_eq!(code, 0, "{shown}");
     let told = model.requests()[1].json()["messages"].to_string();
@@ -258,11 +287,15 @@ async fn going_back_shows_the_change_first_and_brings_files_and_talk_back() {
     // Also in a session that was taken up again; Enter on the first row changes nothing.
     let keys = [
         (READY, "/rewind\r"),
-        ("(stay here)", "\r"),
-        (READY, "/rewind\r"),
-        ("(stay here)", "\u{1b}[B"),
+        ("(stay here)", ""),
+        (CHOOSES, "\r"),
+        // The terminal itself brings back what was there: nothing need be written again.
+        ("\u{1b}[?1049l", "/rewind\r"),
+        ("(stay here)", ""),
+        (CHOOSES, "\u{1b}[B"),
         ("-second-4711", "\r"),
-        ("files and talk", "\u{1b}[B\r"),
+        ("files and talk", ""),
+        (CHOOSES, "\u{1b}[B\r"),
         ("it is the draft now", ""),
         ("change it", "\u{3}"),
         (READY, "\u{4}"),
@@ -307,4 +340,131 @@ async fn every_size_and_what_is_typed_before_the_prompt_is_kept() {
     let (shown, code) = typed_with(&haft, Some(&model), &["/bin/sh", "-c", script], &keys, &[]).await;
     assert_eq!(code, 0, "{shown}");
     assert!(model.requests()[0].json()["messages"].to_string().contains("typed-4711"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_server_cannot_write_over_the_screen() {
+    let haft = Haft::new();
+    let noise = "import sys, json\n\
+        sys.stderr.write('NOISE-ERR\\n'); sys.stderr.flush()\n\
+        try: open('/dev/tty', 'w').write('NOISE-TTY\\n')\n\
+        except OSError: sys.stderr.write('NO-TTY\\n')\n\
+        for line in sys.stdin:\n\
+        \x20 asked = json.loads(line)\n\
+        \x20 if 'id' not in asked: continue\n\
+        \x20 about = {'name': 'noisy', 'version': '1'}\n\
+        \x20 result = {'tools': []}\n\
+        \x20 if asked['method'] == 'initialize':\n\
+        \x20   version = asked['params']['protocolVersion']\n\
+        \x20   result = {'protocolVersion': version, 'capabilities': {'tools': {}}, 'serverInfo': about}\n\
+        \x20 print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)\n";
+    let program = haft.ws().join("noisy.py");
+    std::fs::write(&program, noise).unwrap();
+    let config = json!({"mcpServers": {"noisy": {"command": "python3", "args": [program]}}}).to_string();
+    let model = model_of(vec![Turn::text("all-done-4711")]).await;
+    let keys = [(READY, "go\r"), ("all-done-4711", ""), (READY, "/quit\r")];
+    let (shown, code) = typed(&haft, Some(&model), &["--mcp-config", &config], &keys).await;
+    assert_eq!(code, 0, "{shown}");
+    assert!(!shown.contains("NOISE"), "{shown}");
+    let log = std::fs::read_to_string(haft.home().join(".haft/mcp/logs/noisy.log")).unwrap();
+    assert!(log.contains("NOISE-ERR") && log.contains("NO-TTY"), "{log}");
+}
+
+#[tokio::test]
+async fn all_that_a_command_printed_is_one_key_away() {
+    let haft = Haft::new();
+    let print = json!({"command": "seq -f 'out %.0f' 25000"});
+    let model = model_of(vec![Turn::tool("Bash", print), Turn::text("all-done-4711")]).await;
+    let keys = [
+        (READY, "go\r"),
+        ("24988 more lines", ""),
+        ("all-done-4711", ""),
+        (READY, "\u{f}"),
+        ("Transcript", "/out 17777\r"),
+        ("out 17777", "q"),
+        ("\u{1b}[?1049l", "/quit\r"),
+    ];
+    let args = ["--permission-mode", "bypassPermissions"];
+    let (shown, code) = typed(&haft, Some(&model), &args, &keys).await;
+    assert_eq!(code, 0, "{shown}");
+    assert!(!shown.contains("use Read with offset"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_terminal_that_takes_nothing_holds_up_no_work() {
+    let haft = Haft::new();
+    let answer: String = (0..4_000).map(|row| format!("row-{row:04} of a long answer.\n\n")).collect();
+    let touch = Piece::tool("Bash", json!({"command": "touch made"}));
+    let mut script = Script::of(vec![Turn::of([Piece::text(&answer), touch]), Turn::text("all-done-4711")]);
+    // Whole rows: what is drawn of a part of one would be written in two pieces.
+    script.delta_chars = "row-0000 of a long answer.\n\n".len();
+    let model = MockModel::start(script).await.unwrap();
+    let made = haft.ws().join("made");
+    let keys = json!([
+        [READY, "go\r", {"deaf_until": made}],
+        ["all-done-4711", ""],
+        [READY, "/quit\r"],
+    ]);
+    let args = ["--permission-mode", "bypassPermissions"];
+    let (shown, code) = typed(&haft, Some(&model), &args, &keys).await;
+    assert_eq!(code, 0, "{shown}");
+    let mut from = 0;
+    for row in 0..4_000 {
+        let found = shown[from..].find(&format!("row-{row:04} of a long answer."));
+        from += found.unwrap_or_else(|| panic!("row {row} is not there, or not in its place"));
+    }
+}
+
+#[tokio::test]
+async fn much_output_over_many_turns_is_not_kept_in_memory() {
+    let haft = Haft::new();
+    let turn = |number: usize| {
+        let print = format!("yes 'output of turn {number}' | head -c 1000000");
+        Turn::tool("Bash", json!({"command": print}))
+    };
+    let turns = (0..25).map(turn).chain([Turn::text("all-done-4711")]);
+    let model = model_of(turns.collect()).await;
+    let look = "!grep -o 'RssAnon:.*' /proc/$PPID/status\r";
+    let keys = json!([[READY, "go\r"], ["all-done-4711", ""], [READY, look], [" kB", "/quit\r"]]);
+    let args = ["--permission-mode", "bypassPermissions"];
+    let (shown, code) = typed(&haft, Some(&model), &args, &keys).await;
+    assert_eq!(code, 0, "{shown}");
+    let at = shown.rfind("RssAnon:").unwrap();
+    let digits: String =
+        shown[at..].chars().skip_while(|it| !it.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    assert!(digits.parse::<u64>().unwrap() < 36_000, "{digits} kB after 25 MB of output");
+}
+
+/// A server that never answers and many sessions: the prompt is there, takes text,
+/// and takes Enter; what was sent goes out when the model is ready.
+#[tokio::test]
+async fn nothing_slow_is_waited_for_before_one_can_type() {
+    let haft = Haft::new();
+    let slug = haft.ws().display().to_string().replace(|it: char| !it.is_ascii_alphanumeric(), "-");
+    for number in 0..2000 {
+        let id = format!("00000000-0000-4000-8000-{number:012}");
+        haft.write_home(&format!(".haft/projects/{slug}/{id}.jsonl"), "{}\n");
+    }
+    let config = json!({"mcpServers": {"mute": {"command": "sleep", "args": ["1000"]}}}).to_string();
+    let model = model_of(vec![Turn::text("Heard-4711.")]).await;
+    let keys = [("", "said early\r"), ("said early", ""), ("Heard-4711.", ""), (READY, "\u{4}")];
+    let variables = [("MCP_TIMEOUT", "500")];
+    let command = [HAFT, "--mcp-config", &config];
+    let (shown, code) = typed_with(&haft, Some(&model), &command, &keys, &variables).await;
+    assert_eq!(code, 0, "{shown}");
+}
+
+/// What was sent is found in another program, even if this one was killed.
+#[tokio::test]
+async fn what_was_sent_is_found_after_a_kill() {
+    let haft = Haft::new();
+    let model = model_of(vec![Turn::text("Heard.")]).await;
+    let keys = [(READY, "needle-4711 in the hay\r"), ("Heard.", ""), (READY, "!kill -KILL $PPID\r")];
+    let script = "\"$HAFT\"; \"$HAFT\" reset";
+    let command = ["/bin/sh", "-c", script];
+    let (shown, _) = typed_with(&haft, Some(&model), &command, &keys, &[("ROUGHLY", "1")]).await;
+    assert!(shown.contains("needle-4711"), "{shown}");
+    let keys = [(READY, "\u{12}needle-47"), ("in the hay", "\u{1b}"), (READY, "\u{4}")];
+    let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
+    assert_eq!(code, 0, "{shown}");
 }

@@ -18,6 +18,9 @@ fn list_describe_and_version() {
     let described = haft.ok(&["tool", "describe", "read_file"], "");
     assert!(described.starts_with("Read") && described.contains("file_path"), "{described}");
     assert!(haft.ok(&["--version"], "").starts_with("haft 0."));
+    let version: Value = serde_json::from_str(&haft.ok(&["--version", "--json"], "")).unwrap();
+    assert_eq!(version["protocols"]["acp"], json!([1]), "{version}");
+    assert!(version["channel"].is_string() && version["protocols"]["mcp"].as_array().is_some(), "{version}");
     assert!(haft.ok(&["completions", "bash"], "").contains("_haft"));
     let unknown = haft.run(&["tool", "describe", "Raed"], "");
     assert_eq!(unknown.status.code(), Some(2));
@@ -83,6 +86,17 @@ fn unattended_questions_are_denied_with_the_way_out() {
     assert_eq!(allowed[0]["is_error"], false, "{}", allowed[0]);
     let removed = haft.reports(&["--disallowedTools", "Write"], &[write]);
     assert_eq!(removed[0]["error_kind"], "unknown_tool");
+}
+
+#[test]
+fn looking_at_tools_leaves_nothing_behind() {
+    let haft = Haft::new();
+    for args in [&["tool", "list"][..], &["tool", "list", "--json"], &["tool", "describe", "Edit"]] {
+        let output = haft.run(args, "");
+        assert!(output.status.success() && !output.stdout.is_empty(), "{args:?}");
+        let left: Vec<_> = std::fs::read_dir(haft.home()).unwrap().flatten().map(|it| it.path()).collect();
+        assert!(left.is_empty(), "{args:?} left {left:?}");
+    }
 }
 
 #[test]

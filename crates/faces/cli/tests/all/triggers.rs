@@ -37,14 +37,15 @@ impl Listening {
     }
 
     /// The number and the words of the answer to a delivery.
-    fn post(&self, name: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+    fn post(&self, name: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> (u16, String) {
+        let body = body.as_ref();
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let request = format!(
-            "POST /hooks/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+            "POST /hooks/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
             body.len()
         );
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(&[request.as_bytes(), body].concat()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let number = answer.split(' ').nth(1).unwrap().parse().unwrap();
@@ -98,6 +99,8 @@ fn a_signed_delivery_runs_once_and_others_do_not() {
         ("by-hand", &[signed, push], BODY, 404),
         ("hello", &[signed, push], &large, 413),
         ("hello", &[signed, ("X-GitHub-Event", "star")], BODY, 200),
+        // Who does not say which event it is starts nothing where events are named.
+        ("hello", &[signed], BODY, 200),
         ("hello", &[signed, push, ("X-GitHub-Delivery", "1")], BODY, 202),
         ("hello", &[signed, push, ("X-GitHub-Delivery", "1")], BODY, 200),
         ("hello", &[signed, push, ("X-GitHub-Delivery", "2")], BODY, 200),
@@ -105,7 +108,7 @@ fn a_signed_delivery_runs_once_and_others_do_not() {
         let got = listening.post(name, headers, body);
         assert_eq!(got.0, want, "{name} {headers:?}: {}", got.1);
     }
-    while runs(&haft).is_empty() {
+    while !runs(&haft).iter().any(|it| it["ended"].is_string()) {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     // Also by a program that begins later.
@@ -119,6 +122,86 @@ fn a_signed_delivery_runs_once_and_others_do_not() {
     assert!(said.contains("Hello back."), "{said}");
     let asked = format!("{:?}", model.requests()[0]);
     assert!(asked.contains("Say hello to Hello, World!") && asked.contains("fired by webhook"), "{asked}");
+}
+
+/// Deliveries that come twice at once, in odd encodings, and in a flood: each once,
+/// and no more wait than may.
+#[test]
+fn a_flood_is_bounded_and_each_delivery_runs_once() {
+    let haft = Haft::new();
+    let triggers = json!({"flood": {"prompt": "{{body.type}}", "dir": "/nowhere/at/all", "scheme": "standard",
+        "secret": {"env": "HOOK_KEY"}, "maxTurns": 1, "maxMinutes": 1}});
+    haft.write_home(".haft/settings.json", &json!({"triggers": triggers}).to_string());
+    let listening = std::sync::Arc::new(Listening::start(&haft, "http://127.0.0.1:1"));
+    let now = jiff::Timestamp::now().as_second().to_string();
+    let send = |id: &str, body: &[u8]| {
+        let signature = standard(id, &now, body);
+        let headers =
+            [("webhook-id", id), ("webhook-timestamp", now.as_str()), ("webhook-signature", &signature)];
+        listening.post("flood", &headers, body).0
+    };
+    // The same delivery from many at once.
+    let many: Vec<u16> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..12).map(|_| scope.spawn(|| send("same", b"{\"type\": \"x\"}"))).collect();
+        all.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    assert!(many.contains(&202) && many.iter().all(|it| matches!(it, 200 | 202)), "{many:?}");
+    for (id, body) in [
+        ("utf16", &b"\xff\xfe{\0}\0"[..]),
+        ("bom", b"\xef\xbb\xbf{\"type\": 1}"),
+        ("bytes", b"\x00\x01\xfe\xff"),
+        ("empty", b""),
+        ("gzip", b"\x1f\x8b\x08\x00"),
+        ("deep", "[".repeat(100_000).as_bytes()),
+        ("twice", b"{\"type\": \"a\", \"type\": \"b\"}"),
+        ("controls", "{\"type\": \"\u{1b}[2J\u{202e}\"}".as_bytes()),
+    ] {
+        assert_eq!(send(id, body), 202, "{id}");
+        assert_eq!(send(id, body), 200, "{id} again");
+    }
+    // Nobody with another key, an old time or another id gets in.
+    let (body, signature) = (&b"{}"[..], standard("a", &now, b"{}"));
+    for headers in [
+        [("webhook-id", "b"), ("webhook-timestamp", now.as_str()), ("webhook-signature", signature.as_str())],
+        [("webhook-id", "a"), ("webhook-timestamp", "0"), ("webhook-signature", signature.as_str())],
+        [("webhook-id", "a"), ("webhook-timestamp", now.as_str()), ("webhook-signature", "v1,")],
+        [("webhook-id", "a"), ("webhook-timestamp", now.as_str()), ("webhook-signature", "v1,AAAA v2,x")],
+        [("webhook-id", ""), ("webhook-timestamp", now.as_str()), ("webhook-signature", signature.as_str())],
+        [("webhook-id", "a"), ("webhook-timestamp", "\u{661}"), ("webhook-signature", signature.as_str())],
+    ] {
+        assert_eq!(listening.post("flood", &headers, body).0, 401, "{headers:?}");
+    }
+    // What cannot run is written down, once each.
+    let ended = || {
+        let runs = runs(&haft);
+        runs.iter().filter(|it| it["ended"].is_string()).count()
+    };
+    while ended() < 9 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let all = runs(&haft);
+    assert_eq!(all.len(), 9, "{all:?}");
+    assert!(all.iter().all(|it| it["failed"].as_str().unwrap().contains("/nowhere/at/all")), "{all:?}");
+    // A run that began and whose program was ended is not forgotten, and one of a
+    // trigger that is gone does not wait for ever.
+    drop(listening);
+    haft.write_home(
+        ".haft/triggers/waiting/gone-1.json",
+        r#"{"id":"gone-1","trigger":"gone","origin":"webhook","at":"2026-01-01T00:00:00Z","prompt":"x"}"#,
+    );
+    haft.run(&["cron", "run-due"], "");
+    let gone = runs(&haft).into_iter().find(|it| it["id"] == "gone-1").unwrap();
+    assert!(gone["failed"].as_str().unwrap().contains("no trigger is called gone"), "{gone}");
+    assert!(!haft.home().join(".haft/triggers/waiting/gone-1.json").exists());
+}
+
+/// The signature of Standard Webhooks.
+fn standard(id: &str, time: &str, body: &[u8]) -> String {
+    use base64::Engine as _;
+    use hmac::Mac as _;
+    let mut mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(b"It's a Secret to Everybody").unwrap();
+    [id.as_bytes(), b".", time.as_bytes(), b".", body].iter().for_each(|it| mac.update(it));
+    format!("v1,{}", base64::engine::general_purpose::STANDARD.encode(mac.finalize().into_bytes()))
 }
 
 #[test]

@@ -215,7 +215,64 @@ async fn a_provider_that_is_not_there_is_named() {
     let reason = ran.stderr.lines().filter(|line| line.contains("refused")).count();
     assert!(reason <= 2, "{}", ran.stderr);
     assert!(!ran.stderr.contains("4711"));
+    // What is no address is not tried again.
+    for address in ["notaurl", "ftp://models.example"] {
+        let ran =
+            run(&haft, &["-p", "hi"], &[("ANTHROPIC_BASE_URL", address), ("ANTHROPIC_API_KEY", "k")]).await;
+        assert_ne!(ran.code, Some(0), "{address}");
+        assert!(
+            ran.stderr.contains("https://") && !ran.stderr.contains("again"),
+            "{address}: {}",
+            ran.stderr
+        );
+    }
     // Without a key the service itself is not even asked.
     let ran = run(&haft, &["-p", "hi", "--provider", "openai"], &[]).await;
     assert!(ran.stderr.contains("OPENAI_API_KEY") && !ran.stderr.contains("retry"), "{}", ran.stderr);
+}
+
+/// Programs of a folder are not started in place of those of the system, whatever
+/// `PATH` says, and links of a folder do not lend their name to what they lead to.
+#[tokio::test]
+async fn a_folder_brings_no_programs_and_no_foreign_files() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let haft = Haft::new();
+    let (outside, canary) = (haft.dir.path().join("outside"), haft.dir.path().join("canary"));
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("secret"), "FOREIGN-4711\n").unwrap();
+    std::fs::write(outside.join("named"), "NAMED-4712\n").unwrap();
+    symlink(outside.join("secret"), haft.ws().join("notes.txt")).unwrap();
+    symlink(&outside, haft.ws().join("docs")).unwrap();
+    haft.write("here.txt", "HERE-4713\n");
+    assert!(
+        std::process::Command::new("git")
+            .args(["init", "-q"])
+            .current_dir(haft.ws())
+            .status()
+            .unwrap()
+            .success()
+    );
+    for name in ["git", "sh", "bash", "rg", "ls", "node"] {
+        haft.write(name, &format!("#!/bin/sh\ntouch '{}'\n", canary.display()));
+        std::fs::set_permissions(haft.ws().join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let real = std::env::var("PATH").unwrap();
+    let model = model((0..9).map(|_| Turn::text("Fine."))).await;
+    let url = model.url();
+    let prompt = format!("@notes.txt @docs/secret @docs @here.txt @{}", outside.join("named").display());
+    for path in [format!(".:{real}"), format!(":{real}"), format!("./:..:{real}:"), format!("../ws:{real}")] {
+        for args in [
+            &["-p", prompt.as_str()][..],
+            &["doctor"],
+            &["context"],
+            &["worktrees"],
+            &["tool", "call", "Bash", r#"{"command": "ls; git status"}"#],
+        ] {
+            run(&haft, args, &[("ANTHROPIC_BASE_URL", &url), ("PATH", &path)]).await;
+            assert!(!canary.exists(), "{args:?} with {path}");
+        }
+        let sent = model.requests().pop().unwrap().json()["messages"].to_string();
+        assert!(sent.contains("HERE-4713") && sent.contains("NAMED-4712"), "{sent}");
+        assert!(!sent.contains("FOREIGN-4711"), "{sent}");
+    }
 }

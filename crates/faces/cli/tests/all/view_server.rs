@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use crate::{common::Haft, editor_kits, view::HOSTILE};
 
 /// A server, and how it is asked.
-struct Served {
+pub struct Served {
     child: Child,
     address: String,
     token: String,
     session: String,
-    url: String,
+    pub url: String,
 }
 
 impl Drop for Served {
@@ -30,7 +30,7 @@ impl Drop for Served {
 }
 
 impl Served {
-    fn start(haft: &Haft, flags: &[&str]) -> Self {
+    pub fn start(haft: &Haft, flags: &[&str]) -> Self {
         let mut command = haft.command();
         command.arg("view").args(flags).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -130,6 +130,21 @@ async fn only_its_own_page_with_the_token_is_answered() {
         (&api, format!("Host: evil.test:{port}\r\n{bearer}"), 403),
         (&api, format!("Host: 127.0.0.1\r\n{bearer}"), 403),
         (&api, format!("Host: 127.0.0.1.evil.test:{port}\r\n{bearer}"), 403),
+        (&api, format!("Host: localhost.evil.test:{port}\r\n{bearer}"), 403),
+        (&api, format!("Host: 127.0.0.1:{port}.evil.test\r\n{bearer}"), 403),
+        (&api, format!("Host: localhost:{}\r\n{bearer}", port.parse::<u16>().unwrap() ^ 1), 403),
+        (&api, format!("Host: [::1]\r\n{bearer}"), 403),
+        (&api, format!("Host: [::ffff:127.0.0.1]:{port}\r\n{bearer}"), 403),
+        (&api, format!("Host: 127.1:{port}\r\n{bearer}"), 403),
+        (&api, format!("Host: 0.0.0.0:{port}\r\n{bearer}"), 403),
+        (&api, format!("Host: user@{address}\r\n{bearer}"), 403),
+        (&api, format!("{same}Host: evil.test\r\n{bearer}"), 403),
+        (&api, format!("{same}X-Forwarded-Host: {address}\r\n"), 403),
+        (&format!("{api}?token={token}"), same.clone(), 403),
+        (&format!("/%61pi/log/{key}"), same.clone(), 404),
+        (&format!("//api/log/{key}"), same.clone(), 404),
+        (&format!("http://evil.test{api}"), format!("{same}{bearer}"), 403),
+        (&format!("http://{address}{api}"), format!("{same}{bearer}"), 200),
         ("/", format!("Host: evil.test:{port}\r\n"), 403),
         (&api, format!("{same}{bearer}Origin: http://{address}\r\n"), 200),
         (&api, format!("{same}{bearer}Origin: http://evil.test\r\n"), 403),
@@ -149,6 +164,37 @@ async fn only_its_own_page_with_the_token_is_answered() {
         assert!(answer.contains("nosniff") && answer.contains("no-referrer"), "{answer}");
         assert!(!answer.contains(token.as_str()), "{answer}");
     }
+}
+
+/// Other ways of asking bring no data either, and no page is told that it may ask.
+#[tokio::test]
+async fn no_other_method_brings_or_changes_anything() {
+    let haft = Haft::new();
+    let log = session(&haft).await;
+    let served = Served::start(&haft, &["--no-open", &log.display().to_string()]);
+    let (address, key) = (&served.address, &served.session);
+    let api = format!("/api/log/{key}");
+    let bearer = format!("Authorization: Bearer {}\r\n", served.token);
+    let same = format!("Host: {address}\r\n");
+    let evil = "Origin: http://evil.test\r\nAccess-Control-Request-Method: GET\r\n";
+    for (method, origin, want) in [
+        ("OPTIONS", evil.to_owned(), 403),
+        ("OPTIONS", format!("Origin: http://{address}\r\n"), 405),
+        ("DELETE", format!("Origin: http://{address}\r\n"), 405),
+        ("PUT", String::new(), 403),
+        ("TRACE", String::new(), 403),
+        ("HEAD", String::new(), 200),
+    ] {
+        let asked = format!(
+            "{method} {api} HTTP/1.1\r\n{same}{bearer}{origin}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        let (status, answer) = served.raw(&asked);
+        assert_eq!(status, want, "{method} {origin} {answer}");
+        assert!(!answer.to_lowercase().contains("access-control-allow"), "{answer}");
+        assert!(!answer.contains("Change one to three"), "{answer}");
+    }
+    let (status, _) = served.raw(&format!("HEAD {api} HTTP/1.1\r\n{same}Connection: close\r\n\r\n"));
+    assert_eq!(status, 403);
     // Nothing is changed without a word from whoever started it, and never from elsewhere.
     let undo = format!("{api}/undo");
     assert_eq!(served.post(&undo, &json!({"entry": "x"})).0, 403);
@@ -196,6 +242,18 @@ async fn parts_of_a_session_are_told_and_a_change_is_taken_back() {
     assert_eq!(served.get("/api/dashboard").1, all, "what is kept says the same");
     let (_, files) = served.get(&format!("{api}/pane/files"));
     let entry = files.split("data-undo=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    // First what would happen, and nothing happens by asking.
+    let (status, plan) = served.get(&format!("{api}/undo/{entry}"));
+    assert_eq!(status, 200, "{plan}");
+    let plan: Value = serde_json::from_str(plan.split("\r\n\r\n").last().unwrap()).unwrap();
+    assert_eq!(plan["steps"][0]["what"], "restore");
+    assert!(plan["steps"][0]["path"].as_str().unwrap().ends_with("a.txt") && plan["conflicts"] == json!([]));
+    let changed = std::fs::read_to_string(haft.ws().join("a.txt")).unwrap();
+    assert!(changed.starts_with("three"), "{changed}");
+    std::fs::write(haft.ws().join("a.txt"), "by hand").unwrap();
+    let (_, plan) = served.get(&format!("{api}/undo/{entry}"));
+    assert!(plan.contains("\"steps\":[]") && plan.contains("changed by somebody else since"), "{plan}");
+    std::fs::write(haft.ws().join("a.txt"), changed).unwrap();
     let (status, told) = served.post(&format!("{api}/undo"), &json!({"entry": entry}));
     assert_eq!(status, 200, "{told}");
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "one\ntwo\n");
@@ -217,6 +275,33 @@ async fn a_browser_shows_it_to_everybody() {
     let checked = node.output().unwrap();
     let (said, noise) = (String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
     assert!(checked.status.success() && said.starts_with("fine"), "{said}{noise}");
+}
+
+/// Of a log that takes long to read the last rows come first, and the rest is read once.
+#[test]
+fn the_end_of_a_large_log_comes_before_the_rest() {
+    let haft = Haft::new();
+    let line = |number: usize| {
+        let text = format!("prompt number {number} {}", "x".repeat(4_000));
+        json!({"type": "user", "uuid": number.to_string(), "sessionId": "s", "cwd": "/x",
+            "timestamp": "2026-11-16T23:10:53.109Z", "message": {"role": "user", "content": text}})
+        .to_string()
+    };
+    let lines: Vec<String> = (0..3_000).map(line).collect();
+    haft.write("large.jsonl", &format!("{}\n", lines.join("\n")));
+    let log = haft.ws().join("large.jsonl").display().to_string();
+    let served = Served::start(&haft, &["--no-open", &log]);
+    let api = format!("/api/log/{}", served.session);
+    let (status, tail) = served.get(&format!("{api}/tail"));
+    assert_eq!(status, 200, "{tail}");
+    assert!(tail.contains("\"ready\":false") && tail.contains("prompt number 2999"), "{}", &tail[..300]);
+    assert!(!tail.contains("prompt number 2000"), "only the end of it");
+    assert!(served.get(&api).1.contains("\"rows\":3000"));
+    assert!(served.get(&format!("{api}/tail")).1.contains("\"ready\":true"));
+    // Who opens it later finds the index.
+    drop(served);
+    let served = Served::start(&haft, &["--no-open", &log]);
+    assert!(served.get(&format!("/api/log/{}/tail", served.session)).1.contains("\"ready\":true"));
 }
 
 #[test]

@@ -104,7 +104,8 @@ async fn the_tree_of_agents_and_what_each_cost_is_shown() {
     let id = listed["id"].as_str().unwrap();
     let text = haft.ok(&["sessions", "show", id], "");
     let (boss, leaf) = (text.find("  boss does upper").unwrap(), text.find("    leaf does lower").unwrap());
-    assert!(boss < leaf && text.contains("general-purpose, completed, 2 requests"), "{text}");
+    assert!(boss < leaf && text.contains("general-purpose, completed, claude-"), "{text}");
+    assert!(text.contains(" from the agent that started it, 2 requests"), "{text}");
     let last = haft.ok(&["sessions", "show", id, "--json"], "");
     let agents: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
     assert_eq!(agents["agents"][1]["parent"], agents["agents"][0]["id"]);
@@ -138,4 +139,59 @@ fn rights_of_an_agent_are_explained() {
     let json = haft.run(&["permissions", "explain", "ls", "--agent", "reader", "--json"], "");
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((&json["agent"], json["levels"].as_array().unwrap().len()), (&json!("reader"), 3));
+}
+
+/// A worktree that git was killed in: it is named, its name can be used again, and
+/// what somebody did in it is kept when it goes.
+#[tokio::test]
+async fn a_worktree_that_was_cut_off_is_named_and_goes() {
+    let haft = Haft::new();
+    repository(&haft);
+    let enter = |then: Value| {
+        json!([
+            {"reply": [{"tool": {"name": "EnterWorktree", "input": {"name": "try"}}}]},
+            {"reply": [then]},
+            {"reply": [{"text": "done"}]},
+        ])
+    };
+    let write = json!({"tool": {"name": "Write", "input": {"file_path": "new.txt", "content": "WORK"}}});
+    let accept = ["-p", "go", "--permission-mode", "acceptEdits"];
+    run(&haft, enter(write.clone()), &accept).await;
+    let worktree = haft.ws().join(".claude/worktrees/try");
+    // As a session leaves it that is killed together with its git.
+    let cut_off = || {
+        let dir = haft.home().join(".haft/worktrees");
+        let mut files = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
+        let file = files.find(|it| it.extension().is_some_and(|it| it == "json")).unwrap();
+        let mut record: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        record["state"] = json!("making");
+        record["owner"] = json!({"pid": 1, "start": 1});
+        record["adminDir"] = json!("");
+        record["link"] = json!("");
+        std::fs::write(&file, record.to_string()).unwrap();
+        let admin = haft.ws().join(".git/worktrees/try");
+        std::fs::write(admin.join("locked"), "initializing").unwrap();
+        std::fs::rename(admin.join("index"), admin.join("index.lock")).unwrap();
+        std::fs::remove_file(worktree.join(".gitignore")).unwrap();
+        std::fs::write(worktree.join("a.txt"), "on").unwrap();
+    };
+    cut_off();
+    let list = || -> Value { serde_json::from_str(&haft.ok(&["worktrees", "--json"], "")).unwrap() };
+    assert_eq!(list()["worktrees"][0]["state"], "cut off");
+    let said = haft.ok(&["worktrees"], "");
+    assert!(said.contains("1 file(s)") && said.contains("haft worktrees remove try"), "{said}");
+    let removed: Value =
+        serde_json::from_str(&haft.ok(&["worktrees", "remove", "try", "--json"], "")).unwrap();
+    assert!(!worktree.exists() && git(&haft.ws(), &["branch", "--list", "worktree-try"]).is_empty());
+    haft.ok(&["undo", removed["undo"].as_str().unwrap()], "");
+    assert_eq!(std::fs::read_to_string(worktree.join("new.txt")).unwrap(), "WORK");
+    std::fs::remove_dir_all(&worktree).unwrap();
+    // Without anybody's work in it a call of the same name makes it anew.
+    run(&haft, enter(write.clone()), &accept).await;
+    std::fs::remove_file(worktree.join("new.txt")).unwrap();
+    cut_off();
+    run(&haft, enter(write), &accept).await;
+    assert_eq!(std::fs::read_to_string(worktree.join("a.txt")).unwrap(), "one\n");
+    assert_eq!(std::fs::read_to_string(worktree.join("new.txt")).unwrap(), "WORK");
+    assert_eq!(list()["worktrees"][0]["state"], "left");
 }

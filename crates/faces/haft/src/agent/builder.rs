@@ -96,6 +96,15 @@ impl AgentBuilder {
         self
     }
 
+    /// Works on another machine: files and commands are there
+    /// (`NAME=ssh://user@box/dir`, `NAME=https://box/`). Several times for several
+    /// machines.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.spec.hosts.named.push(host.into());
+        self
+    }
+
     /// Where it works; the current directory when nobody says.
     #[must_use]
     pub fn cwd(mut self, dir: impl Into<PathBuf>) -> Self {

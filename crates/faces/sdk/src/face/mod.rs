@@ -8,7 +8,7 @@ mod requests;
 
 use std::{collections::HashMap, time::Duration};
 
-use haft_host::{LineWriter, read_elicitation, read_lines};
+use haft_host::{InputLine, LineWriter, read_elicitation, read_lines};
 use haft_session::{
     CloseHow, Command, EventStream, Happening, QuestionAnswer, QuestionSubject, SessionEvent, SessionHandle,
     SessionQuestion, Settled, read_permission_answer,
@@ -125,7 +125,7 @@ impl SdkFace {
                         self.host.close();
                         self.handle.send(Command::Finish);
                     }
-                    Some(line) => if let Err(failed) = self.hear(&line) {
+                    Some(line) => if let Err(failed) = self.hear_line(line) {
                         code = Some(failed);
                         self.host.close();
                         self.handle.send(Command::Close(CloseHow::AtOnce));
@@ -143,13 +143,23 @@ impl SdkFace {
         code.unwrap_or_else(|| u8::from(self.projection.last_failed()))
     }
 
+    fn hear_line(&mut self, line: InputLine) -> Result<(), u8> {
+        match line {
+            InputLine::Whole(line) => self.hear(&line),
+            InputLine::TooLong(line) => Err(self.not_understood(&line)),
+        }
+    }
+
+    /// Says that a line could not be read; the exit code.
+    fn not_understood(&self, line: &[u8]) -> u8 {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
+        (self.complain)(&format!("Error parsing streaming input line: {shown}"));
+        1
+    }
+
     fn hear(&mut self, line: &[u8]) -> Result<(), u8> {
         match Inbound::parse(line) {
-            None => {
-                let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
-                (self.complain)(&format!("Error parsing streaming input line: {shown}"));
-                return Err(1);
-            }
+            None => return Err(self.not_understood(line)),
             Some(Inbound::User(prompt)) => self.handle.send(Command::Prompt(prompt)),
             Some(Inbound::Control(control)) => self.control(control),
             Some(Inbound::Answer { request_id, answer }) => self.answered(&request_id, answer),

@@ -7,8 +7,8 @@ use haft_agent::SettingsOrder;
 use haft_mcp_client::{Manager, Scope, tool_prefix};
 use haft_model::Thinking;
 use haft_session::{
-    Activity, Command, ContextUsage, FileContent, HostAgent, HostParts, Introduction, ModeRefused, PluginDir,
-    Reply, RewindReport, ServerSwitch, SessionUsage, SlashCommand, WrittenScope,
+    Activity, Command, ContextUsage, FileContent, HostParts, Introduction, ModeRefused, PluginDir, Reply,
+    RewindReport, ServerSwitch, SessionUsage, SlashCommand, WrittenScope,
 };
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
@@ -77,7 +77,7 @@ impl SdkFace {
                     ModelChoice::SessionDefault => None,
                     ModelChoice::Named(name) => Some(name),
                 },
-                reply: answering(id, |model: String| Ok(json!({"model": model}))),
+                reply: answering(id, |set: Result<String, String>| Ok(json!({"model": set?}))),
             },
             ControlRequest::SetMaxThinkingTokens { budget, display } => {
                 self.set_thinking(budget, display);
@@ -235,11 +235,6 @@ impl SdkFace {
         self.projection.forward_text(request.forward_subagent_text);
         self.stops_single_tasks = request.per_task_stop_affordance;
         self.projection.leave_out(hooks.iter().map(|it| it.id.clone()));
-        let agent = |it: crate::HostAgent| {
-            let (description, prompt) = (it.description, it.prompt);
-            let definition = it.definition;
-            (it.name, HostAgent { description, prompt, tools: it.tools, model: it.model, definition })
-        };
         let plugins = request.plugins.map(|plugins| {
             let dir = |it: crate::HostPlugin| PluginDir {
                 path: PathBuf::from(it.path),
@@ -247,16 +242,17 @@ impl SdkFace {
             };
             plugins.into_iter().map(dir).collect()
         });
-        self.agents = request.agents.iter().map(|it| it.name.clone()).collect();
+        self.agents = request.agents.iter().map(|it| it.0.clone()).collect();
         let parts = HostParts {
             plugins,
             hooks,
-            agents: request.agents.into_iter().map(agent).collect(),
+            agents: request.agents,
             skills: request.skills,
             system_prompt: request.system_prompt,
             append_system_prompt: request.append_system_prompt,
             output_schema: request.json_schema.map(Value::Object),
             servers: request.sdk_mcp_servers,
+            agent_summaries: request.agent_progress_summaries,
         };
         let reply = Reply::echoed(move |it: Introduction| {
             let mut frame = succeed(&id, introduction_json(&it));

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use haft_session::HostAgent;
 use serde_json::{Map, Value};
 
 use super::fields::RequestFields;
@@ -12,8 +13,8 @@ use super::fields::RequestFields;
 pub struct InitializeRequest {
     /// Callbacks by event, for [`hook_definitions`](crate::hook_definitions).
     pub hooks: Value,
-    /// Agents of the host, in its order.
-    pub agents: Vec<HostAgent>,
+    /// Agents of the host by name, in its order.
+    pub agents: Vec<(String, HostAgent)>,
     /// The system prompt instead of Haft's own. Several texts are joined with a
     /// blank line.
     pub system_prompt: Option<String>,
@@ -47,23 +48,6 @@ pub struct InitializeRequest {
     pub per_task_stop_affordance: bool,
 }
 
-/// An agent that the host describes.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct HostAgent {
-    /// Its name.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// Its system prompt; empty where it has none.
-    pub prompt: String,
-    /// The only tools it has, if the host names some.
-    pub tools: Option<Vec<String>>,
-    /// Its model, if the host names one. `inherit` is the one of the session.
-    pub model: Option<String>,
-    /// Everything the host says about it.
-    pub definition: Value,
-}
-
 /// A plugin that the host brings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HostPlugin {
@@ -74,11 +58,6 @@ pub struct HostPlugin {
 }
 
 impl InitializeRequest {
-    /// The agent of this name.
-    pub fn agent(&self, name: &str) -> Option<&HostAgent> {
-        self.agents.iter().find(|it| it.name == name)
-    }
-
     pub(super) fn read(fields: &mut RequestFields) -> Self {
         let is_on = |fields: &RequestFields, name: &str| fields.look(name) == true;
         let aliases = fields.look("toolAliases").as_object().into_iter().flatten();
@@ -109,16 +88,18 @@ impl InitializeRequest {
     }
 }
 
-fn agents(agents: &Value) -> Vec<HostAgent> {
+fn agents(agents: &Value) -> Vec<(String, HostAgent)> {
     let agents = agents.as_object().into_iter().flatten().filter(|(_, agent)| !agent.is_null());
     agents
-        .map(|(name, agent)| HostAgent {
-            name: name.clone(),
-            description: string(&agent["description"]).unwrap_or_default(),
-            prompt: string(&agent["prompt"]).unwrap_or_default(),
-            tools: strings(&agent["tools"]),
-            model: string(&agent["model"]),
-            definition: agent.clone(),
+        .map(|(name, agent)| {
+            let described = HostAgent {
+                description: string(&agent["description"]).unwrap_or_default(),
+                prompt: string(&agent["prompt"]).unwrap_or_default(),
+                tools: strings(&agent["tools"]),
+                model: string(&agent["model"]),
+                definition: agent.clone(),
+            };
+            (name.clone(), described)
         })
         .collect()
 }

@@ -1,3 +1,4 @@
+use haft_session::HostAgent;
 use serde_json::json;
 
 use super::*;
@@ -238,7 +239,6 @@ fn introductions_are_never_refused() {
         json!({"hooks": null, "agents": null, "skills": null, "jsonSchema": 7, "plugins": "x", "title": 1}),
         InitializeRequest::default(),
     );
-    let agent = |name: &str| HostAgent { name: name.to_owned(), ..HostAgent::default() };
     introduction(
         json!({
             "hooks": {"Stop": []}, "systemPrompt": ["a", "", "b"], "appendSystemPrompt": "c",
@@ -255,15 +255,17 @@ fn introductions_are_never_refused() {
             sdk_mcp_servers: vec![text("calc")],
             skills: Some(vec![]),
             agents: vec![
-                HostAgent {
-                    description: text("d"),
-                    prompt: text("p"),
-                    tools: Some(vec![text("Read")]),
-                    model: Some(text("inherit")),
-                    definition: json!({"description": "d", "prompt": "p", "tools": ["Read"], "model": "inherit"}),
-                    ..agent("z")
-                },
-                HostAgent { definition: json!(7), ..agent("a") },
+                (
+                    text("z"),
+                    HostAgent {
+                        description: text("d"),
+                        prompt: text("p"),
+                        tools: Some(vec![text("Read")]),
+                        model: Some(text("inherit")),
+                        definition: json!({"description": "d", "prompt": "p", "tools": ["Read"], "model": "inherit"}),
+                    },
+                ),
+                (text("a"), HostAgent { definition: json!(7), ..HostAgent::default() }),
             ],
             plugins: Some(vec![
                 HostPlugin { path: text("p"), skip_mcp_discovery: true },

@@ -34,6 +34,8 @@ pub struct Composer {
     last: LastEdit,
     /// The column that moving up and down keeps to.
     goal: Option<usize>,
+    /// Whether changes are one until the group ends.
+    grouped: bool,
 }
 
 /// What a mark stands for.
@@ -42,6 +44,27 @@ struct PastedMark {
     text: String,
     /// What is shown in its place.
     label: String,
+    /// Line breaks in the text.
+    breaks: usize,
+}
+
+impl PastedMark {
+    fn of(text: &str, label: &str) -> Self {
+        let breaks = text.matches('\n').count();
+        Self { text: text.to_owned(), label: label.to_owned(), breaks }
+    }
+
+    /// What was pasted, by its place among all pastes.
+    fn of_paste(text: &str, number: usize) -> Self {
+        let mut mark = Self::of(text, "");
+        mark.name(number);
+        mark
+    }
+
+    fn name(&mut self, number: usize) {
+        let lines = self.breaks + usize::from(!self.text.ends_with('\n'));
+        self.label = format!("pasted text {number}, {lines} lines");
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -52,6 +75,8 @@ enum LastEdit {
     Killed,
     /// From where to where the last kill was put back, and which it was.
     Yanked(usize, usize, usize),
+    /// From where to where text was pasted.
+    Pasted(usize, usize),
 }
 
 impl Composer {
@@ -87,12 +112,41 @@ impl Composer {
     }
 
     fn mark_of(&self, mark: char) -> Option<&PastedMark> {
-        let number = u32::from(mark).checked_sub(FIRST_MARK)?;
-        self.pastes.get(usize::try_from(number).ok()?)
+        self.pastes.get(self.number_of(mark)?)
+    }
+
+    fn number_of(&self, mark: char) -> Option<usize> {
+        let number = usize::try_from(u32::from(mark).checked_sub(FIRST_MARK)?).ok()?;
+        (number < self.pastes.len()).then_some(number)
+    }
+
+    /// What is changed from here on is taken back as one.
+    pub(crate) fn begin_group(&mut self) {
+        self.remember();
+        self.grouped = true;
+    }
+
+    /// The next change is one of its own.
+    pub(crate) fn end_group(&mut self) {
+        self.grouped = false;
+        self.last = LastEdit::Other;
+    }
+
+    /// Puts a text in the place of these bytes, marks among them; the caret goes to
+    /// a byte of the new text.
+    pub(crate) fn replace(&mut self, bytes: std::ops::Range<usize>, text: &str, caret: usize) {
+        self.remember();
+        if self.text.get(bytes.clone()).is_some() {
+            self.text.replace_range(bytes, text);
+        }
+        self.at = self.nearest(caret);
+        self.last = LastEdit::Other;
+        self.goal = None;
     }
 
     /// Takes everything out.
     pub fn take(&mut self) -> String {
+        self.end_group();
         let whole = self.whole();
         self.remember();
         self.text.clear();
@@ -103,6 +157,7 @@ impl Composer {
 
     /// Replaces everything; the caret is at the end.
     pub fn set(&mut self, text: &str) {
+        self.end_group();
         self.remember();
         self.text = visible(text);
         self.at = self.text.len();
@@ -123,27 +178,53 @@ impl Composer {
 
     /// Pastes; what is long becomes a mark.
     pub fn paste(&mut self, text: &str) {
+        let from = self.at;
         let long = LONGEST_SHOWN_PASTE < text.len() || MOST_SHOWN_LINES < text.lines().count();
         if long {
-            let (number, lines) = (self.pastes.len() + 1, text.lines().count());
-            self.insert_mark(text, &format!("pasted text {number}, {lines} lines"));
+            self.put_mark(PastedMark::of_paste(text, self.pastes.len() + 1));
         } else {
             self.insert(text);
         }
-        self.last = LastEdit::Other;
+        self.last = LastEdit::Pasted(from, self.at);
+    }
+
+    /// What was pasted last goes on: it is one.
+    pub fn paste_more(&mut self, text: &str) {
+        let LastEdit::Pasted(from, until) = self.last else { return self.paste(text) };
+        let Some(pasted) = self.text.get(from..until).filter(|_| until == self.at) else {
+            return self.paste(text);
+        };
+        let (first, is_one) = (pasted.chars().next(), pasted.chars().nth(1).is_none());
+        match first.filter(|_| is_one).and_then(|it| self.number_of(it)) {
+            Some(number) => {
+                let mark = &mut self.pastes[number];
+                mark.text.push_str(text);
+                mark.breaks += text.matches('\n').count();
+                mark.name(number + 1);
+            }
+            None => {
+                let whole = format!("{pasted}{text}");
+                self.text.replace_range(from..until, "");
+                self.at = from;
+                self.paste(&whole);
+            }
+        }
     }
 
     /// Puts a mark in the place of a text; the text is what is sent.
     pub fn insert_mark(&mut self, text: &str, label: &str) {
-        let mark = u32::try_from(self.pastes.len()).ok().and_then(|it| char::from_u32(FIRST_MARK + it));
-        match mark {
-            Some(mark) => {
-                self.pastes.push(PastedMark { text: text.to_owned(), label: label.to_owned() });
-                self.insert(&mark.to_string());
-            }
-            None => self.insert(text),
-        }
+        self.put_mark(PastedMark::of(text, label));
         self.last = LastEdit::Other;
+    }
+
+    fn put_mark(&mut self, mark: PastedMark) {
+        match u32::try_from(self.pastes.len()).ok().and_then(|it| char::from_u32(FIRST_MARK + it)) {
+            Some(sign) => {
+                self.pastes.push(mark);
+                self.insert(&sign.to_string());
+            }
+            None => self.insert(&mark.text),
+        }
     }
 
     /// Shows the paste at or before the caret as text; says whether there was one.
@@ -166,6 +247,9 @@ impl Composer {
 
     fn remember(&mut self) {
         self.redo.clear();
+        if self.grouped {
+            return;
+        }
         if self.undo.last().is_none_or(|(text, _)| *text != self.text) {
             self.undo.push((self.text.clone(), self.at));
         }
@@ -176,6 +260,7 @@ impl Composer {
 
     /// Takes the last change back.
     pub fn undo(&mut self) {
+        self.end_group();
         while let Some((text, at)) = self.undo.pop() {
             if text != self.text {
                 self.redo.push((std::mem::replace(&mut self.text, text), self.at));
@@ -374,6 +459,17 @@ impl Composer {
 
     /// The rows of the text behind a sign, and where the caret is in them.
     pub fn rows(&self, width: usize, sign: &str, ink: Ink) -> (Vec<ScreenRow>, Caret) {
+        self.rows_with(width, sign, ink, 0..0)
+    }
+
+    /// The same, with these bytes selected.
+    pub(crate) fn rows_with(
+        &self,
+        width: usize,
+        sign: &str,
+        ink: Ink,
+        selected: std::ops::Range<usize>,
+    ) -> (Vec<ScreenRow>, Caret) {
         let places = self.places(width);
         let count = places.last().map_or(0, |it| it.1) + 1;
         let mut rows: Vec<ScreenRow> = Vec::with_capacity(count);
@@ -390,7 +486,8 @@ impl Composer {
             let Some(grapheme) = next.filter(|it| *it != "\n") else { continue };
             let shown = self.shown(grapheme);
             let is_mark = shown != grapheme;
-            let ink = if is_mark { Ink::tone(Tone::Info) } else { Ink::PLAIN };
+            let mut ink = if is_mark { Ink::tone(Tone::Info) } else { Ink::PLAIN };
+            ink.reverse = selected.contains(at);
             let span = InkSpan::new(&shown, ink);
             match rows[*row].spans.last_mut().filter(|it| it.ink == ink && *column != 0) {
                 Some(last) => last.text.push(&span.text),

@@ -111,3 +111,31 @@ proptest::proptest! {
         proptest::prop_assert!(rows.iter().all(|row| row.width() <= width), "{rows:?}");
     }
 }
+
+#[test]
+fn a_paste_that_comes_in_pieces_is_one() {
+    let line = "a line of some words\n";
+    let mut composer = Composer::default();
+    composer.insert("x ");
+    composer.paste(&line.repeat(3));
+    for _ in 0..500 {
+        composer.paste_more(&line.repeat(40));
+    }
+    composer.insert(" y");
+    assert_eq!(composer.whole(), format!("x {} y", line.repeat(20_003)));
+    assert_eq!(composer.text().chars().count(), "x m y".len());
+    let (rows, _) = composer.rows(80, "› ", Ink::PLAIN);
+    assert_eq!(rows[0].to_text(), "› x [pasted text 1, 20003 lines] y");
+    // As a whole it goes, and comes back.
+    composer.undo();
+    composer.undo();
+    assert_eq!(composer.whole(), "x ");
+    composer.redo();
+    assert_eq!(composer.whole(), format!("x {}", line.repeat(20_003)));
+    // What is typed in between is no part of it.
+    let mut composer = Composer::default();
+    composer.paste("short");
+    composer.insert(" typed");
+    composer.paste_more(" more");
+    assert_eq!(composer.text(), "short typed more");
+}

@@ -3,8 +3,11 @@
 //! Written here and not taken from a library because we must see where a read
 //! ended: it tells Esc from Alt, and a paste without brackets from typing.
 
+mod pasted;
+
 use std::collections::VecDeque;
 
+use self::pasted::{OpenPaste, PasteStep};
 use crate::event::{KeyCode, KeyPress};
 
 /// What bytes mean.
@@ -14,16 +17,34 @@ pub enum InputItem {
     Key(KeyPress),
     /// Pasted text.
     Paste(String),
+    /// What was pasted last goes on.
+    PasteMore(String),
     /// The terminal has the keyboard, or not.
     Focus(bool),
     /// The terminal says what its background is.
     Background(crate::theme::TermBackground),
+    /// The terminal says in which column its cursor is, counted from 0.
+    Column(usize),
+    /// The terminal says what size it has.
+    Size(crate::model::ScreenSize),
 }
 
 /// Longest sequence that is waited for; longer ones are no keys.
 const LONGEST_SEQUENCE: usize = 64;
-/// A paste that never ends is handed out in parts of this size.
-const LONGEST_PASTE: usize = 32 << 20;
+/// Longest answer about the background.
+const LONGEST_ANSWER: usize = 40;
+/// An escape that nothing follows for so long is the key, and text that nothing
+/// follows for so long was all of it.
+const ESCAPE_MS: u64 = 20;
+/// The same while an answer of the terminal is expected: it begins with an escape.
+const ANSWER_ESCAPE_MS: u64 = 120;
+/// The rest of a sequence or character is waited for so long: lines are slow.
+const SEQUENCE_MS: u64 = 200;
+/// Who pastes so much does not type behind it at once: the rest is waited for as long as that
+/// of a sequence.
+const LONG_BURST: usize = 2000;
+/// The rest of an answer is waited for so long.
+const ANSWER_MS: u64 = 1000;
 
 /// Turns bytes into keys. The same bytes give the same keys however they are
 /// split, but for what a split itself tells: Esc, and bursts.
@@ -31,16 +52,26 @@ const LONGEST_PASTE: usize = 32 << 20;
 pub struct InputDecoder {
     /// Bytes that are not understood yet.
     held: Vec<u8>,
-    /// Bytes of a paste with brackets.
-    paste: Option<Vec<u8>>,
+    /// A paste with brackets.
+    paste: Option<OpenPaste>,
     items: VecDeque<InputItem>,
     /// Whether the last bytes were a burst: a line break at the end of the next
     /// ones belongs to it.
     in_burst: bool,
+    /// Bytes of the burst.
+    burst: usize,
+    /// Whether the last text that was pasted goes on, and ended in a carriage return.
+    goes_on: Option<bool>,
+    /// How many times the terminal was asked where its cursor is: an answer looks
+    /// like a function key.
+    columns_asked: usize,
+    /// Whether the terminal was asked for its background and has not answered.
+    background_asked: bool,
 }
 
 const PASTE_BEGIN: &[u8] = b"\x1b[200~";
-const PASTE_END: &[u8] = b"\x1b[201~";
+/// How an answer about the background begins.
+const BACKGROUND: &[u8] = b"\x1b]11;";
 
 enum ParsedInput {
     /// So many bytes mean this.
@@ -58,41 +89,78 @@ impl InputDecoder {
         if begins_with_lone_escape && self.paste.is_none() {
             self.flush();
         }
-        if self.paste.is_none() && self.held.is_empty() && self.take_burst(bytes) {
-            return;
+        // An answer whose first byte came so long before that it was taken for a key.
+        let lost_its_escape = self.held.is_empty() && bytes.starts_with(b"]11;rgb");
+        if self.background_asked && self.paste.is_none() && lost_its_escape {
+            self.held.push(0x1b);
         }
-        self.in_burst = false;
+        if self.paste.is_none() && (self.held.is_empty() || self.in_burst) {
+            // The beginning of a character that the last read cut.
+            let joined = [self.held.as_slice(), bytes].concat();
+            if self.take_burst(&joined) {
+                return;
+            }
+        }
+        (self.in_burst, self.goes_on) = (false, self.goes_on.filter(|_| self.paste.is_some()));
         self.held.extend_from_slice(bytes);
         self.parse();
     }
 
-    /// Nothing more came: an escape that waits is the key.
+    /// So many answers about the cursor are to come.
+    pub fn expect_columns(&mut self, count: usize) {
+        self.columns_asked = count;
+    }
+
+    /// The terminal was asked for its background.
+    pub fn expect_background(&mut self) {
+        self.background_asked = true;
+    }
+
+    /// Nothing more came: an escape that waits is the key, and so is one with a
+    /// letter that could have begun something longer.
     pub fn flush(&mut self) {
         self.in_burst = false;
-        if self.paste.is_some() || self.held.is_empty() || self.is_answering() {
+        if self.paste.is_some() {
             return;
         }
+        self.goes_on = None;
         let held = std::mem::take(&mut self.held);
-        if held[0] == 0x1b {
-            self.push_key(KeyPress::plain(KeyCode::Esc));
-            if 1 < held.len() && held[1] != b'[' && held[1] != b'O' && held[1] != b']' {
-                self.held = held[1..].to_vec();
-                self.parse();
+        match held.as_slice() {
+            [0x1b] => self.push_key(KeyPress::plain(KeyCode::Esc)),
+            [0x1b, letter @ (b'[' | b'O' | b']')] => {
+                let code = KeyCode::Char(char::from(*letter));
+                self.push_key(KeyPress { alt: true, ..KeyPress::plain(code) });
             }
+            // An answer without an end may be one all the same.
+            held if held.starts_with(BACKGROUND) => {
+                self.items.extend(terminal_answer(held));
+                self.background_asked = false;
+            }
+            _ => (),
         }
     }
 
-    /// Whether the rest of an answer of the terminal is to come.
+    /// Whether the rest of an answer about the background is to come.
     fn is_answering(&self) -> bool {
-        self.held.starts_with(b"\x1b]11;")
+        let begins = self.background_asked && 1 < self.held.len() && BACKGROUND.starts_with(&self.held);
+        begins || self.held.starts_with(BACKGROUND)
     }
 
-    /// Whether something waits for more bytes that may never come.
-    pub fn is_waiting(&self) -> bool {
-        if self.is_answering() {
-            return false;
+    /// In how many milliseconds what waits for more bytes is to be flushed, if
+    /// anything does.
+    pub fn patience_ms(&self) -> Option<u64> {
+        if self.paste.is_some() {
+            return None;
         }
-        self.in_burst || (self.paste.is_none() && !self.held.is_empty())
+        Some(match self.held.as_slice() {
+            [] if !self.in_burst => return None,
+            [] if LONG_BURST < self.burst => SEQUENCE_MS,
+            [] => ESCAPE_MS,
+            _ if self.is_answering() => ANSWER_MS,
+            [0x1b] if self.background_asked => ANSWER_ESCAPE_MS,
+            [0x1b] => ESCAPE_MS,
+            _ => SEQUENCE_MS,
+        })
     }
 
     /// The next thing that was understood.
@@ -105,15 +173,14 @@ impl InputDecoder {
     }
 
     /// Text with line breaks that arrives at once was pasted, even if the
-    /// terminal does not say so. A break at its very end was typed, unless more
-    /// of a paste came just before.
+    /// terminal does not say so, and so was what follows at once. A break at the very
+    /// end of the first bytes was typed.
     fn take_burst(&mut self, bytes: &[u8]) -> bool {
         let is_text = |it: &u8| *it >= 0x20 && *it != 0x7f || matches!(*it, b'\r' | b'\n' | b'\t');
         let is_break = |it: &u8| matches!(*it, b'\r' | b'\n');
         let last = bytes.len().saturating_sub(1);
         let breaks_inside = bytes.iter().take(last).any(is_break) && bytes.iter().any(|it| !is_break(it));
-        let goes_on = self.in_burst && 1 < bytes.len();
-        if !bytes.iter().all(is_text) || !(breaks_inside || goes_on) {
+        if !bytes.iter().all(is_text) || !(breaks_inside || self.in_burst) {
             return false;
         }
         // A character may be cut; its rest comes with the next bytes.
@@ -122,16 +189,30 @@ impl InputDecoder {
             Err(err) if err.error_len().is_none() => err.valid_up_to(),
             Err(_) => bytes.len(),
         };
-        self.push_paste(&bytes[..whole]);
-        self.held.extend_from_slice(&bytes[whole..]);
+        self.push_paste(&bytes[..whole], /*is_all*/ false);
+        self.held = bytes[whole..].to_vec();
+        self.burst = bytes.len() + if self.in_burst { self.burst } else { 0 };
         self.in_burst = true;
         true
     }
 
-    fn push_paste(&mut self, bytes: &[u8]) {
-        let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
+    /// Hands pasted text out, as lines.
+    fn push_paste(&mut self, bytes: &[u8], is_all: bool) {
+        let before = self.goes_on;
+        // A line break that was cut in two is one.
+        let bytes = match before {
+            Some(true) => bytes.strip_prefix(b"\n").unwrap_or(bytes),
+            _ => bytes,
+        };
+        let text = String::from_utf8_lossy(bytes);
+        let text = match text.contains('\r') {
+            true => text.replace("\r\n", "\n").replace('\r', "\n"),
+            false => text.into_owned(),
+        };
+        self.goes_on = (!is_all).then_some(bytes.last() == Some(&b'\r'));
         match self.items.back_mut() {
-            Some(InputItem::Paste(before)) if self.in_burst => before.push_str(&text),
+            Some(InputItem::Paste(it) | InputItem::PasteMore(it)) if before.is_some() => it.push_str(&text),
+            _ if before.is_some() => self.items.push_back(InputItem::PasteMore(text)),
             _ => self.items.push_back(InputItem::Paste(text)),
         }
     }
@@ -139,20 +220,14 @@ impl InputDecoder {
     fn parse(&mut self) {
         loop {
             if let Some(paste) = &mut self.paste {
-                paste.append(&mut self.held);
-                let from = paste.len().saturating_sub(LONGEST_PASTE + PASTE_END.len());
-                let Some(end) = find(&paste[from..], PASTE_END).map(|at| from + at) else {
-                    if LONGEST_PASTE < paste.len() {
-                        let part = std::mem::take(paste);
-                        self.push_paste(&part);
+                match paste.take(&mut self.held) {
+                    PasteStep::More => return,
+                    PasteStep::Part(bytes) => return self.push_paste(&bytes, /*is_all*/ false),
+                    PasteStep::End(bytes) => {
+                        self.paste = None;
+                        self.push_paste(&bytes, /*is_all*/ true);
                     }
-                    return;
-                };
-                let mut whole = self.paste.take().unwrap_or_default();
-                self.held = whole.split_off(end + PASTE_END.len());
-                whole.truncate(end);
-                self.in_burst = false;
-                self.push_paste(&whole);
+                }
             }
             match parse_one(&self.held) {
                 ParsedInput::More => {
@@ -162,16 +237,27 @@ impl InputDecoder {
                     return;
                 }
                 ParsedInput::Item(length, item) => {
+                    let column = cursor_column(&self.held[..length]).filter(|_| 0 < self.columns_asked);
+                    self.columns_asked -= usize::from(column.is_some());
+                    self.background_asked &= !matches!(item, Some(InputItem::Background(_)));
                     self.held.drain(..length);
-                    self.items.extend(item);
+                    self.items.extend(column.map(InputItem::Column).or(item));
                 }
                 ParsedInput::PasteBegins(length) => {
                     self.held.drain(..length);
-                    self.paste = Some(Vec::new());
+                    self.paste = Some(OpenPaste::default());
                 }
             }
         }
     }
+}
+
+/// The column of an answer about the cursor: `ESC [ row ; column R`.
+fn cursor_column(bytes: &[u8]) -> Option<usize> {
+    let inner = bytes.strip_prefix(b"\x1b[")?.strip_suffix(b"R")?;
+    let (row, column) = std::str::from_utf8(inner).ok()?.split_once(';')?;
+    row.parse::<usize>().ok()?;
+    column.parse::<usize>().ok()?.checked_sub(1)
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
@@ -216,6 +302,9 @@ fn control(byte: u8) -> Option<KeyPress> {
 
 fn parse_escape(bytes: &[u8]) -> ParsedInput {
     let Some(&second) = bytes.get(1) else { return ParsedInput::More };
+    if let Some(length) = broken_answer(bytes) {
+        return ParsedInput::Item(length, None);
+    }
     match second {
         b'[' => parse_csi(bytes),
         b'O' => match bytes.get(2) {
@@ -248,9 +337,19 @@ fn parse_escape(bytes: &[u8]) -> ParsedInput {
     }
 }
 
+/// How long an answer about the background is that broke off: what stands behind it
+/// was typed.
+fn broken_answer(bytes: &[u8]) -> Option<usize> {
+    let body = bytes.strip_prefix(BACKGROUND)?;
+    let fits = |it: &u8| it.is_ascii_hexdigit() || matches!(it, b'r' | b'g' | b':' | b'/' | b';' | b'#');
+    let length = body.iter().take_while(|it| fits(it)).count();
+    let may_end = matches!(body[length..], [] | [7, ..] | [0x1b] | [0x1b, b'\\', ..]);
+    (!may_end || LONGEST_ANSWER < length).then_some(BACKGROUND.len() + length.min(LONGEST_ANSWER))
+}
+
 /// What the terminal answered, if we asked for it.
 fn terminal_answer(bytes: &[u8]) -> Option<InputItem> {
-    let text = std::str::from_utf8(bytes).ok()?.strip_prefix("\x1b]11;")?;
+    let text = std::str::from_utf8(bytes.strip_prefix(BACKGROUND)?).ok()?;
     let text = text.trim_end_matches(['\u{7}', '\\', '\u{1b}']);
     crate::theme::TermBackground::of_answer(text).map(InputItem::Background)
 }
@@ -283,9 +382,16 @@ fn parse_csi(bytes: &[u8]) -> ParsedInput {
     let item = match (arguments, last) {
         ([], b'I') => Some(InputItem::Focus(true)),
         ([], b'O') => Some(InputItem::Focus(false)),
+        (_, b't') => screen_size(arguments).map(InputItem::Size),
         _ => csi_key(&String::from_utf8_lossy(arguments), last).map(InputItem::Key),
     };
     ParsedInput::Item(length, item)
+}
+
+/// The size in an answer about it: `ESC [ 8 ; rows ; columns t`.
+fn screen_size(arguments: &[u8]) -> Option<crate::model::ScreenSize> {
+    let (rows, columns) = std::str::from_utf8(arguments).ok()?.strip_prefix("8;")?.split_once(';')?;
+    Some(crate::model::ScreenSize { columns: columns.parse().ok()?, rows: rows.parse().ok()? })
 }
 
 /// A key with its arguments: `1;5A`, `3~`, `13;2u`, `27;2;13~`.

@@ -9,13 +9,19 @@ fn items(reads: &[&[u8]]) -> Vec<InputItem> {
     std::iter::from_fn(|| decoder.next_item()).collect()
 }
 
-fn labels(reads: &[&[u8]]) -> String {
-    let label = |item: InputItem| match item {
+fn label(item: InputItem) -> String {
+    match item {
         InputItem::Key(key) => key.label(),
         InputItem::Paste(text) => format!("paste {text:?}"),
+        InputItem::PasteMore(text) => format!("more {text:?}"),
         InputItem::Focus(it) => format!("focus {it}"),
         InputItem::Background(it) => format!("{it:?}"),
-    };
+        InputItem::Column(column) => format!("column {column}"),
+        InputItem::Size(size) => format!("{} by {}", size.columns, size.rows),
+    }
+}
+
+fn labels(reads: &[&[u8]]) -> String {
     items(reads).into_iter().map(label).collect::<Vec<_>>().join(" ")
 }
 
@@ -49,9 +55,76 @@ fn bytes_become_keys() {
     check(&[b"one\rtwo", b"three\r"], "paste \"one\\ntwothree\\n\"");
     // Answers of the terminal are no keys.
     check(&[b"\x1b]11;rgb:0000/0000/0000\x07a"], "Dark a");
+    check(&[b"a\x1b[8;24;", b"80tb\x1b[8;1t\x1b[3;1;2t"], "a 80 by 24 b");
     check(&[b"\x1b[?62;c", b"\x1bP>|xterm\x1b\\b"], "b");
     check(&[b"\xff\xfe", b"a"], "a");
     check(&[b"\x1b[", b"\x1b[A"], "up");
+    // What could have begun something longer and did not is a key with Alt; the rest of a
+    // sequence that never came is nothing.
+    check(&[b"\x1b["], "alt+[");
+    check(&[b"\x1b[1;5"], "");
+}
+
+/// Takes reads with a pause after each: whatever waits is flushed when its time is over,
+/// if that is shorter.
+fn slowly(reads: &[&[u8]], pause_ms: u64) -> String {
+    let mut decoder = InputDecoder::default();
+    decoder.expect_background();
+    for read in reads {
+        decoder.feed(read);
+        if decoder.patience_ms().is_some_and(|it| it <= pause_ms) {
+            decoder.flush();
+        }
+    }
+    decoder.flush();
+    std::iter::from_fn(|| decoder.next_item()).map(label).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_answer_of_the_terminal_is_no_typing_however_it_comes() {
+    let whole = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\";
+    // Split in two anywhere, with a pause that makes an escape a key.
+    for at in 1..whole.len() {
+        let (head, tail) = whole.split_at(at);
+        assert_eq!(slowly(&[head, &[tail, b"b"].concat()], 100), "Light b", "{at}");
+    }
+    // Byte by byte.
+    let bytes: Vec<&[u8]> = whole.chunks(1).collect();
+    assert_eq!(slowly(&bytes, 100), "Light");
+    // So late that its escape was a key: no letter of it is typed.
+    assert_eq!(slowly(&[b"\x1b", b"]11;rgb:ffff/ffff/ffff\x07x"], 5000), "esc Light x");
+    // It breaks off, and somebody types.
+    assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ff", b"hello", b"\r"], 100), "h e l l o enter");
+    assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ff", b"\x1b[A"], 100), "up");
+    assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ff", b"f"], 5000), "f");
+    // It has no end, and is understood all the same.
+    assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ffff/ffff", b"x"], 5000), "Light x");
+    // Typing meanwhile is typing, and Esc is Esc.
+    assert_eq!(slowly(&[b"a", b"\x1b", b"b"], 200), "a esc b");
+}
+
+/// The kernel hands long texts out in pieces, and cuts characters and line breaks.
+#[test]
+fn a_long_text_without_brackets_is_one_paste_wherever_it_is_cut() {
+    let text = "ä漢 words and 👍 signs\r\nmore of it\r".repeat(40);
+    for size in [7, 64, 65, 66, 67, 255, 1024] {
+        let mut decoder = InputDecoder::default();
+        let mut got = String::new();
+        // The first piece has a break, so it is known from the beginning.
+        let (head, tail) = text.as_bytes().split_at(40);
+        for read in std::iter::once(head).chain(tail.chunks(size)) {
+            decoder.feed(read);
+            while let Some(item) = decoder.next_item() {
+                match item {
+                    InputItem::Paste(it) | InputItem::PasteMore(it) => got.push_str(&it),
+                    other => unreachable!("{size}: {other:?}"),
+                }
+            }
+        }
+        decoder.flush();
+        assert_eq!(decoder.next_item(), None);
+        assert_eq!(got, text.replace("\r\n", "\n").replace('\r', "\n"), "{size}");
+    }
 }
 
 #[test]
@@ -79,4 +152,24 @@ proptest::proptest! {
             proptest::prop_assert_eq!(items(&[head, tail]), items(&[whole]));
         }
     }
+}
+
+/// An answer about the cursor looks like a function key: it is one unless it was
+/// asked for.
+#[test]
+fn where_the_cursor_is_is_told_apart_from_a_key() {
+    let mut decoder = InputDecoder::default();
+    decoder.expect_columns(1);
+    decoder.feed(b"a\x1b[1;5Rb\x1b[1;5R");
+    let items: Vec<InputItem> = std::iter::from_fn(|| decoder.next_item()).collect();
+    let key = |code, ctrl| InputItem::Key(KeyPress { ctrl, ..KeyPress::plain(code) });
+    assert_eq!(
+        items,
+        [
+            key(KeyCode::Char('a'), false),
+            InputItem::Column(4),
+            key(KeyCode::Char('b'), false),
+            key(KeyCode::F(3), true)
+        ]
+    );
 }

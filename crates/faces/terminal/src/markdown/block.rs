@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
+use super::table::{TableRows, TableStream};
 use crate::{
     code::CodeInker,
     text::{Fit, Ink, InkLine, InkSpan, Tone, width_of},
 };
+
+/// What is read beside the usual.
+const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// Renders blocks.
 #[derive(Clone, Debug)]
@@ -33,12 +38,6 @@ struct BlockLines<'a> {
     table: Option<TableRows>,
     /// The code block that is open.
     code: Option<CodeInker>,
-}
-
-#[derive(Default)]
-struct TableRows {
-    rows: Vec<Vec<InkLine>>,
-    alignments: Vec<Alignment>,
 }
 
 impl BlockMaker {
@@ -73,27 +72,68 @@ impl BlockMaker {
         } else {
             source.to_owned()
         };
-        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        let mut lines = BlockLines {
-            maker: self,
-            out: Vec::new(),
-            line: InkLine::blank(),
-            ink: vec![Ink::PLAIN],
-            links: Vec::new(),
-            lead: if 0 < indent { vec![" ".repeat(indent)] } else { Vec::new() },
-            lists: Vec::new(),
-            table: None,
-            code: None,
-        };
-        for event in Parser::new_ext(&source, options) {
+        let mut lines = BlockLines::new(self);
+        if 0 < indent {
+            lines.lead.push(" ".repeat(indent));
+        }
+        for event in Parser::new_ext(&source, OPTIONS) {
             lines.take(event);
         }
         lines.break_line();
         lines.out
     }
+
+    /// The table a head and its delimiter begin, if they do.
+    pub(super) fn table(&self, head: &str, delimiter: &str) -> Option<TableStream> {
+        let rows = self.table_rows(&format!("{}\n{}\n", head.trim(), delimiter.trim()))?;
+        let head = rows.rows.into_iter().next()?;
+        Some(TableStream::new(head, rows.alignments, self.width))
+    }
+
+    /// The table this line would be the head of, if a delimiter followed.
+    pub(super) fn table_to_be(&self, head: &str) -> Option<TableStream> {
+        let head = head.trim();
+        let inner = head.trim_start_matches('|');
+        let inner = inner.strip_suffix('|').unwrap_or(inner);
+        let count = inner.replace("\\|", "").matches('|').count() + 1;
+        self.table(head, &format!("|{}", "-|".repeat(count)))
+    }
+
+    /// The cells of a row of a table, if it is one.
+    pub(super) fn table_row(&self, table: &TableStream, line: &str) -> Option<Vec<InkLine>> {
+        let columns = table.columns();
+        let (head, delimiter) = ("|x".repeat(columns), "|-".repeat(columns));
+        let rows = self.table_rows(&format!("{head}|\n{delimiter}|\n{}\n", line.trim()))?;
+        rows.rows.into_iter().nth(1)
+    }
+
+    fn table_rows(&self, source: &str) -> Option<TableRows> {
+        let mut lines = BlockLines::new(self);
+        for event in Parser::new_ext(source, OPTIONS) {
+            if matches!(event, Event::End(TagEnd::Table)) {
+                return lines.table;
+            }
+            lines.take(event);
+        }
+        None
+    }
 }
 
-impl BlockLines<'_> {
+impl<'a> BlockLines<'a> {
+    fn new(maker: &'a BlockMaker) -> Self {
+        Self {
+            maker,
+            out: Vec::new(),
+            line: InkLine::blank(),
+            ink: vec![Ink::PLAIN],
+            links: Vec::new(),
+            lead: Vec::new(),
+            lists: Vec::new(),
+            table: None,
+            code: None,
+        }
+    }
+
     fn ink(&self) -> Ink {
         self.ink.last().copied().unwrap_or_default()
     }
@@ -281,72 +321,5 @@ impl BlockLines<'_> {
         if !url.is_empty() && !url.contains(shown.trim()) && !url.starts_with('#') {
             self.put(&format!(" ({url})"), Ink::DIM);
         }
-    }
-}
-
-impl TableRows {
-    /// Columns side by side where they fit, else a row as lines of name and value.
-    fn lines(self, width: usize) -> Vec<InkLine> {
-        let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widest = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(InkLine::width).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..count).map(widest).collect();
-        let all: usize = widths.iter().sum::<usize>() + 2 * count.saturating_sub(1);
-        if width < all {
-            return self.listed();
-        }
-        let mut out = Vec::new();
-        for (number, row) in self.rows.iter().enumerate() {
-            out.push(self.row(row, &widths, number == 0).fit(Fit::Cut));
-            if number == 0 {
-                let rule = widths.iter().map(|it| "─".repeat(*it)).collect::<Vec<_>>().join("  ");
-                out.push(InkLine::of(&rule, Ink::DIM).fit(Fit::Cut));
-            }
-        }
-        out
-    }
-
-    fn row(&self, row: &[InkLine], widths: &[usize], is_head: bool) -> InkLine {
-        let mut line = InkLine::blank();
-        for (column, width) in widths.iter().enumerate() {
-            let cell = row.get(column);
-            let room = width - cell.map_or(0, InkLine::width);
-            let (left, right) = match self.alignments.get(column) {
-                Some(Alignment::Right) => (room, 0),
-                Some(Alignment::Center) => (room / 2, room - room / 2),
-                _ => (0, room),
-            };
-            let is_last = column + 1 == widths.len();
-            line.push(&" ".repeat(left), Ink::PLAIN);
-            for span in cell.into_iter().flat_map(|it| &it.spans) {
-                let mut span = span.clone();
-                span.ink.bold |= is_head;
-                line.spans.push(span);
-            }
-            line.push(&" ".repeat(if is_last { 0 } else { right + 2 }), Ink::PLAIN);
-        }
-        line
-    }
-
-    fn listed(self) -> Vec<InkLine> {
-        let mut rows = self.rows.into_iter();
-        let head = rows.next().unwrap_or_default();
-        let mut out = Vec::new();
-        for row in rows {
-            if !out.is_empty() {
-                out.push(InkLine::blank());
-            }
-            for (column, cell) in row.into_iter().enumerate() {
-                let mut line = InkLine::blank();
-                for span in head.get(column).into_iter().flat_map(|it| &it.spans) {
-                    line.push(span.text.as_str(), Ink::BOLD);
-                }
-                line.push(": ", Ink::DIM);
-                line.spans.extend(cell.spans);
-                out.push(line.fit(Fit::Hang(2)));
-            }
-        }
-        out
     }
 }

@@ -12,10 +12,12 @@ use crate::{
 };
 
 mod block;
+mod table;
 
 use block::BlockMaker;
+use table::TableStream;
 
-/// Rows of an unfinished table that are held back at most.
+/// Lines of an unfinished block that are held back at most.
 const MOST_HELD: usize = 200;
 
 /// Markdown that is still coming.
@@ -27,6 +29,7 @@ pub struct MarkdownStream {
     /// The line that is not complete.
     partial: String,
     fence: Option<CodeFence>,
+    table: Option<TableStream>,
     /// A blank line stood before what comes next.
     gap: bool,
     last: BlockSort,
@@ -64,6 +67,7 @@ impl MarkdownStream {
             open: Vec::new(),
             partial: String::new(),
             fence: None,
+            table: None,
             gap: false,
             last: BlockSort::Nothing,
             finished: Vec::new(),
@@ -73,6 +77,9 @@ impl MarkdownStream {
     /// The screen has another width.
     pub fn set_width(&mut self, width: usize) {
         self.maker.width = width;
+        if let Some(table) = &mut self.table {
+            table.set_width(width);
+        }
     }
 
     /// Some more was said.
@@ -107,6 +114,9 @@ impl MarkdownStream {
         if self.fence.is_some() {
             return self.code_tail();
         }
+        if let Some(table) = &self.table {
+            return self.table_tail(table);
+        }
         let mut lines = self.open.clone();
         if !self.partial.is_empty() {
             lines.push(self.partial.clone());
@@ -124,9 +134,13 @@ impl MarkdownStream {
         if self.wants_blank(sort) {
             out.push(InkLine::blank());
         }
-        match sort {
-            BlockSort::Table => out.extend(lines.iter().map(|line| InkLine::of(line, Ink::PLAIN))),
-            _ => out.extend(self.maker.lines(&lines.join("\n"), self.last == BlockSort::Item)),
+        let head = (sort == BlockSort::Table).then(|| self.head_tail(&lines)).flatten();
+        match (head, sort) {
+            (Some(head), _) => out.extend(head),
+            (None, BlockSort::Table) => out.extend(lines.iter().map(|line| InkLine::of(line, Ink::PLAIN))),
+            _ => {
+                out.extend(self.maker.lines(&closed_for_now(&lines.join("\n")), self.last == BlockSort::Item))
+            }
         }
         out
     }
@@ -140,6 +154,30 @@ impl MarkdownStream {
             return Vec::new();
         }
         vec![self.maker.code_line(fence.inker.partial(fence.text(&self.partial)))]
+    }
+
+    /// A line that will be the head of a table, if what is behind it is on the way
+    /// to be its delimiter.
+    fn head_tail(&self, lines: &[String]) -> Option<Vec<InkLine>> {
+        let is_on_the_way = |it: &String| it.chars().all(|it| matches!(it, '|' | '-' | ':' | ' '));
+        if self.maker.marks || 2 < lines.len() || !lines.iter().skip(1).all(is_on_the_way) {
+            return None;
+        }
+        Some(self.maker.table_to_be(&lines[0])?.tail(None))
+    }
+
+    /// What is not finished of a table, with the row that is being written.
+    fn table_tail(&self, table: &TableStream) -> Vec<InkLine> {
+        let partial = self.partial.as_str();
+        if partial.contains('|') {
+            return table.tail(self.maker.table_row(table, &closed_for_now(partial)).as_deref());
+        }
+        let mut out = table.tail(None);
+        if !partial.trim().is_empty() && !partial.trim_start().starts_with('`') {
+            out.push(InkLine::blank());
+            out.extend(self.maker.lines(partial, /*after_item*/ false));
+        }
+        out
     }
 
     fn wants_blank(&self, sort: BlockSort) -> bool {
@@ -162,6 +200,9 @@ impl MarkdownStream {
             }
             return;
         }
+        if self.take_row(&line) {
+            return;
+        }
         if line.trim().is_empty() {
             self.close();
             self.gap = true;
@@ -174,6 +215,9 @@ impl MarkdownStream {
             }
             self.finished.extend(self.maker.fence_line(&format!("```{info}")));
             (self.fence, self.last, self.gap) = (Some(fence), BlockSort::Code, false);
+            return;
+        }
+        if self.begin_table(&line) {
             return;
         }
         let is_table = self.sort_of(&self.open) == BlockSort::Table && !self.open.is_empty();
@@ -192,8 +236,43 @@ impl MarkdownStream {
         }
     }
 
+    /// Whether the line is the delimiter of a table, which begins then. Tables inside
+    /// of lists are shown when they are complete.
+    fn begin_table(&mut self, line: &str) -> bool {
+        let [head] = self.open.as_slice() else { return false };
+        let is_inner = head.starts_with("    ") || (self.last == BlockSort::Item && head.starts_with("  "));
+        let is_head = head.contains('|') && !is_item(head) && !head.trim_start().starts_with('>');
+        if self.maker.marks || is_inner || !is_head || !is_delimiter(line) {
+            return false;
+        }
+        let Some(table) = self.maker.table(head, line) else { return false };
+        self.open.clear();
+        if self.wants_blank(BlockSort::Table) {
+            self.finished.push(InkLine::blank());
+        }
+        (self.table, self.last, self.gap) = (Some(table), BlockSort::Table, false);
+        true
+    }
+
+    /// Whether the line is a row of the table that is open; another line ends it.
+    fn take_row(&mut self, line: &str) -> bool {
+        let Some(table) = &mut self.table else { return false };
+        let is_row = line.contains('|') && !is_heading(line) && !is_item(line);
+        let row = is_row.then(|| self.maker.table_row(table, line)).flatten();
+        let Some(row) = row else {
+            self.finished.extend(table.end());
+            self.table = None;
+            return false;
+        };
+        self.finished.extend(table.push(row));
+        true
+    }
+
     /// The open block is complete.
     fn close(&mut self) {
+        if let Some(mut table) = self.table.take() {
+            self.finished.extend(table.end());
+        }
         if self.open.is_empty() {
             return;
         }
@@ -272,6 +351,31 @@ fn is_underline(line: &str) -> bool {
 
 fn is_delimiter(line: &str) -> bool {
     line.contains('-') && line.chars().all(|it| matches!(it, '|' | '-' | ':' | ' '))
+}
+
+/// What is being written, with code and strong words that are still open closed: so
+/// they look at once as they will.
+fn closed_for_now(source: &str) -> String {
+    let mut text = source.to_owned();
+    if text.matches('`').count() % 2 == 1 {
+        match text.strip_suffix('`') {
+            Some(before) => text.truncate(before.len()),
+            None => {
+                text.push('`');
+                return text;
+            }
+        }
+    }
+    if text.matches("**").count() % 2 == 1 {
+        let before = text.trim_end().len();
+        text.truncate(before);
+        match text.strip_suffix("**") {
+            Some(before) => text.truncate(before.len()),
+            None if text.ends_with('*') => text.push('*'),
+            None => text.push_str("**"),
+        }
+    }
+    text
 }
 
 /// Thinking, and other words that are not formatted.

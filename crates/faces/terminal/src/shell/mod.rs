@@ -6,7 +6,10 @@
 //! wakes it. What the terminal does not take is not queued: the next frame is
 //! made when the last one is out.
 
+mod crash;
 mod full;
+mod parking;
+mod settle;
 mod stderr;
 mod thread;
 mod tty;
@@ -29,6 +32,8 @@ pub(crate) enum ThreadMessage {
     Event(TermEvent),
     /// The size may have changed.
     SizeChanged,
+    /// Somebody wants the program to stop for a while.
+    Suspended,
     /// The program was stopped, and goes on.
     Resumed,
 }
@@ -64,6 +69,7 @@ impl OpenTerminal {
         let tty = tty::Tty::open()?;
         let (sender, mailbox) = wake::mailbox()?;
         tty::restore_on_panic();
+        crash::give_back_before_death();
         let run = move || thread::TerminalThread::new(tty, mailbox, setup).run();
         let thread = std::thread::Builder::new().name(String::from(THREAD)).spawn(run)?;
         Ok(Self { sender, thread: Some(thread) })
@@ -74,14 +80,30 @@ impl OpenTerminal {
         self.sender.clone()
     }
 
-    /// Says the last lines, and gives the terminal back.
-    pub fn end(mut self, farewell: Vec<String>) {
-        self.sender.news(SessionNews::Farewell(farewell));
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
+    /// Says the last lines, and gives the terminal back. If it broke, the lines are said
+    /// all the same.
+    pub fn end(mut self, farewell: Vec<String>) -> TerminalEnd {
+        self.sender.news(SessionNews::Farewell(farewell.clone()));
+        let broke = self.thread.take().is_some_and(|it| it.join().is_err());
         tty::restore();
+        if !broke {
+            return TerminalEnd::Left;
+        }
+        for line in farewell {
+            let words = format!("{}\n", crate::text::SafeText::of(&line).as_str());
+            rustix::io::write(io::stderr(), words.as_bytes()).ok();
+        }
+        TerminalEnd::Broke
     }
+}
+
+/// How a terminal ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TerminalEnd {
+    /// It was left.
+    Left,
+    /// What draws it panicked; what happened is on the screen.
+    Broke,
 }
 
 impl Drop for OpenTerminal {

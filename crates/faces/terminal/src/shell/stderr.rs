@@ -44,6 +44,19 @@ pub(super) fn put_back() {
     }
 }
 
+/// The same in a handler of a signal, which may neither wait nor take memory.
+pub(super) fn put_back_in_handler() {
+    let Ok(mut redirected) = REDIRECTED.try_lock() else { return };
+    let Some(it) = redirected.take() else { return };
+    rustix::stdio::dup2_stderr(&it.before).ok();
+    let mut buffer = [0; 512];
+    while let Ok(count @ 1..) = rustix::io::read(&it.read, &mut buffer) {
+        if rustix::io::write(&it.before, &buffer[..count]).is_err() {
+            return;
+        }
+    }
+}
+
 /// What was written there since the last time.
 pub(super) fn take() -> String {
     let redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner);

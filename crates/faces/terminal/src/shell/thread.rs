@@ -8,13 +8,20 @@ use std::{
 use base64::Engine as _;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::{Mailbox, TerminalSetup, TextEditor, ThreadMessage, full::FullScreen, stderr, tty::Tty};
+use super::{
+    Mailbox, TerminalSetup, TextEditor, ThreadMessage, crash,
+    full::FullScreen,
+    parking::{ASK_SIZE, CursorParking},
+    settle::{SizeSettler, SizeStep},
+    stderr,
+    tty::Tty,
+};
 use crate::{
     alternate::AltPainter,
     effect::TermEffect,
     event::TermEvent,
     input::{InputDecoder, InputItem},
-    look::{AlertKind, ScreenKind},
+    look::{AlertKind, ScreenKind, TermLook},
     model::{ScreenSize, TermModel},
     news::SessionNews,
     paint::Painter,
@@ -23,15 +30,12 @@ use crate::{
 
 /// News are drawn at most so often.
 const FRAME_MS: u64 = 33;
-/// An escape that nothing follows for so long is the key.
-const ESCAPE_MS: u64 = 20;
-/// A size that has not changed for so long is the new size.
-const SETTLED_MS: u64 = 50;
 /// News of going on that come so soon after it are old.
 const BACK_MS: u64 = 1000;
 /// The terminal is waited for so long to say what its background is, if it is left
 /// before it did.
 const ANSWER_MS: u64 = 60;
+const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
 /// Longer texts are not handed to the terminal's clipboard.
 const LONGEST_COPY: usize = 100_000;
 
@@ -46,18 +50,24 @@ pub(super) struct TerminalThread {
     full: Option<FullScreen>,
     /// When the terminal was asked for its background and has not answered.
     asked_at: Option<u64>,
+    /// Bytes that were typed before the terminal was ours.
+    early: usize,
     decoder: InputDecoder,
     begun: Instant,
     /// Bytes the terminal has not taken yet.
     out: Vec<u8>,
     dirty: bool,
+    /// A frame was made that the terminal has not taken whole.
+    unseen: bool,
     /// Somebody typed: it is drawn at once.
     urgent: bool,
     painted_at: u64,
     /// When a lone escape counts.
     escape_at: Option<u64>,
-    /// A size that is not ours yet, and when it counts.
-    resizing: Option<(ScreenSize, u64)>,
+    settler: SizeSettler,
+    parking: CursorParking,
+    /// When the terminal was asked for its size and has not answered.
+    size_asked_at: Option<u64>,
     title: String,
     editor: TextEditor,
     effects: Arc<dyn Fn(TermEffect) + Send + Sync>,
@@ -68,28 +78,32 @@ pub(super) struct TerminalThread {
 
 impl TerminalThread {
     pub(super) fn new(tty: Tty, mailbox: Mailbox, setup: TerminalSetup) -> Self {
-        let size = tty.size();
+        let (size, early) = (tty.size(), tty.typed_early());
         let mut model = TermModel::new(setup.look.clone(), size, setup.history);
         let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         model.set_epoch(u64::try_from(epoch.as_millis()).unwrap_or(0));
         model.greet(setup.greeting);
         model.set_keys(setup.keys.0, &setup.keys.1);
         Self {
-            painter: Painter::new(setup.look, size),
+            painter: asking_painter(setup.look, size),
             tty,
             mailbox,
             model,
             alternate: None,
             full: None,
             asked_at: None,
+            early,
             decoder: InputDecoder::default(),
             begun: Instant::now(),
             out: Vec::new(),
             dirty: true,
+            unseen: false,
             urgent: true,
             painted_at: 0,
             escape_at: None,
-            resizing: None,
+            settler: SizeSettler::default(),
+            parking: CursorParking::default(),
+            size_asked_at: None,
             title: String::new(),
             editor: setup.editor,
             effects: setup.effects,
@@ -128,6 +142,7 @@ impl TerminalThread {
             if self.model.deadline().is_some_and(|at| at <= now) {
                 self.update(TermEvent::Tick);
             }
+            self.unpark(now);
         }
         if !self.gone {
             let bytes = self.painter.leave();
@@ -143,14 +158,19 @@ impl TerminalThread {
         let look = self.model.look();
         if look.follows_background && look.titles && look.can_draw() && look.reflows {
             self.tty.write_all(b"\x1b]11;?\x1b\\");
+            self.decoder.expect_background();
             self.asked_at = Some(self.now());
         }
     }
 
     /// An answer that comes when we are gone would be typed into the shell.
     fn await_answer(&mut self) {
-        let until = self.asked_at.map_or(0, |at| at + ANSWER_MS);
-        while self.asked_at.is_some() && self.now() < until {
+        let asked = self.painter.asked();
+        let asked_at = [self.asked_at, self.size_asked_at, (0 < asked).then(|| self.now())];
+        let until = asked_at.into_iter().flatten().max().map_or(0, |at| at + ANSWER_MS);
+        let mut columns = asked;
+        let is_due = |it: &Self, columns| it.asked_at.is_some() || it.size_asked_at.is_some() || 0 < columns;
+        while is_due(self, columns) && self.now() < until {
             let wait = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
             let mut fds = [PollFd::from_borrowed_fd(self.tty.fd(), PollFlags::IN)];
             rustix::event::poll(&mut fds, Some(&wait)).ok();
@@ -160,8 +180,11 @@ impl TerminalThread {
                 Err(_) => return,
             }
             while let Some(item) = self.decoder.next_item() {
-                if matches!(item, InputItem::Background(_)) {
-                    self.asked_at = None;
+                match item {
+                    InputItem::Background(_) => self.asked_at = None,
+                    InputItem::Column(_) => columns = columns.saturating_sub(1),
+                    InputItem::Size(_) => self.size_asked_at = None,
+                    _ => (),
                 }
             }
         }
@@ -179,11 +202,11 @@ impl TerminalThread {
     /// Waits for whatever comes first.
     fn wait(&self, errors: Option<&std::os::fd::OwnedFd>) -> Woken {
         let now = self.now();
-        let frame = (self.dirty && self.out.is_empty()).then(|| match self.resizing {
-            Some((_, at)) => at,
-            None => self.painted_at + FRAME_MS,
-        });
-        let deadlines = [self.model.deadline(), frame, self.escape_at, self.resizing.map(|it| it.1)];
+        let settles = self.settler.deadline();
+        let frame =
+            (self.dirty && self.out.is_empty()).then(|| settles.unwrap_or(self.painted_at + FRAME_MS));
+        let parked = self.parking.deadline().filter(|_| !self.model.is_working());
+        let deadlines = [self.model.deadline(), frame, self.escape_at, settles, parked];
         let soonest = deadlines.into_iter().flatten().min();
         let timeout = soonest.map(|at| {
             let wait = Duration::from_millis(at.saturating_sub(now));
@@ -218,7 +241,11 @@ impl TerminalThread {
         let mut buffer = vec![0; 64 << 10];
         match self.tty.read(&mut buffer) {
             Ok(0) => return,
-            Ok(count) => self.decoder.feed(&buffer[..count]),
+            Ok(count) => {
+                let early = count.min(std::mem::take(&mut self.early));
+                buffer[..early].iter_mut().filter(|it| **it == b'\n').for_each(|it| *it = b'\r');
+                self.decoder.feed(&buffer[..count]);
+            }
             Err(_) => {
                 // Hung up: nobody is there any more.
                 self.gone = true;
@@ -226,7 +253,7 @@ impl TerminalThread {
                 return;
             }
         }
-        self.escape_at = self.decoder.is_waiting().then(|| self.now() + ESCAPE_MS);
+        self.escape_at = self.decoder.patience_ms().map(|it| self.now() + it);
         self.take_items();
     }
 
@@ -236,11 +263,22 @@ impl TerminalThread {
             if matches!(item, InputItem::Background(_)) {
                 self.asked_at = None;
             }
+            if let InputItem::Column(column) = item {
+                self.dirty |= self.painter.cursor_was(column);
+                continue;
+            }
+            if let InputItem::Size(size) = item {
+                self.size_asked_at = None;
+                self.dirty |= self.parking.is_confirmed(Some(size), self.painter.size(), self.now());
+                continue;
+            }
             self.update(match item {
                 InputItem::Key(key) => TermEvent::Key(key),
                 InputItem::Paste(text) => TermEvent::Paste(text),
+                InputItem::PasteMore(text) => TermEvent::PasteMore(text),
                 InputItem::Focus(focused) => TermEvent::Focus(focused),
                 InputItem::Background(it) => TermEvent::Background(it),
+                InputItem::Column(_) | InputItem::Size(_) => continue,
             });
         }
     }
@@ -250,7 +288,11 @@ impl TerminalThread {
         while let Some(message) = self.mailbox.next() {
             match message {
                 ThreadMessage::Event(event) => self.update(event),
-                ThreadMessage::SizeChanged => self.dirty = true,
+                ThreadMessage::SizeChanged => {
+                    self.painter.distrust_below();
+                    self.dirty = true;
+                }
+                ThreadMessage::Suspended => self.suspend(),
                 // Who suspended us by a key has come back already.
                 ThreadMessage::Resumed if self.now() < self.back_at + BACK_MS => (),
                 ThreadMessage::Resumed => self.come_back(),
@@ -274,18 +316,22 @@ impl TerminalThread {
                 self.come_back();
                 self.update(TermEvent::Edited(edited));
             }
-            TermEffect::Suspend => {
-                self.leave_screen();
-                self.tty.give_back();
-                rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
-                self.wait_for_shell();
-                self.come_back();
-            }
+            TermEffect::Suspend => self.suspend(),
             TermEffect::Copy(text) => self.copy(&text),
             TermEffect::Alert(why) => self.alert(&why),
             TermEffect::Redraw => self.redraw(),
             effect => (self.effects)(effect),
         }
+    }
+
+    /// Gives the terminal to the shell until it takes us up again.
+    fn suspend(&mut self) {
+        self.leave_screen();
+        self.tty.give_back();
+        let stopped = crash::stop_job();
+        self.wait_for_shell();
+        drop(stopped);
+        self.come_back();
     }
 
     /// Waits until the shell has taken us up again. We run on for a moment after
@@ -353,7 +399,7 @@ impl TerminalThread {
         self.alternate = None;
         self.out.clear();
         self.title.clear();
-        self.painter = Painter::new(self.model.look().clone(), self.tty.size());
+        self.painter = asking_painter(self.model.look().clone(), self.tty.size());
         let size = self.tty.size();
         self.model.update(TermEvent::Resize(size), self.now());
         (self.dirty, self.urgent) = (true, true);
@@ -361,7 +407,8 @@ impl TerminalThread {
 
     fn redraw(&mut self) {
         self.out.extend_from_slice(b"\x1b[H\x1b[J");
-        self.painter = Painter::new(self.model.look().clone(), self.tty.size());
+        self.out.extend_from_slice(SHOW_CURSOR);
+        self.painter = asking_painter(self.model.look().clone(), self.tty.size());
         self.model.show_last_screen();
         self.dirty = true;
     }
@@ -393,12 +440,18 @@ impl TerminalThread {
             }
             self.leave_alternate();
             let frame = view(&self.model);
-            let bytes = self.painter.paint(&frame.finished, &frame.region, frame.caret);
+            let may_park = self.model.may_park();
+            let bytes = if self.parking.is_for_frame(may_park, self.model.is_working(), now) {
+                self.painter.paint_parked(&frame.finished, &frame.region, frame.caret)
+            } else {
+                self.painter.paint(&frame.finished, &frame.region, frame.caret)
+            };
             self.out.extend(bytes);
             self.model.drawn();
+            self.decoder.expect_columns(self.painter.asked());
         }
         self.set_title();
-        (self.dirty, self.urgent, self.painted_at) = (false, false, now);
+        (self.dirty, self.urgent, self.painted_at, self.unseen) = (false, false, now, true);
         self.flush();
     }
 
@@ -434,6 +487,9 @@ impl TerminalThread {
         if self.alternate.is_none() {
             let (painter, bytes) = AltPainter::enter(self.model.look());
             self.out.extend(bytes);
+            if self.painter.is_parked() {
+                self.out.extend_from_slice(SHOW_CURSOR);
+            }
             self.alternate = Some(painter);
             self.tty.set_alternate(true);
         }
@@ -444,16 +500,25 @@ impl TerminalThread {
         }
     }
 
+    /// After work, asks the terminal for its size before the cursor leaves its parking
+    /// place.
+    fn unpark(&mut self, now: u64) {
+        if self.model.is_working() {
+            return;
+        }
+        self.dirty |= self.parking.is_confirmed(None, self.painter.size(), now);
+        if self.parking.is_to_ask(now) {
+            self.out.extend_from_slice(ASK_SIZE);
+            self.size_asked_at = Some(now);
+        }
+    }
+
     /// Follows the size of the screen; nothing is drawn until it has settled.
     fn settle_size(&mut self, now: u64) -> bool {
-        let size = self.tty.size();
-        if size == self.painter.size() {
-            self.resizing = None;
-            return true;
-        }
-        match self.resizing {
-            Some((wanted, at)) if wanted == size && at <= now => {
-                self.resizing = None;
+        match self.settler.look(self.tty.size(), self.painter.size(), now) {
+            SizeStep::Same => true,
+            SizeStep::Wait => false,
+            SizeStep::Changed(size) => {
                 self.leave_alternate();
                 let bytes = self.painter.resize(size);
                 self.out.extend(bytes);
@@ -463,11 +528,6 @@ impl TerminalThread {
                     self.model.drawn();
                 }
                 true
-            }
-            Some((wanted, _)) if wanted == size => false,
-            _ => {
-                self.resizing = Some((size, now + SETTLED_MS));
-                false
             }
         }
     }
@@ -482,18 +542,28 @@ impl TerminalThread {
     }
 
     fn flush(&mut self) {
-        if self.out.is_empty() {
-            return;
-        }
-        match self.tty.write(&self.out) {
-            Ok(count) => drop(self.out.drain(..count)),
-            Err(_) => {
-                self.gone = true;
-                self.out.clear();
-                (self.effects)(TermEffect::Quit);
+        if !self.out.is_empty() {
+            match self.tty.write(&self.out) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(_) => {
+                    self.gone = true;
+                    self.out.clear();
+                    (self.effects)(TermEffect::Quit);
+                }
             }
         }
+        if self.out.is_empty() && std::mem::take(&mut self.unseen) {
+            let now = self.now();
+            self.model.shown(now);
+        }
     }
+}
+
+/// A painter whose questions about widths are answered.
+fn asking_painter(look: TermLook, size: ScreenSize) -> Painter {
+    let mut painter = Painter::new(look, size);
+    painter.ask_widths();
+    painter
 }
 
 /// What there is to do.

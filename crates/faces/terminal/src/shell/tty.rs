@@ -8,7 +8,10 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::OpenOptionsExt as _,
     },
-    sync::{Mutex, Once, PoisonError},
+    sync::{
+        Mutex, Once, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::{
@@ -24,7 +27,10 @@ use crate::model::ScreenSize;
 /// apart. The title is kept to be put back.
 const ON: &[u8] = b"\x1b[22;0t\x1b[?2004h\x1b[?1004h\x1b[>1u\x1b[>4;1m";
 /// Everything off that may be on, the cursor shown.
-const OFF: &[u8] = b"\x1b[?2026l\x1b[>4m\x1b[<u\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[m\x1b[23;0t";
+const OFF: &[u8] = b"\x1b[?2026l\x1b[?7h\x1b[>4m\x1b[<u\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[m\x1b[23;0t";
+/// What may still be drawn below the cursor is erased, and a new row begun: what is said
+/// when a program breaks stands there.
+const BROKEN: &[u8] = b"\r\n\x1b[J";
 /// The screen of overlays left; only when it was entered.
 const OFF_ALTERNATE: &[u8] = b"\x1b[<u\x1b[?1007l\x1b[?1049l";
 
@@ -36,6 +42,8 @@ struct TakenTty {
 }
 
 static TAKEN: Mutex<Option<TakenTty>> = Mutex::new(None);
+/// Whether the program is breaking: nothing is drawn any more.
+static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is a terminal to take: input and output are one.
 pub fn is_there() -> bool {
@@ -87,6 +95,12 @@ impl Tty {
         }
     }
 
+    /// Bytes that were typed before the terminal was ours: line by line, Enter as a
+    /// line feed.
+    pub(super) fn typed_early(&self) -> usize {
+        rustix::io::ioctl_fionread(&self.fd).ok().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)
+    }
+
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -112,6 +126,9 @@ impl Tty {
 
     /// Writes as much as the terminal takes now.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if IS_BROKEN.load(Ordering::Relaxed) {
+            return Ok(bytes.len());
+        }
         match rustix::io::write(&self.fd, bytes) {
             Ok(count) => Ok(count),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
@@ -121,7 +138,9 @@ impl Tty {
 
     /// Writes everything, and waits for it, but not for ever.
     pub(super) fn write_all(&self, bytes: &[u8]) {
-        write_patiently(self.fd.as_fd(), bytes);
+        if !IS_BROKEN.load(Ordering::Relaxed) {
+            write_patiently(self.fd.as_fd(), bytes);
+        }
     }
 }
 
@@ -174,13 +193,39 @@ fn write_patiently(fd: BorrowedFd<'_>, mut bytes: &[u8]) {
 pub(super) fn restore() {
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(taken) = taken {
-        if taken.alternate {
-            write_patiently(taken.fd.as_fd(), OFF_ALTERNATE);
-        }
-        write_patiently(taken.fd.as_fd(), OFF);
-        rustix::termios::tcsetattr(&taken.fd, OptionalActions::Now, &taken.before).ok();
+        taken.restore();
     }
     stderr::put_back();
+}
+
+/// The same in a handler of a signal: if somebody is just taking or giving it back, it is
+/// left to them.
+pub(super) fn restore_in_handler() {
+    let taken = match TAKEN.try_lock() {
+        Ok(mut taken) => taken.take(),
+        Err(TryLockError::Poisoned(taken)) => taken.into_inner().take(),
+        Err(TryLockError::WouldBlock) => None,
+    };
+    if let Some(taken) = taken {
+        IS_BROKEN.store(true, Ordering::Relaxed);
+        taken.restore_broken();
+    }
+}
+
+impl TakenTty {
+    fn restore(&self) {
+        if self.alternate {
+            write_patiently(self.fd.as_fd(), OFF_ALTERNATE);
+        }
+        write_patiently(self.fd.as_fd(), OFF);
+        rustix::termios::tcsetattr(&self.fd, OptionalActions::Now, &self.before).ok();
+    }
+
+    /// The same, from the middle of a frame.
+    fn restore_broken(&self) {
+        self.restore();
+        write_patiently(self.fd.as_fd(), BROKEN);
+    }
 }
 
 /// A panic that ends the program is said on a terminal that is as it was. One in
@@ -192,6 +237,7 @@ pub(super) fn restore_on_panic() {
         std::panic::set_hook(Box::new(move |info| {
             let current = std::thread::current();
             if matches!(current.name(), Some(THREAD | "main")) {
+                restore_in_handler();
                 restore();
             }
             before(info);

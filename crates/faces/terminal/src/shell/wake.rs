@@ -53,6 +53,11 @@ impl TermSender {
         self.send(ThreadMessage::SizeChanged);
     }
 
+    /// Somebody wants the program to stop for a while.
+    pub fn suspended(&self) {
+        self.send(ThreadMessage::Suspended);
+    }
+
     /// The program was stopped by somebody, and goes on.
     pub fn resumed(&self) {
         self.send(ThreadMessage::Resumed);

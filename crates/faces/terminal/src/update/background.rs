@@ -7,9 +7,10 @@ use crate::{
     effect::TermEffect,
     keymap::KeyMap,
     look::{ScreenKind, WrapStyle},
-    model::{AgentTrack, TermModel},
+    model::{AgentTrack, AnswerMark, TermModel},
     news::{PickRow, PictureNews, SessionNews, TermPreferences},
-    overlay::{Overlay, PickAction},
+    overlay::Overlay,
+    picker::PickAction,
     theme::{TermBackground, Theme},
     transcript::{TranscriptItem, all_lines},
 };
@@ -35,6 +36,7 @@ impl TermModel {
         if wanted.own_screen {
             self.look.screen = ScreenKind::Alternate;
         }
+        self.folds.clone_from(&wanted.folds);
         self.look.alert = wanted.alert.unwrap_or(self.look.alert);
         let mut problems = Vec::new();
         match wanted.theme.as_deref() {
@@ -62,6 +64,14 @@ impl TermModel {
         let Some(agent) = self.agents.iter_mut().find(|it| it.id == id) else { return };
         match news {
             SessionNews::Text(piece) => agent.speaking.push_str(&piece),
+            SessionNews::AnswerBegan => {
+                agent.end_speaking();
+                agent.answer_began.items = agent.items.len();
+            }
+            SessionNews::AnswerBroke { .. } => {
+                agent.speaking.clear();
+                agent.answer_began.take_back(&mut agent.items);
+            }
             SessionNews::SaidBefore(text) => agent.items.push(TranscriptItem::Prompt(text)),
             SessionNews::CallEnded(call) => {
                 agent.end_speaking();
@@ -78,7 +88,13 @@ impl TermModel {
     pub(super) fn agent_began(&mut self, id: String, title: String) {
         match self.agents.iter_mut().find(|it| it.id == id) {
             Some(agent) => agent.title = title,
-            None => self.agents.push(AgentTrack { id, title, items: Vec::new(), speaking: String::new() }),
+            None => self.agents.push(AgentTrack {
+                id,
+                title,
+                items: Vec::new(),
+                speaking: String::new(),
+                answer_began: AnswerMark::default(),
+            }),
         }
     }
 

@@ -14,13 +14,16 @@ const LEAVING_MS: u64 = 2000;
 /// How long a second Esc counts.
 const REWINDING_MS: u64 = 800;
 
+/// Esc that comes this soon after one that stopped the work stops all agents.
+const STOPPING_MS: u64 = 2000;
+
 impl TermModel {
     pub(super) fn key(&mut self, key: KeyPress, effects: &mut Vec<TermEffect>) {
-        if let Some(overlay) = &mut self.overlay {
-            let step = overlay.key(key, self.size);
+        if let Some(overlay) = self.overlay.as_mut().filter(|it| it.hears_keys()) {
+            let step = overlay.key(key, self.size, self.now);
             return self.overlay_step(step, effects);
         }
-        if self.asks.hears(self.now) {
+        if self.asks.hears() {
             let step = self.asks.key(key, self.now);
             if step != AskStep::NotMine {
                 return self.ask_step(step, effects);
@@ -181,8 +184,20 @@ impl TermModel {
         if self.asks.state.folded && !self.asks.waiting.is_empty() && !self.is_working() {
             return self.unfold_question();
         }
+        let agents = self.agents_in_background();
+        if self.now < self.stopping_until && 0 < agents {
+            self.stopping_until = 0;
+            effects.push(TermEffect::StopAgents);
+            return self.hint(&format!("stopping {} in the background…", counted(agents)));
+        }
         if self.is_working() || self.runs_own_commands() {
             return self.interrupt(effects);
+        }
+        if 0 < agents {
+            self.stopping_until = self.now + STOPPING_MS;
+            let hint = format!("esc again stops {} in the background", counted(agents));
+            self.hint = Some((hint, self.stopping_until));
+            return;
         }
         if self.now < self.rewinding_until {
             self.rewinding_until = 0;
@@ -208,7 +223,19 @@ impl TermModel {
             self.composer.set(&texts.join("\n"));
         }
         effects.push(TermEffect::Interrupt);
-        self.hint("stopping…");
+        match self.agents_in_background() {
+            0 => self.hint("stopping…"),
+            agents => {
+                self.stopping_until = self.now + STOPPING_MS;
+                let hint = format!("stopping…; esc again stops {} in the background, too", counted(agents));
+                self.hint = Some((hint, self.stopping_until));
+            }
+        }
+    }
+
+    /// How many agents work although nobody waits for them.
+    fn agents_in_background(&self) -> usize {
+        self.tasks.iter().filter(|row| self.agents.iter().any(|it| it.id == row.id)).count()
     }
 
     /// Ctrl-C: the draft, then the work, then the program.
@@ -269,5 +296,12 @@ impl TermModel {
     /// Whether the session has not begun.
     pub(crate) fn is_opening(&self) -> bool {
         self.session == TalkState::Opening
+    }
+}
+
+fn counted(agents: usize) -> String {
+    match agents {
+        1 => String::from("an agent"),
+        count => format!("{count} agents"),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     event::TermEvent,
     model::{TalkState, TermModel},
     overlay::{Overlay, OverlayStep},
-    text::InkLine,
+    text::{Ink, InkLine},
     transcript::{TranscriptItem, notice_lines},
 };
 
@@ -53,6 +53,10 @@ impl TermModel {
                 self.paste(&text, &mut effects);
                 self.last_key = self.now;
             }
+            TermEvent::PasteMore(text) => {
+                self.paste_more(&text, &mut effects);
+                self.last_key = self.now;
+            }
             TermEvent::Focus(focused) => self.focused = focused,
             TermEvent::Background(background) => self.background(background),
             TermEvent::Resize(size) => {
@@ -61,7 +65,12 @@ impl TermModel {
                     stream.set_width(size.columns);
                 }
             }
-            TermEvent::Tick => (),
+            TermEvent::Tick => {
+                self.asks.arm(self.now);
+                if let Some(overlay) = &mut self.overlay {
+                    overlay.arm(self.now);
+                }
+            }
             TermEvent::News(news) => self.hear(news, &mut effects),
             TermEvent::Edited(text) => self.edited(text, &mut effects),
         }
@@ -71,16 +80,36 @@ impl TermModel {
         effects
     }
 
+    /// Text goes into what is open above the prompt, if that takes text; says whether it did.
+    fn pasted_elsewhere(&mut self, text: &str) -> bool {
+        match self.overlay.as_mut().filter(|it| it.hears_keys()) {
+            Some(overlay) => {
+                overlay.paste(text);
+                true
+            }
+            None => self.asks.paste(text),
+        }
+    }
+
     fn paste(&mut self, text: &str, effects: &mut Vec<TermEffect>) {
-        if self.overlay.is_some() || self.asks.paste(text) {
+        if self.pasted_elsewhere(text) {
             return;
         }
         self.asks.typed_elsewhere(self.now);
-        self.vi_normal = false;
+        self.vi.insert();
         if let Some(path) = picture_path(text) {
             return effects.push(TermEffect::Picture(path));
         }
         self.composer.paste(text);
+        self.draft_changed(effects);
+    }
+
+    fn paste_more(&mut self, text: &str, effects: &mut Vec<TermEffect>) {
+        if self.pasted_elsewhere(text) {
+            return;
+        }
+        self.asks.typed_elsewhere(self.now);
+        self.composer.paste_more(text);
         self.draft_changed(effects);
     }
 
@@ -156,9 +185,10 @@ impl TermModel {
 
     fn open_question(&mut self) {
         let Some(card) = self.asks.shown() else { return };
-        let title = format!("{} {}", card.title, card.headline);
-        let lines = card.body.iter().map(|line| crate::rendered::body_line(line, 0)).collect();
-        self.overlay = Some(Overlay::pager(&title, lines, false));
+        let mut lines: Vec<InkLine> =
+            card.headline.lines().map(|line| InkLine::of(line, Ink::BOLD)).collect();
+        lines.extend(card.body.iter().map(|line| crate::rendered::body_line(line, 0)));
+        self.overlay = Some(Overlay::pager(&card.title, lines, false));
     }
 
     pub(crate) fn overlay_step(&mut self, step: OverlayStep, effects: &mut Vec<TermEffect>) {
@@ -175,7 +205,7 @@ impl TermModel {
         self.wish_preview(effects);
         if self.overlay.is_none() {
             // Keys of an overlay must not reach a question behind it.
-            self.asks.typed_elsewhere(self.now);
+            self.asks.was_hidden(self.now);
         }
     }
 

@@ -1,18 +1,26 @@
 //! What the session tells.
 
+use haft_tool::RenderedRest;
+
 use crate::{
     effect::TermEffect,
     markdown::MarkdownStream,
-    model::{RunningCall, Speaking, TalkState, TermModel},
-    news::{CallFinish, MeterNews, PanelText, SessionNews, TurnPhase},
+    model::{AnswerMark, RunningCall, Speaking, TalkState, TermModel},
+    news::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, TurnPhase},
     overlay::Overlay,
     rendered::{self, MOST_LINES},
     text::{Fit, Ink, InkLine, Tone},
-    transcript::{TranscriptItem, answer_lines, prompt_lines},
+    transcript::{TranscriptItem, answer_lines, shown_prompt_lines},
 };
 
 /// Work that took longer is worth an alert when nobody looks.
 const LONG_MS: u64 = 10_000;
+
+/// Lines of a call that settings can have shown without being asked.
+const MOST_UNASKED: usize = 1000;
+
+/// Stands below the words of an answer that broke off.
+const BROKE_OFF: &str = "· the answer broke off here and does not count; it is asked for again";
 
 impl TermModel {
     pub(super) fn hear(&mut self, news: SessionNews, effects: &mut Vec<TermEffect>) {
@@ -33,14 +41,15 @@ impl TermModel {
             SessionNews::Said(text) => self.notice(&text),
             SessionNews::SaidBefore(text) => {
                 self.finish_speaking();
-                let lines = prompt_lines(&text);
+                let lines = shown_prompt_lines(&text);
                 self.show_item(TranscriptItem::Prompt(text), lines);
             }
             SessionNews::Earlier(earlier) => self.take_earlier(earlier, effects),
             SessionNews::Text(piece) => self.speak(&piece),
             SessionNews::Thinking(piece) => self.think(&piece),
             SessionNews::BlockEnded => self.finish_speaking(),
-            SessionNews::AnswerBroke => self.drop_speaking(),
+            SessionNews::AnswerBegan => self.begin_answer(),
+            SessionNews::AnswerBroke { calls } => self.take_answer_back(&calls),
             SessionNews::CallWritten(name) => {
                 self.finish_speaking();
                 self.phase(TurnPhase::Calling(name));
@@ -49,11 +58,7 @@ impl TermModel {
                 let (since, tail, note) = (self.now, Vec::new(), String::new());
                 self.call_began(RunningCall { id, agent, name, headline, since, tail, note });
             }
-            SessionNews::CallProgress { id, tail, note } => {
-                if let Some(call) = self.calls.iter_mut().find(|it| it.id == id) {
-                    (call.tail, call.note) = (tail, note);
-                }
-            }
+            SessionNews::CallProgress { id, tail, note } => self.call_goes_on(&id, tail, note),
             SessionNews::CallEnded(call) => self.call_ended(*call, effects),
             SessionNews::Phase(phase) => self.phase(phase),
             SessionNews::Notice(text) => self.notice(&text),
@@ -75,10 +80,11 @@ impl TermModel {
             }
             SessionNews::Panel(panel) => self.panel(panel),
             SessionNews::Pick { purpose, title, rows, previewed } => {
-                let picker = Overlay::picker(purpose, title, rows);
+                let picker = Overlay::picker(purpose, title, rows).deaf_until_seen();
                 self.overlay = Some(if previewed { picker.previewed() } else { picker });
                 self.wish_preview(effects);
             }
+            SessionNews::PickMore { purpose, rows } => self.list_more(&purpose, rows, effects),
             SessionNews::Preview { id, lines } => self.preview(&id, lines),
             SessionNews::AgentBegan { id, title } => self.agent_began(id, title),
             SessionNews::AgentNews { id, news } => self.agent_news(&id, *news),
@@ -113,6 +119,18 @@ impl TermModel {
         let words = format!("{count} earlier messages and calls are not shown here; {key} shows them");
         self.begin_item();
         self.finished.extend(crate::transcript::notice_lines(&words));
+    }
+
+    /// Everything that is said from here on can still be taken back.
+    fn begin_answer(&mut self) {
+        let (items, last_answer) = (self.items.len(), self.last_answer.clone());
+        self.answer_began = AnswerMark { items, last_answer };
+    }
+
+    fn call_goes_on(&mut self, id: &str, tail: Vec<String>, note: String) {
+        if let Some(call) = self.calls.iter_mut().find(|it| it.id == id) {
+            (call.tail, call.note) = (tail, note);
+        }
     }
 
     fn call_began(&mut self, call: RunningCall) {
@@ -184,19 +202,46 @@ impl TermModel {
         }
     }
 
-    /// What was said is void: it is said again.
-    fn drop_speaking(&mut self) {
-        if let Speaking::Answer(mut stream, _) = std::mem::replace(&mut self.speaking, Speaking::Nobody) {
-            stream.end();
-            self.finished.extend(stream.take_finished());
-            self.finished.push(InkLine::of("· the answer broke off; it is asked for again", Ink::DIM));
+    /// What was said since the answer began is void. What is on the screen stays
+    /// there, with a line that says so.
+    fn take_answer_back(&mut self, calls: &[String]) {
+        self.calls.retain(|it| !calls.contains(&it.id));
+        let was_open = match std::mem::replace(&mut self.speaking, Speaking::Nobody) {
+            Speaking::Nobody => false,
+            Speaking::Answer(mut stream, _) => {
+                stream.end();
+                self.finished.extend(stream.take_finished());
+                true
+            }
+            Speaking::Thought(_, text) => !text.trim().is_empty(),
+        };
+        let was_said = self.answer_began.take_back(&mut self.items);
+        self.last_answer.clone_from(&self.answer_began.last_answer);
+        if was_open || was_said {
+            self.finished.push(InkLine::of(BROKE_OFF, Ink::DIM).fit(Fit::Flow));
+        }
+    }
+
+    fn list_more(&mut self, purpose: &str, rows: Vec<PickRow>, effects: &mut Vec<TermEffect>) {
+        if let Some(overlay) = &mut self.overlay {
+            overlay.more_rows(purpose, rows);
+            self.wish_preview(effects);
         }
     }
 
     fn call_ended(&mut self, call: CallFinish, effects: &mut Vec<TermEffect>) {
         self.finish_speaking();
         self.calls.retain(|it| it.id != call.id);
-        let lines = rendered::card(&call, MOST_LINES);
+        let most = self.lines_of(&call.name);
+        let lines = match &call.whole {
+            Some(whole) if MOST_LINES < most && !call.failed => {
+                let mut lines = rendered::card(&call, 0);
+                lines.truncate(1);
+                lines.extend(rendered::body(&whole.make(), most.min(MOST_UNASKED)));
+                lines
+            }
+            _ => rendered::card(&call, most),
+        };
         // Calls of one line stand close together.
         let is_line = |item: &TranscriptItem| match item {
             TranscriptItem::Call(call) => call.rendered.lines.is_empty() && call.rendered.headline.is_empty(),
@@ -209,6 +254,7 @@ impl TermModel {
         if kept.whole.is_some() && !kept.failed {
             // All of it is made again when somebody looks.
             kept.rendered.lines.truncate(1);
+            (kept.rendered.rest, kept.rendered.notes) = (RenderedRest::Nothing, Vec::new());
         }
         self.show_item(TranscriptItem::Call(Box::new(kept)), lines);
         self.send_between(effects);

@@ -7,7 +7,7 @@ use crate::{
     look::ScreenKind,
     model::{TalkState, TermModel},
     overlay::Overlay,
-    transcript::{TranscriptItem, answer_lines, prompt_lines},
+    transcript::{TranscriptItem, answer_lines, shown_prompt_lines},
 };
 
 impl TermModel {
@@ -34,6 +34,7 @@ impl TermModel {
             return self.hint("there is no model to ask yet: see above");
         }
         let text = self.composer.take();
+        self.vi.insert();
         self.offers.dismiss();
         self.history.add(&text, self.epoch_ms + self.now);
         let text = text.trim_end().to_owned();
@@ -51,7 +52,7 @@ impl TermModel {
     /// The question that was put aside is shown again.
     pub(super) fn unfold_question(&mut self) {
         self.asks.state.folded = false;
-        self.asks.typed_elsewhere(self.now);
+        self.asks.was_hidden(self.now);
     }
 
     /// Sends what waits, if the session waits too.
@@ -76,7 +77,7 @@ impl TermModel {
 
     fn say(&mut self, text: String, effects: &mut Vec<TermEffect>) {
         self.finish_speaking();
-        let lines = prompt_lines(&text);
+        let lines = shown_prompt_lines(&text);
         self.show_item(TranscriptItem::Prompt(text.clone()), lines);
         if self.is_idle() {
             self.session = TalkState::Working(self.now, crate::news::TurnPhase::Waiting);
@@ -88,7 +89,7 @@ impl TermModel {
     fn own_command(&mut self, text: &str, effects: &mut Vec<TermEffect>) -> bool {
         let is_line = !text.contains('\n');
         if let Some(command) = text.strip_prefix('!').filter(|it| !it.trim().is_empty()) {
-            let lines = prompt_lines(text);
+            let lines = shown_prompt_lines(text);
             self.finish_speaking();
             self.show_item(TranscriptItem::Prompt(text.to_owned()), lines);
             effects.push(TermEffect::Shell(command.trim().to_owned()));
@@ -135,8 +136,12 @@ impl TermModel {
             "copy" => self.copy_answer(effects),
             "vim" => {
                 self.look.vi = !self.look.vi;
-                self.vi_normal = false;
-                self.hint(if self.look.vi { "keys of vi: esc, then h j k l" } else { "keys of emacs" });
+                self.vi.insert();
+                self.hint(if self.look.vi {
+                    "keys of vi: esc for orders, i for text"
+                } else {
+                    "keys of emacs"
+                });
             }
             _ => effects.push(TermEffect::Quit),
         }

@@ -26,37 +26,70 @@ pub(super) fn rows(model: &TermModel, most: usize) -> Vec<ScreenRow> {
         return vec![super::one(InkLine::of(&words, Ink::tone(Tone::Warn)), width)];
     }
     let state = &model.asks.state;
+    let room = most.saturating_sub(1);
     let mut head = vec![super::one(head_line(first, waiting), width)];
-    let mut choices = choice_rows(first, state, width, /*details*/ true);
-    if most < choices.len() + 3 {
-        choices = choice_rows(first, state, width, /*details*/ false);
-    }
-    choices.extend(status_row(model, width));
-    let what = InkLine::of("  ", Ink::PLAIN).with(&first.headline, Ink::BOLD).fit(Fit::Hang(2));
     if !first.headline.is_empty() {
+        let what = InkLine::of("  ", Ink::PLAIN).with(&first.headline, Ink::BOLD).fit(Fit::Hang(2));
         head.extend(layout(&what, width));
     }
-    let room = most.saturating_sub(choices.len());
     let body: Vec<InkLine> = first.body.iter().map(|line| rendered::body_line(line, 2)).collect();
     let body = layout_all(&body, width);
-    if room < head.len() {
-        head.truncate(room);
+    let mut choices = choice_rows(first, state, width, /*details*/ true);
+    if room < choices.len() + head.len() + usize::from(!body.is_empty()) {
+        choices = choice_rows(first, state, width, /*details*/ false);
     }
-    let room = room - head.len();
+    // Where there is little room, what it is about is one row, and what is left out is counted.
+    let mut hidden = 0;
+    if room < choices.len() + head.len() + usize::from(!body.is_empty()) {
+        let line = head_line(first, waiting).with(" ", Ink::PLAIN).with(&first.headline, Ink::BOLD);
+        hidden = usize::from(width < line.width());
+        head = vec![super::one(line, width)];
+    }
+    choices = around_selected(choices, state, room.saturating_sub(1).max(1), width);
+    let left = room.saturating_sub(head.len() + choices.len());
     let mut out = head;
-    if body.len() <= room {
+    if body.len() <= left {
         out.extend(body);
-    } else if 0 < room {
-        let shown = room - 1;
+    } else if left == 0 {
+        hidden += body.len();
+    } else {
+        let shown = left - 1;
         let top = state.top.min(body.len().saturating_sub(shown));
-        let hidden = body.len() - shown;
+        let unseen = body.len() - shown;
         out.extend(body.into_iter().skip(top).take(shown));
-        let words = format!("  … {hidden} rows are not shown: pgup pgdn scroll, ctrl+o shows all");
+        let how = if width < 70 { "ctrl+o" } else { "pgup pgdn scroll, ctrl+o shows all" };
+        let words = format!("  … {unseen} rows are not shown: {how}");
         out.push(super::one(InkLine::of(&words, Ink::tone(Tone::Warn)), width));
     }
     out.extend(choices);
+    out.truncate(room.max(1));
+    out.push(status_row(model, hidden, width));
     out.truncate(most.max(1));
     out
+}
+
+/// The answers there is room for, with the selected one among them; others are counted.
+fn around_selected(rows: Vec<ScreenRow>, state: &AskState, room: usize, width: usize) -> Vec<ScreenRow> {
+    if rows.len() <= room {
+        return rows;
+    }
+    let (all, shown) = (rows.len(), room.saturating_sub(1));
+    let first = (state.selected.unwrap_or(0) + 1).saturating_sub(shown).min(all - shown);
+    let mut out: Vec<ScreenRow> = rows.into_iter().skip(first).take(shown).collect();
+    let words = format!("  … {} more answers (↑↓)", all - shown);
+    out.push(super::one(InkLine::of(&words, Ink::tone(Tone::Warn)), width));
+    out
+}
+
+/// How many rows a question needs to be decided.
+pub(super) fn least_rows(model: &TermModel) -> usize {
+    let Some(first) = model.asks.waiting.front() else { return 0 };
+    if model.asks.state.folded {
+        return 1;
+    }
+    let choices = choice_rows(first, &model.asks.state, model.size.columns, /*details*/ false);
+    // What it is about, and how it is answered.
+    choices.len() + 2
 }
 
 fn head_line(card: &AskCard, waiting: usize) -> InkLine {
@@ -148,15 +181,16 @@ pub(super) fn caret(model: &TermModel, region: &[ScreenRow]) -> Option<Caret> {
     Some(Caret { row, column })
 }
 
-fn status_row(model: &TermModel, width: usize) -> Option<ScreenRow> {
+fn status_row(model: &TermModel, hidden: usize, width: usize) -> ScreenRow {
     let state = &model.asks.state;
     let (words, ink) = match &state.problem {
         Some(problem) => (problem.clone(), Ink::tone(Tone::Bad)),
         None if state.field.is_some() => (String::from("enter sends it · esc back"), Ink::DIM),
-        None if !model.asks.hears(model.now) => {
+        None if !model.asks.hears() => {
             (String::from("what you type now is text; stop for a moment to answer"), Ink::DIM)
         }
+        None if 0 < hidden => (format!("ctrl+o shows {hidden} more rows · esc later"), Ink::tone(Tone::Warn)),
         None => (String::from("a letter, or ↑↓ and enter · esc later"), Ink::DIM),
     };
-    Some(super::one(InkLine::of(&format!("  {words}"), ink), width))
+    super::one(InkLine::of(&format!("  {words}"), ink), width)
 }

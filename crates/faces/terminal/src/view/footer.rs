@@ -31,6 +31,7 @@ pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
     let mode = mode.map(|it| (it, Ink::tone(Tone::Warn)));
     let plain = |text: String| (text, Ink::DIM);
     let mut items: Vec<(String, Ink)> = Vec::new();
+    items.extend(model.vi.label().filter(|_| model.look.vi).map(|it| (it, Ink::tone(Tone::Accent).bold())));
     items.extend(mode);
     if width < NARROW {
         if items.is_empty() {

@@ -25,6 +25,10 @@ pub struct ScreenFrame {
 
 /// Lines of a running command that are shown.
 const TAIL_LINES: usize = 5;
+/// Below so many rows there is none to spare.
+const SMALL: usize = 16;
+/// Messages that wait and are shown: the newest.
+const QUEUED: usize = 4;
 /// Things that are offered at a time.
 const OFFERED: usize = 8;
 
@@ -38,21 +42,24 @@ pub fn view(model: &TermModel) -> ScreenFrame {
     }
     let most = model.size.rows.saturating_sub(1).max(1);
     let (composer, caret) = composer_rows(model, most);
-    let footer = footer::rows(model);
+    // A question says itself which keys there are: on a small screen it gets the row.
+    let is_asked = model.asks.shown().is_some() && model.hint.is_none() && model.size.rows < SMALL;
+    let footer = if is_asked { Vec::new() } else { footer::rows(model) };
     let mut below = most.saturating_sub(composer.len() + footer.len());
     let mut above: Vec<Vec<ScreenRow>> = Vec::new();
     // From the bottom up, as far as there is room: what is nearest to the prompt
     // matters most.
-    let offers = offer_rows(model);
-    for (rows, keeps_end) in [
-        (offers, false),
-        (queue_rows(model), false),
-        (ask::rows(model, below), false),
-        (activity_rows(model), false),
-        (todo_rows(model), false),
-        (call_rows(model), true),
-    ] {
-        let mut rows = rows;
+    // The rows of a question that decide are always there, though.
+    let beside = below.saturating_sub(ask::least_rows(model));
+    let mut nearest = [offer_rows(model), queue_rows(model)];
+    nearest[0].truncate(beside);
+    nearest[1].truncate(beside - nearest[0].len());
+    below -= nearest.iter().map(Vec::len).sum::<usize>();
+    above.extend(nearest);
+    let asked = ask::rows(model, below);
+    for (mut rows, keeps_end) in
+        [(asked, false), (activity_rows(model), false), (todo_rows(model), false), (call_rows(model), true)]
+    {
         if below < rows.len() {
             if keeps_end { drop(rows.drain(..rows.len() - below)) } else { rows.truncate(below) }
         }
@@ -98,10 +105,11 @@ fn composer_rows(model: &TermModel, most: usize) -> (Vec<ScreenRow>, Caret) {
     let sign = match model.composer.text().chars().next() {
         Some('!') => "! ",
         Some('#') if !model.composer.text().contains('\n') => "# ",
-        _ if model.look.vi && model.vi_normal => ": ",
+        _ if model.look.vi && !model.vi.is_inserting() => ": ",
         _ => "› ",
     };
-    let (mut rows, mut caret) = model.composer.rows(model.size.columns, sign, ink);
+    let selected = model.vi.selection(&model.composer).unwrap_or(0..0);
+    let (mut rows, mut caret) = model.composer.rows_with(model.size.columns, sign, ink, selected);
     let room = (most / 2).max(1);
     if room < rows.len() {
         let first = caret.row.saturating_sub(room - 1);
@@ -209,7 +217,11 @@ fn todo_rows(model: &TermModel) -> Vec<ScreenRow> {
 fn queue_rows(model: &TermModel) -> Vec<ScreenRow> {
     let width = model.size.columns;
     let mut rows = Vec::new();
-    for text in &model.queue {
+    let hidden = model.queue.len().saturating_sub(QUEUED);
+    if 0 < hidden {
+        rows.push(one(InkLine::of(&format!("  ↳ … {hidden} more"), Ink::DIM), width));
+    }
+    for text in &model.queue[hidden..] {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let line = InkLine::of("  ↳ ", Ink::tone(Tone::Accent)).with(&words, Ink::DIM);
         rows.push(one(line, width));

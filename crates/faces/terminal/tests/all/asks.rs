@@ -1,6 +1,9 @@
 //! Nothing is decided by accident.
 
-use haft_terminal::{AskAnswer, AskChoice, AskKind, ChoiceRow, SessionNews, TermEffect, TermEvent};
+use haft_terminal::{
+    AskAnswer, AskChoice, AskField, AskKind, ChoiceRow, KeyPress, PickRow, SessionNews, TermEffect, TermEvent,
+};
+use proptest::prelude::ProptestConfig;
 
 use crate::rig::{Rig, question};
 
@@ -38,6 +41,219 @@ fn keys_hammered_into_a_question_decide_nothing() {
         if key.len() == 1 {
             assert_eq!(rig.model.draft().whole(), key.repeat(60), "{key} is in the draft");
         }
+    }
+}
+
+/// A question of another kind.
+fn question_of(kind: usize) -> SessionNews {
+    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    let row = |key, label: &str| ChoiceRow { key, label: label.to_owned(), ..ChoiceRow::default() };
+    let field =
+        |name: &str| AskField { name: name.to_owned(), label: name.to_owned(), ..AskField::default() };
+    card.kind = match kind {
+        0 => card.kind,
+        1 => AskKind::Many(vec![row('1', "red"), row('2', "blue"), row('d', "Done")]),
+        2 => AskKind::Form(vec![field("name"), field("age")]),
+        3 => AskKind::Choice(vec![
+            ChoiceRow { words: true, given: String::from("Bash(rm:*)"), ..row('r', "Yes, by a rule") },
+            ChoiceRow { edits: Some(String::from("{}")), ..row('e', "Yes, but edit it first") },
+            row('y', "Yes"),
+        ]),
+        _ => AskKind::Choice(vec![row('y', "Yes, start it from now on"), row('n', "No")]),
+    };
+    SessionNews::Asked(card)
+}
+
+proptest::proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whoever types when a question comes goes on typing: whatever the question and
+    /// the keys are, nothing is decided, and no letter is lost.
+    #[test]
+    fn nothing_is_decided_by_whoever_is_typing(
+        kind in 0_usize..5,
+        before in 0_usize..10,
+        all in proptest::bool::ANY,
+        keys in proptest::collection::vec((0_usize..HAMMERED.len(), 0_u64..400), 1..60),
+    ) {
+        let letters_only = if all { HAMMERED.len() } else { 12 };
+        let keys: Vec<(&str, u64)> = keys.iter().map(|(at, gap)| (HAMMERED[at % letters_only], *gap)).collect();
+        let mut rig = working();
+        let mut letters = String::new();
+        for (number, (key, gap)) in keys.iter().enumerate() {
+            if number == before {
+                rig.news(question_of(kind));
+            }
+            rig.key(key);
+            letters.push_str(if *key == "space" { " " } else { key });
+            rig.wait(*gap);
+        }
+        proptest::prop_assert_eq!(answers(&rig), []);
+        if keys.iter().all(|(key, _)| key.len() == 1 || *key == "space") {
+            proptest::prop_assert_eq!(rig.model.draft().whole(), letters);
+        }
+    }
+
+    /// Whatever is pressed after waiting: Enter alone allows nothing.
+    #[test]
+    fn enter_alone_allows_nothing(kind in 0_usize..5, gaps in proptest::collection::vec(0_u64..3000, 1..10)) {
+        let mut rig = working();
+        rig.news(question_of(kind));
+        for gap in gaps {
+            rig.wait(gap);
+            rig.key("enter");
+        }
+        proptest::prop_assert_eq!(answers(&rig), []);
+    }
+}
+
+/// Keys that mean something to questions, and others; letters and space first.
+const HAMMERED: &[&str] = &[
+    "y",
+    "n",
+    "a",
+    "s",
+    "r",
+    "e",
+    "x",
+    "d",
+    "1",
+    "2",
+    "space",
+    "3",
+    "enter",
+    "tab",
+    "up",
+    "down",
+    "alt+y",
+    "alt+1",
+    "backspace",
+    "pagedown",
+    "left",
+    "z",
+];
+
+fn press(rig: &mut Rig, label: &str) {
+    rig.event(TermEvent::Key(KeyPress::of_label(label).unwrap()));
+}
+
+/// A terminal that takes nothing shows no question: nothing is decided, however long ago it
+/// was asked.
+#[test]
+fn a_question_that_is_not_on_the_screen_hears_nothing() {
+    for kind in 0..5 {
+        for key in ["y", "1", "alt+y", "alt+1"] {
+            let mut rig = working();
+            rig.news(question_of(kind));
+            for _ in 0..20 {
+                rig.now += 1000;
+                rig.event(TermEvent::Tick);
+                press(&mut rig, key);
+                press(&mut rig, "down");
+                press(&mut rig, "enter");
+            }
+            assert_eq!(answers(&rig), [], "{kind} {key}");
+            // From when it is seen, it is a question as any other.
+            rig.wait(500);
+            assert!(rig.screen().contains("esc later"), "{}", rig.screen());
+        }
+    }
+}
+
+/// Keys that lay in a queue while nobody read them are older than the moment they are read.
+#[test]
+fn keys_that_waited_to_be_read_decide_nothing() {
+    for key in ["y", "1", "alt+y"] {
+        let mut rig = working();
+        rig.news(question("q"));
+        rig.frame();
+        // The program stood still: no moment was looked at in which no key waited.
+        rig.now += 5000;
+        press(&mut rig, key);
+        rig.wait(300);
+        assert_eq!(answers(&rig), [], "{key}");
+        rig.wait(500);
+        rig.key("y");
+        rig.wait(300);
+        assert_eq!(answers(&rig), [choice(0, "")], "{key}");
+    }
+}
+
+/// The same where something was in front of the question.
+#[test]
+fn a_question_behind_something_else_has_to_be_seen_first() {
+    let mut rig = working();
+    rig.key("ctrl+o");
+    rig.news(question("q"));
+    rig.wait(5000);
+    rig.event(TermEvent::Key(KeyPress::of_label("q").unwrap()));
+    // Not drawn yet.
+    rig.now += 5000;
+    rig.event(TermEvent::Tick);
+    press(&mut rig, "y");
+    rig.now += 500;
+    rig.event(TermEvent::Tick);
+    assert_eq!(answers(&rig), []);
+    assert_eq!(rig.model.draft().whole(), "y");
+}
+
+fn picker() -> SessionNews {
+    let row = |id: &str| PickRow { id: id.to_owned(), title: format!("model {id}"), ..PickRow::default() };
+    SessionNews::Pick {
+        purpose: String::from("model"),
+        title: String::from("Model"),
+        rows: vec![row("a"), row("b"), row("n")],
+        previewed: false,
+    }
+}
+
+fn picked(rig: &Rig) -> Vec<String> {
+    let id = |effect: &TermEffect| match effect {
+        TermEffect::Picked { id, .. } => Some(id.clone()),
+        _ => None,
+    };
+    rig.effects.iter().filter_map(id).collect()
+}
+
+#[test]
+fn a_choice_hears_who_looks_at_it() {
+    let mut rig = Rig::new(80, 24);
+    rig.news(picker());
+    // What is typed before it is there belongs to the draft.
+    press(&mut rig, "x");
+    assert_eq!(rig.model.draft().whole(), "x");
+    rig.frame();
+    assert!(!rig.screen().contains("enter chooses"), "{}", rig.screen());
+    rig.key("enter");
+    rig.wait(150);
+    rig.key("enter");
+    assert_eq!(picked(&rig), [""; 0]);
+    rig.wait(500);
+    assert!(rig.screen().contains("enter chooses"), "{}", rig.screen());
+    // Typing to search and Enter right after it.
+    rig.typed("b");
+    rig.key("enter");
+    assert_eq!(picked(&rig), ["b"]);
+}
+
+proptest::proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whoever types on when a choice comes chooses nothing.
+    #[test]
+    fn nothing_is_chosen_by_whoever_is_typing(
+        before in 0_usize..5,
+        keys in proptest::collection::vec((0_usize..HAMMERED.len(), 0_u64..190), 5..60),
+    ) {
+        let mut rig = Rig::new(80, 24);
+        for (number, (key, gap)) in keys.iter().enumerate() {
+            if number == before {
+                rig.news(picker());
+            }
+            rig.key(HAMMERED[*key]);
+            rig.wait(*gap);
+        }
+        proptest::prop_assert_eq!(picked(&rig), [""; 0]);
     }
 }
 
@@ -135,6 +351,52 @@ fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
         rig.key("y");
         rig.wait(300);
         assert_eq!(answers(&rig), []);
+    }
+}
+
+/// However small the screen is and however many answers there are: what would be done is named,
+/// what is not shown is counted, and all of it is one key away.
+#[test]
+fn what_is_asked_is_named_on_the_smallest_screen() {
+    let row = |at: u32| ChoiceRow {
+        key: char::from_u32(u32::from(b'a') + at).unwrap(),
+        label: format!("Answer {at} of many, which is a rather long one"),
+        detail: vec![String::from("some more about it")],
+        ..ChoiceRow::default()
+    };
+    for (columns, rows, answers) in
+        [(40, 12, 7), (40, 10, 7), (40, 8, 7), (60, 24, 20), (80, 12, 9), (40, 6, 3)]
+    {
+        let mut rig = Rig::new(columns, rows);
+        rig.news(SessionNews::TurnBegan);
+        let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+        card.headline = String::from("$ rm -rf build && make all the rest of it, too, please-4711");
+        card.kind = AskKind::Choice((0..answers).map(row).collect());
+        rig.news(SessionNews::Asked(card));
+        // Messages that wait leave room for it as well.
+        for word in ["one", "two", "three", "four", "five", "six"] {
+            rig.typed(word);
+            rig.key("enter");
+        }
+        rig.wait(500);
+        let screen = rig.screen();
+        assert!(screen.contains("rm -rf"), "{columns}×{rows}\n{screen}");
+        assert!(screen.contains("esc later"), "{columns}×{rows}\n{screen}");
+        let shown = (0..answers).filter(|at| screen.contains(&format!("Answer {at} "))).count();
+        assert!(shown == usize::try_from(answers).unwrap() || screen.contains("more answers"), "{screen}");
+        if !screen.contains("please-4711") {
+            assert!(screen.contains("ctrl+o shows"), "{columns}×{rows}\n{screen}");
+        }
+        rig.key("ctrl+o");
+        assert!(rig.screen().replace('\n', "").contains("please-4711"), "{}", rig.screen());
+        rig.key("q");
+        // Every answer can be reached by walking.
+        rig.wait(500);
+        for at in 0..answers {
+            rig.key("down");
+            let wanted = format!("Answer {at} ");
+            assert!(rig.screen().contains(&wanted), "{columns}×{rows} {wanted}\n{}", rig.screen());
+        }
     }
 }
 

@@ -45,6 +45,7 @@ fn call(failed: bool) -> CallFinish {
         rendered: Rendered {
             headline: String::from("exit 0"),
             lines: vec![Line::new(LineStyle::Plain, "built\u{1b}[2J")],
+            ..Rendered::default()
         },
         whole: None,
     }

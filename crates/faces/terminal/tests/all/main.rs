@@ -1,10 +1,13 @@
 //! The terminal, from events to the screen of an emulator that reflows.
-#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 mod asks;
+mod broken;
 mod documents;
+mod foreign;
 mod live;
 mod resize;
 mod rig;
 mod scenarios;
 mod screens;
+mod work;

@@ -1,8 +1,8 @@
 //! A terminal without a tty: events in, the screen of an emulator out.
 
 use haft_terminal::{
-    AltPainter, AskCard, AskKind, ChoiceRow, KeyPress, Painter, PromptHistory, ScreenSize, SessionNews,
-    TermEffect, TermEvent, TermLook, TermModel, view,
+    AltPainter, AskCard, AskKind, ChoiceRow, KeyPress, Painter, PromptHistory, ScreenFrame, ScreenSize,
+    SessionNews, TermEffect, TermEvent, TermLook, TermModel, view,
 };
 
 pub(crate) struct Rig {
@@ -14,6 +14,8 @@ pub(crate) struct Rig {
     pub(crate) effects: Vec<TermEffect>,
     /// All bytes that were written.
     pub(crate) written: Vec<u8>,
+    /// Whether every frame is compared with the screen.
+    pub(crate) compares: bool,
 }
 
 impl Rig {
@@ -35,6 +37,7 @@ impl Rig {
             now: 1000,
             effects: Vec::new(),
             written: Vec::new(),
+            compares: false,
         }
     }
 
@@ -60,7 +63,14 @@ impl Rig {
         }
     }
 
+    /// Time passes when everything is on the screen.
     pub(crate) fn wait(&mut self, ms: u64) {
+        self.frame();
+        self.pass(ms);
+    }
+
+    /// Time passes before anything is drawn.
+    pub(crate) fn pass(&mut self, ms: u64) {
         self.now += ms;
         self.event(TermEvent::Tick);
         self.frame();
@@ -82,7 +92,8 @@ impl Rig {
                 self.write(&bytes);
             }
             let bytes = self.alternate.as_mut().unwrap().paint(rows, caret);
-            return self.write(&bytes);
+            self.write(&bytes);
+            return self.model.shown(self.now);
         }
         if self.alternate.take().is_some() {
             self.write(&AltPainter::leave());
@@ -92,18 +103,46 @@ impl Rig {
         assert!(frame.region.len() < size.rows.max(2), "the region has {} rows", frame.region.len());
         assert!(frame.caret.row < frame.region.len().max(1), "the caret is outside");
         assert!(frame.region.iter().all(|row| row.width() <= size.columns), "a row is too wide");
-        let bytes = self.painter.paint(&frame.finished, &frame.region, frame.caret);
+        let parks = self.model.may_park() && self.model.is_working();
+        let bytes = match parks {
+            true => self.painter.paint_parked(&frame.finished, &frame.region, frame.caret),
+            false => self.painter.paint(&frame.finished, &frame.region, frame.caret),
+        };
         self.model.drawn();
         self.write(&bytes);
+        self.model.shown(self.now);
+        if parks {
+            return;
+        }
         let cursor = self.emulator.cursor();
         if !frame.region.is_empty() {
             assert_eq!(cursor.col, frame.caret.column, "the real cursor is at the caret");
+            assert!(cursor.visible, "input methods open at the cursor: it is never hidden");
+            if self.compares {
+                self.check_region(&frame);
+            }
+        }
+    }
+
+    /// What may still change is on the screen as it would be drawn from nothing.
+    fn check_region(&self, frame: &ScreenFrame) {
+        let rows: Vec<String> =
+            self.emulator.screen().visible_lines().map(|line| line.text().trim_end().to_owned()).collect();
+        let top =
+            self.emulator.cursor().row.checked_sub(frame.caret.row).expect("the region is on the screen");
+        for (at, row) in frame.region.iter().enumerate() {
+            assert_eq!(rows[top + at], row.to_text().trim_end(), "row {at} of\n{}", rows.join("\n"));
         }
     }
 
     /// The terminal gets another size, and we follow.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
         self.emulator.resize(columns, rows);
+        self.follow(columns, rows);
+    }
+
+    /// The terminal has said what size it has.
+    pub(crate) fn follow(&mut self, columns: usize, rows: usize) {
         let size = ScreenSize { columns, rows };
         let bytes = self.painter.resize(size);
         self.write(&bytes);

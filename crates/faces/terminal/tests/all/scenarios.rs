@@ -8,7 +8,7 @@ use haft_tool::{Line, LineStyle, Rendered, Rendering};
 
 use crate::rig::{Rig, ended, question, text};
 
-fn written(rig: &Rig) -> String {
+pub(crate) fn written(rig: &Rig) -> String {
     String::from_utf8_lossy(&rig.written).into_owned()
 }
 
@@ -259,9 +259,9 @@ fn who_does_not_look_is_told_once_and_who_looks_is_not() {
     }
 }
 
-fn call(id: &str, lines: usize) -> SessionNews {
+pub(crate) fn call(id: &str, lines: usize) -> SessionNews {
     let body = (0..lines).map(|number| Line::new(LineStyle::Plain, format!("out {number}"))).collect();
-    let rendered = Rendered { headline: String::from("exit 0"), lines: body };
+    let rendered = Rendered { headline: String::from("exit 0"), lines: body, ..Rendered::default() };
     let whole = Rendering::new({
         let rendered = rendered.clone();
         move || rendered.clone()
@@ -407,6 +407,43 @@ fn a_picture_is_a_mark_and_a_path_that_leads_nowhere_is_said() {
     assert!(rig.model.draft().whole().ends_with("/home/me/x.png"), "nothing is lost");
 }
 
+/// What was said of an answer that broke off stays on the screen with a mark,
+/// and is gone from the transcript, from what is copied, and from what runs.
+#[test]
+fn an_answer_that_broke_off_is_marked_and_taken_back() {
+    for is_complete in [true, false] {
+        let mut rig = Rig::new(100, 30);
+        rig.news(SessionNews::TurnBegan);
+        rig.news(SessionNews::AnswerBegan);
+        rig.news(text("The earlier answer.\n\n"));
+        rig.news(SessionNews::BlockEnded);
+        rig.news(SessionNews::AnswerBegan);
+        rig.news(text("The lost words.\n\n"));
+        if is_complete {
+            rig.news(SessionNews::BlockEnded);
+        }
+        let (id, name) = (String::from("early"), String::from("Read"));
+        rig.news(SessionNews::CallBegan { id, agent: None, name, headline: String::from("lost.rs") });
+        rig.news(SessionNews::AnswerBroke { calls: vec![String::from("early")] });
+        rig.news(SessionNews::AnswerBegan);
+        rig.news(text("The words that count.\n\n"));
+        rig.news(SessionNews::BlockEnded);
+        rig.frame();
+        let screen = rig.screen();
+        let (lost, mark) = (screen.find("The lost words.").unwrap(), screen.find("does not count").unwrap());
+        assert!(lost < mark && mark < screen.find("The words that count.").unwrap(), "{screen}");
+        assert!(!screen.contains("lost.rs"), "{screen}");
+        rig.key("ctrl+o");
+        rig.frame();
+        let screen = rig.screen();
+        assert!(
+            screen.contains("The earlier answer.") && screen.contains("The words that count."),
+            "{screen}"
+        );
+        assert!(!screen.contains("The lost words."), "{is_complete} {screen}");
+    }
+}
+
 #[test]
 fn the_wait_before_a_retry_is_counted_down() {
     let mut rig = Rig::new(100, 20);
@@ -518,4 +555,42 @@ fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
     assert!(rig.screen().contains("$ sleep 100"), "{}", rig.screen());
     rig.key("esc");
     assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
+}
+
+#[test]
+fn a_long_list_is_shown_at_once_and_searched_whole() {
+    let row = |number: usize| PickRow {
+        id: number.to_string(),
+        title: format!("Session {number} about ÄPFEL"),
+        detail: format!("{number} d ago"),
+        preview: Vec::new(),
+    };
+    let (purpose, title) = (String::from("session"), String::from("Go on with"));
+    let rows: Vec<PickRow> = (0..100).map(row).collect();
+    let mut rig = Rig::new(80, 24);
+    rig.news(SessionNews::Pick { purpose: purpose.clone(), title, rows, previewed: false });
+    rig.frame();
+    assert!(rig.screen().contains("100 of 100"), "{}", rig.screen());
+    rig.key("down");
+    rig.news(SessionNews::PickMore { purpose: purpose.clone(), rows: (100..10_000).map(row).collect() });
+    // Another list that was asked for before is none of this one.
+    rig.news(SessionNews::PickMore { purpose: String::from("other"), rows: vec![row(7)] });
+    rig.frame();
+    let screen = rig.screen();
+    assert!(screen.contains("10000 of 10000") && screen.contains("› Session 1 about"), "{screen}");
+    rig.typed("äpfel session 4711");
+    rig.frame();
+    assert!(rig.screen().contains("1 of 10000"), "{}", rig.screen());
+    rig.news(SessionNews::PickMore { purpose, rows: vec![row(47_110), row(5)] });
+    rig.frame();
+    let screen = rig.screen();
+    assert!(screen.contains("2 of 10002") && screen.contains("› Session 4711 about"), "{screen}");
+    rig.wait(500);
+    rig.key("down");
+    rig.key("enter");
+    let picked = rig.effects.iter().find_map(|it| match it {
+        TermEffect::Picked { id, .. } => Some(id.as_str()),
+        _ => None,
+    });
+    assert_eq!(picked, Some("47110"));
 }

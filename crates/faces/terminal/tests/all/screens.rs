@@ -31,7 +31,11 @@ fn edit() -> SessionNews {
         name: String::from("Edit"),
         headline: String::from("src/main.rs"),
         failed: false,
-        rendered: Rendered { headline: String::from("Edited src/main.rs (+1 -1)"), lines },
+        rendered: Rendered {
+            headline: String::from("Edited src/main.rs (+1 -1)"),
+            lines,
+            ..Rendered::default()
+        },
         whole: None,
     }))
 }
@@ -97,7 +101,7 @@ fn golden_screens_of_every_view() {
         });
         let lines = (0..9).map(|number| Line::new(LineStyle::Added, format!("+line {number}"))).collect();
         rig.news(SessionNews::Preview { id: String::from("one"), lines });
-        rig.frame();
+        rig.wait(500);
         insta::assert_snapshot!(format!("picker_{columns}x{rows}"), rig.screen());
         rig.key("esc");
         rig.news(ended());
@@ -169,6 +173,46 @@ fn a_message_queued_while_it_works_can_be_changed_taken_back_and_is_never_lost()
     rig.key("esc");
     assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
     assert_eq!(rig.model.draft().whole(), "fourth\nfif");
+}
+
+/// Pain 29: Esc stops the work and leaves agents in the background; a second one
+/// stops these, and only then is Esc twice the way back to an earlier message.
+#[test]
+fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
+    let row = |id: &str| PickRow { id: id.to_owned(), title: String::from("t"), ..PickRow::default() };
+    let agents = |rig: &mut Rig, ids: &[&str]| {
+        for id in ids {
+            rig.news(SessionNews::AgentBegan { id: (*id).to_owned(), title: String::from("looks") });
+        }
+        // A command that runs in the background is nobody's agent.
+        rig.news(SessionNews::Tasks(ids.iter().chain(&["b1"]).map(|it| row(it)).collect()));
+    };
+    let interrupted = SessionNews::TurnEnded { problem: None, interrupted: true };
+    let mut rig = Rig::new(80, 24);
+    agents(&mut rig, &["a1", "a2"]);
+    rig.typed("go");
+    rig.key("enter");
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
+    assert!(rig.screen().contains("esc again stops 2 agents in the background"), "{}", rig.screen());
+    rig.news(interrupted.clone());
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::StopAgents));
+    // Too late: it has to be said twice again, also while nothing is worked on.
+    rig.key("esc");
+    rig.wait(2500);
+    let before = rig.effects.len();
+    rig.key("esc");
+    assert_eq!(rig.effects.len(), before, "{:?}", rig.effects.last());
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::StopAgents));
+    // Nobody works any more.
+    agents(&mut rig, &[]);
+    rig.wait(2500);
+    rig.key("esc");
+    rig.key("esc");
+    let rewind = TermEffect::Command { name: String::from("rewind"), arguments: String::new() };
+    assert_eq!(rig.effects.last(), Some(&rewind));
 }
 
 #[test]

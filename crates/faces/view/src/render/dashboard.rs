@@ -78,14 +78,17 @@ fn days(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
         "<svg class=\"chart\" role=\"img\" aria-label=\"Cost per day; the table below has the numbers\" ",
     );
     out.raw("preserveAspectRatio=\"none\" viewBox=\"0 0 1000 100\">");
-    let width = (1000.0 / shown.len() as f64).min(60.0);
+    let width = (1000.0 / shown.len() as f64).min(125.0);
     for (at, (day, usd)) in shown.iter().rev().enumerate() {
         let height = usd / most * 96.0;
         out.raw("<rect class=\"c-new\" x=\"").number(at as f64 * width + width * 0.1).raw("\" width=\"");
         out.number(width * 0.8).raw("\" y=\"").number(100.0 - height).raw("\" height=\"").number(height);
         out.raw("\"><title>").text(&format!("{day}: {}", money(*usd))).raw("</title></rect>");
     }
-    out.raw("</svg><details><summary>As a table</summary><table><thead><tr><th scope=\"col\">Day</th>");
+    let (first, last) = (shown.last().map_or("", |it| it.0), shown.first().map_or("", |it| it.0));
+    out.raw("</svg><p class=\"axis\"><span>").text(first).raw("</span> <span>top of the chart: ");
+    out.text(&money(most)).raw("</span> <span>").text(last).raw("</span></p>");
+    out.raw("<details><summary>As a table</summary><table><thead><tr><th scope=\"col\">Day</th>");
     out.raw("<th scope=\"col\">Cost</th></tr></thead><tbody>");
     for (day, usd) in &shown {
         out.raw("<tr><td>").text(day).raw("</td><td>").text(&money(*usd)).raw("</td></tr>");

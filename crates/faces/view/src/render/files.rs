@@ -3,6 +3,9 @@
 use super::{rows::diff, words::counted};
 use crate::{clock::moment, html::Html, journal::JournalChange};
 
+/// A change of so many lines is shown at once.
+const UNFOLDED: usize = 40;
+
 /// Whether a page offers to take changes back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum UndoOffer {
@@ -33,9 +36,9 @@ pub(crate) fn files(out: &mut Html, changes: &[JournalChange], offer: UndoOffer)
             .text(change.standing)
             .raw("</span></h3>");
         for file in &change.files {
-            out.raw("<details><summary><code class=\"what\">")
-                .text(&file.path)
-                .raw("</code> <span class=\"good\">+");
+            let is_small = !file.lines.is_empty() && file.lines.len() <= UNFOLDED;
+            out.raw(if is_small { "<details open>" } else { "<details>" });
+            out.raw("<summary><code class=\"what\">").text(&file.path).raw("</code> <span class=\"good\">+");
             out.count(file.added).raw("</span> <span class=\"bad\">−").count(file.removed).raw("</span> ");
             out.text(file.what).raw("</summary>");
             match file.lines.is_empty() {

@@ -93,7 +93,7 @@ fn bars(out: &mut Html, requests: &[IndexedRequest]) {
     );
     out.raw("<svg class=\"chart\" role=\"img\" aria-label=\"Input of every request; the table below has the numbers\" ");
     out.raw("preserveAspectRatio=\"none\" viewBox=\"0 0 1000 104\">");
-    let width = (1000.0 / shown.len() as f64).min(60.0);
+    let width = (1000.0 / shown.len() as f64).min(125.0);
     for (at, request) in shown.iter().enumerate() {
         let usage = &request.usage;
         let x = at as f64 * width;
@@ -112,6 +112,15 @@ fn bars(out: &mut Html, requests: &[IndexedRequest]) {
         }
     }
     out.raw("</svg>");
+    axis(out, shown.first(), shown.last(), &format!("top of the chart: {} tokens", short(most as u64)));
+}
+
+/// What the sides of a chart mean, in words.
+fn axis(out: &mut Html, first: Option<&IndexedRequest>, last: Option<&IndexedRequest>, top: &str) {
+    let name =
+        |it: Option<&IndexedRequest>| it.map(|it| format!("request {}", it.number)).unwrap_or_default();
+    out.raw("<p class=\"axis\"><span>").text(&name(first)).raw("</span> <span>").text(top);
+    out.raw("</span> <span>").text(&name(last)).raw("</span></p>");
 }
 
 fn bar(out: &mut Html, class: &'static str, x: f64, y: f64, width: f64, height: f64) {
@@ -186,6 +195,15 @@ pub(crate) fn window(out: &mut Html, index: &LogIndex) {
         below = above;
     }
     out.raw("</svg>");
+    let top = match window {
+        0 => format!("top of the chart: {} tokens", short(most)),
+        _ => format!(
+            "top of the chart: {} tokens, {:.0} % of the window",
+            short(most),
+            most as f64 * 100.0 / window as f64
+        ),
+    };
+    axis(out, requests.first().copied(), requests.last().copied(), &top);
     window_table(out, &requests, &fills);
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn permissions(out: &mut Html, index: &LogIndex) {
     judged.sort_by_key(|it| (it.denied_by().is_none(), !was_asked(it), it.row));
     let left_out = judged.len().saturating_sub(MOST);
     out.raw(
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"wide\"><thead><tr><th scope=\"col\">Call</th>",
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"wide stacked\"><thead><tr><th scope=\"col\">Call</th>",
     );
     out.raw("<th scope=\"col\">Outcome</th><th scope=\"col\">Decision, and why</th>");
     out.raw("<th scope=\"col\">Time</th><th scope=\"col\">What would help</th></tr></thead><tbody>\n");

@@ -53,6 +53,7 @@ fn legend(out: &mut Html) {
         ("s-permission", "permission"),
         ("s-run", "the tool itself"),
         ("s-after", "afterwards"),
+        ("s-failed", "failed or denied (above)"),
     ] {
         out.raw("<span><svg class=\"key\" aria-hidden=\"true\" viewBox=\"0 0 10 10\"><rect class=\"")
             .raw(class);

@@ -17,7 +17,7 @@ use axum::{
 };
 use futures_util::stream;
 use haft_types::{Block, CallId, MediaSource};
-use haft_workspace::{EntryId, Origin, UndoTarget};
+use haft_workspace::{Conflict, EntryId, Origin, UndoTarget, Workspace};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,6 +42,9 @@ use crate::{
 /// Rows in one answer.
 const MOST_ROWS: usize = 200;
 
+/// Rows of the end of a log that is not read yet.
+const TAIL_ROWS: usize = 60;
+
 /// Logs whose summaries are looked at.
 const MOST_LOGS: usize = 2_000;
 
@@ -58,12 +61,14 @@ pub(super) fn router(shared: Arc<ViewShared>) -> Router {
         .route("/api/sessions", get(sessions))
         .route("/api/dashboard", get(all_sessions))
         .route("/api/log/{key}", get(head))
+        .route("/api/log/{key}/tail", get(tail))
         .route("/api/log/{key}/rows", get(rows))
         .route("/api/log/{key}/row/{number}", get(one_row))
         .route("/api/log/{key}/picture/{number}/{at}", get(picture))
         .route("/api/log/{key}/pane/{pane}", get(pane))
         .route("/api/log/{key}/search", get(find))
         .route("/api/log/{key}/follow", get(follow))
+        .route("/api/log/{key}/undo/{entry}", get(undo_plan))
         .route("/api/log/{key}/undo", post(undo))
         .fallback(|request: Request| async move { asset(request.uri().path()) })
         .layer(axum::extract::DefaultBodyLimit::max(LARGEST_BODY))
@@ -135,8 +140,7 @@ fn listed(place: &LogPlace, shared: &ViewShared) -> Value {
 
 async fn all_sessions(State(shared): ViewState) -> Result<Response, Response> {
     waiting(move || {
-        let kept = shared.setting.state_dir.as_ref().map(|it| it.join("view"));
-        let kept = kept.filter(|it| std::fs::create_dir_all(it).is_ok());
+        let kept = shared.kept_dir();
         let logs = shared.places.all().into_iter().take(MOST_LOGS).filter_map(|place| {
             let summary = LogSummary::of(&place, kept.as_deref(), &shared.catalog)?;
             Some((place, summary))
@@ -158,6 +162,18 @@ async fn head(State(shared): ViewState, Path(key): Path<String>) -> Result<Respo
             "undo": shared.setting.allow_undo,
         });
         Json(told).into_response()
+    })
+    .await
+}
+
+/// The last rows of a log that takes long to read; of others, that they are there.
+async fn tail(State(shared): ViewState, Path(key): Path<String>) -> Result<Response, Response> {
+    waiting(move || {
+        let Some(end) = shared.tail(&key)? else { return Ok(Json(json!({"ready": true})).into_response()) };
+        let mut out = Html::default();
+        let first = end.rows.len().saturating_sub(TAIL_ROWS);
+        (first..end.rows.len()).for_each(|number| row(&mut out, &end, number, RowForm::Folded));
+        Ok(Json(json!({"ready": false, "rows": out.into_text()})).into_response())
     })
     .await
 }
@@ -328,6 +344,47 @@ struct UndoAsk {
     entry: String,
 }
 
+/// What taking a change back would do. Nothing is changed by asking.
+async fn undo_plan(
+    State(shared): ViewState,
+    Path((key, entry)): Path<(String, String)>,
+) -> Result<Response, Response> {
+    if !shared.setting.allow_undo {
+        return Err((StatusCode::FORBIDDEN, "started without --allow-undo").into_response());
+    }
+    let told = looking(shared, key, move |index, shared| {
+        let (workspace, target) = undoable(index, shared, &entry)?;
+        let plan = workspace.undo_plan(&target).map_err(|err| err.to_string())?;
+        let steps: Vec<Value> =
+            plan.steps.iter().map(|it| json!({"path": it.path, "what": it.what.words()})).collect();
+        Ok(json!({"steps": steps, "conflicts": conflicts(&plan.conflicts)}))
+    })
+    .await?;
+    Ok(told_or_why(told))
+}
+
+/// The record of changes a session has, and one of them that can be taken back.
+fn undoable(index: &LogIndex, shared: &ViewShared, entry: &str) -> Result<(Workspace, UndoTarget), String> {
+    let dir = shared.setting.state_dir.as_deref();
+    let known = JournalChange::all(index, dir);
+    if !known.iter().any(|it| it.id == entry && it.can_undo) {
+        return Err(String::from("this session has no such change in effect"));
+    }
+    let workspace = dir.and_then(|dir| workspace(index, dir)).ok_or("there is no record of changes")?;
+    Ok((workspace, UndoTarget::Entry(EntryId::new(entry))))
+}
+
+fn conflicts(all: &[Conflict]) -> Vec<Value> {
+    all.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect()
+}
+
+fn told_or_why(told: Result<Value, String>) -> Response {
+    match told {
+        Ok(told) => Json(told).into_response(),
+        Err(why) => (StatusCode::CONFLICT, why).into_response(),
+    }
+}
+
 async fn undo(
     State(shared): ViewState,
     Path(key): Path<String>,
@@ -337,27 +394,17 @@ async fn undo(
         return Err((StatusCode::FORBIDDEN, "started without --allow-undo").into_response());
     }
     let told = looking(shared, key, move |index, shared| {
-        let known = JournalChange::all(index, shared.setting.state_dir.as_deref());
-        if !known.iter().any(|it| it.id == ask.entry && it.can_undo) {
-            return Err(String::from("this session has no such change in effect"));
-        }
-        let dir = shared.setting.state_dir.as_deref();
-        let workspace = dir.and_then(|dir| workspace(index, dir)).ok_or("there is no record of changes")?;
+        let (workspace, target) = undoable(index, shared, &ask.entry)?;
         let origin = Origin {
             session: None,
             turn: None,
             call: CallId::from(format!("view-{}", uuid::Uuid::new_v4().simple())),
             tool: String::from("undo"),
         };
-        let target = UndoTarget::Entry(EntryId::new(ask.entry.as_str()));
         let report = workspace.undo(&target, &origin).map_err(|err| err.to_string())?;
-        let conflicts: Vec<Value> =
-            report.conflicts.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect();
+        let conflicts = conflicts(&report.conflicts);
         Ok(json!({"restored": report.restored, "conflicts": conflicts, "commits": report.commits}))
     })
     .await?;
-    match told {
-        Ok(told) => Ok(Json(told).into_response()),
-        Err(why) => Err((StatusCode::CONFLICT, why).into_response()),
-    }
+    Ok(told_or_why(told))
 }

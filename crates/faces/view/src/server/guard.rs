@@ -46,6 +46,10 @@ fn judge(shared: &ViewShared, request: &Request) -> Result<(), &'static str> {
     if !hosts(shared).iter().any(|it| it == host) {
         return Err("another host is meant");
     }
+    // A proxy's way of asking names the host twice.
+    if request.uri().authority().is_some_and(|it| it.as_str() != host) {
+        return Err("another host is meant");
+    }
     let origin = only(headers, &header::ORIGIN)?;
     if origin.is_some_and(|it| it != format!("http://{host}")) {
         return Err("another page asks");

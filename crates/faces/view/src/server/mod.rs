@@ -75,6 +75,8 @@ pub(crate) struct ViewShared {
     pub(crate) places: LogPlaces,
     pub(crate) catalog: Arc<Catalog>,
     open: Mutex<HashMap<String, Arc<RwLock<LogIndex>>>>,
+    /// One log is read at a time, whoever waits for it.
+    reading: Mutex<()>,
     used: Mutex<Instant>,
     /// Pages that follow a log now.
     following: AtomicUsize,
@@ -83,6 +85,9 @@ pub(crate) struct ViewShared {
 
 /// Logs whose indexes are in memory.
 const MOST_OPEN: usize = 8;
+
+/// Reading so much of a log is not waited for.
+const QUICKLY_READ: u64 = 8 << 20;
 
 /// How often it is looked whether anybody is there.
 const LOOK: Duration = Duration::from_millis(500);
@@ -112,14 +117,37 @@ impl ViewShared {
         self.following.load(Ordering::Relaxed) == 0 && self.setting.idle < used.elapsed()
     }
 
+    fn known(&self, key: &str) -> Option<Arc<RwLock<LogIndex>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// Where summaries and indexes are kept.
+    pub(crate) fn kept_dir(&self) -> Option<PathBuf> {
+        let dir = self.setting.state_dir.as_ref().map(|it| it.join("view"));
+        dir.filter(|it| std::fs::create_dir_all(it).is_ok())
+    }
+
+    /// The end of a log, where reading the rest of it would be waited for.
+    pub(crate) fn tail(&self, key: &str) -> io::Result<Option<LogIndex>> {
+        let path = self.places.path(key).ok_or(io::ErrorKind::NotFound)?;
+        let is_quick = self.known(key).is_some()
+            || LogIndex::unindexed(&path, self.kept_dir().as_deref()) <= QUICKLY_READ;
+        if is_quick { Ok(None) } else { LogIndex::tail(&path, &self.catalog).map(Some) }
+    }
+
     /// The index of a log, read now if it is not in memory. Waits for the disk.
     pub(crate) fn index(&self, key: &str) -> io::Result<Arc<RwLock<LogIndex>>> {
-        let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
-        if let Some(index) = known {
+        if let Some(index) = self.known(key) {
             return Ok(index);
         }
         let path = self.places.path(key).ok_or(io::ErrorKind::NotFound)?;
-        let index = Arc::new(RwLock::new(LogIndex::read(&path, Arc::clone(&self.catalog))?));
+        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = self.known(key) {
+            return Ok(index);
+        }
+        let kept = self.kept_dir();
+        let index = LogIndex::open(&path, Arc::clone(&self.catalog), kept.as_deref())?;
+        let index = Arc::new(RwLock::new(index));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if MOST_OPEN <= open.len() {
             open.clear();
@@ -147,6 +175,7 @@ pub async fn serve(places: LogPlaces, setting: ViewSetting, catalog: Arc<Catalog
         places,
         catalog,
         open: Mutex::default(),
+        reading: Mutex::default(),
         used: Mutex::new(Instant::now()),
         following: AtomicUsize::new(0),
         stop: stop.clone(),

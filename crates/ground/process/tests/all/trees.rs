@@ -48,7 +48,7 @@ async fn a_program_that_cannot_start_leaves_no_trace() {
     };
     let plan = haft_process::TreePlan {
         about,
-        isolation: haft_process::TreeIsolation::OwnGroup,
+        isolation: haft_process::TreeIsolation::NoTerminal,
         after_kill: AfterKill::NextSession,
     };
     let started =

@@ -18,7 +18,9 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         "touch" => {
             let options = "-acmh -d: -t: -r:R --no-create --date: --reference:R --time: --no-dereference";
             let parsed = parse(options, args, Surprise::Refused)?;
-            Some(Verdict::edits(Verb::Create, each(&parsed.operands, Access::Write)?))
+            let mut touches = each(&parsed.operands, Access::Write)?;
+            touches.extend(parsed.reads.iter().map(|file| Touch::new(Access::List, file)));
+            Some(Verdict::edits(Verb::Create, touches))
         }
         "rm" => {
             let options = "-rRfiIvd --recursive --force --verbose --dir --one-file-system --preserve-root";

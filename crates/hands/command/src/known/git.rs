@@ -5,7 +5,7 @@ use super::{
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Obeyed, Reach},
+    facts::{Access, Obeyed, Reach, Unless},
     field::Field,
 };
 
@@ -188,11 +188,7 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
         if *operands == Operands::Nothing && !parsed.operands.is_empty() {
             return None;
         }
-        let mut found = touches(&parsed, &parsed.operands);
-        if shows_content(name, &parsed) && !parsed.operands.iter().any(is_below) {
-            found.push(Touch::here(Access::Read, Reach::Tree));
-        }
-        return Some(found);
+        return Some(plain_touches(name, &parsed, args));
     }
     match name {
         "--version" | "-v" => args.is_empty().then(Vec::new),
@@ -212,13 +208,14 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
                 Some("show" | "list") => &args[1..],
                 _ => args,
             };
-            let parsed = parse_lists(&[LOG, DIFF], rest)?;
-            Some(touches(&parsed, &parsed.operands))
+            Some(plain_touches("log", &parse_lists(&[LOG, DIFF], rest)?, rest))
         }
         "stash" => match args.split_first().map(|(first, rest)| (first.literal(), rest)) {
-            Some((Some("list"), rest)) => parse_lists(&[LOG, DIFF], rest).map(|_| Vec::new()),
+            Some((Some("list"), rest)) => Some(plain_touches("log", &parse_lists(&[LOG, DIFF], rest)?, rest)),
+            // Whether it shows differences or their sizes is a setting.
             Some((Some("show"), rest)) => {
-                parse_lists(&[DIFF, "--include-untracked --only-untracked"], rest).map(|_| Vec::new())
+                parse_lists(&[DIFF, "--include-untracked --only-untracked"], rest)?;
+                Some(vec![whole_repository()])
             }
             _ => None,
         },
@@ -230,6 +227,50 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
         },
         _ => None,
     }
+}
+
+/// What a plain subcommand touches: what its operands and options name, and
+/// whatever else of the repository it shows.
+fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
+    let mut found = touches(parsed, &parsed.operands);
+    if !shows_content(name, parsed) {
+        return found;
+    }
+    // Operands behind the dashes are files; in front of them, and without any, they may be revisions.
+    let dashes = args.iter().position(|arg| arg.literal() == Some("--"));
+    let named = dashes.map_or(&parsed.operands[..], |at| &args[at + 1..]);
+    let front =
+        dashes.map_or(&parsed.operands[..], |_| &parsed.operands[..parsed.operands.len() - named.len()]);
+    let types = ["blob", "tree", "commit", "tag"];
+    let revisions = front.iter().filter_map(Field::literal).filter(|text| !types.contains(text));
+    let (files, revisions): (Vec<&str>, Vec<&str>) = revisions.partition(|text| text.contains(':'));
+    // A directory is shown with all that is in it.
+    for touch in found.iter_mut().filter(|touch| named.contains(&touch.field)) {
+        touch.reach = Reach::Tree;
+    }
+    let limited = parsed.has(&["L"]) || dashes.is_some() && !named.is_empty();
+    let rest = match name {
+        "cat-file" => (!revisions.is_empty()).then_some(Unless::Nothing),
+        _ if named.iter().filter_map(Field::literal).any(is_wide) => Some(Unless::Nothing),
+        _ if limited || !files.is_empty() && revisions.is_empty() => None,
+        _ => Some(Unless::Named),
+    };
+    let from_top = (!files.is_empty()).then_some(Unless::AtTop);
+    found.extend(rest.into_iter().chain(from_top).map(|it| Touch::here(Access::Read, Reach::Repository(it))));
+    found
+}
+
+fn whole_repository() -> Touch {
+    Touch::here(Access::Read, Reach::Repository(Unless::Nothing))
+}
+
+/// Whether an operand may mean files in places it does not spell: `:/`,
+/// `:!a`, `*.rs`.
+fn is_wide(text: &str) -> bool {
+    text.contains(['*', '?', '[', '\\'])
+        || text
+            .strip_prefix(':')
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
 /// Whether a subcommand shows what is in files, whichever they are.
@@ -245,7 +286,6 @@ fn shows_content(name: &str, parsed: &Parsed) -> bool {
         "summary",
         "raw",
         "quiet",
-        "check",
     ];
     let patches = [
         "p",
@@ -255,8 +295,11 @@ fn shows_content(name: &str, parsed: &Parsed) -> bool {
         "unified",
         "patch-with-raw",
         "L",
+        "binary",
         "c",
         "cc",
+        "check",
+        "diff-merges",
         "word-diff",
         "color-words",
         "W",
@@ -264,18 +307,12 @@ fn shows_content(name: &str, parsed: &Parsed) -> bool {
         "m",
     ];
     match name {
+        "cat-file" => !parsed.has(&["t", "s", "e"]),
+        "status" => parsed.has(&["v", "verbose"]),
         "diff" | "show" => !parsed.has(&silent) || parsed.has(&patches),
         "log" | "whatchanged" | "diff-files" | "diff-index" | "diff-tree" => parsed.has(&patches),
         _ => false,
     }
-}
-
-/// Whether an operand names a file or a directory of the repository, so that
-/// nothing else is shown.
-fn is_below(operand: &Field) -> bool {
-    operand.literal().is_some_and(|text| {
-        text.contains('/') && !text.contains("..") || text.contains('.') && !text.contains("..")
-    })
 }
 
 fn is_name(text: &str) -> bool {
@@ -288,7 +325,13 @@ fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
     let checks =
         |field: &Field| field.literal().is_none_or(|text| text.contains("%G") || text.contains("signature"));
     let checked = parsed.values(&["format", "pretty"]).any(checks);
-    (!checked).then_some(parsed)
+    // Merging again runs whoever merges such files; submodules have settings of their own.
+    let merged = parsed
+        .values(&["diff-merges"])
+        .any(|value| value.literal().is_none_or(|text| matches!(text, "r" | "remerge")));
+    let entered =
+        parsed.values(&["submodule"]).any(|value| !matches!(value.literal(), Some("log" | "short")));
+    (!checked && !merged && !entered).then_some(parsed)
 }
 
 /// Operands may be revisions or files: each is taken for a file, and what
@@ -301,9 +344,9 @@ fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<Touch> {
     for operand in operands {
         let Some(text) = operand.literal() else { continue };
         out.push(Touch::new(Access::Read, operand));
-        if let Some((_, path)) =
-            text.split_once(':').filter(|(_, path)| !path.is_empty() && !path.starts_with('/'))
-        {
+        // Times and stages have colons, too (`HEAD@{10:00}:a`, `:0:a`): whatever follows one may be a file.
+        let paths = text.match_indices(':').map(|(at, _)| &text[at + 1..]);
+        for path in paths.filter(|path| !path.is_empty() && !path.starts_with('/')) {
             out.push(Touch::new(Access::Read, &Field::Literal(path.to_owned())));
         }
     }
@@ -316,9 +359,11 @@ fn grep(args: &[Field]) -> Option<Vec<Touch>> {
     let paths = parsed.operands.get(skip..).unwrap_or_default();
     let mut out = touches(&parsed, paths);
     out.iter_mut().for_each(|touch| touch.reach = Reach::Tree);
-    if paths.is_empty() {
-        out.push(Touch::here(Access::Read, Reach::Tree));
-    }
+    out.push(match paths {
+        [] if !parsed.has(&["cached"]) => Touch::here(Access::Read, Reach::Tree),
+        _ if paths.iter().filter_map(Field::literal).any(is_wide) => whole_repository(),
+        _ => Touch::here(Access::Read, Reach::Repository(Unless::Named)),
+    });
     Some(out)
 }
 

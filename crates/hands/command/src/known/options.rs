@@ -45,6 +45,8 @@ impl Parsed {
 pub(super) enum Surprise {
     /// Every option of this command is harmless.
     Fine,
+    /// Some are not, and patterns are looked at where the disk is known.
+    Pattern,
     /// Some are not.
     Refused,
 }
@@ -70,7 +72,8 @@ pub(super) fn parse(list: &str, args: &[Field], surprise: Surprise) -> Option<Pa
             Field::Literal(text) if text.starts_with('-') && text.len() > 1 => {
                 parsed.short(list, &text[1..], &mut args)?;
             }
-            _ if arg.may_be_option() && surprise == Surprise::Refused => return None,
+            Field::Glob(_) if surprise == Surprise::Pattern => parsed.operands.push(arg.clone()),
+            _ if arg.may_be_option() && surprise != Surprise::Fine => return None,
             _ => parsed.operands.push(arg.clone()),
         }
     }

@@ -5,7 +5,7 @@ use super::{
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Reach},
+    facts::{Access, Obeyed, Reach},
     field::Field,
 };
 
@@ -42,6 +42,13 @@ const fn spec(names: &'static [&'static str], operands: Operands, options: &'sta
 /// Every option such a command has, listed or not, is harmless.
 const fn free(names: &'static [&'static str], operands: Operands, options: &'static str) -> Spec {
     Spec { names, operands, surprise: Surprise::Fine, options }
+}
+
+/// Options that are not listed are rather odd than harmful, and nobody gives
+/// files such names: a pattern may stand here, and whoever knows the disk looks
+/// what it finds.
+const fn looked_at(names: &'static [&'static str], operands: Operands, options: &'static str) -> Spec {
+    Spec { names, operands, surprise: Surprise::Pattern, options }
 }
 
 const SPECS: &[Spec] = &[
@@ -116,10 +123,10 @@ const SPECS: &[Spec] = &[
         "-ahHiklPTv -B: -t: -x: --all --block-size: --total --human-readable --si --inodes --local \
          --portability --print-type --type: --exclude-type: --output? --help --version",
     ),
-    spec(
+    looked_at(
         &["file"],
         Files,
-        "-bchiklLNnprv0 -F: -P: --brief --mime --mime-type --mime-encoding --keep-going --dereference \
+        "-bchiklLNnrv0 -F: -P: --brief --mime --mime-type --mime-encoding --keep-going --dereference \
          --no-dereference --no-pad --no-buffer --print0 --separator: --help --version",
     ),
     spec(
@@ -213,7 +220,7 @@ const SPECS: &[Spec] = &[
         "-afow -# -n: -t: -e: -s: --all --print-file-name --bytes: --radix: --encoding:",
     ),
     spec(&["base64", "base32"], Files, "-di -w: --decode --ignore-garbage --wrap: --help --version"),
-    spec(
+    looked_at(
         &["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "shasum"],
         Files,
         "-btz -a: -l: --binary --tag --text --zero --algorithm: --help --version",
@@ -251,7 +258,7 @@ const SPECS: &[Spec] = &[
     ),
     spec(&["zcat", "bzcat", "xzcat", "zstdcat", "lz4cat"], Files, "-f"),
     spec(&["zipinfo"], Files, "-12smlvhtz"),
-    spec(
+    looked_at(
         &["shellcheck"],
         Files,
         "-a -s: -f: -e: -i: -o: -S: -C? --color? --shell: --format: --exclude: --include: --severity: --enable: --version",
@@ -309,9 +316,21 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     let parsed = parse(spec.options, args, spec.surprise)?;
     let mut touches = operands(name, spec.operands, &parsed)?;
     touches.extend(parsed.reads.iter().map(|file| Touch::new(Access::Read, file)));
+    if name == "shellcheck" {
+        touches.extend(parsed.operands.iter().map(obeys_beside).collect::<Option<Vec<_>>>()?);
+    }
     // These ask a service of the machine.
     let talks = matches!(name, "hostnamectl" | "localectl" | "timedatectl");
     Some(Verdict { talks, ..Verdict::reads(touches) })
+}
+
+/// Shellcheck obeys what lies beside a script, and in every directory above.
+fn obeys_beside(script: &Field) -> Option<Touch> {
+    let (Field::Literal(text) | Field::Glob(text)) = script else { return None };
+    let parent =
+        text.rsplit_once('/').map_or(".", |(parent, _)| if parent.is_empty() { "/" } else { parent });
+    let beside = Field::Literal(parent.to_owned());
+    (!parent.contains(['*', '?', '['])).then(|| Touch::new(Access::Obey(Obeyed::Shellcheck), &beside))
 }
 
 fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
@@ -393,6 +412,10 @@ fn ps(args: &[Field]) -> Option<Verdict> {
     let options = "-AadefFHjlLMmNTVwyZcP -C: -g: -G: -o: -O: -p: -q: -s: -t: -u: -U: --sort: --pid: --ppid: --user: \
                    --forest --no-headers --headers --cols: --columns: --width: --format: --version";
     let parsed = parse(options, args, Surprise::Refused)?;
+    let environment = |field: &Field| field.literal().is_none_or(|text| text.contains("env"));
+    if parsed.values(&["o", "O", "format"]).any(environment) {
+        return None;
+    }
     let old_form = |text: &str| text.bytes().all(|b| b"auxfwjlvTrch".contains(&b));
     parsed.operands.iter().all(|field| field.literal().is_some_and(old_form)).then(Verdict::harmless)
 }

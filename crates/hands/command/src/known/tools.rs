@@ -294,9 +294,8 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         programs.contains(&name) && args.len() == 1 && word(0).is_some_and(|form| forms.contains(&form))
     });
     if asks_version {
-        let obeyed = matches!(name, "rustc" | "rustup").then_some(Obeyed::Toolchain);
-        let touches = obeyed.map(|it| Touch::here(Access::Obey(it), Reach::Itself));
-        return Some(Verdict::reads(touches.into_iter().collect()));
+        let obeyed = if matches!(name, "rustc" | "rustup") { Obeyed::Toolchain } else { Obeyed::Versions };
+        return Some(Verdict::reads(vec![Touch::here(Access::Obey(obeyed), Reach::Itself)]));
     }
     if name == "cargo" && asks_cargo_for_help(args) {
         return Some(Verdict::reads(vec![Touch::here(Access::Obey(Obeyed::Cargo), Reach::Itself)]));
@@ -316,7 +315,13 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         touches.extend(files(operands, Access::Read, Reach::Tree));
     }
     if query.local {
-        touches.push(Touch::here(Access::Obey(obeyed(name, query, &parsed)), Reach::Itself));
+        let obeyed = Access::Obey(obeyed(name, query, &parsed));
+        touches.push(Touch::here(obeyed, Reach::Itself));
+        // A project elsewhere has a list of versions of its own.
+        for manifest in parsed.values(&["manifest-path"]) {
+            let parent = manifest.literal()?.rsplit_once('/').map_or(".", |(parent, _)| parent);
+            touches.push(Touch::new(obeyed, &Field::Literal(parent.to_owned())));
+        }
     }
     Some(Verdict { talks: talks(name, query), ..Verdict::reads(touches) })
 }
@@ -418,9 +423,17 @@ fn reaches_out(name: &str, query: &Query, parsed: &Parsed) -> bool {
             };
             any(&|text| !named(text))
         }
+        // Some settings are keys.
+        "npm" if query.words == ["config", "get"] => {
+            any(&|text| text.contains(['/', ':', '_']) || text.contains("auth") || text.contains("pass"))
+        }
         "gh" => any(&|text| text.contains("://") || text.matches('/').count() > 1),
+        // A toolchain may be a directory.
         "rustup" => {
             query.words == ["show"] && any(&|text| !matches!(text, "active-toolchain" | "home" | "profile"))
+                || parsed
+                    .values(&["toolchain"])
+                    .any(|value| value.literal().is_none_or(|text| text.contains('/')))
         }
         // Without `-q` the same letters install and erase.
         "rpm" => !parsed.has(&["q"]),

@@ -118,8 +118,18 @@ impl Parser<'_> {
     }
 }
 
+/// The one that may do more: what a name or a subscript evaluates is not made
+/// harmless by what is done with the value.
 fn stricter(one: Action, other: Action) -> Action {
-    if other == Action::Plain { one } else { other }
+    let severity = |action: Action| match action {
+        Action::Plain => 0,
+        Action::Assign => 1,
+        Action::Slice => 2,
+        Action::Subscript => 3,
+        Action::Transform => 4,
+        Action::Indirect => 5,
+    };
+    if severity(one) < severity(other) { other } else { one }
 }
 
 /// `@`, `*` and numbers need no evaluation.

@@ -58,6 +58,18 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
             "fake ended while it was asked (it sent something that is no message: a message of 999999999999 bytes is too large); the next call starts it anew",
         ),
         (&["--cut"], "fake ended while it was asked (it ended with Some(0)); the next call starts it anew"),
+        (
+            &["--no-json", "textDocument/hover"],
+            "fake ended while it was asked (it sent something that is no JSON: EOF while parsing a value at line 1 column 9); the next call starts it anew",
+        ),
+        (
+            &["--parts", "textDocument/hover"],
+            "fake ended while it was asked (it sent something that is no message: a message of 3000004 parts is too large); the next call starts it anew",
+        ),
+        (
+            &["--lengths", "textDocument/hover"],
+            "fake ended while it was asked (it sent something that is no JSON: EOF while parsing a string at line 1 column 5); the next call starts it anew",
+        ),
     ] {
         let client = client(dir.path(), words).await;
         // One that is already gone refuses the text, too.
@@ -82,6 +94,34 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
     let unsupported = client(dir.path(), &["--lie", "x/y", "3"]).await;
     assert_eq!(unsupported.ask("x/y", &Value::Null, LONG).await, Ok(json!(3)));
     assert!(!unsupported.offers("implementationProvider") && unsupported.offers("hoverProvider"));
+}
+
+/// A server that talks too much, or for others, is still understood; what it made
+/// up is not kept as said about a text.
+#[tokio::test]
+async fn floods_and_answers_for_others_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.x");
+    std::fs::write(&file, "def a\nERR b\n").unwrap();
+    let flooding = client(dir.path(), &["--flood", "textDocument/hover"]).await;
+    for round in 0..2 {
+        let (version, since) = flooding.know(&file, "text", &format!("def a\nERR {round}\n")).await.unwrap();
+        let answer = flooding.ask("textDocument/hover", &at(&file, 0, 4), LONG).await.unwrap();
+        assert_eq!(answer["contents"]["value"], "`a` is a name");
+        let Checked::Now(items) = flooding.check(&file, version, since, LONG).await.unwrap() else {
+            panic!("not yet")
+        };
+        assert_eq!(items.iter().map(|it| it.message.as_str()).collect::<Vec<_>>(), [format!("ERR {round}")]);
+    }
+    assert!(!flooding.readiness().is_busy());
+    assert_eq!(flooding.reports().len(), 301);
+    let others = client(dir.path(), &["--others", "textDocument/hover"]).await;
+    others.know(&file, "text", "def a").await.unwrap();
+    for _ in 0..3 {
+        let answer = others.ask("textDocument/hover", &at(&file, 0, 4), LONG).await;
+        assert_eq!(answer, Ok(json!("yours")));
+    }
+    assert_eq!(others.end(), None);
 }
 
 #[tokio::test]
@@ -136,6 +176,35 @@ async fn only_what_is_said_about_the_text_as_it_is_counts() {
     let slow = client(dir.path(), &["--delay", "9"]).await;
     let (version, since) = slow.know(&file, "text", "ERR").await.unwrap();
     assert_eq!(slow.check(&file, version, since, SHORT).await, Ok(Checked::NotYet));
+}
+
+#[tokio::test]
+async fn a_server_is_asked_about_the_whole_project_and_may_take_its_time() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.x", "ERR one"), ("b.x", "fine"), ("c.x", "WARN two\nERR three")] {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let asked = client(dir.path(), &["--pull-all"]).await;
+    assert_eq!(asked.check_all(LONG).await, Ok(true));
+    let counted: Vec<usize> = asked.reports().iter().map(|it| it.1.items.len()).collect();
+    assert_eq!(counted, [1, 0, 2]);
+    // One that cannot be asked is not.
+    let log = dir.path().join("heard");
+    let silent = client(dir.path(), &["--pull", "--log", log.to_str().unwrap()]).await;
+    assert_eq!(silent.check_all(LONG).await, Ok(false));
+    silent.stop().await;
+    assert!(!std::fs::read_to_string(&log).unwrap().contains("workspace/diagnostic"));
+    // One that keeps the answer back until something changes is not hung.
+    let waits = client(dir.path(), &["--pull-all", "--hang-on", "workspace/diagnostic"]).await;
+    for _ in 0..4 {
+        assert_eq!(waits.check_all(Duration::from_millis(20)).await, Ok(false));
+    }
+    assert_eq!(waits.end(), None);
+    for lie in ["7", "{\"items\": [3, {\"uri\": \"x:y\"}, {\"uri\": 3, \"items\": {}}]}"] {
+        let lying = client(dir.path(), &["--pull-all", "--lie", "workspace/diagnostic", lie]).await;
+        lying.check_all(LONG).await.unwrap();
+        assert_eq!(lying.reports().len(), 0, "{lie}");
+    }
 }
 
 #[tokio::test]

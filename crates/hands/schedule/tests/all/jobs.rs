@@ -23,8 +23,10 @@ fn job(cron: &str) -> CronJob {
         created_by: None,
         expires: None,
         missed: MissedPolicy::Once,
+        mode: haft_schedule::JobMode::Default,
         max_turns: 20,
         max_minutes: 15,
+        fleet: None,
     }
 }
 
@@ -57,10 +59,101 @@ fn what_is_due_when() {
     assert_eq!(is_due(&skipping, "01T10:20:00", None), Some((at("01T10:00:00"), Missed)));
     let once = CronJob { recurring: false, ..job("30 9 * * *") };
     assert_eq!(is_due(&once, "05T12:00:00", None), Some((at("01T09:30:00"), CatchUp)));
+    // What ran once does not run again, also if nobody could remove it.
+    assert_eq!(is_due(&once, "05T12:00:00", Some("01T09:30:00")), None);
+    assert_eq!(is_due(&CronJob { recurring: false, ..job("0 0 1 1 *") }, "29T12:00:00", None), None);
     let ended = CronJob { expires: Some(at("02T00:00:00")), ..hourly };
     assert_eq!(is_due(&ended, "03T10:00:00", None), None);
     let rare = job("0 0 2 * *");
     assert_eq!(is_due(&rare, "25T10:00:00", None), Some((at("02T00:00:00"), CatchUp)));
+    assert_eq!(is_due(&CronJob { expires: Some(at("10T00:00:00")), ..rare }, "25T10:00:00", None), None);
+}
+
+/// However long nothing ran and however rare the times are, one run makes up for
+/// them, for the newest.
+#[test]
+fn long_sleeps_are_one_run() {
+    let time = |text: &str| -> Timestamp { text.parse().unwrap() };
+    for (cron, zone, created, now, want) in [
+        ("0 0 1 * *", "UTC", "2026-01-01T00:00:00Z", "2026-09-20T00:00:00Z", "2026-09-01T00:00:00Z"),
+        ("0 0 31 * *", "UTC", "2026-01-01T00:00:00Z", "2026-12-20T00:00:00Z", "2026-10-31T00:00:00Z"),
+        ("0 0 29 2 *", "UTC", "2019-01-01T00:00:00Z", "2026-12-20T00:00:00Z", "2024-02-29T00:00:00Z"),
+        ("* * 1 1 *", "UTC", "2024-06-01T00:00:00Z", "2026-12-20T00:00:00Z", "2026-01-01T23:59:00Z"),
+        ("* * * * *", "UTC", "2024-06-01T00:00:00Z", "2026-12-20T00:00:30Z", "2026-12-20T00:00:00Z"),
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-01T00:00:00Z",
+            "2026-10-25T01:45:00Z",
+            "2026-10-25T00:30:00Z",
+        ),
+        (
+            "45 1 * * *",
+            "Australia/Lord_Howe",
+            "2026-04-01T00:00:00Z",
+            "2026-04-04T15:20:00Z",
+            "2026-04-04T14:45:00Z",
+        ),
+        ("0 0 * * *", "Africa/Cairo", "2026-04-20T00:00:00Z", "2026-04-23T22:10:00Z", "2026-04-23T22:00:00Z"),
+        (
+            "30 0 * * 0",
+            "America/Sao_Paulo",
+            "2018-10-30T00:00:00Z",
+            "2018-11-04T04:00:00Z",
+            "2018-11-04T03:00:00Z",
+        ),
+    ] {
+        let job = CronJob { zone: zone.to_owned(), created: time(created), ..job(cron) };
+        let spec = CronSpec::parse(cron).unwrap();
+        let got = due(&job, &spec, time(now), None).unwrap();
+        assert_eq!(got.slot, time(want), "{cron} in {zone}");
+        assert_eq!(due(&job, &spec, time(now), Some(got.slot)), None, "{cron} in {zone}: once is enough");
+    }
+}
+
+/// Of whoever looked, one gets a slot: also one that looked, slept while another
+/// ran many times, and claims then; also after a clock that was wrong for long.
+#[test]
+fn claims_outlive_sleepers_and_wrong_clocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CronStore::at(dir.path());
+    let claim = |second: i64| store.claim("0a1b2c3d", Timestamp::from_second(second).unwrap()).unwrap();
+    let last = |now: i64| {
+        store.last_slot_at("0a1b2c3d", Timestamp::from_second(now).unwrap()).map(|it| it.as_second())
+    };
+    const NOW: i64 = 1_780_000_200;
+    for minute in 0..100 {
+        assert!(claim(NOW + minute * 60));
+    }
+    for minute in 0..100 {
+        assert!(!claim(NOW + minute * 60), "{minute} was claimed before");
+    }
+    // A year ahead for a while, then right again: nothing stands still, nothing runs twice.
+    let ahead = NOW + 365 * 86_400;
+    for minute in 0..40 {
+        assert!(claim(ahead + minute * 60));
+    }
+    let right = NOW + 100 * 60;
+    for minute in 0..40 {
+        let now = right + minute * 60;
+        assert!(last(now).is_some_and(|it| it < now), "it is due at {minute}");
+        assert!(claim(now) && !claim(now), "{minute}");
+        assert_eq!(last(now), Some(now));
+    }
+    for minute in 24..40 {
+        assert!(!claim(ahead + minute * 60), "{minute} of the year ahead was claimed before");
+    }
+    // What was not begun is given back, and somebody else gets it.
+    let slot = Timestamp::from_second(right + 41 * 60).unwrap();
+    assert!(store.claim("0a1b2c3d", slot).unwrap());
+    store.release("0a1b2c3d", slot).unwrap();
+    assert!(store.claim("0a1b2c3d", slot).unwrap());
+    // Claims of what is gone are kept while somebody may still be at it.
+    let slots = dir.path().join("slots/0a1b2c3d");
+    store.forget_gone(Timestamp::from_second(ahead).unwrap());
+    assert!(slots.exists());
+    store.forget_gone(Timestamp::from_second(ahead + 3 * 86_400).unwrap());
+    assert!(!slots.exists());
 }
 
 #[test]
@@ -113,9 +206,15 @@ fn jobs_are_on_disk_and_damage_is_named() {
 fn runs_are_written_down() {
     let dir = tempfile::tempdir().unwrap();
     let store = CronStore::at(dir.path());
-    for outcome in [RunOutcome::Done, RunOutcome::Failed("no".into()), RunOutcome::NotStarted("gone".into())]
-    {
-        let now = at("01T00:00:00");
+    for (minute, outcome) in [
+        (0, RunOutcome::Began),
+        (0, RunOutcome::Done),
+        (1, RunOutcome::Began),
+        (2, RunOutcome::NotStarted("gone".into())),
+        (1, RunOutcome::Failed("no".into())),
+        (3, RunOutcome::Began),
+    ] {
+        let now = at(&format!("01T00:0{minute}:00"));
         let run = RunRecord {
             job: "0a1b2c3d".into(),
             slot: now,
@@ -133,6 +232,12 @@ fn runs_are_written_down() {
         .unwrap()
         .unwrap();
     let runs = store.runs();
-    assert_eq!(runs.len(), 3);
-    assert_eq!(runs[1].outcome, RunOutcome::Failed("no".into()));
+    let outcomes: Vec<_> = runs.into_iter().map(|it| it.outcome).collect();
+    let want = [
+        RunOutcome::Done,
+        RunOutcome::Failed("no".into()),
+        RunOutcome::NotStarted("gone".into()),
+        RunOutcome::Began,
+    ];
+    assert_eq!(outcomes, want);
 }

@@ -7,9 +7,15 @@ use haft_schedule::{CronJob, CronSpec, CronStore, DueRun, MissedPolicy, RunWhy, 
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::DateTime, tz::TimeZone};
 
 /// Zones whose clocks are changed by an hour, in winter and in summer, by half
-/// an hour, around a month of fasting, and never.
-const ZONES: [&str; 5] =
-    ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kathmandu"];
+/// an hour, around a month of fasting, never, and at midnight.
+const ZONES: [&str; 6] = [
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Asia/Kathmandu",
+    "Africa/Cairo",
+];
 
 /// Expressions with what they mean: hours and minutes; no hours for every hour.
 const JOBS: [(&str, &[i8], &[i8]); 4] = [
@@ -74,7 +80,7 @@ fn tick(store: &CronStore, job: &CronJob, spec: &CronSpec, now: Timestamp) -> Op
 
 #[test]
 fn each_slot_once_through_a_year() {
-    for (number, zone) in ZONES.iter().enumerate() {
+    for (number, zone) in ZONES[..5].iter().enumerate() {
         let tz = TimeZone::get(zone).unwrap();
         let fires = fires(&tz);
         // Each zone with a fixed time and with every hour.
@@ -100,8 +106,10 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
         created_by: None,
         expires: None,
         missed: MissedPolicy::Once,
+        mode: haft_schedule::JobMode::Default,
         max_turns: 20,
         max_minutes: 15,
+        fleet: None,
     };
     let spec = CronSpec::parse(cron).unwrap();
     let end = begin() + SignedDuration::from_hours(24 * 364);
@@ -148,6 +156,29 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
     }
     assert!(late <= sleeps, "{name}: {late} late runs after {sleeps} sleeps");
     assert!(sleeps / 2 < ran.len(), "{name}: {} runs, {sleeps} sleeps", ran.len());
+}
+
+/// From wherever one asks, the next time is the first one of those that were
+/// found minute by minute: in the hours around each change of clocks too.
+#[test]
+fn the_next_time_is_the_same_from_everywhere() {
+    for zone in [ZONES[0], ZONES[2], ZONES[3], ZONES[5]] {
+        let tz = TimeZone::get(zone).unwrap();
+        let fires = fires(&tz);
+        let end = begin() + SignedDuration::from_hours(24 * 364);
+        let changes: Vec<Timestamp> =
+            tz.following(begin()).map(|it| it.timestamp()).take_while(|it| *it < end).collect();
+        for (job, (cron, ..)) in JOBS.iter().enumerate() {
+            let spec = CronSpec::parse(cron).unwrap();
+            for change in &changes {
+                for seconds in (-4 * 3_600..4 * 3_600).step_by(97) {
+                    let after = *change + SignedDuration::from_secs(seconds);
+                    let want = fires[job].range(after + SignedDuration::from_nanos(1)..).next().copied();
+                    assert_eq!(spec.next_after(after, &tz), want, "{cron} in {zone} after {after}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

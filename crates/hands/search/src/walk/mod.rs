@@ -11,6 +11,7 @@ use std::{num::NonZero, path::Path, sync::Arc, thread};
 pub use filter::{Filter, Globs, UnknownType, VCS_DIRS, file_type};
 use queue::Queue;
 use rules::IgnoreRules;
+pub use rules::left_out;
 pub(crate) use tally::Pruned;
 pub use tally::{Needs, Unreadable, WalkTally};
 pub use worker::WalkEntry;

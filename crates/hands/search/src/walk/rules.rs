@@ -5,6 +5,7 @@
 //! an honest "no matches" needs. A test compares every decision with `rg`.
 
 use std::{
+    collections::{HashMap, HashSet},
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -193,6 +194,40 @@ impl IgnoreRules {
             own && self.matched(&path, false).is_ignore()
         })
     }
+}
+
+/// Which of these files ignore files leave out, below `top`. Files elsewhere are
+/// not judged, nor is anything where `top` itself is left out.
+pub fn left_out(top: &Path, files: &[PathBuf]) -> HashSet<PathBuf> {
+    let above = IgnoreRules::above(top, top);
+    if above.leave_out(top) {
+        return HashSet::new();
+    }
+    let mut known: HashMap<PathBuf, (Arc<IgnoreRules>, bool)> = HashMap::new();
+    known.insert(top.to_owned(), (IgnoreRules::at(&above, top), false));
+    let mut found = HashSet::new();
+    for file in files {
+        let Ok(below) = file.strip_prefix(top) else { continue };
+        let (mut dir, mut judged) = (top.to_owned(), known[top].clone());
+        for name in below.parent().into_iter().flat_map(Path::components) {
+            dir.push(name);
+            judged = match known.get(&dir) {
+                Some(known) => known.clone(),
+                None => {
+                    let (rules, ignored) = judged;
+                    let ignored = ignored || rules.matched(&dir, /*is_dir*/ true).is_ignore();
+                    let rules = if ignored { rules } else { IgnoreRules::at(&rules, &dir) };
+                    known.insert(dir.clone(), (Arc::clone(&rules), ignored));
+                    (rules, ignored)
+                }
+            };
+        }
+        let (rules, ignored) = judged;
+        if ignored || rules.matched(file, /*is_dir*/ false).is_ignore() {
+            found.insert(file.clone());
+        }
+    }
+    found
 }
 
 fn load(dir: &Path, file: &Path) -> Option<Gitignore> {

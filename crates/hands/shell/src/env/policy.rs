@@ -1,6 +1,7 @@
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt as _,
+    path::PathBuf,
 };
 
 use haft_types::secrets::{is_credential, is_own_secret, is_provider_secret, name_matches};
@@ -62,6 +63,8 @@ pub struct EnvPolicy {
     pub set: Vec<(String, String)>,
     /// Whether everything that looks like a credential is left out.
     pub credentials: Credentials,
+    /// Directories with programs, looked through behind those of `PATH`.
+    pub programs: Vec<PathBuf>,
 }
 
 /// What happens to credentials that are not ours.
@@ -90,7 +93,8 @@ impl EnvPolicy {
             let text = variable(name).unwrap_or_default();
             text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
         };
-        Self { credentials, hide: names("HAFT_ENV_HIDE"), keep: names("HAFT_ENV_KEEP"), set: Vec::new() }
+        let (hide, keep) = (names("HAFT_ENV_HIDE"), names("HAFT_ENV_KEEP"));
+        Self { credentials, hide, keep, ..Self::default() }
     }
 
     /// Adds variables that settings name, without our own keys among them.
@@ -128,6 +132,12 @@ impl EnvPolicy {
         let own: Vec<(OsString, OsString)> = own.into_iter().collect();
         let path = |list: &[(OsString, OsString)]| list.iter().find(|it| it.0 == "PATH").cloned();
         let mut made: Vec<(OsString, OsString)> = path(login).or_else(|| path(&own)).into_iter().collect();
+        if let Some((_, path)) = made.first_mut() {
+            for dir in &self.programs {
+                path.push(":");
+                path.push(dir);
+            }
+        }
         let fixed = NON_INTERACTIVE.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let marks =
             [(String::from("CLAUDECODE"), String::from("1")), (String::from("HAFT"), String::from("1"))];

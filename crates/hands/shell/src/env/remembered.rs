@@ -16,6 +16,9 @@ const SLOW: Duration = Duration::from_millis(250);
 /// As long as their answer is believed.
 const BELIEVED: Duration = Duration::from_secs(12 * 60 * 60);
 
+/// As many answers are kept.
+const MOST_ANSWERS: usize = 8;
+
 /// Differs from terminal to terminal and says nothing about start-up files.
 const PASSING: &[&str] = &[
     "CLAUDE_PID",
@@ -73,6 +76,8 @@ impl Remembered {
         for (name, value) in environment.iter().filter(|it| !is_passing(&it.0)) {
             (name, value).hash(&mut hasher);
         }
+        // Two terminals that differ do not take each other's answer away.
+        let variables = hasher.finish();
         let files = OF_HOME.iter().map(|it| home.join(it)).chain(OF_SYSTEM.iter().map(PathBuf::from));
         for file in std::iter::once(shell.to_owned()).chain(files) {
             let meta = fs::metadata(&file).ok();
@@ -82,7 +87,7 @@ impl Remembered {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let question = format!("haft shell 1 {:016x} {}", hasher.finish(), boot.trim());
         let name = shell.file_name().and_then(OsStr::to_str).unwrap_or("shell");
-        Self { file: dir.join(format!("{name}.environment")), question }
+        Self { file: dir.join(format!("{name}-{variables:016x}.environment")), question }
     }
 
     /// The answer, if it was given and still counts.
@@ -113,6 +118,21 @@ impl Remembered {
         if written.is_err() {
             fs::remove_file(&part).ok();
         }
+        forget_oldest(dir);
+    }
+}
+
+/// Answers for other environments go when there are many.
+fn forget_oldest(dir: &Path) {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
+    let is_answer = |it: &PathBuf| it.extension().is_some_and(|it| it == "environment");
+    let mut answers: Vec<_> = entries
+        .filter(is_answer)
+        .filter_map(|it| Some((fs::symlink_metadata(&it).ok()?.modified().ok()?, it)))
+        .collect();
+    answers.sort();
+    for (_, path) in answers.iter().rev().skip(MOST_ANSWERS) {
+        fs::remove_file(path).ok();
     }
 }
 

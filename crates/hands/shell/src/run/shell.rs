@@ -176,7 +176,8 @@ impl Shell {
 
     fn with(config: ShellConfig, spools: SpoolDir, owner: Arc<ProcessOwner>) -> io::Result<Arc<Self>> {
         let numbers = AtomicU64::new(spools.highest_number());
-        let null = File::open("/dev/null")?;
+        let named = |err: io::Error| io::Error::new(err.kind(), format!("/dev/null: {err}"));
+        let null = File::open("/dev/null").map_err(named)?;
         let descriptors = Descriptors::within_limit();
         let (prepared, notices, unlimited) = (OnceLock::new(), Mutex::default(), AtomicBool::new(false));
         Ok(Arc::new(Self { config, owner, spools, numbers, descriptors, prepared, notices, unlimited, null }))
@@ -366,6 +367,8 @@ impl Shell {
             set(&mut environment, name, OsStr::new(value));
         }
         set(&mut environment, "PWD", spec.cwd.as_os_str());
+        // What services take as the key of a request that must not be done twice.
+        set(&mut environment, "HAFT_CALL_ID", OsStr::new(spec.call.as_str()));
         if let Some(scratch) = spec.reading.as_ref().and_then(|walls| walls.policy().scratch.as_ref()) {
             set(&mut environment, "TMPDIR", scratch.as_os_str());
         }

@@ -49,6 +49,8 @@ struct Task {
     events: Events,
     /// Whether lines may still come in as events: its end is told after them.
     following: bool,
+    /// How many lines came in as events.
+    reported: u64,
 }
 
 /// What a task is.
@@ -133,7 +135,7 @@ impl Tasks {
         let told = about.kind == Kind::Leftover;
         let (cursor, events) = (seen, Events::default());
         let following = about.kind == Kind::Watch;
-        let task = Task { job: job.clone(), about, cursor, told, events, following };
+        let task = Task { job: job.clone(), about, cursor, told, events, following, reported: 0 };
         inner.tasks.insert(number, task);
         drop(inner);
         let tasks = Arc::clone(self);
@@ -291,6 +293,23 @@ impl Tasks {
         of_agent.any(|it| !it.events.is_empty() || it.has_untold_end())
     }
 
+    /// Which agents have something to be told.
+    pub fn agents_with_news(&self) -> Vec<AgentId> {
+        let inner = self.inner();
+        let told = inner.tasks.values().filter(|it| !it.events.is_empty() || it.has_untold_end());
+        let mut agents: Vec<AgentId> = told.map(|it| it.about.agent.clone()).collect();
+        agents.sort();
+        agents.dedup();
+        agents
+    }
+
+    /// Waits until something happened that an agent may have to be told.
+    pub async fn any_news(&self) {
+        let mut news = self.news.subscribe();
+        news.borrow_and_update();
+        news.changed().await.ok();
+    }
+
     /// Waits until an agent has something to be told.
     pub async fn news(&self, agent: &AgentId) {
         let mut news = self.news.subscribe();
@@ -302,9 +321,16 @@ impl Tasks {
         }
     }
 
+    /// Whether somebody has yet to be told one of the lines that a watch wrote, of
+    /// which there were so many.
+    pub fn has_unheard(&self, id: &str, written: u64) -> bool {
+        self.inner().named(id).is_some_and(|it| !it.events.is_empty() || it.reported < written)
+    }
+
     /// Reports lines of a watch.
     fn report(&self, id: &str, lines: &[String]) {
         if let Some(task) = self.inner().named_mut(id) {
+            task.reported += lines.len() as u64;
             for line in lines {
                 task.events.push(line);
             }

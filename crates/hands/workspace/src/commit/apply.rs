@@ -17,7 +17,8 @@ use super::{
     stage::{StageError, Staged, link_open_file},
 };
 use crate::{
-    FileChange, FileError, FileState, Journal, MAX_EDITABLE, Origin, Snapshot,
+    Beside, FileChange, FileError, FileState, HeldObject, Journal, LinkedName, MAX_EDITABLE, Origin,
+    Snapshot,
     journal::{Active, EntryId, JournalPlan, new_entry},
     later::{Later, Unsynced},
     open::{open_dir, open_in},
@@ -45,7 +46,7 @@ const WORTH_SHOWING: usize = 1024 * 1024;
 
 /// Carries out a batch: all of it or nothing. The caller holds the locks.
 pub(crate) fn commit(changes: &[Change<'_>], setting: &CommitSetting<'_>) -> Result<Committed, CommitError> {
-    let mut batch = CommitBatch::plan(changes, setting.roots)?;
+    let mut batch = CommitBatch::plan(changes, setting)?;
     let mut notes: Vec<String> = batch.planned.iter().filter_map(|it| it.note.clone()).collect();
     let mut record = CommitRecord { journal: setting.journal, active: None };
     if let Some(journal) = setting.journal {
@@ -103,10 +104,10 @@ struct CommitBatch<'a> {
 }
 
 impl<'a> CommitBatch<'a> {
-    fn plan(changes: &'a [Change<'a>], roots: &[PathBuf]) -> Result<Self, CommitError> {
+    fn plan(changes: &'a [Change<'a>], setting: &CommitSetting<'_>) -> Result<Self, CommitError> {
         let mut batch = Self { changes, planned: Vec::new(), created: Vec::new() };
         for (index, change) in changes.iter().enumerate() {
-            match PlannedChange::new(index, change, roots) {
+            match PlannedChange::new(index, change, setting) {
                 Ok(planned) => batch.planned.push(planned),
                 Err(error) => return Err(CommitError { index, error }),
             }
@@ -125,7 +126,8 @@ impl<'a> CommitBatch<'a> {
             FileChange { path: path.clone(), before: FileState::Absent, after }
         };
         let mut changes: Vec<FileChange> = created.iter().map(directory).collect();
-        changes.extend(self.changes.iter().zip(&self.planned).map(|(change, it)| file_change(change, it)));
+        changes
+            .extend(self.changes.iter().zip(&self.planned).flat_map(|(change, it)| file_changes(change, it)));
         (created, changes)
     }
 
@@ -144,7 +146,23 @@ impl<'a> CommitBatch<'a> {
         changes.extend(setting.further.iter().cloned());
         let entry = new_entry(setting.origin.clone(), changes, setting.undoes.clone());
         let slots = self.planned.iter().flat_map(|it| it.slots.clone()).collect();
+        self.keep_links(journal, &entry.id);
         journal.begin(JournalPlan { entry, slots, created }, unsynced)
+    }
+
+    /// Keeps objects with several names within reach, so that an undo gives the
+    /// names back to them. Without that, contents come back all the same.
+    fn keep_links(&self, journal: &Journal, entry: &EntryId) {
+        let links: Vec<LinkedName> = self.planned.iter().flat_map(PlannedChange::linked_names).collect();
+        if links.is_empty() {
+            return;
+        }
+        for old in self.planned.iter().filter_map(|it| it.old.as_ref()).filter(|it| 1 < it.stamp().links) {
+            if let Some(held) = HeldObject::open(old.path(), old.stamp().id) {
+                journal.keep_object(&held);
+            }
+        }
+        journal.record_beside(entry, &Beside { links, ..Beside::default() }).ok();
     }
 
     /// Stages everything, then moves everything into place. An error takes back
@@ -232,7 +250,8 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::symlink_metadata(path).map_or(0o755, |it| it.mode() & 0o7777)
 }
 
-fn file_change(change: &Change<'_>, planned: &PlannedChange) -> FileChange {
+/// One change for every name that gets the new content.
+fn file_changes(change: &Change<'_>, planned: &PlannedChange) -> Vec<FileChange> {
     let before = planned.before();
     let kept_mode = match &before {
         FileState::File { mode, .. } => Some(*mode),
@@ -246,7 +265,9 @@ fn file_change(change: &Change<'_>, planned: &PlannedChange) -> FileChange {
         },
         _ => FileState::Absent,
     };
-    FileChange { path: change.path.clone(), before, after }
+    let change =
+        |slot: &FileSlot| FileChange { path: slot.path(), before: before.clone(), after: after.clone() };
+    planned.slots.iter().map(change).collect()
 }
 
 /// Writes the new content of one change beside its place.

@@ -28,8 +28,10 @@ pub(super) enum LinkNames {
 }
 
 /// Finds the other names of the file at `path` in the given directory trees.
-pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf]) -> LinkNames {
-    if stamp.links <= 1 {
+/// `ours` of them are the journal's.
+pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf], ours: u64) -> LinkNames {
+    let links = stamp.links.saturating_sub(ours);
+    if links <= 1 {
         return LinkNames::AllKnown(Vec::new());
     }
     let mut search = LinkSearch {
@@ -37,7 +39,7 @@ pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf]) -> Link
         object: stamp.id,
         found: Vec::new(),
         deadline: Instant::now() + PATIENCE,
-        wanted: usize::try_from(stamp.links - 1).unwrap_or(usize::MAX),
+        wanted: usize::try_from(links - 1).unwrap_or(usize::MAX),
     };
     // Neighbours first: that is where the other name usually is.
     if let Some(parent) = path.parent()

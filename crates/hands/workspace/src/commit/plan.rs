@@ -6,14 +6,14 @@ use std::{
 use rustix::fs::{Access, AtFlags, accessat};
 
 use super::{
-    Change, FileSlot, Way,
+    Change, CommitSetting, FileSlot, Way,
     in_place::{open_for_writing, overwrite},
     links::{LinkNames, other_names},
     parents::{missing, open_or_create},
     stage::{Staged, temporary_name},
 };
 use crate::{
-    ContentHash, FileError, FileState, OpenFile,
+    ContentHash, FileError, FileState, LinkedName, OpenFile,
     open::{open_dir, open_in, split},
     text::Bytes,
 };
@@ -29,6 +29,8 @@ pub(super) struct PlannedChange {
     /// Directories of the further names, in the order of their slots.
     other_dirs: Vec<OwnedFd>,
     pub(super) note: Option<String>,
+    /// Whether the file has names that are not among the slots.
+    elsewhere: bool,
     /// Large new content that is written already.
     pub(super) ahead: Option<Staged>,
     /// What was overwritten in place.
@@ -41,7 +43,11 @@ pub(super) const LARGE: usize = 4 * 1024 * 1024;
 impl PlannedChange {
     /// Looks at the place of a change and checks that it may be made. Nothing is
     /// touched yet.
-    pub(super) fn new(index: usize, change: &Change<'_>, roots: &[PathBuf]) -> Result<Self, FileError> {
+    pub(super) fn new(
+        index: usize,
+        change: &Change<'_>,
+        setting: &CommitSetting<'_>,
+    ) -> Result<Self, FileError> {
         let (parent, name) = split(&change.path)?;
         let dir = found(open_dir(parent))?;
         let old = match &dir {
@@ -66,9 +72,11 @@ impl PlannedChange {
         };
         let slots = vec![slot(index, change, after, parent, name, way)];
         let other_dirs = Vec::new();
-        let mut planned = Self { dir, old, slots, other_dirs, note: None, ahead, overwritten: None };
+        let elsewhere = way == Way::Remove && old.as_ref().is_some_and(|it| 1 < it.stamp().links);
+        let mut planned =
+            Self { dir, old, slots, other_dirs, note: None, elsewhere, ahead, overwritten: None };
         if way == Way::Swap {
-            planned.add_other_names(change, roots)?;
+            planned.add_other_names(change, setting)?;
         }
         Ok(planned)
     }
@@ -103,9 +111,13 @@ impl PlannedChange {
         self.dir.iter().chain(&self.other_dirs)
     }
 
-    fn add_other_names(&mut self, change: &Change<'_>, roots: &[PathBuf]) -> Result<(), FileError> {
+    fn add_other_names(&mut self, change: &Change<'_>, setting: &CommitSetting<'_>) -> Result<(), FileError> {
         let Some(old) = &self.old else { return Ok(()) };
-        match other_names(&change.path, old.stamp(), roots) {
+        let ours = match old.stamp().links {
+            1 => 0,
+            _ => setting.journal.map_or(0, |journal| journal.names_of_ours(old.stamp().id)),
+        };
+        match other_names(&change.path, old.stamp(), setting.roots, ours) {
             LinkNames::AllKnown(names) => {
                 for path in names {
                     let (parent, name) = split(&path)?;
@@ -117,6 +129,7 @@ impl PlannedChange {
             }
             LinkNames::Elsewhere(count) => {
                 let names = if count == 1 { "another name" } else { "other names" };
+                self.elsewhere = true;
                 self.note = Some(format!(
                     "{} has {names} outside of the workspace ({count} hard linked); the old content stays there",
                     change.path.display()
@@ -133,6 +146,13 @@ impl PlannedChange {
         for slot in &mut self.slots {
             slot.way = Way::InPlace;
         }
+    }
+
+    /// What an undo has to know of a file with several names.
+    pub(super) fn linked_names(&self) -> Vec<LinkedName> {
+        let Some(old) = self.old.as_ref().filter(|it| 1 < it.stamp().links) else { return Vec::new() };
+        let (before, elsewhere) = (Some(old.stamp().id), self.elsewhere);
+        self.slots.iter().map(|slot| LinkedName { path: slot.path(), before, elsewhere }).collect()
     }
 
     /// What was there.

@@ -178,11 +178,11 @@ impl Staged {
 }
 
 /// Gives an open file a (further) name.
-pub(crate) fn link_open_file(file: &File, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
-    match linkat(file, "", &dir, name, AtFlags::EMPTY_PATH) {
+pub(crate) fn link_open_file(file: impl AsFd, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
+    match linkat(&file, "", &dir, name, AtFlags::EMPTY_PATH) {
         // Older kernels want a privilege for this and offer a detour.
         Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
-            let detour = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let detour = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
             linkat(CWD, detour, &dir, name, AtFlags::SYMLINK_FOLLOW)
         }
         other => other,

@@ -60,8 +60,11 @@ pub struct LinkedName {
     /// The name.
     #[serde(with = "path_text")]
     pub path: PathBuf,
-    /// The object it was before, if it was a file.
+    /// The object it was before, if it was a file or a link.
     pub before: Option<FileObject>,
+    /// Whether that had names which are not said here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
 }
 
 /// What an entry of a command has besides contents and modes.

@@ -139,6 +139,9 @@ pub enum How {
     Made,
     /// Something else, such as a command: trees, links and modes as well.
     Observed,
+    /// A command that ran while nothing could be recorded: it is not known what it
+    /// changed.
+    Unseen,
 }
 
 impl How {

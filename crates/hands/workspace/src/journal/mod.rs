@@ -8,6 +8,7 @@ mod active;
 mod attributes;
 mod bulk;
 mod entry;
+mod kept_names;
 mod log;
 pub(crate) mod path_text;
 mod prune;
@@ -23,6 +24,7 @@ use std::{
 pub(crate) use active::{Active, JournalPlan};
 pub use attributes::{AttributeChange, Attributes, Beside, FileObject, LinkedName};
 pub use entry::{Entry, EntryId, FileChange, FileState, How, Origin, TurnId};
+pub use kept_names::HeldObject;
 use log::Log;
 pub use prune::JournalLimits;
 use store::ContentStore;
@@ -155,7 +157,7 @@ pub(crate) fn new_entry(origin: Origin, changes: Vec<FileChange>, undoes: Vec<En
 }
 
 /// A directory name for a workspace: readable, and unique by its hash.
-fn workspace_key(workspace: &Path) -> String {
+pub fn workspace_key(workspace: &Path) -> String {
     let bytes = workspace.as_os_str().as_encoded_bytes();
     let hash = ContentHash::of(bytes).short();
     let name = workspace.file_name().unwrap_or_default().to_string_lossy();

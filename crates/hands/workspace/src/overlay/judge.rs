@@ -30,11 +30,9 @@ pub(crate) fn judge(workspace: &Workspace, disk: &Snapshot, bytes: &[u8]) -> Buf
     let Some(overlay) = buffers.overlay() else { return BufferStanding::Clean };
     let path = disk.file().path();
     let hash = disk.disk_hash();
-    if LARGEST_BUFFER < bytes.len() {
-        return BufferStanding::Clean;
-    }
     let shown = match overlay.content(path) {
-        BufferAnswer::Text(text) if text.len() <= LARGEST_BUFFER => text,
+        BufferAnswer::Text(text) if text.len().max(bytes.len()) <= LARGEST_BUFFER => text,
+        BufferAnswer::Text(text) if is_same(bytes, &text) => return BufferStanding::Clean,
         BufferAnswer::Text(_) => return BufferStanding::Unusable("it is too large"),
         BufferAnswer::Silent => return BufferStanding::Silent,
         BufferAnswer::Unknown => {

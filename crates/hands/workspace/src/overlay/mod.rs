@@ -20,7 +20,8 @@ pub(crate) use judge::{BufferStanding, judge};
 
 use crate::{ContentHash, FileError, Snapshot, Workspace};
 
-/// Larger files are taken from the disk, whatever an editor shows.
+/// Larger files are shown as they are on disk, and changed only if an editor shows
+/// the same.
 pub(crate) const LARGEST_BUFFER: usize = 4 << 20;
 
 /// Contents of one file that are remembered, to know an editor that is behind.
@@ -158,7 +159,7 @@ impl Workspace {
     pub fn load(&self, file: crate::OpenFile) -> Result<LoadedFile, FileError> {
         let must_ask = self.must_ask_editor(file.path());
         let (snapshot, bytes) = Snapshot::load(file)?;
-        if !must_ask {
+        if !must_ask || LARGEST_BUFFER < bytes.len() {
             return Ok(LoadedFile { snapshot, bytes, notice: None });
         }
         Ok(match judge(self, &snapshot, &bytes) {
@@ -205,6 +206,13 @@ impl Workspace {
         let refused =
             |reason: String| Err(FileError::Unsaved { path: snapshot.file().path().to_owned(), reason });
         match judge(self, &snapshot, &bytes) {
+            // What was typed is not written over because the editor is busy.
+            BufferStanding::Silent if self.buffers.note(snapshot.file().path(), |known| known.is_dirty) => {
+                refused(String::from(
+                    "the user's editor had unsaved text in it, and does not say what it shows now. Nothing was written. \
+                     Try again in a moment, or ask the user to save it",
+                ))
+            }
             BufferStanding::Clean | BufferStanding::Silent => Ok((snapshot, bytes)),
             BufferStanding::Unsaved(text) => {
                 let bytes = text.as_bytes().to_vec();

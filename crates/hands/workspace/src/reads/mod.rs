@@ -16,7 +16,7 @@ use std::{
     fmt,
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
 
 use haft_types::{AgentId, CallId};
@@ -140,7 +140,13 @@ pub struct ReadState {
     recent: Mutex<RecentReads>,
     context: Box<dyn ContextView>,
     listeners: RwLock<Vec<Listener>>,
+    /// Who of the session wrote a file last, and what.
+    writers: Mutex<HashMap<PathBuf, (AgentId, ContentHash)>>,
+    naming: OnceLock<AgentNaming>,
 }
+
+/// What agents are called.
+type AgentNaming = Box<dyn Fn(&AgentId) -> String + Send + Sync>;
 
 impl fmt::Debug for ReadState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,6 +163,8 @@ impl ReadState {
             recent: Mutex::default(),
             context: Box::new(context),
             listeners: RwLock::default(),
+            writers: Mutex::default(),
+            naming: OnceLock::new(),
         }
     }
 
@@ -226,12 +234,46 @@ impl ReadState {
     /// The agent itself wrote this content, so it knows all of it.
     pub fn wrote(&self, viewer: &Viewer, path: &Path, version: ContentHash, view: &str) {
         self.with(&viewer.agent, path, |seen| seen.replace(version, view));
+        self.note_writer(viewer, path, version);
     }
 
     /// The agent changed some lines of a file. It knows what it wrote; of the
     /// rest it knows what it knew.
     pub fn edited(&self, viewer: &Viewer, path: &Path, version: ContentHash, edits: &[LineEdit<'_>]) {
         self.with(&viewer.agent, path, |seen| seen.edit(version, edits));
+        self.note_writer(viewer, path, version);
+    }
+
+    fn note_writer(&self, viewer: &Viewer, path: &Path, version: ContentHash) {
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.insert(path.to_owned(), (viewer.agent.clone(), version));
+    }
+
+    /// Agents are called like this. The first who says so is heard.
+    pub fn name_agents(&self, naming: impl Fn(&AgentId) -> String + Send + Sync + 'static) {
+        self.naming.set(Box::new(naming)).ok();
+    }
+
+    /// Who wrote what a file holds now, for an agent that did not: another agent
+    /// of the session, or somebody else.
+    pub fn writer(&self, viewer: &AgentId, path: &Path, version: ContentHash) -> String {
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = writers.get(path).filter(|(agent, wrote)| agent != viewer && *wrote == version);
+        match writer {
+            None => String::from("someone else"),
+            Some((AgentId::Main, _)) => String::from("the main agent"),
+            Some((agent, _)) => {
+                let name = self.naming.get().map_or_else(|| agent.to_string(), |naming| naming(agent));
+                format!("the agent {name}")
+            }
+        }
+    }
+
+    /// Whether an agent of the session wrote a file after another had seen it.
+    pub fn is_outdated(&self, viewer: &AgentId, path: &Path) -> bool {
+        let Some(seen) = self.seen_version(viewer, path) else { return false };
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.get(path).is_some_and(|(agent, wrote)| agent != viewer && *wrote != seen)
     }
 
     /// Whether lines of the current content may be edited by someone who has

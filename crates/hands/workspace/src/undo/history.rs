@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{UndoError, UndoTarget};
-use crate::{Entry, EntryId};
+use crate::{Entry, EntryId, How};
 
 /// What has become of an entry of the journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -86,8 +86,16 @@ pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<E
             }
         });
     }
-    let standing: Vec<Entry> =
+    let mut standing: Vec<Entry> =
         changes.iter().filter(|it| it.standing == Standing::InEffect).map(|it| it.entry.clone()).collect();
+    if let Some(unseen) = standing.first().filter(|_| standing.iter().all(|it| it.how == How::Unseen)) {
+        return nothing(format!(
+            "{} {} ran while nothing could be recorded: it is not known what it changed, so it cannot be taken \
+             back. An older change is taken back by its id",
+            unseen.origin.tool, unseen.id
+        ));
+    }
+    standing.retain(|it| it.how != How::Unseen);
     if standing.is_empty() {
         return nothing("this was undone already; redo brings it back".to_owned());
     }

@@ -16,7 +16,7 @@ use haft_types::CallId;
 
 pub use history::{HistoryItem, Standing};
 
-use crate::{EntryId, FileError, Journal, Origin, TurnId, Workspace};
+use crate::{EntryId, FileError, FileState, Journal, Origin, TurnId, Workspace};
 
 /// What to take back.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,9 +44,52 @@ pub struct UndoReport {
     pub restored: Vec<PathBuf>,
     /// Paths that were left alone, and why.
     pub conflicts: Vec<Conflict>,
+    /// Paths whose content is as it was, but which no longer are one file with
+    /// their other hard links: those could not be found any more.
+    pub untied: Vec<PathBuf>,
     /// Commits that the commands made which were taken back. They stay: undo is
     /// about files.
     pub commits: Vec<String>,
+}
+
+/// What an undo would do.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct UndoPlan {
+    /// Paths that would change.
+    pub steps: Vec<UndoPlanStep>,
+    /// Paths that would be left alone, and why.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// One path that would change.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UndoPlanStep {
+    /// Where.
+    pub path: PathBuf,
+    /// How.
+    pub what: PlannedChange,
+}
+
+/// How a path would change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PlannedChange {
+    /// It is not there any more.
+    Removed,
+    /// It is there again.
+    Made,
+    /// It has its content of before.
+    Restored,
+}
+
+impl PlannedChange {
+    /// In one word, for a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Removed => "remove",
+            Self::Made => "bring back",
+            Self::Restored => "restore",
+        }
+    }
 }
 
 /// A path that was left alone.
@@ -102,6 +145,23 @@ impl Workspace {
         let history = self.history()?;
         let entries = history::find(&history, target)?;
         restore::restore(self, &history, entries, origin)
+    }
+
+    /// What taking changes back would do now. Changes nothing.
+    pub fn undo_plan(&self, target: &UndoTarget) -> Result<UndoPlan, UndoError> {
+        let history = self.history()?;
+        let entries = history::find(&history, target)?;
+        let mut conflicts = Vec::new();
+        let steps = plan::plan(&history, &entries, &mut conflicts)?;
+        let steps = steps.into_iter().map(|step| UndoPlanStep {
+            what: match (&step.current, &step.wanted) {
+                (_, FileState::Absent) => PlannedChange::Removed,
+                (FileState::Absent, _) => PlannedChange::Made,
+                _ => PlannedChange::Restored,
+            },
+            path: step.path,
+        });
+        Ok(UndoPlan { steps: steps.collect(), conflicts })
     }
 
     /// Brings back what the latest undo took.

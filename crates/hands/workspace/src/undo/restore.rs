@@ -1,4 +1,7 @@
-use std::{os::fd::OwnedFd, path::Path};
+use std::{
+    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+    path::Path,
+};
 
 use rustix::{
     fs::{AtFlags, Mode, mkdirat, renameat, symlinkat, unlinkat},
@@ -31,8 +34,12 @@ pub(super) fn restore(
     let mut report = UndoReport::default();
     let mut steps = plan(history, &entries, &mut report.conflicts)?;
     let undone = entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>();
-    if entries.iter().any(|entry| entry.how == How::Observed) {
-        return tree::restore((workspace, journal), steps, undone, origin, report);
+    // Names that were one file go back together, and to that file.
+    let is_linked =
+        |step: &UndoStep| step.path.symlink_metadata().is_ok_and(|it| it.is_file() && 1 < it.nlink());
+    let observed = |entry: &Entry| entry.how == How::Observed || !journal.beside(&entry.id).links.is_empty();
+    if entries.iter().any(observed) || steps.iter().any(is_linked) {
+        return tree::restore((workspace, journal), steps, &entries, origin, report);
     }
     let done = before_files(&mut steps, &mut report);
     let (files, others): (Vec<UndoStep>, Vec<UndoStep>) = steps.into_iter().partition(is_about_files);

@@ -21,7 +21,7 @@ use super::{
     restore::{beside, replace_by_link, to_change},
 };
 use crate::{
-    Beside, EntryId, FileChange, FileState, Journal, OpenFile, Origin, Workspace,
+    Beside, Entry, EntryId, FileChange, FileState, Journal, OpenFile, Origin, Workspace,
     commit::temporary_name,
     open::{open_dir, split},
 };
@@ -30,13 +30,15 @@ use crate::{
 pub(super) fn restore(
     (workspace, journal): (&Workspace, &Journal),
     mut steps: Vec<UndoStep>,
-    undone: Vec<EntryId>,
+    entries: &[Entry],
     origin: &Origin,
     mut report: UndoReport,
 ) -> Result<UndoReport, UndoError> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
+    let undone: Vec<EntryId> = entries.iter().map(|entry| entry.id.clone()).collect();
     let attributes = attributes::WantedAttributes::of(journal, &undone);
-    let links = WantedLinks::of(journal, &undone, workspace.roots());
+    let links = WantedLinks::of(journal, entries, workspace.roots());
+    let held = links.hold();
     let mut work = TreeWork { journal, links: &links, failed: HashSet::new(), report: &mut report };
     // Outermost first: only where one can pass one can work.
     for step in steps.iter().filter(|step| is_directory(&step.current) && is_directory(&step.wanted)) {
@@ -47,7 +49,8 @@ pub(super) fn restore(
         work.attempt(step, |work| work.remove(step));
     }
     // What is there comes first: names that are gone may be links to it.
-    let is_there = |step: &&UndoStep| matches!(step.current, FileState::File { .. });
+    let is_there =
+        |step: &&UndoStep| matches!(step.current, FileState::File { .. } | FileState::Symlink { .. });
     let (there, gone): (Vec<&UndoStep>, Vec<&UndoStep>) =
         steps.iter().filter(|step| step.wanted != FileState::Absent).partition(is_there);
     for step in there.into_iter().chain(gone) {
@@ -59,6 +62,7 @@ pub(super) fn restore(
             work.attempt(step, |_| set_mode(&step.path, mode));
         }
     }
+    links.keep_torn(&held);
     let failed = work.failed;
     let done: Vec<&UndoStep> = steps.iter().filter(|step| !failed.contains(&step.path)).collect();
     if done.is_empty() {
@@ -69,6 +73,8 @@ pub(super) fn restore(
     let restored: HashSet<&Path> = done.iter().map(|step| step.path.as_path()).collect();
     // For a redo; without it, contents and modes come back all the same.
     report.commits = undone.iter().flat_map(|id| journal.beside(id).commits).collect();
+    report.untied = restored.iter().filter(|it| links.is_untied(it)).map(|it| it.to_path_buf()).collect();
+    report.untied.sort();
     let (attributes, links) = (attributes.apply(&restored), links.for_redo());
     let beside = Beside { attributes, links, commits: Vec::new() };
     journal.record_beside(&entry, &beside).ok();
@@ -90,7 +96,7 @@ fn makes_room(step: &UndoStep) -> bool {
 
 struct TreeWork<'a> {
     journal: &'a Journal,
-    links: &'a WantedLinks,
+    links: &'a WantedLinks<'a>,
     /// Paths that stay as they are.
     failed: HashSet<PathBuf>,
     report: &'a mut UndoReport,
@@ -130,6 +136,12 @@ impl TreeWork<'_> {
             (_, FileState::Directory { .. }) => {
                 beside(&step.path, |dir, name| mkdirat(dir, name, Mode::RWXU))
             }
+            (_, FileState::Symlink { .. }) if self.links.link(&step.path, &step.wanted) => Ok(()),
+            (FileState::Symlink { target: now }, FileState::Symlink { target }) if now == target => {
+                // It has been torn off nothing that is within reach, unless it is
+                // one file with names it was not one with.
+                if self.links.is_foreign(&step.path) { replace_by_link(&step.path, target) } else { Ok(()) }
+            }
             (_, FileState::Symlink { target }) => replace_by_link(&step.path, target),
             (_, FileState::File { hash, mode, .. }) => self.create_file(step, hash, *mode),
             (_, FileState::Absent) => Ok(()),
@@ -150,7 +162,7 @@ impl TreeWork<'_> {
             if !is_back && kept.hash() != step.current.hash() {
                 return Err(String::from("it was changed just now"));
             }
-            if let Some(done) = self.links.overwrite(self.journal, &step.path, hash) {
+            if let Some(done) = self.links.overwrite(&step.path, hash) {
                 return done.and_then(|()| set_mode(&step.path, mode));
             }
         }
@@ -191,7 +203,7 @@ fn open_up(path: &Path) -> Result<(), String> {
     if mode & 0o700 == 0o700 { Ok(()) } else { set_mode(path, mode | 0o700) }
 }
 
-fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
+pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
     let found = fs::symlink_metadata(path).map_err(|err| err.to_string())?;
     if found.is_symlink() {
         return Err(String::from("a link is there now"));

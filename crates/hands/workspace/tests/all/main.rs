@@ -10,6 +10,7 @@
 
 mod commit;
 mod faults;
+mod hard_links;
 mod lines;
 mod overlay;
 mod patch;

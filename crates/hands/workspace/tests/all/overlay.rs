@@ -5,7 +5,10 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use haft_workspace::{
@@ -28,11 +31,13 @@ enum Saving {
 struct TestEditor {
     buffers: Mutex<HashMap<PathBuf, String>>,
     saving: Saving,
+    /// It does not answer in time.
+    is_busy: AtomicBool,
 }
 
 impl TestEditor {
     fn on(workspace: &Workspace, saving: Saving) -> Arc<Self> {
-        let editor = Arc::new(Self { buffers: Mutex::default(), saving });
+        let editor = Arc::new(Self { buffers: Mutex::default(), saving, is_busy: AtomicBool::new(false) });
         workspace.set_overlay(Arc::clone(&editor) as Arc<dyn EditorOverlay>);
         editor
     }
@@ -49,6 +54,7 @@ impl TestEditor {
 impl EditorOverlay for TestEditor {
     fn content(&self, path: &Path) -> BufferAnswer {
         match self.shows(path) {
+            _ if self.is_busy.load(Ordering::Relaxed) => BufferAnswer::Silent,
             Some(text) => BufferAnswer::Text(text),
             None => BufferAnswer::Unknown,
         }
@@ -122,6 +128,56 @@ fn what_an_editor_shows_means_one_of_five_things() {
         let (text, said) = shown(workspace, &path);
         assert_eq!(text, want, "{then:?} {disk:?} {buffer:?}: {said}");
         assert!(said.contains(notice) && said.is_empty() == notice.is_empty(), "{buffer:?}: {said}");
+    }
+}
+
+/// An editor that is busy keeps what was typed: the disk is changed only where nothing was unsaved.
+#[test]
+fn what_a_busy_editor_has_unsaved_is_not_written_over() {
+    for (buffer, is_changed) in [("a\n", true), ("a\nnew\n", false)] {
+        let scratch = Scratch::new();
+        let files = Files::new(Arc::new(scratch.workspace()), None, NothingInContext);
+        let path = scratch.file("f", "a\n");
+        let editor = TestEditor::on(files.workspace(), Saving::Saves);
+        editor.types(&path, buffer);
+        shown(files.workspace(), &path);
+        editor.is_busy.store(true, Ordering::Relaxed);
+        files.begin_turn(TurnId::new("next"));
+        assert_eq!(shown(files.workspace(), &path).0, "a\n", "it is shown from the disk");
+        let changed = append(files.workspace(), &path, "more\n", "c");
+        assert_eq!(changed.is_ok(), is_changed, "{changed:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), if is_changed { "a\nmore\n" } else { "a\n" });
+        // When it answers again, everything goes on as before.
+        editor.is_busy.store(false, Ordering::Relaxed);
+        files.begin_turn(TurnId::new("third"));
+        assert!(append(files.workspace(), &path, "last\n", "d").is_ok());
+    }
+}
+
+/// A file that is too large to be taken over is shown from the disk, and changed only where nothing is unsaved.
+#[test]
+fn a_large_file_is_not_changed_behind_what_is_unsaved() {
+    let large: String = (0..700_000).map(|number| format!("{number}\n")).collect();
+    for (buffer, is_changed) in [
+        (None, true),
+        (Some(large.clone()), true),
+        (Some(format!("typed\n{large}")), false),
+        (Some(String::from("typed\n")), false),
+    ] {
+        let scratch = Scratch::new();
+        let workspace = scratch.workspace();
+        let path = scratch.file("f", &large);
+        let editor = TestEditor::on(&workspace, Saving::Saves);
+        if let Some(buffer) = &buffer {
+            editor.types(&path, buffer);
+        }
+        assert_eq!(shown(&workspace, &path), (large.clone(), String::new()));
+        let changed = append(&workspace, &path, "new\n", "c");
+        assert_eq!(changed.is_ok(), is_changed, "{changed:?}");
+        if !is_changed {
+            assert!(changed.unwrap_err().to_string().contains("too large"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), large);
+        }
     }
 }
 

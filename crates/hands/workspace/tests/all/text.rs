@@ -174,6 +174,36 @@ fn what_is_not_touched_stays() {
     }
 }
 
+/// However short: whole characters of UTF-8 are no accident, and what is inserted is
+/// spelt as they are.
+#[test]
+fn one_stray_byte_does_not_make_another_encoding() {
+    for raw in [
+        &b"prix: 5 \xe2\x82\xac\nName: M\xfcller\nKEY\n"[..],
+        b"caf\xc3\xa9 \xe8 KEY\n",
+        b"# \xe2\x80\x93 dash \x93quoted\nKEY\n",
+        b"\xc3\xb1and\xc3\xba KEY \xf1\n",
+        b"\xe6\x97\xa5 \x96 KEY",
+        b"\xc3\x9cn\xc3\xafc\xc3\xb6d\xc3\xa9 \x80 KEY\n",
+        b"\xd0\x9f\xd1\x80\xd0\xb8 \xff \xd0\xbc\xd0\xb8\xd1\x80 KEY\n",
+        b"\xe2\x80\xa2 item \xa0 KEY\n",
+        b"KEY \xe2\x86\x92 \xe9\n",
+        b"\xc2\xa9 2024 \xa9 KEY\n",
+        b"na\xc3\xafve\xe9t\xc3\xa9 KEY\n",
+        b"\xef\xbb\xbfmark \xe9 KEY\n",
+        b"KEY \xc3\xa9t\xc3\xa9 \xc3",
+        b"\xf0\x9f\x9a\x80 KEY \xdf\n",
+        b"\xea\xb0\x92 KEY = 1\n# \xb0\n",
+        b"<p>Gr\xc3\xbc\xc3\x9fe</p>\n<!-- \xdf KEY -->\n",
+    ] {
+        let at = raw.windows(3).position(|it| it == b"KEY").unwrap();
+        let want = [&raw[..at], "\u{e9}\u{20ac}\u{df}".as_bytes(), &raw[at + 3..]].concat();
+        let shown = String::from_utf8_lossy(raw);
+        let done = edit(raw, "KEY", "\u{e9}\u{20ac}\u{df}").unwrap_or_else(|err| panic!("{shown}: {err}"));
+        assert_eq!(done, want, "{shown}");
+    }
+}
+
 #[test]
 fn stray_bytes_survive_and_are_never_written_as_marks() {
     let mut raw = "naïve été déjà\nkeep ".as_bytes().to_vec();

@@ -282,3 +282,27 @@ fn what_could_not_be_recorded_is_not_skipped() {
         assert_eq!((restored.len(), fs::read(&older).unwrap()), (1, b"0".to_vec()));
     }
 }
+
+/// A command that ran while nothing could be recorded is listed: an undo finds it
+/// first and says why it stays, instead of taking back an older change.
+#[test]
+fn a_command_that_nobody_saw_is_not_skipped() {
+    let scratch = Scratch::new();
+    let older = scratch.file("older", "0");
+    put_as(&scratch.workspace(), &older, b"1", &origin("older")).unwrap();
+    let journal = scratch.state.join("journal");
+    let aside = scratch.state.join("aside");
+    fs::rename(&journal, &aside).unwrap();
+    fs::write(&journal, "").unwrap();
+    let workspace = scratch.workspace();
+    workspace.note_unseen(origin("command"));
+    fs::remove_file(&journal).unwrap();
+    fs::rename(&aside, &journal).unwrap();
+    drop(workspace);
+    let workspace = scratch.workspace();
+    let refused = workspace.undo(&UndoTarget::Last, &origin("undo")).unwrap_err().to_string();
+    assert!(refused.contains("ran while nothing could be recorded"), "{refused}");
+    assert_eq!(fs::read(&older).unwrap(), b"1", "an older change was taken back");
+    let (restored, _) = undo(&workspace, &UndoTarget::Call("older".into()));
+    assert_eq!((restored.len(), fs::read(&older).unwrap()), (1, b"0".to_vec()));
+}

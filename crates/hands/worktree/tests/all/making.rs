@@ -1,6 +1,6 @@
 use std::os::unix::fs::symlink;
 
-use haft_worktree::{WorktreeBase, WorktreeState};
+use haft_worktree::{MakeOrder, WorktreeBase, WorktreeShape, WorktreeState};
 
 use crate::rig::{Repo, files, git, holder, write};
 
@@ -55,6 +55,7 @@ fn ignored_files_that_are_named_are_copied_and_no_others() {
         name: "inc",
         holder: holder("s1", "main", &repo.top()),
         base: WorktreeBase::Head,
+        shape: WorktreeShape::default(),
     };
     let made = keeper.make(&order, &|path| !path.ends_with("denied.log")).unwrap();
     let there = files(&made.record.path);
@@ -82,6 +83,7 @@ fn names_that_are_taken_are_refused_and_own_ones_gone_on_with() {
         name: "x",
         holder: holder(session, "main", &repo.top()),
         base: WorktreeBase::Head,
+        shape: WorktreeShape::default(),
     };
     let refused = keeper.make(&order("s2"), &|_| true).unwrap_err();
     assert!(refused.contains("in use"), "{refused}");
@@ -107,10 +109,86 @@ fn places_without_a_repository_or_commit_say_so() {
         name: "x",
         holder: holder("s", "main", from),
         base: WorktreeBase::Head,
+        shape: WorktreeShape::default(),
     };
     let leaked: &'static std::path::Path = Box::leak(outside.clone().into_boxed_path());
     assert!(keeper.make(&order(leaked), &|_| true).unwrap_err().contains("no git repository"));
     git(&outside, &["init", "-q"]);
     assert!(keeper.make(&order(leaked), &|_| true).unwrap_err().contains("no commit yet"));
     assert!(keeper.records().is_empty());
+}
+
+/// Ignored directories can be linked instead of copied: links are nothing to keep,
+/// and what they lead to outlives the worktree. Others are refused.
+#[test]
+fn directories_are_linked_and_go_as_links() {
+    let repo = Repo::new();
+    repo.write("build/out.o", "o");
+    repo.write(".gitignore", "*.log\nbuild/\nvendor\n");
+    repo.write("vendor/v.txt", "v");
+    repo.git(&["commit", "-q", "-am", "ignores"]);
+    let keeper = repo.keeper();
+    let linked = ["build", "vendor", "b", "missing", "../x", "-x"].map(str::to_owned).to_vec();
+    let order = MakeOrder {
+        from: &repo.top(),
+        name: "linked",
+        holder: holder("s1", "main", &repo.top()),
+        base: WorktreeBase::Head,
+        shape: WorktreeShape { linked, sparse: Vec::new() },
+    };
+    let mut made = keeper.make(&order, &|_| true).unwrap();
+    let notes = made.notes.join("\n");
+    for name in ["build", "vendor"] {
+        let link = made.record.path.join(name);
+        assert_eq!(std::fs::read_link(&link).unwrap(), repo.top().join(name));
+        assert!(notes.contains(&format!("{name} in it is a link")), "{notes}");
+    }
+    assert!(!made.record.path.join("missing").exists() && made.record.path.join("b/c.txt").is_file());
+    assert!(notes.contains("../x is not linked") && notes.contains("-x is not linked"), "{notes}");
+    let found = keeper.inspect(&made.record).unwrap();
+    assert!(found.is_untouched(), "{found:?}");
+    write(&made.record.path.join("work.txt"), b"w");
+    let found = keeper.inspect(&made.record).unwrap();
+    assert_eq!(found.changed.len(), 1, "{found:?}");
+    let removed = keeper.remove(
+        &mut made.record,
+        haft_worktree::KeptOfRemoved::Everything,
+        &repo.workspace(),
+        &crate::rig::origin(),
+    );
+    removed.unwrap();
+    assert!(!made.record.is_there());
+    assert_eq!(std::fs::read_to_string(repo.top().join("build/out.o")).unwrap(), "o");
+    assert_eq!(std::fs::read_to_string(repo.top().join("vendor/v.txt")).unwrap(), "v");
+}
+
+/// Only some directories: the rest is not there, and that is no change.
+#[test]
+fn a_worktree_may_have_only_some_directories() {
+    for (sparse, has_b) in [(vec!["b"], true), (vec!["other"], false), (vec!["../b"], true)] {
+        let repo = Repo::new();
+        repo.write("other/d.txt", "d\n");
+        repo.git(&["add", "."]);
+        repo.git(&["commit", "-q", "-m", "more"]);
+        let keeper = repo.keeper();
+        let order = MakeOrder {
+            from: &repo.top(),
+            name: "sparse",
+            holder: holder("s1", "main", &repo.top()),
+            base: WorktreeBase::Head,
+            shape: WorktreeShape {
+                linked: Vec::new(),
+                sparse: sparse.iter().map(|it| (*it).to_owned()).collect(),
+            },
+        };
+        let made = keeper.make(&order, &|_| true).unwrap();
+        let is_whole = sparse[0].starts_with("..");
+        assert_eq!(made.record.path.join("b/c.txt").exists(), has_b, "{sparse:?}: {:?}", made.notes);
+        assert_eq!(made.record.path.join("other/d.txt").exists(), !has_b || is_whole, "{sparse:?}");
+        assert!(made.record.path.join("a.txt").exists(), "{sparse:?}");
+        assert!(keeper.inspect(&made.record).unwrap().is_untouched(), "{sparse:?}");
+        // The main checkout has everything all the same.
+        assert!(repo.top().join("b/c.txt").exists() && repo.top().join("other/d.txt").exists());
+        assert_eq!(repo.git(&["status", "--porcelain"]).trim(), "");
+    }
 }

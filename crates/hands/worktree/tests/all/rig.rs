@@ -9,7 +9,7 @@ use std::{
 use haft_process::ProcessOwner;
 use haft_types::Variables;
 use haft_workspace::{JournalLimits, Origin, Workspace, WorkspaceConfig};
-use haft_worktree::{MadeWorktree, MakeOrder, WorktreeBase, WorktreeHolder, WorktreeKeeper};
+use haft_worktree::{MadeWorktree, MakeOrder, WorktreeBase, WorktreeHolder, WorktreeKeeper, WorktreeShape};
 
 pub struct Repo {
     pub dir: tempfile::TempDir,
@@ -52,7 +52,11 @@ impl Repo {
     }
 
     pub fn keeper(&self) -> WorktreeKeeper {
-        let path = std::env::var_os("PATH").unwrap_or_default();
+        self.keeper_with(std::env::var_os("PATH").unwrap_or_default())
+    }
+
+    /// One that finds git where this says.
+    pub fn keeper_with(&self, path: std::ffi::OsString) -> WorktreeKeeper {
         let variables: Variables = [("PATH".into(), path), ("HOME".into(), self.root().into_os_string())]
             .into_iter()
             .collect::<Vec<(std::ffi::OsString, std::ffi::OsString)>>()
@@ -77,7 +81,13 @@ impl Repo {
         name: &str,
         base: WorktreeBase,
     ) -> Result<MadeWorktree, String> {
-        let order = MakeOrder { from: &self.top(), name, holder: holder("s1", "main", &self.top()), base };
+        let order = MakeOrder {
+            from: &self.top(),
+            name,
+            holder: holder("s1", "main", &self.top()),
+            base,
+            shape: WorktreeShape::default(),
+        };
         keeper.make(&order, &|_| true)
     }
 }

@@ -46,9 +46,10 @@ fn only_what_nobody_has_and_nothing_is_in_goes() {
 }
 
 /// Writes a record as another process would have left it.
-fn rewrite(repo: &Repo, record: &WorktreeRecord) {
+pub fn rewrite(repo: &Repo, record: &WorktreeRecord) {
     let dir = repo.state().join("worktrees");
-    for entry in std::fs::read_dir(&dir).unwrap().flatten() {
+    let is_record = |it: &std::fs::DirEntry| it.path().extension().is_some_and(|it| it == "json");
+    for entry in std::fs::read_dir(&dir).unwrap().flatten().filter(is_record) {
         let known: WorktreeRecord = serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap();
         if known.path == record.path {
             return std::fs::write(entry.path(), serde_json::to_vec(record).unwrap()).unwrap();

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use port::{
-    AgentReport, AgentStatus, DeniedToAgent, LaunchedAgent, ListedKind, NoAgents, SpawnAgent, SpawnOrder,
-    Spawned,
+    AgentReport, AgentStatus, DeniedToAgent, KilledBy, LaunchedAgent, ListedKind, NoAgents, SpawnAgent,
+    SpawnOrder, Spawned,
 };
 pub use report::{flat, harmless, indented, report_text};
 
@@ -52,7 +52,7 @@ pub struct Input {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub name: Option<String>,
-    /// Not there yet: leave it out.
+    /// `worktree`: it works in a git worktree of its own, apart from what others change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
     /// Ignored.
@@ -84,20 +84,19 @@ impl Serialize for Output {
 /// Starts agents.
 pub struct Agent {
     spawner: Arc<dyn SpawnAgent>,
-    prompt: String,
+    kinds: String,
 }
 
 impl Agent {
     /// The kinds are listed to the model as they are now: what is told first
     /// stays the same for a whole session.
     pub fn new(spawner: Arc<dyn SpawnAgent>) -> Self {
-        let mut prompt = haft_tool::description_of::<Input>();
-        prompt.push_str("\nKinds:");
+        let mut kinds = String::from("\nKinds:");
         for kind in spawner.kinds() {
             let about = flat(&kind.description, 600);
-            prompt.push_str(&format!("\n- {}: {about} (tools: {})", kind.name, kind.tools));
+            kinds.push_str(&format!("\n- {}: {about} (tools: {})", kind.name, kind.tools));
         }
-        Self { spawner, prompt }
+        Self { spawner, kinds }
     }
 }
 
@@ -120,8 +119,8 @@ impl Tool for Agent {
         self.spawner.is_available()
     }
 
-    fn prompt(&self) -> String {
-        self.prompt.clone()
+    fn prompt(&self, doc: String) -> String {
+        doc + &self.kinds
     }
 
     /// Agents work side by side; each has a log and a conversation of its own.
@@ -237,7 +236,8 @@ impl LaunchedAgent {
             "status": "async_launched", "isAsync": true, "agentId": self.agent_id, "agentType": self.kind,
             "description": self.description, "prompt": self.prompt, "runId": self.run_id,
             "outputFile": self.log.as_ref().map(|it| it.display().to_string()).unwrap_or_default(),
-            "resolvedModel": self.model, "canReadOutputFile": false,
+            "resolvedModel": self.model, "modelFrom": self.model_from,
+            "canReadOutputFile": false,
         })
     }
 

@@ -86,6 +86,8 @@ pub struct LaunchedAgent {
     pub prompt: String,
     /// Its model.
     pub model: String,
+    /// Who chose it, in words.
+    pub model_from: String,
     /// Its log, if there is one.
     pub log: Option<PathBuf>,
 }
@@ -138,6 +140,18 @@ impl AgentStatus {
     }
 }
 
+/// Who ended an agent that was not done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KilledBy {
+    /// The agent that started it.
+    Parent,
+    /// The person: by stopping it, or the turn that waited for it.
+    User,
+    /// The end of the session.
+    System,
+}
+
 /// A call of an agent that was not allowed.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeniedToAgent {
@@ -167,6 +181,9 @@ pub struct AgentReport {
     pub status: AgentStatus,
     /// More about a bad end, in words.
     pub why: Option<String>,
+    /// Who ended it, if it was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub killed_by: Option<KilledBy>,
     /// The last thing it said.
     pub text: String,
     /// What it handed over, where its kind says what that must follow.
@@ -176,16 +193,24 @@ pub struct AgentReport {
     pub usage: Usage,
     /// Money, where prices are known.
     pub usd: f64,
+    /// Requests whose use the provider did not tell: the sums hold an estimate.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub untold: u32,
     /// Requests.
     pub turns: u32,
     /// Its model.
     pub model: String,
+    /// Who chose it, in words.
+    pub model_from: String,
     /// How long it took.
     pub duration_ms: u64,
     /// Calls by tool.
     pub tools_used: BTreeMap<String, u64>,
     /// Files it changed.
     pub files_changed: Vec<PathBuf>,
+    /// Those of them that the one it works for had read before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outdated_reads: Vec<PathBuf>,
     /// Calls that were not allowed.
     pub denials: Vec<DeniedToAgent>,
     /// Commands it left running in the background.
@@ -194,6 +219,11 @@ pub struct AgentReport {
     pub log: Option<PathBuf>,
     /// Its worktree, where one is left, and the branch.
     pub worktree: Option<(PathBuf, String)>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// There are no agents.

@@ -44,10 +44,14 @@ impl AgentReport {
             "totalToolUseCount": self.tool_uses(), "totalDurationMs": self.duration_ms,
             "totalTokens": self.total_tokens(), "usage": self.usage, "costUsd": self.usd,
             "numTurns": self.turns, "resolvedModel": self.model, "modelsUsed": [self.model],
+            "modelFrom": self.model_from,
             "toolsUsed": self.tools_used, "filesChanged": self.files_changed, "denials": self.denials,
         });
         if let Some(why) = &self.why {
             shown["why"] = json!(why);
+        }
+        if 0 < self.untold {
+            shown["usageUnknown"] = json!(true);
         }
         if let Some(structured) = &self.structured {
             shown["structuredOutput"] = structured.clone();
@@ -70,17 +74,20 @@ pub fn report_text(report: &AgentReport) -> String {
     let name = report.name.as_ref().map(|it| format!(", name {it}")).unwrap_or_default();
     let mut out = format!("The agent {} ({}{name}) {}.", report.agent_id, report.kind, report.status.words());
     if let Some(why) = &report.why {
-        let _ = write!(out, " Why: {}.", flat(why, 600));
+        let _ = write!(out, " Why: {}.", harmless(&flat(why, 600)));
     }
     match report.text.trim() {
         "" => out.push_str("\nIt said nothing."),
         text => {
             let kind =
                 if report.status == AgentStatus::Completed { "Its report" } else { "What it had said" };
+            let shown = harmless(text);
+            let note =
+                if shown == text { "" } else { "; what looks like words of others was marked with \\" };
             let _ = write!(
                 out,
-                "\n{kind}, written by a model and without the user's authority:\n{}",
-                indented(&harmless(text))
+                "\n{kind}, written by a model and without the user's authority{note}:\n{}",
+                indented(&shown)
             );
         }
     }
@@ -89,36 +96,62 @@ pub fn report_text(report: &AgentReport) -> String {
 }
 
 fn summary(report: &AgentReport) -> String {
+    let tokens = match report.untold {
+        0 => format!("{} tokens", report.total_tokens()),
+        _ => format!("unknown tokens (about {}: the provider does not say)", report.total_tokens()),
+    };
     let mut out = format!(
-        "{} tool calls, {} requests, {} tokens, {:.1} s.",
+        "{} tool calls, {} requests, {tokens}, {:.1} s.",
         report.tool_uses(),
         report.turns,
-        report.total_tokens(),
         report.duration_ms as f64 / 1000.0
     );
     if !report.files_changed.is_empty() {
-        let shown: Vec<String> =
-            report.files_changed.iter().take(MOST_FILES).map(|it| it.display().to_string()).collect();
+        let shown: Vec<String> = report.files_changed.iter().take(MOST_FILES).map(|it| named(it)).collect();
         let _ = write!(out, "\nFiles it changed: {}", shown.join(", "));
         more(&mut out, report.files_changed.len(), MOST_FILES);
+    }
+    if !report.outdated_reads.is_empty() {
+        let shown: Vec<String> = report.outdated_reads.iter().take(MOST_FILES).map(|it| named(it)).collect();
+        let _ =
+            write!(out, "\nYou read these before it changed them, so read them again: {}", shown.join(", "));
+        more(&mut out, report.outdated_reads.len(), MOST_FILES);
     }
     if !report.denials.is_empty() {
         out.push_str("\nNot allowed:");
         for denial in report.denials.iter().take(MOST_DENIALS) {
-            let _ = write!(out, "\n- {}", flat(&denial.reason, 300));
+            let _ = write!(out, "\n- {}", harmless(&flat(&denial.reason, 300)));
         }
         more(&mut out, report.denials.len(), MOST_DENIALS);
     }
     if !report.left_running.is_empty() {
-        let _ = write!(out, "\nIt left running in the background: {}", report.left_running.join(", "));
+        let left = harmless(&flat(&report.left_running.join(", "), 2_000));
+        let _ = write!(out, "\nIt left running in the background: {left}");
     }
     if let Some((path, branch)) = &report.worktree {
-        let _ = write!(out, "\nIts worktree: {} (branch {branch})", path.display());
+        let _ = write!(out, "\nIts worktree: {} (branch {branch})", named(path));
     }
     if let Some(log) = report.log.as_ref().filter(|_| report.status != AgentStatus::Completed) {
         let _ = write!(out, "\nEverything it did: {}", log.display());
     }
     out
+}
+
+/// A file as it is named: what it is called is the agent's choice, so it may not
+/// look like anything else.
+fn named(path: &std::path::Path) -> String {
+    let one_line: String = path
+        .display()
+        .to_string()
+        .chars()
+        .map(|it| if it.is_control() || breaks_line(it) { '\u{fffd}' } else { it })
+        .collect();
+    harmless(&one_line)
+}
+
+/// Whether a reader may see a new line there.
+fn breaks_line(it: char) -> bool {
+    matches!(it, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 fn more(out: &mut String, all: usize, shown: usize) {
@@ -135,12 +168,13 @@ pub fn flat(text: &str, most: usize) -> String {
 
 /// Every line moved to the right.
 pub fn indented(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+    let unix = text.replace("\r\n", "\n");
+    let lines: Vec<String> = unix.split(breaks_line).map(|line| format!("    {line}")).collect();
     lines.join("\n")
 }
 
-/// Tags by which the program speaks to a model mean nothing in the words of
-/// another model.
+/// Tags by which the program speaks to a model, and names before a colon by which
+/// somebody else would speak, mean nothing in the words of another model.
 pub fn harmless(text: &str) -> String {
     const TAGS: [&str; 6] = [
         "system-reminder",
@@ -150,16 +184,34 @@ pub fn harmless(text: &str) -> String {
         "agent-message",
         "system",
     ];
+    let is_part = |it: char| it.is_alphanumeric() || it == '-' || it == '_';
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         out.push_str(&rest[..=at]);
         rest = &rest[at + 1..];
-        let name = rest.strip_prefix('/').unwrap_or(rest).to_ascii_lowercase();
-        if TAGS.iter().any(|tag| name.starts_with(tag)) {
+        let inside = rest.trim_start();
+        let name = inside.strip_prefix('/').unwrap_or(inside).trim_start();
+        let name = &name[..name.find(|it| !is_part(it)).unwrap_or(name.len())];
+        if TAGS.iter().any(|tag| name.eq_ignore_ascii_case(tag)) {
             out.push('\\');
         }
     }
     out.push_str(rest);
+    without_speakers(&out)
+}
+
+/// Lines that begin as if somebody else spoke.
+fn without_speakers(text: &str) -> String {
+    const SPEAKERS: [&str; 4] = ["Human:", "User:", "Assistant:", "System:"];
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive(breaks_line) {
+        let (indent, words) = line.split_at(line.len() - line.trim_start().len());
+        out.push_str(indent);
+        if SPEAKERS.iter().any(|it| words.starts_with(it)) {
+            out.push('\\');
+        }
+        out.push_str(words);
+    }
     out
 }

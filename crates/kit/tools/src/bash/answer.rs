@@ -54,15 +54,29 @@ fn persisted(job: &Job, output: &mut Output) {
     let Mark { bytes, lines } = job.printed();
     match job.persist() {
         Ok(path) => {
-            output.notes.push(format!(
-                "it printed {bytes} bytes in {lines} lines; the file {} has them: use Read with offset and limit, or Grep",
-                path.display()
-            ));
+            output.notes.push(where_all_is(&path, bytes, lines));
             output.persisted_output_path = Some(path);
             output.persisted_output_size = Some(bytes - output.dropped_bytes);
+            output.printed_lines = lines;
         }
         Err(err) => output.notes.push(format!("the rest of the output is lost: {err}")),
     }
+}
+
+/// What the model is told about output that is longer than what it sees.
+fn where_all_is(path: &Path, bytes: u64, lines: u64) -> String {
+    format!(
+        "it printed {bytes} bytes in {lines} lines; the file {} has them: use Read with offset and limit, or Grep",
+        path.display()
+    )
+}
+
+/// Notes for a person, who opens the rest of the output instead of reading a
+/// file.
+pub(super) fn notes_for_person(output: &Output) -> impl Iterator<Item = &String> {
+    let told = output.persisted_output_path.as_ref().zip(output.persisted_output_size);
+    let told = told.map(|(path, kept)| where_all_is(path, kept + output.dropped_bytes, output.printed_lines));
+    output.notes.iter().filter(move |note| told.as_ref() != Some(*note))
 }
 
 /// Output that is one picture and nothing else.

@@ -113,6 +113,9 @@ pub struct Output {
     /// Where all it printed is, when that is more than is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persisted_output_path: Option<PathBuf>,
+    /// How many lines it printed, when that is more than is shown.
+    #[serde(skip)]
+    pub printed_lines: u64,
     /// How much that is, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persisted_output_size: Option<u64>,

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use haft_command::CommandReading;
 use haft_shell::run::Tasks;
 use haft_tool::{
-    Access, CallContext, CommandLine, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool,
-    ToolContext, ToolError, Traits, Verdict,
+    Access, CallContext, CommandLine, Content, Line, LineStyle, Outcome, Reach, Rendered, RenderedRest,
+    Stage, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 
 pub use facts::AnalysedFacts;
@@ -206,13 +206,14 @@ impl Tool for Bash {
 impl Bash {
     /// Lines of files that a command printed count as read.
     async fn tell_what_was_shown(&self, input: &Input, output: &Output, cx: &CallContext) {
-        if output.stdout.is_empty() || output.exit_code.is_none() {
+        let reading = self.reading(input);
+        if output.stdout.is_empty() || output.exit_code.is_none() || !self.facts.shows_files(reading) {
             return;
         }
         let printed = ports::Printed {
             call: cx.call_id.clone(),
             agent: cx.agent_id.clone(),
-            reading: Arc::clone(self.reading(input)),
+            reading: Arc::clone(reading),
             output: output.stdout.clone(),
         };
         let facts = Arc::clone(&self.facts);
@@ -235,6 +236,10 @@ fn done(output: &Output) -> Rendered {
     };
     let time = words(std::time::Duration::from_millis(output.duration_ms));
     shown.headline = format!("{exit}, {time}, in {}", output.cwd.display());
-    shown.lines.extend(output.notes.iter().map(|note| Line::new(LineStyle::Dim, note.clone())));
+    if let Some(path) = &output.persisted_output_path {
+        let hidden = output.printed_lines.saturating_sub(shown.lines.len() as u64);
+        shown.rest = RenderedRest::File { path: path.clone(), hidden };
+    }
+    shown.notes = answer::notes_for_person(output).map(|note| Line::new(LineStyle::Dim, note)).collect();
     shown
 }

@@ -48,8 +48,14 @@ pub trait CommandFacts: Send + Sync {
     /// Whether success without a word is how it usually succeeds.
     fn is_silent(&self, reading: &CommandReading) -> bool;
 
-    /// A command has ended and printed this. Called beside the runtime, for
-    /// whoever keeps track of what was seen; nobody does unless told so.
+    /// Whether what it prints shows something that somebody keeps track of. Pure;
+    /// nobody does unless told so.
+    fn shows_files(&self, _reading: &CommandReading) -> bool {
+        false
+    }
+
+    /// A command that shows files has ended and printed this. Called beside the
+    /// runtime.
     fn printed(&self, _printed: &Printed) {}
 }
 

@@ -15,6 +15,8 @@ pub struct BashSettings {
     pub subagent_background_timeout: Duration,
     /// Characters of output that are shown.
     pub shown_chars: usize,
+    /// The same of a background task that is looked at.
+    pub task_shown_chars: usize,
     /// Whether commands run in the background at all.
     pub background: Background,
     /// What becomes of a command whose time is up.
@@ -66,6 +68,7 @@ impl Default for BashSettings {
             max_background_timeout: Duration::from_secs(2 * 60 * 60),
             subagent_background_timeout: Duration::from_secs(60 * 60),
             shown_chars: 30_000,
+            task_shown_chars: 30_000,
             background: Background::Allowed,
             on_timeout: OnTimeout::StopIfAsked,
             directory: KeepsDirectory::Yes,
@@ -88,13 +91,16 @@ impl BashSettings {
         let is_on = |name: &str| get(name).is_some_and(|text| !matches!(text.as_str(), "" | "0" | "false"));
         let usual = Self::default();
         let default_timeout = millis("BASH_DEFAULT_TIMEOUT_MS").unwrap_or(usual.default_timeout);
-        let shown = number("BASH_MAX_OUTPUT_LENGTH").and_then(|it| usize::try_from(it).ok());
+        let chars = |name: &str| number(name).and_then(|it| usize::try_from(it).ok());
+        let held = |chars: usize| chars.clamp(1_000, 150_000);
+        let shown = held(chars("BASH_MAX_OUTPUT_LENGTH").unwrap_or(usual.shown_chars));
         Self {
             default_timeout,
             max_timeout: millis("BASH_MAX_TIMEOUT_MS").unwrap_or(usual.max_timeout).max(default_timeout),
             subagent_background_timeout: millis("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS")
                 .unwrap_or(usual.subagent_background_timeout),
-            shown_chars: shown.unwrap_or(usual.shown_chars).clamp(1_000, 150_000),
+            shown_chars: shown,
+            task_shown_chars: chars("TASK_MAX_OUTPUT_LENGTH").map_or(shown, held),
             background: if is_on("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") {
                 Background::Disabled
             } else {
@@ -149,6 +155,7 @@ mod tests {
                 "HAFT_BASH_MAX_TIMEOUT_MS" => "700_000",
                 "BASH_MAX_TIMEOUT_MS" => "1",
                 "BASH_MAX_OUTPUT_LENGTH" => "999999",
+                "TASK_MAX_OUTPUT_LENGTH" => "2000",
                 "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR" => "1",
                 "HAFT_DISABLE_BACKGROUND_TASKS" => "true",
                 "HAFT_BASH_ON_TIMEOUT" => "stop",
@@ -160,6 +167,7 @@ mod tests {
             default_timeout: Duration::from_secs(1_000),
             max_timeout: Duration::from_secs(1_000),
             shown_chars: 150_000,
+            task_shown_chars: 2_000,
             background: Background::Disabled,
             on_timeout: OnTimeout::Stop,
             directory: KeepsDirectory::No,

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use haft_schedule::{CronJob, CronSpec, MissedPolicy, new_job_id};
+use haft_schedule::{CronJob, CronSpec, JobMode, MissedPolicy, new_job_id};
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use haft_types::text::one_line;
 use jiff::SignedDuration;
@@ -34,6 +34,31 @@ pub struct Input {
     /// Outlives the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub durable: bool,
+    /// How much a stored prompt may do by itself: what the rules allow (usual), only look, or also edit files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<StoredMode>,
+}
+
+/// How much a stored prompt may do by itself.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StoredMode {
+    /// It only looks.
+    Plan,
+    /// What rules allow.
+    Default,
+    /// It also edits files of its directory.
+    AcceptEdits,
+}
+
+impl Input {
+    fn job_mode(&self) -> JobMode {
+        match self.mode {
+            Some(StoredMode::Plan) => JobMode::Plan,
+            Some(StoredMode::AcceptEdits) => JobMode::AcceptEdits,
+            Some(StoredMode::Default) | None => JobMode::Default,
+        }
+    }
 }
 
 fn yes() -> bool {
@@ -87,8 +112,10 @@ impl CronCreate {
             created_by: self.services.session.clone(),
             expires: now.checked_add(SignedDuration::from_hours(24 * STORED_DAYS)).ok(),
             missed: MissedPolicy::Once,
+            mode: input.job_mode(),
             max_turns: 20,
             max_minutes: 15,
+            fleet: None,
         };
         let (store, id) = (Arc::clone(&self.services.store), job.id.clone());
         let stored = tokio::task::spawn_blocking(move || store.add(&job)).await;
@@ -123,7 +150,20 @@ impl Tool for CronCreate {
         Reach::Declared(vec![Access::Named(kind.to_owned())])
     }
 
+    fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
+        // What edits unattended is agreed to each time, whatever a rule says about scheduling.
+        match input.job_mode() {
+            JobMode::AcceptEdits => Verdict::Ask(String::from("it would edit files while nobody watches")),
+            JobMode::Plan | JobMode::Default => Verdict::Passthrough,
+        }
+    }
+
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        if input.mode.is_some() && !input.durable {
+            return Err(ToolError::invalid(
+                "mode is for durable prompts only; others run in the mode of this session",
+            ));
+        }
         let spec = CronSpec::parse(&input.cron).map_err(|err| ToolError::invalid(format!("cron: {err}")))?;
         if spec.next_after(self.services.clock.now(), &self.services.clock.zone()).is_none() {
             return Err(ToolError::invalid(format!("cron: {:?} never comes", input.cron)));
@@ -136,7 +176,11 @@ impl Tool for CronCreate {
 
     fn describe(&self, input: &Input) -> String {
         let kind = if input.durable { "Store a prompt that runs unattended" } else { "Schedule a prompt" };
-        format!("{kind}, {:?}: {}", input.cron, one_line(&input.prompt, 300))
+        let mode = match input.job_mode() {
+            JobMode::Default => String::new(),
+            other => format!(" in mode {}", other.name()),
+        };
+        format!("{kind}{mode}, {:?}: {}", input.cron, one_line(&input.prompt, 300))
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {

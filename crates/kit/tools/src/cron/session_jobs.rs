@@ -19,8 +19,6 @@ use super::MOST_IN_SESSION;
 
 /// A job ends by itself after this long.
 pub(crate) const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// The clock may be set meanwhile: nobody sleeps longer without a look at it.
-const GLANCE: Duration = Duration::from_secs(30);
 
 /// A job of the session.
 #[derive(Clone, Debug)]
@@ -101,8 +99,9 @@ impl SessionJobs {
         let started = SessionJob { id: id.clone(), task, when, prompt, recurring };
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), started.clone());
         let (jobs, clock, job) = (Arc::clone(&self.jobs), Arc::clone(&self.clock), started.clone());
+        let tasks = Arc::clone(&self.tasks);
         tokio::spawn(async move {
-            carry(&job, feed, clock).await;
+            carry(&job, feed, &tasks, clock).await;
             jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         });
         Ok(started)
@@ -126,9 +125,11 @@ fn next(when: &When, after: Timestamp, clock: &dyn ScheduleClock) -> Option<Time
 }
 
 /// Says the prompt whenever its time comes. Times that passed while the machine
-/// slept are one.
-async fn carry(job: &SessionJob, feed: Feed, clock: Arc<dyn ScheduleClock>) {
+/// slept are one, and so are those that passed while what was said before still
+/// waits for a turn to end: the next one says how many they were.
+async fn carry(job: &SessionJob, feed: Feed, tasks: &Tasks, clock: Arc<dyn ScheduleClock>) {
     let mut after = clock.now();
+    let (mut said, mut passed) = (0, 0_u64);
     let ended = loop {
         let Some(due) = next(&job.when, after, clock.as_ref()) else {
             break Ok(String::from("it has no further time"));
@@ -137,7 +138,7 @@ async fn carry(job: &SessionJob, feed: Feed, clock: Arc<dyn ScheduleClock>) {
             loop {
                 let left = due.duration_since(clock.now());
                 match Duration::try_from(left) {
-                    Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(GLANCE)).await,
+                    Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(clock.glance())).await,
                     _ => return,
                 }
             }
@@ -146,8 +147,17 @@ async fn carry(job: &SessionJob, feed: Feed, clock: Arc<dyn ScheduleClock>) {
             why = feed.asked_to_stop() => break Err(why),
             () = wait => {}
         }
-        let prompt = job.prompt.replace(['\r', '\n'], " ");
-        feed.write(format!("Scheduled prompt {} (due {due}): {prompt}\n", job.id).as_bytes());
+        if tasks.has_unheard(&job.task, said) {
+            passed += 1;
+        } else {
+            let prompt = job.prompt.replace(['\r', '\n'], " ");
+            let passed = match std::mem::take(&mut passed) {
+                0 => String::new(),
+                count => format!("; its time came {count} times while the one before waited"),
+            };
+            feed.write(format!("Scheduled prompt {} (due {due}{passed}): {prompt}\n", job.id).as_bytes());
+            said += 1;
+        }
         if !job.recurring {
             break Ok(String::from("it ran, as it was to run once"));
         }

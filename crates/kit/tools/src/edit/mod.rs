@@ -195,7 +195,8 @@ impl Tool for Edit {
         match stage {
             Stage::Running(input) => Rendered {
                 headline: self.describe(input),
-                lines: report::planned(&input.old_string, &input.new_string),
+                lines: report::planned_piece(&input.old_string, &input.new_string),
+                ..Rendered::default()
             },
             Stage::Done(output) => report::render("Edited", &output.file_path, &output.structured_patch),
             Stage::Failed(error) => Rendered::error(&error.message),

@@ -186,10 +186,12 @@ impl Target<'_> {
             }
             NotFound::Missing => {
                 if let Some(lines) = self.drifted(old) {
+                    let path = self.snapshot.file().path();
+                    let who = self.files.reads().writer(&self.viewer.agent, path, self.snapshot.hash());
                     return Refusal::new(
                         RefusalKind::Stale,
                         format!(
-                            "old_string is no longer in the file: someone else changed this place after you read it. \
+                            "old_string is no longer in the file: {who} changed this place after you read it. \
                              It now reads:\n{}\nMake the edit anew from this text.",
                             self.show(&lines)
                         ),
@@ -285,10 +287,11 @@ impl Target<'_> {
                     ));
                 }
                 Freshness::Stale => {
+                    let who = reads.writer(&self.viewer.agent, path, self.snapshot.hash());
                     return Err(Refusal::new(
                         RefusalKind::Stale,
                         format!(
-                            "this place was changed by someone else after you read it. It now reads:\n{}\nIf the edit is \
+                            "this place was changed by {who} after you read it. It now reads:\n{}\nIf the edit is \
                              still right, repeat it.",
                             self.show(&lines)
                         ),

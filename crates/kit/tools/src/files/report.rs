@@ -26,7 +26,7 @@ pub struct Sizes {
 const MODEL_LINES: usize = 60;
 
 /// How many lines of a diff a person is shown.
-const PERSON_LINES: usize = 120;
+pub(crate) const PERSON_LINES: usize = 120;
 
 /// How wide a line of a diff may be.
 const WIDTH: usize = 300;
@@ -82,6 +82,13 @@ pub(crate) fn planned(before: &str, after: &str) -> Vec<Line> {
     lines
 }
 
+/// A piece of a file that is to be another: where it ends, the file goes on.
+pub(crate) fn planned_piece(before: &str, after: &str) -> Vec<Line> {
+    let mut lines = planned(before, after);
+    lines.retain(|line| !line.text.starts_with('\\'));
+    lines
+}
+
 /// How a change to one file is shown to a person.
 pub(crate) fn render(verb: &str, path: &Path, hunks: &[Hunk]) -> Rendered {
     let (added, removed) = counts(hunks);
@@ -101,10 +108,6 @@ pub(crate) fn render(verb: &str, path: &Path, hunks: &[Hunk]) -> Rendered {
             Line::new(style, haft_types::text::head(line, WIDTH))
         }));
     }
-    let total = lines.len();
-    if PERSON_LINES < total {
-        lines.truncate(PERSON_LINES);
-        lines.push(Line::new(LineStyle::Dim, format!("… {} more lines", total - PERSON_LINES)));
-    }
-    Rendered { headline: format!("{verb} {} (+{added} -{removed})", path.display()), lines }
+    let headline = format!("{verb} {} (+{added} -{removed})", path.display());
+    Rendered { headline, lines, ..Rendered::default() }.folded_to(PERSON_LINES)
 }

@@ -58,6 +58,10 @@ impl CommandFacts for SeenCommands {
         self.facts.is_silent(reading)
     }
 
+    fn shows_files(&self, reading: &CommandReading) -> bool {
+        !views_of(reading.line(), &reading.analysis).is_empty()
+    }
+
     fn printed(&self, printed: &Printed) {
         let viewer = Viewer { agent: printed.agent.clone(), call: printed.call.clone() };
         for path in views_of(printed.reading.line(), &printed.reading.analysis) {

@@ -92,6 +92,7 @@ const LEAVING_OUT: &[&str] = &[
     "abbreviated",
     "above",
     "already",
+    "asis",
     "before",
     "brevity",
     "change",
@@ -105,11 +106,15 @@ const LEAVING_OUT: &[&str] = &[
     "elsewhere",
     "etc",
     "existing",
+    "hidden",
     "identical",
+    "intact",
     "keep",
     "keeps",
     "kept",
     "likewise",
+    "modification",
+    "modifications",
     "modified",
     "more",
     "omit",
@@ -118,6 +123,7 @@ const LEAVING_OUT: &[&str] = &[
     "originally",
     "other",
     "others",
+    "preserve",
     "preserved",
     "previous",
     "previously",
@@ -127,6 +133,8 @@ const LEAVING_OUT: &[&str] = &[
     "remaining",
     "remains",
     "rest",
+    "retain",
+    "retained",
     "same",
     "shortened",
     "skipped",
@@ -136,6 +144,7 @@ const LEAVING_OUT: &[&str] = &[
     "stays",
     "trimmed",
     "truncated",
+    "unaffected",
     "unaltered",
     "unchanged",
     "unmodified",
@@ -150,27 +159,35 @@ const FILLING: &[&str] = &[
     "and",
     "any",
     "are",
+    "arguments",
     "as",
     "at",
+    "attributes",
     "be",
     "been",
     "below",
     "block",
     "body",
+    "branches",
     "case",
     "cases",
     "class",
     "classes",
     "code",
+    "columns",
     "component",
     "components",
     "config",
     "content",
     "contents",
+    "data",
     "declarations",
     "definition",
     "definitions",
+    "don't",
+    "down",
     "elements",
+    "else",
     "entries",
     "everything",
     "exactly",
@@ -184,6 +201,7 @@ const FILLING: &[&str] = &[
     "for",
     "from",
     "function",
+    "functionality",
     "functions",
     "go",
     "goes",
@@ -203,42 +221,73 @@ const FILLING: &[&str] = &[
     "items",
     "its",
     "just",
+    "keys",
     "left",
     "line",
     "lines",
     "logic",
+    "markup",
     "method",
     "methods",
     "module",
+    "necessary",
+    "needed",
     "no",
     "not",
+    "nothing",
     "of",
     "on",
+    "onwards",
+    "option",
+    "options",
     "or",
     "our",
+    "out",
+    "parameters",
     "part",
     "parts",
+    "program",
     "properties",
     "props",
+    "queries",
+    "required",
     "routes",
+    "rows",
     "rules",
+    "script",
     "section",
     "sections",
+    "see",
+    "settings",
+    "setup",
+    "snippet",
     "so",
+    "source",
+    "statements",
+    "steps",
+    "structure",
     "stuff",
     "styles",
+    "sub",
     "test",
     "tests",
     "text",
     "than",
     "that",
     "the",
+    "them",
+    "then",
     "there",
     "these",
+    "they",
     "things",
     "this",
     "to",
+    "touch",
+    "types",
     "up",
+    "values",
+    "variables",
     "was",
     "we",
     "were",
@@ -247,26 +296,115 @@ const FILLING: &[&str] = &[
     "your",
 ];
 
-/// A comment that may stand for other text: nothing but dots, or nothing but words
-/// that say so. Alone it proves nothing; see [`stands_for_lost_lines`].
-fn may_stand_in(line: &str) -> bool {
+/// Those of them that hardly anybody uses for anything but text that is left out.
+const PLAINLY: &[&str] = &[
+    "abbreviated",
+    "brevity",
+    "elided",
+    "identical",
+    "omitted",
+    "remainder",
+    "remaining",
+    "rest",
+    "same",
+    "snip",
+    "snipped",
+    "truncated",
+    "unaltered",
+    "unchanged",
+    "unmodified",
+    "untouched",
+];
+
+/// The same in other languages that people talk to models in; parts of words
+/// where a language does not put blanks between them.
+const ELSEWHERE: &[&str] = &[
+    "unverändert",
+    "wie bisher",
+    "wie vorher",
+    "bleibt gleich",
+    "bleibt wie",
+    "inchangé",
+    "reste du",
+    "sin cambios",
+    "igual que antes",
+    "resto del",
+    "sem alterações",
+    "restante do",
+    "invariato",
+    "ongewijzigd",
+    "bez zmian",
+    "без изменений",
+    "без змін",
+    "остальн",
+    "остаётся",
+    "değişmedi",
+    "不变",
+    "不變",
+    "省略",
+    "其余",
+    "其餘",
+    "保持原",
+    "同上",
+    "変更なし",
+    "以下同",
+    "そのまま",
+    "변경 없",
+    "생략",
+    "나머지",
+    "동일",
+];
+
+/// How likely a line is to stand for other text.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum StandInWeight {
+    /// It says something of its own.
+    None,
+    /// It may, beside something else: it counts where nothing but such lines come.
+    Perhaps,
+    /// It is nothing but dots, or nothing but words that say so.
+    Plain,
+}
+
+/// Weighs a line. Alone it proves nothing; see [`stands_for_lost_lines`].
+fn weight(line: &str) -> StandInWeight {
     let line = line.trim();
     let is_bracketed = [('[', ']'), ('<', '>'), ('(', ')')]
         .iter()
         .any(|(open, close)| line.starts_with(*open) && line.ends_with(*close));
     // Dots alone are a statement in some languages.
     let is_bare = line.chars().all(|it| matches!(it, '.' | '…'));
-    if is_bare || (!is_bracketed && comment_body(line).is_none()) {
-        return false;
+    if is_bare || (!is_bracketed && comment_body(line).is_none() && other_comment(line).is_none()) {
+        return StandInWeight::None;
     }
     let text = line.to_lowercase();
-    let dotted = text.contains("...") || text.contains('…');
-    let words: Vec<&str> = text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
-    let leaves_out = words.iter().filter(|it| LEAVING_OUT.contains(it)).count();
-    let is_filled = words.iter().all(|it| {
+    let text = other_comment(&text).unwrap_or(&text);
+    let dotted = ["...", "…", "⋮", "⋯", ". . .", "8<", "。。。"].iter().any(|it| text.contains(it));
+    let words: Vec<&str> =
+        text.split(|it: char| !it.is_alphanumeric() && it != '\'').filter(|it| !it.is_empty()).collect();
+    let count = |list: &[&str]| words.iter().filter(|it| list.contains(it)).count();
+    let is_known = |it: &&&str| {
         LEAVING_OUT.contains(it) || FILLING.contains(it) || it.bytes().all(|byte| byte.is_ascii_digit())
-    });
-    words.len() <= 14 && is_filled && (0 < leaves_out || dotted)
+    };
+    let (leaves_out, unknown) = (count(LEAVING_OUT), words.iter().filter(|it| !is_known(it)).count());
+    match () {
+        () if 14 < words.len() => StandInWeight::None,
+        () if unknown == 0 && (0 < leaves_out || dotted) => StandInWeight::Plain,
+        () if dotted && 0 < leaves_out && unknown <= 2 => StandInWeight::Perhaps,
+        () if 0 < count(PLAINLY) && unknown <= 1 && words.len() <= 7 => StandInWeight::Perhaps,
+        () if ELSEWHERE.iter().any(|it| text.contains(it)) => StandInWeight::Perhaps,
+        () => StandInWeight::None,
+    }
+}
+
+/// Comments of languages whose marks mean other things elsewhere.
+fn other_comment(line: &str) -> Option<&str> {
+    let rem = line.get(..4).filter(|it| it.eq_ignore_ascii_case("rem ")).and(line.get(4..));
+    rem.or_else(|| line.strip_prefix(['\'', '!']))
+}
+
+fn may_stand_in(line: &str) -> bool {
+    weight(line) != StandInWeight::None
 }
 
 /// Why a text that replaces another is not all of it: a comment that says so
@@ -285,7 +423,12 @@ pub(crate) fn stands_for_lost_lines(new: &str, there: &str) -> Option<String> {
         let Some((at, line)) = suspects.iter().find(|(at, _)| come.contains(at)) else { continue };
         let lost = old_lines[change.old_range()].iter().filter(is_text).count();
         let own = new_lines[come].iter().filter(|line| is_text(line) && !may_stand_in(line)).count();
-        if own + 2 <= lost {
+        // What only may stand for them does so where nothing else comes.
+        let enough = match weight(line) {
+            StandInWeight::Plain => own + 2 <= lost,
+            _ => own == 0 && 2 <= lost,
+        };
+        if enough {
             let line = haft_types::text::one_line(line.trim(), 80);
             return Some(format!("line {} (`{line}`) stands for {lost} lines that would be lost", at + 1));
         }
@@ -297,44 +440,96 @@ pub(crate) fn stands_for_lost_lines(new: &str, there: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    const THERE: &str =
+        "fn a() {\n    let x = 1;\n    let y = 2;\n    let z = 3;\n    run(x, y, z);\n}\n\nfn b() {}\n";
+
+    const STAND_INS: &[&str] = &[
+        "// existing code",
+        "// ...",
+        "/* ... */",
+        "/* … */",
+        "[truncated]",
+        "<snip>",
+        "# same as before",
+        "// (unchanged)",
+        "-- keep the rest as it was",
+        "<!-- no changes here -->",
+        "{/* other props stay the same */}",
+        "// etc.",
+        "// remaining lines omitted for brevity",
+        "; previous implementation",
+        "// code continues as above",
+        "# [4 lines not modified]",
+        "// body is identical to the original",
+        "(rest of this function is untouched)",
+        "% skipped",
+        "// keep existing logic",
+        "// rest of function unchanged",
+        "// ... (no changes)",
+        "# --- snip ---",
+        "// [unchanged]",
+        "/* same code here */",
+        "// as before",
+        "// (lines 10-40 stay the same)",
+        "// everything else is the same",
+        "# unchanged code omitted",
+        "// ... keep as is",
+        "<!-- ...existing markup... -->",
+        "// your existing code here",
+        "// original content preserved",
+        "{/* ... rest of JSX ... */}",
+        "-- remaining columns unchanged",
+        "# previous imports remain",
+        "// snipped for brevity",
+        "// <rest of the implementation>",
+        "' rest of Sub unchanged",
+        "REM unchanged",
+        "// - - 8< - -",
+        "// same as original file from here on",
+        "# (keep everything below)",
+        "// nothing changed below this line",
+        "/* [20 more lines] */",
+        "// no modifications needed here",
+        "// \u{22ee}",
+        "// (omitted)",
+        "// \u{2013} unchanged \u{2013}",
+        "// rest is identical; see above",
+        "// Rest des Codes bleibt unverändert",
+        "// le reste du code est inchangé",
+        "# el resto del archivo sin cambios",
+        "// 其余代码不变",
+        "// 以下省略",
+        "// остальной код без изменений",
+        "// unmodified validation",
+        "/* ...the other reducers... */",
+    ];
+
     #[test]
     fn a_comment_in_place_of_lines_is_no_text() {
-        let there =
-            "fn a() {\n    let x = 1;\n    let y = 2;\n    let z = 3;\n    run(x, y, z);\n}\n\nfn b() {}\n";
-        for line in [
-            "// existing code",
-            "// ...",
-            "/* ... */",
-            "/* … */",
-            "[truncated]",
-            "<snip>",
-            "# same as before",
-            "// (unchanged)",
-            "-- keep the rest as it was",
-            "<!-- no changes here -->",
-            "{/* other props stay the same */}",
-            "// etc.",
-            "// remaining lines omitted for brevity",
-            "; previous implementation",
-            "// code continues as above",
-            "# [4 lines not modified]",
-            "// body is identical to the original",
-            "(rest of this function is untouched)",
-            "% skipped",
-            "// keep existing logic",
-        ] {
+        for line in STAND_INS {
             let new = format!("fn a() {{\n    {line}\n}}\n\nfn b() {{ a() }}\n");
-            let found = stands_for_lost_lines(&new, there);
+            let found = stands_for_lost_lines(&new, THERE);
             assert!(found.as_ref().is_some_and(|it| it.contains("4 lines")), "{line}: {found:?}");
             // As a line among others it is a comment.
-            let beside = there.replace("    run", &format!("    {line}\n    run"));
-            assert_eq!(stands_for_lost_lines(&beside, there), None, "{line}");
+            let beside = THERE.replace("    run", &format!("    {line}\n    run"));
+            assert_eq!(stands_for_lost_lines(&beside, THERE), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_comment_that_says_something_is_text() {
         for (new, there) in [
             // The lines are gone, and the comment says something else.
-            ("fn a() {\n    // Adds the rest of the list.\n}\n", there),
-            ("fn a() {\n    // TODO\n}\n", there),
-            ("fn a() {\n    unreachable()\n}\n", there),
+            ("fn a() {\n    // Adds the rest of the list.\n}\n", THERE),
+            ("fn a() {\n    // TODO\n}\n", THERE),
+            ("fn a() {\n    // handled by the caller\n}\n", THERE),
+            ("fn a() {\n    // removed: the server does this now\n}\n", THERE),
+            ("fn a() {\n    // the previous token\n    back(1);\n}\n", THERE),
+            ("fn a() {\n    // existing users only\n    check(2);\n}\n", THERE),
+            ("fn a() {\n    // the same order as in b()\n    run(1, 2, 3);\n}\n", THERE),
+            ("fn a() {\n    // Not used any longer.\n}\n", THERE),
+            ("fn a() {\n    // The rest of the work is done by `b` in the background.\n}\n", THERE),
+            ("fn a() {\n    unreachable()\n}\n", THERE),
             ("    ...\n", "    x = 1\n    y = 2\n    z = 3\n"),
             // Nothing was there.
             ("// existing code\n", ""),

@@ -9,4 +9,4 @@ mod words;
 pub(crate) use place::{Opened, Place, absolute, guess, shown};
 pub(crate) use run::run;
 pub use settings::FindSettings;
-pub(crate) use words::{counted, grouped, seconds};
+pub(crate) use words::{counted, grouped, seconds, unsaved_note};

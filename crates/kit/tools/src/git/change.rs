@@ -15,8 +15,8 @@ use super::{
 };
 
 /// How long hooks and large checkouts may take.
-const LONG: Duration = Duration::from_secs(600);
-/// How long a signature may take where nothing else does.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+/// How long a signature may take.
 const SIGNING: Duration = Duration::from_secs(20);
 /// How long a lock of somebody else is waited for.
 const LOCKED: Duration = Duration::from_secs(2);
@@ -30,9 +30,31 @@ pub(super) async fn change(
     if input.operation == Operation::Commit {
         return commit(run, facts, input).await;
     }
+    if input.is_network() && !facts.callers.is_empty() {
+        return Err(ToolError::failed(format!(
+            "The repository's own configuration makes git run a program when it talks to others ({}), and {} was asked \
+             for, not that program. Nothing was run. If the person wants it, they can run git in a shell.",
+            facts.callers.join(", "),
+            super::command::equivalent(input)
+        )));
+    }
+    let completed;
+    let input = match input.operation {
+        Operation::Push => {
+            completed = super::push_target::completed(run, facts, input).await?;
+            &completed
+        }
+        _ => input,
+    };
     let line = line_of(input);
-    let ran = locked(run, &line.text(), LONG).await?;
+    if input.action == Some(GitAction::Continue) {
+        super::markers::check_staged(run, facts).await?;
+    }
+    let ran = locked(run, &line.text(), bounds(facts, patience(facts, input))).await?;
     if !ran.is_success() {
+        if input.operation == Operation::Branch && ran.stderr.contains("not fully merged") {
+            return super::branch_delete::unmerged(run, facts, input).await;
+        }
         return failed(run, facts, input, &ran).await;
     }
     let said = format!("{}{}", ran.text(), ran.stderr);
@@ -53,6 +75,24 @@ pub(super) async fn change(
         data: Value::Null,
         git_operation: kind_of(run, facts, input).await,
     })
+}
+
+/// The same, and each signature has its own time where something may be signed:
+/// hooks and large checkouts take none of it.
+fn bounds(facts: &RepositoryFacts, patience: Duration) -> Bounds {
+    let signature = (facts.signs || facts.signs_tags).then_some(SIGNING);
+    Bounds { signature, ..Bounds::changing(patience) }
+}
+
+/// How long a change may take: what signs one thing and runs no hook is done
+/// soon, or waits for somebody.
+fn patience(facts: &RepositoryFacts, input: &Input) -> Duration {
+    let signs = match input.operation {
+        Operation::Tag => facts.signs_tags && input.message.is_some(),
+        Operation::CherryPick | Operation::Revert => facts.signs,
+        _ => false,
+    };
+    if signs && !has_hooks(facts) { SIGNING } else { LONG }
 }
 
 fn line_of(input: &Input) -> GitLine {
@@ -151,7 +191,8 @@ fn moving(line: GitLine, input: &Input) -> GitLine {
             let line = line.flag("--no-follow-tags").flag("--recurse-submodules=no");
             match (&input.branch, &input.expect) {
                 (Some(branch), Some(expect)) if input.force => {
-                    line.value("--force-with-lease=", &format!("{branch}:{expect}"))
+                    let there = branch.rsplit(':').next().unwrap_or(branch);
+                    line.value("--force-with-lease=", &format!("{there}:{expect}"))
                 }
                 _ => line,
             }
@@ -161,10 +202,10 @@ fn moving(line: GitLine, input: &Input) -> GitLine {
 }
 
 /// Runs a line, and waits a little where somebody else holds the index.
-async fn locked(run: &GitRun<'_>, line: &str, patience: Duration) -> Result<GitRan, ToolError> {
+pub(super) async fn locked(run: &GitRun<'_>, line: &str, bounds: Bounds) -> Result<GitRan, ToolError> {
     let deadline = Instant::now() + LOCKED;
     loop {
-        let ran = run.run(line, Bounds::changing(patience)).await?;
+        let ran = run.run(line, bounds).await?;
         let is_locked = ran.stderr.contains(".lock': File exists");
         if ran.is_success() || !is_locked || deadline <= Instant::now() {
             return Ok(ran);
@@ -201,19 +242,21 @@ async fn failed(
         .with_data(serde_json::to_value(&now).unwrap_or(Value::Null)));
     }
     let hint = match () {
+        () if ran.signature_waited
+            || (ran.timed_out && !has_hooks(facts) && (facts.signs || facts.signs_tags)) =>
+        {
+            String::from(
+                "It took too long and was ended. It has to be signed, and the key may be locked or wait for a person, who can unlock it (for example: echo | gpg --clearsign). Nothing was made unsigned.",
+            )
+        }
         () if ran.timed_out => String::from(
             "It took too long and was ended; a hook or a signature may have waited for somebody.",
         ),
-        () if said.contains(".lock': File exists") => String::from(
-            "Another git works in this repository and holds a lock. Wait until it is done. Only if surely none runs, the person may remove the lock.",
-        ),
+        () if said.contains(".lock': File exists") => super::lock::explained(&said).await,
         () if said.contains("would be overwritten") || said.contains("overwritten by checkout") => {
             String::from(
                 "Uncommitted changes are in the way: commit them, or put them aside with stash push.",
             )
-        }
-        () if said.contains("not fully merged") => {
-            String::from("Its commits are nowhere else. If they may go, give force: true.")
         }
         () if said.contains("stale info") => String::from(
             "Somebody pushed in between: the remote is not where `expect` says. Fetch and look before you overwrite.",
@@ -224,6 +267,9 @@ async fn failed(
         () if said.contains("Not possible to fast-forward") => {
             String::from("Both sides have commits of their own: merge or rebase.")
         }
+        () if said.contains("Permission denied (publickey") && facts.ssh.ignored => String::from(
+            "The repository names a program of its own for ssh (core.sshCommand), which is not run. The person can configure it for all repositories (git config --global core.sshCommand) or push in a shell.",
+        ),
         () if said.contains("terminal prompts disabled")
             || said.contains("could not read Username")
             || said.contains("Permission denied (publickey") =>
@@ -238,7 +284,10 @@ async fn failed(
 }
 
 async fn commit(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
-    check_markers(run, input).await?;
+    super::markers::check_files(run, input).await?;
+    if input.staged || work_state(facts).is_some() {
+        super::markers::check_staged(run, facts).await?;
+    }
     let state = work_state(facts);
     if state.is_some() && !input.paths.is_empty() {
         return Err(ToolError::failed(format!(
@@ -250,13 +299,15 @@ async fn commit(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Res
     // Git commits named paths only if it knows them.
     let mut announced = Vec::new();
     if !input.paths.is_empty() {
-        let others = GitLine::reading("ls-files", &facts.sinks).flag("--others").flag("-z").paths(paths());
-        let ran = super::read::ok(run.run(&others.text(), Bounds::READING).await?, "commit")?;
-        announced = ran.text().split('\0').filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        let others = GitLine::reading("ls-files", &facts.sinks).flag("--others").flag("--exclude-standard");
+        let ran = run.run(&others.flag("-z").paths(paths()).text(), Bounds::READING).await?;
+        let ran = super::read::ok(ran, "commit")?;
+        let names = ran.stdout.split(|it| *it == 0).filter(|it| !it.is_empty());
+        announced = names.map(haft_git::path_text).collect();
         if !announced.is_empty() {
             let add =
                 GitLine::changing("add").flag("--intent-to-add").paths(announced.iter().map(String::as_str));
-            let ran = locked(run, &add.text(), LONG).await?;
+            let ran = locked(run, &add.text(), Bounds::changing(LONG)).await?;
             if !ran.is_success() {
                 return failed(run, facts, input, &ran).await;
             }
@@ -272,11 +323,12 @@ async fn commit(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Res
     }
     let line = line.paths(paths());
     let patience = if facts.signs && !has_hooks(facts) { SIGNING } else { LONG };
-    let ran = locked(run, &line.text(), patience).await?;
+    let ran = locked(run, &line.text(), bounds(facts, patience)).await?;
     if !ran.is_success() {
         if !announced.is_empty() {
             let forget = GitLine::changing("rm").flag("--cached").flag("-q").flag("-f").flag("-r");
-            locked(run, &forget.paths(announced.iter().map(String::as_str)).text(), LONG).await?;
+            let line = forget.paths(announced.iter().map(String::as_str)).text();
+            locked(run, &line, Bounds::changing(LONG)).await?;
         }
         return Err(commit_error(facts, &ran));
     }
@@ -291,7 +343,8 @@ fn commit_error(facts: &RepositoryFacts, ran: &GitRan) -> ToolError {
         return ToolError::failed("Nothing was committed: what you named is as it was committed before.");
     }
     let signing = facts.signs
-        && (ran.timed_out
+        && (ran.signature_waited
+            || (ran.timed_out && !has_hooks(facts))
             || said.contains("gpg failed")
             || said.contains("failed to sign")
             || said.contains("signing"));
@@ -305,6 +358,12 @@ fn commit_error(facts: &RepositoryFacts, ran: &GitRan) -> ToolError {
             || said.contains("empty ident name") =>
         {
             "Nobody is configured as the author, and none is invented. The person can run: git config --global user.name \"NAME\" and git config --global user.email \"ADDRESS\"."
+        }
+        () if said.contains("unmerged") => {
+            "Some files are in conflict, and git commits nothing until they are resolved: edit each so that no marker is left, then add it. status shows them."
+        }
+        () if said.contains("did not match any file") => {
+            "A path you named is no file that git knows: it is not there, or an ignore file names it."
         }
         () => "If a hook refused, repair what it says; hooks are not skipped.",
     };
@@ -342,7 +401,10 @@ async fn committed(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> 
 /// What a change was, for whoever keeps count.
 async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Value {
     match (input.operation, input.action) {
-        (Operation::Push, _) => json!({ "push": { "branch": input.branch } }),
+        (Operation::Push, _) => {
+            let branch = input.branch.as_deref().and_then(|it| it.rsplit(':').next());
+            json!({ "push": { "branch": branch.map(|it| it.trim_start_matches("refs/heads/")) } })
+        }
         (Operation::Merge, None | Some(GitAction::Continue)) => {
             json!({ "branch": { "ref": input.rev, "action": "merged" } })
         }
@@ -363,27 +425,12 @@ async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Va
 }
 
 fn has_hooks(facts: &RepositoryFacts) -> bool {
-    ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"]
-        .iter()
-        .any(|it| facts.common_dir.join("hooks").join(it).exists())
-}
-
-/// A file with markers of a conflict is not committed by mistake.
-async fn check_markers(run: &GitRun<'_>, input: &Input) -> Result<(), ToolError> {
-    let (dir, paths) = (run.dir.clone(), input.paths.clone());
-    let found = tokio::task::spawn_blocking(move || {
-        paths.into_iter().find_map(|path| {
-            let text = std::fs::read(dir.join(&path)).ok()?;
-            let text = String::from_utf8_lossy(&text);
-            let line = |mark: &str| text.lines().position(|it| it.starts_with(mark));
-            let first = line("<<<<<<< ")?;
-            (line("=======").is_some() && line(">>>>>>> ").is_some()).then_some((path, first + 1))
-        })
-    });
-    match found.await {
-        Ok(Some((path, line))) => Err(ToolError::failed(format!(
-            "{path} still has the markers of a conflict, from line {line} on. Resolve them first."
-        ))),
-        _ => Ok(()),
-    }
+    let usual = facts.common_dir.join("hooks");
+    let dir = match (&facts.hooks, &facts.top) {
+        (None, _) => usual,
+        // Hooks run at the top of the files.
+        (Some(hooks), Some(top)) => top.join(hooks),
+        (Some(hooks), None) => facts.common_dir.join(hooks),
+    };
+    ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"].iter().any(|it| dir.join(it).exists())
 }

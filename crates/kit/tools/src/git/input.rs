@@ -323,6 +323,11 @@ impl Input {
                 return wrong(format!("{word:?} is no name of a commit, branch or remote"));
             }
         }
+        if self.is_network() && self.branch.as_deref().is_some_and(|it| !is_refspec(it)) {
+            return wrong(String::from(
+                "branch is a name, or HERE:THERE; a branch is overwritten with force and expect, and removed elsewhere in a shell",
+            ));
+        }
         let texts =
             self.paths.iter().chain(&self.author).chain(&self.since).chain(&self.grep).chain(&self.message);
         if texts.clone().any(|it| it.contains('\0')) {
@@ -379,6 +384,13 @@ impl Input {
             _ => None,
         }
     }
+}
+
+/// A branch, or one here and one there; nothing that overwrites or removes.
+fn is_refspec(text: &str) -> bool {
+    let sides: Vec<&str> = text.split(':').collect();
+    let proper = |it: &&str| !it.is_empty() && !it.starts_with(['+', '^', '-']) && !it.contains('*');
+    sides.len() <= 2 && sides.iter().all(proper)
 }
 
 fn is_range(text: &str) -> bool {

@@ -1,13 +1,19 @@
 //! Works with a git repository, through the git binary.
 
+mod branch_delete;
 mod change;
 mod command;
 mod input;
+mod known_facts;
+mod lock;
+mod markers;
+mod push_target;
 mod read;
 mod run;
+mod signing;
 mod undo;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use haft_git::RepositoryFacts;
 use haft_shell::run::Tasks;
@@ -19,7 +25,10 @@ use serde::Serialize;
 
 pub use input::{GitAction, Input, Operation, Output, ResetMode};
 
-use self::run::{GitRun, directory};
+use self::{
+    known_facts::KnownFacts,
+    run::{GitRun, directory},
+};
 use crate::bash::{Confine, Coverage, NoConfine, NoSnapshots, Snapshots, Upcoming};
 
 /// Branches that others build on: overwriting them is a question in every mode.
@@ -30,6 +39,7 @@ pub struct Git {
     tasks: Arc<Tasks>,
     confine: Arc<dyn Confine>,
     snapshots: Arc<dyn Snapshots>,
+    known: Arc<KnownFacts>,
     /// One change of a repository at a time.
     changing: tokio::sync::Mutex<()>,
 }
@@ -48,6 +58,7 @@ impl Git {
             tasks,
             confine: Arc::new(NoConfine),
             snapshots: Arc::new(NoSnapshots),
+            known: Arc::default(),
             changing: tokio::sync::Mutex::default(),
         }
     }
@@ -62,6 +73,22 @@ impl Git {
     pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
         self.snapshots = snapshots;
         self
+    }
+
+    /// Where the repository is and what it names, as known or found out.
+    async fn facts(&self, run: &GitRun<'_>) -> Result<RepositoryFacts, ToolError> {
+        let (known, dir) = (Arc::clone(&self.known), run.dir.clone());
+        let found = tokio::task::spawn_blocking(move || known.get(&dir)).await;
+        if let Ok(Some(facts)) = found {
+            return Ok(facts);
+        }
+        let began = SystemTime::now();
+        let facts = run.facts().await?;
+        let (known, dir, home) = (Arc::clone(&self.known), run.dir.clone(), run.cx.home.clone());
+        let kept = facts.clone();
+        let keeping = move || known.put(&dir, home.as_deref(), &kept, began);
+        tokio::task::spawn_blocking(keeping).await.ok();
+        Ok(facts)
     }
 
     /// Changes something, with what was there kept before.
@@ -159,8 +186,9 @@ impl Tool for Git {
         if !dir.is_dir() {
             return Err(ToolError::failed(format!("{} is no directory.", dir.display())));
         }
-        let run = GitRun { shell: self.tasks.shell(), confine: &self.confine, cx, dir };
-        let facts = run.facts().await?;
+        let mut run = GitRun { shell: self.tasks.shell(), confine: &self.confine, cx, dir, ssh: None };
+        let facts = self.facts(&run).await?;
+        run.ssh.clone_from(&facts.ssh.own);
         if input.reads() {
             return Ok(read::look(&run, &facts, &input).await?.into());
         }
@@ -170,7 +198,7 @@ impl Tool for Git {
         let output = self.changed(&run, &facts, &input, cx).await?;
         let mut outcome = Outcome::from(output);
         for path in input.paths.iter().filter(|_| input.touches_files()) {
-            outcome = outcome.with_trace(CallTrace::FileChanged(run.dir.join(path)));
+            outcome = outcome.with_trace(CallTrace::FileChanged(run.dir.join(haft_git::path_named(path))));
         }
         Ok(outcome)
     }
@@ -191,8 +219,8 @@ impl Tool for Git {
                     Some(b'[') => LineStyle::Dim,
                     _ => LineStyle::Plain,
                 };
-                let lines = output.text.lines().map(|it| Line::new(style(it), it));
-                Rendered { headline: format!("git {}", output.operation), lines: lines.collect() }
+                let lines = output.text.lines().map(|it| Line::new(style(it), it)).collect();
+                Rendered { headline: format!("git {}", output.operation), lines, ..Rendered::default() }
             }
         }
     }

@@ -80,6 +80,15 @@ fn paths(input: &Input) -> impl Iterator<Item = &str> {
     input.paths.iter().map(String::as_str)
 }
 
+/// The paths of a diff. Two that are not both in the repository git would compare
+/// with each other, whatever they are; of three it takes none that is outside.
+fn compared<'a>(paths: &[&'a str]) -> Vec<&'a str> {
+    match paths {
+        [first, second] => vec![first, second, second],
+        others => others.to_vec(),
+    }
+}
+
 /// The state of a repository.
 pub(super) async fn status(
     run: &GitRun<'_>,
@@ -180,6 +189,9 @@ pub(super) fn entries_text(status: &GitStatus) -> String {
 
 /// A path that may hold anything, on one line.
 fn shown(path: &str) -> String {
+    if haft_git::path_bytes(path) != path.as_bytes() {
+        return path.to_owned();
+    }
     match path.chars().any(|it| it.is_control() || it == '"') {
         true => format!("{path:?}"),
         false => path.to_owned(),
@@ -204,7 +216,8 @@ fn with_sides(line: GitLine, input: &Input) -> GitLine {
 }
 
 async fn diff(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
-    let counts = with_sides(diff_line(facts, input).flag("--numstat").flag("-z"), input).paths(paths(input));
+    let counts = with_sides(diff_line(facts, input).flag("--numstat").flag("-z"), input)
+        .paths(compared(&paths(input).collect::<Vec<_>>()));
     let ran = ok(run.run(&counts.text(), Bounds::READING).await?, "diff")?;
     let files = parse_numstat(&ran.stdout);
     if files.is_empty() {
@@ -252,7 +265,7 @@ async fn diff(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resul
     let line = with_sides(diff_line(facts, input).flag(&context), input);
     // Counted paths are named from the top of the repository.
     let few: Vec<&str> = wanted.iter().copied().take(400).collect();
-    let line = line.paths(few.iter().copied()).text();
+    let line = line.paths(compared(&few)).text();
     let line = match top {
         Some(top) => format!("cd -- {} && {line}", haft_git::quoted(&top)),
         None => line,
@@ -410,7 +423,14 @@ async fn blame(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resu
         line = line.plain(rev);
     }
     let line = line.paths(paths(input)).text();
-    let ran = ok(run.run(&line, Bounds::READING).await?, "blame")?;
+    let ran = run.run(&line, Bounds::READING).await?;
+    // What git cannot read in a file of commits it quotes, whatever file that is.
+    if !ran.is_success() && ran.stderr.contains("invalid object name") {
+        return Err(ToolError::failed(
+            "git blame failed: blame.ignoreRevsFile names a file whose lines are no commits of this repository.",
+        ));
+    }
+    let ran = ok(ran, "blame")?;
     let chunks = parse_blame(&ran.stdout);
     let mut text = String::new();
     for chunk in &chunks {

@@ -2,22 +2,25 @@
 //! owned, behind its walls.
 
 use std::{
-    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt as _, net::UnixStream as StdUnixStream},
+    },
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use haft_git::{RepositoryFacts, facts_line, parse_facts, quoted, variables};
 use haft_shell::{
     output::{Mark, View},
     own::Lifetime,
-    run::{Exit, Shell, Spec, Stop, Terminal},
+    run::{Exit, Job, Shell, Spec, Stop, Terminal},
 };
 use haft_tool::{ToolContext, ToolError};
 use tokio::{io::AsyncReadExt as _, net::UnixStream};
 
-use super::GitProgress;
+use super::{GitProgress, signing::SignatureWatch};
 use crate::bash::{Confine, Confined, Outside};
 
 /// Where git of the surroundings could be pointed to; none of it counts here.
@@ -27,6 +30,8 @@ const POINTERS: &str = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTOR
 
 /// How long a reading line may take.
 pub(super) const READS: Duration = Duration::from_secs(60);
+/// How often it is looked whether a signature is waited for.
+const SIGNATURE_LOOKS: Duration = Duration::from_millis(250);
 /// How much of what a line prints is taken.
 pub(super) const MOST: usize = 8 << 20;
 
@@ -36,6 +41,8 @@ pub(super) struct GitRun<'a> {
     pub(super) confine: &'a Arc<dyn Confine>,
     pub(super) cx: &'a ToolContext<GitProgress>,
     pub(super) dir: PathBuf,
+    /// What the person set up for ssh.
+    pub(super) ssh: Option<String>,
 }
 
 /// What a line printed and how it ended.
@@ -47,6 +54,8 @@ pub(super) struct GitRan {
     /// Whether it printed more than was wanted and was ended for that.
     pub(super) cut: bool,
     pub(super) timed_out: bool,
+    /// Whether it was ended because a signature took too long.
+    pub(super) signature_waited: bool,
 }
 
 impl GitRan {
@@ -66,13 +75,15 @@ pub(super) struct Bounds {
     pub(super) most: usize,
     /// Whether git may write down what it found out about files.
     pub(super) locks: bool,
+    /// How long one signature may take, where the line may sign.
+    pub(super) signature: Option<Duration>,
 }
 
 impl Bounds {
-    pub(super) const READING: Self = Self { patience: READS, most: MOST, locks: false };
+    pub(super) const READING: Self = Self { patience: READS, most: MOST, locks: false, signature: None };
 
     pub(super) const fn changing(patience: Duration) -> Self {
-        Self { patience, most: MOST, locks: true }
+        Self { patience, most: MOST, locks: true, signature: None }
     }
 }
 
@@ -81,7 +92,18 @@ impl GitRun<'_> {
     pub(super) async fn facts(&self) -> Result<RepositoryFacts, ToolError> {
         let ran = self.run(&facts_line(), Bounds::READING).await?;
         if let Some(facts) = parse_facts(&ran.stdout).filter(|_| ran.is_success()) {
-            return Ok(facts);
+            let (top, git_dir) = (facts.top.clone(), facts.git_dir.clone());
+            let astray = tokio::task::spawn_blocking(move || top.filter(|it| !leads_back(it, &git_dir)));
+            return match astray.await.unwrap_or_default() {
+                Some(top) => Err(ToolError::failed(format!(
+                    "The repository of {} says that its files are in {}, which knows nothing of it (core.worktree). \
+                     Git is not run there: it would show and change files that are not of this repository. If the \
+                     person wants that, they can run git in a shell.",
+                    self.dir.display(),
+                    top.display()
+                ))),
+                None => Ok(facts),
+            };
         }
         let said = ran.stderr.trim();
         let dir = self.dir.display();
@@ -100,12 +122,13 @@ impl GitRun<'_> {
         }))
     }
 
-    /// Runs a line to its end, or until it printed enough.
-    pub(super) async fn run(&self, line: &str, bounds: Bounds) -> Result<GitRan, ToolError> {
+    /// Starts a line.
+    async fn begin(&self, line: &str, bounds: Bounds) -> Result<BegunLine, ToolError> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let command = format!(
-            "unset {POINTERS}; export GIT_SSH_COMMAND=\"${{GIT_SSH_COMMAND:-ssh}} -oBatchMode=yes\"; {{ {line}; }} >&3 3>&-"
+            "unset {POINTERS}; ssh={}; export GIT_SSH_COMMAND=\"${{GIT_SSH_COMMAND:-$ssh}} -oBatchMode=yes\"; {{ {line}; }} >&3 3>&-",
+            quoted(self.ssh.as_deref().unwrap_or("ssh"))
         );
         let about = Confined {
             command: line,
@@ -115,7 +138,17 @@ impl GitRun<'_> {
             permit: self.cx.permit(),
         };
         let (confinement, reading) = self.confine.choose(&about).held()?;
+        let scratch = confinement.as_ref().and_then(|it| it.policy().scratch.clone());
+        let signature = match bounds.signature {
+            Some(limit) => {
+                let dir = scratch.unwrap_or_else(std::env::temp_dir);
+                let watch = blocking(move || SignatureWatch::in_directory(&dir)).await.flatten();
+                watch.map(|watch| (watch, limit))
+            }
+            None => None,
+        };
         let mut variables = variables();
+        variables.extend(signature.iter().flat_map(|(watch, _)| watch.variables()));
         if !bounds.locks {
             variables.push((String::from("GIT_OPTIONAL_LOCKS"), String::from("0")));
         }
@@ -133,8 +166,13 @@ impl GitRun<'_> {
             channel: Some(Arc::new(OwnedFd::from(theirs))),
             terminal: Terminal::None,
         })?;
-        let mut channel = UnixStream::from_std(ours)?;
-        let (mut stdout, mut cut) = (Vec::new(), false);
+        Ok(BegunLine { job, channel: UnixStream::from_std(ours)?, signature })
+    }
+
+    /// Runs a line to its end, or until it printed enough.
+    pub(super) async fn run(&self, line: &str, bounds: Bounds) -> Result<GitRan, ToolError> {
+        let BegunLine { job, mut channel, mut signature } = self.begin(line, bounds).await?;
+        let (mut stdout, mut cut, mut signature_waited) = (Vec::new(), false, false);
         let mut buf = vec![0; 64 << 10];
         let end = loop {
             tokio::select! {
@@ -150,6 +188,18 @@ impl GitRun<'_> {
                     _ => break job.ended().await,
                 },
                 end = job.ended() => break end,
+                () = tokio::time::sleep(SIGNATURE_LOOKS), if signature.is_some() => {
+                    let Some((mut watch, limit)) = signature.take() else { continue };
+                    let looked = blocking(move || (watch.waits(Instant::now()), watch)).await;
+                    if let Some((waits, watch)) = looked {
+                        signature_waited = waits.is_some_and(|it| limit <= it);
+                        if signature_waited {
+                            job.stop(Stop::Asked);
+                            break job.ended().await;
+                        }
+                        signature = Some((watch, limit));
+                    }
+                }
                 () = self.cx.cancel.cancelled() => {
                     job.stop(Stop::Interrupted);
                     job.ended().await;
@@ -157,12 +207,13 @@ impl GitRun<'_> {
                 }
             }
         };
-        // What was printed at the very end is still on its way.
-        while let Ok(len) = channel.try_read(&mut buf) {
-            if len == 0 || bounds.most <= stdout.len() {
+        // What was printed at the very end is there, but the runtime may not have heard of it.
+        let mut channel = channel.into_std()?;
+        while let Ok(len @ 1..) = std::io::Read::read(&mut channel, &mut buf) {
+            stdout.extend_from_slice(&buf[..len]);
+            if bounds.most <= stdout.len() {
                 break;
             }
-            stdout.extend_from_slice(&buf[..len]);
         }
         job.flush().await;
         let stderr = job.read(View { limit: 16_000, from: Mark::default() }).text;
@@ -171,7 +222,38 @@ impl GitRun<'_> {
             _ => None,
         };
         let timed_out = end.stopped.is_some() && !cut;
-        Ok(GitRan { code, stdout, stderr, cut, timed_out })
+        Ok(GitRan { code, stdout, stderr, cut, timed_out, signature_waited })
+    }
+}
+
+/// A line that runs.
+struct BegunLine {
+    job: Job,
+    /// What it prints.
+    channel: UnixStream,
+    /// Sees that a signature is waited for, and how long that may be.
+    signature: Option<(SignatureWatch, Duration)>,
+}
+
+/// Does something with files where that keeps nobody else waiting.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+/// Whether the `.git` of a directory with files is this directory of git's, or
+/// says that it is there.
+fn leads_back(top: &Path, git_dir: &Path) -> bool {
+    let dot = top.join(".git");
+    let same = |one: &Path| matches!((one.canonicalize(), git_dir.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    match std::fs::metadata(&dot) {
+        Ok(about) if about.is_dir() => same(&dot),
+        Ok(about) if about.is_file() && about.len() < 8 << 10 => {
+            let text = std::fs::read(&dot).unwrap_or_default();
+            let place = text.strip_prefix(b"gitdir: ").map(|it| it.trim_ascii_end().to_vec());
+            let place = place.map(|it| top.join(std::ffi::OsString::from_vec(it)));
+            place.is_some_and(|it| same(&it))
+        }
+        _ => false,
     }
 }
 

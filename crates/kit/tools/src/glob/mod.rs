@@ -175,11 +175,8 @@ impl Tool for Glob {
 fn rendered(output: &Output) -> Rendered {
     const SHOWN: usize = 20;
     let total = output.total_matches.unwrap_or(0);
-    let mut lines: Vec<Line> =
-        output.filenames.iter().take(SHOWN).map(|name| Line::new(LineStyle::Plain, name)).collect();
-    if SHOWN < output.filenames.len() {
-        lines.push(Line::new(LineStyle::Dim, format!("… {} more", output.filenames.len() - SHOWN)));
-    }
-    lines.extend(output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)));
-    Rendered { headline: counted(total, "file", "files"), lines }
+    let lines = output.filenames.iter().map(|name| Line::new(LineStyle::Plain, name)).collect();
+    let notes = output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
+    let headline = counted(total, "file", "files");
+    Rendered { headline, lines, notes, ..Rendered::default() }.folded_to(SHOWN)
 }

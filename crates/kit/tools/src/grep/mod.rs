@@ -39,12 +39,7 @@ impl Grep {
 
     /// What an editor has unsaved was not searched.
     fn unsaved(&self, output: &Output) -> Option<String> {
-        let unsaved = self.files.as_ref()?.workspace().unsaved_files();
-        let found = |path: &&std::path::PathBuf| output.files().iter().any(|name| path.ends_with(name));
-        let names: Vec<String> = unsaved.iter().filter(found).map(|it| it.display().to_string()).collect();
-        (!names.is_empty()).then(|| {
-            format!("[Searched as on disk; the user's editor has unsaved text in {}]", names.join(", "))
-        })
+        finding::unsaved_note(self.files.as_ref()?, output.files())
     }
 }
 

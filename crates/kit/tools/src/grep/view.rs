@@ -21,11 +21,8 @@ pub(super) fn rendered(output: &Output) -> Rendered {
             lines.push(Line::new(style, format!("  {:>width$}  {}", hit.number, hit.text)));
         }
     }
-    if SHOWN < lines.len() {
-        let more = lines.len() - SHOWN;
-        lines.truncate(SHOWN);
-        lines.push(Line::new(LineStyle::Dim, format!("… {more} more lines")));
-    }
-    lines.extend(output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)));
-    Rendered { headline: output.headline(), lines }
+    let notes = output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
+    // What was looked through stands in the notes.
+    let headline = if lines.is_empty() { String::from("no matches") } else { output.headline() };
+    Rendered { headline, lines, notes, ..Rendered::default() }.folded_to(SHOWN)
 }

@@ -268,11 +268,7 @@ impl Listing {
 
 fn rendered(output: &Output) -> Rendered {
     const SHOWN: usize = 40;
-    let mut lines: Vec<Line> =
-        output.tree.iter().take(SHOWN).map(|line| Line::new(LineStyle::Plain, line)).collect();
-    if SHOWN < output.tree.len() {
-        lines.push(Line::new(LineStyle::Dim, format!("… {} more lines", output.tree.len() - SHOWN)));
-    }
-    lines.extend(output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)));
-    Rendered { headline: output.path.clone(), lines }
+    let lines = output.tree.iter().map(|line| Line::new(LineStyle::Plain, line)).collect();
+    let notes = output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
+    Rendered { headline: output.path.clone(), lines, notes, ..Rendered::default() }.folded_to(SHOWN)
 }

@@ -290,9 +290,11 @@ impl Question<'_> {
 
     async fn diagnostics(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
         let Some(file) = &self.file else {
+            let asked = self.client.check_all(CHECKS).await;
+            let asked = asked.map_err(|fault| ToolError::failed(fault.to_string()))?;
             let reports = self.client.reports();
             let all = reports.into_iter().map(|(path, report)| (path, report.items)).collect();
-            return Ok(shower.all_problems(all, self.input.offset.unwrap_or(0)).await);
+            return Ok(shower.all_problems(all, asked, self.input.offset.unwrap_or(0)).await);
         };
         let (version, since) = self.know().await?;
         let busy = || self.client.readiness().is_busy();

@@ -6,16 +6,19 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use haft_lsp::{
-    LaunchServer, LaunchedServer, LspClient, LspProcess, LspSettings, NoServer, Programs, ServerPlan,
-    ServerPool,
+    ConfiguredServer, LaunchServer, LaunchedServer, LspClient, LspProcess, LspSettings, NoServer, Programs,
+    ServerPlan, ServerPool,
 };
 use haft_shell::{
-    own::Lifetime,
+    own::{Lifetime, resident_bytes},
     run::{Job, Shell, Spec, Stop, Terminal},
     sandbox::{Confinement, ReadingWalls},
 };
@@ -45,6 +48,12 @@ pub struct LspDesk {
     confine: Arc<dyn Confine>,
     settings: Arc<dyn Fn() -> LspSettings + Send + Sync>,
     programs: Programs,
+    /// Servers of plugins, after those of settings.
+    of_plugins: Mutex<Vec<ConfiguredServer>>,
+    /// Why servers of this project should not start unasked, if so.
+    distrust: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    /// How many of those that were stopped for their memory this session knows of.
+    stopped: AtomicUsize,
     /// Command lines with their roots that were agreed to.
     agreed: Mutex<BTreeSet<(String, PathBuf)>>,
     /// What holds the servers of this session.
@@ -67,6 +76,9 @@ impl LspDesk {
         programs: Programs,
     ) -> Self {
         Self {
+            stopped: AtomicUsize::new(pool.stopped_for_memory(0).len()),
+            of_plugins: Mutex::default(),
+            distrust: Box::new(|| None),
             pool,
             open_shell,
             shell: OnceLock::new(),
@@ -92,8 +104,36 @@ impl LspDesk {
         self
     }
 
+    /// Asks before servers start as long as this says why.
+    pub fn with_distrust(mut self, distrust: Box<dyn Fn() -> Option<String> + Send + Sync>) -> Self {
+        self.distrust = distrust;
+        self
+    }
+
+    /// The servers of plugins, from now on.
+    pub fn set_plugin_servers(&self, servers: Vec<ConfiguredServer>) {
+        *self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+    }
+
     pub(super) fn settings(&self) -> LspSettings {
-        (self.settings)()
+        let mut settings = (self.settings)();
+        settings
+            .servers
+            .extend(self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        settings
+    }
+
+    /// Why starting a server for this file is asked about whatever rules say.
+    pub(super) fn distrusted(&self, file: &Path, top: &Path) -> Option<String> {
+        let why = (self.distrust)()?;
+        self.to_agree(file, top).map(|line| format!("{why}, and `{line}` may run code of the project"))
+    }
+
+    /// Which servers were stopped for their memory since this was last asked.
+    pub(super) fn news_of_memory(&self) -> Vec<String> {
+        let news = self.pool.stopped_for_memory(self.stopped.load(Ordering::Relaxed));
+        self.stopped.fetch_add(news.len(), Ordering::Relaxed);
+        news
     }
 
     /// Which server a file needs. Looks at the disk.
@@ -150,6 +190,7 @@ impl LspDesk {
             confinement,
             reading,
         };
+        self.pool.limit_memory(self.settings().most_memory);
         let started = self.pool.get(plan, &held, &launcher).await;
         started.map_err(|fault| ToolError::failed(fault.to_string()))
     }
@@ -222,17 +263,22 @@ impl LaunchServer for ShellLauncher {
             terminal: Terminal::None,
         })?;
         let channel = UnixStream::from_std(ours)?;
-        Ok(LaunchedServer { channel, process: Arc::new(ServerJob(job)) })
+        let process = ServerJob { job, shell: Arc::clone(&self.shell), call: self.call.clone() };
+        Ok(LaunchedServer { channel, process: Arc::new(process) })
     }
 }
 
-struct ServerJob(Job);
+struct ServerJob {
+    job: Job,
+    shell: Arc<Shell>,
+    call: CallId,
+}
 
 impl LspProcess for ServerJob {
     fn ended(&self) -> BoxFuture<'_, String> {
         Box::pin(async {
-            let end = self.0.ended().await;
-            self.0.flush().await;
+            let end = self.job.ended().await;
+            self.job.flush().await;
             match &end.exit {
                 haft_shell::run::Exit::Code(code) => format!("it exited with code {code}"),
                 haft_shell::run::Exit::Signal(signal) => format!("it was ended by signal {signal}"),
@@ -242,10 +288,16 @@ impl LspProcess for ServerJob {
     }
 
     fn errors(&self) -> String {
-        self.0.recent_lines(20).join("\n")
+        self.job.recent_lines(20).join("\n")
     }
 
     fn stop(&self) {
-        self.0.stop(Stop::Asked);
+        self.job.stop(Stop::Asked);
+    }
+
+    fn memory(&self) -> Option<u64> {
+        let all = self.shell.owner().list();
+        let of_it = all.iter().filter(|it| it.call == self.call.as_str()).flat_map(|it| &it.processes);
+        Some(resident_bytes(of_it.map(|it| it.id)))
     }
 }

@@ -11,7 +11,7 @@ use std::{path::Path, sync::Arc};
 
 use haft_tool::{
     Access, CallContext, Content, Exposure, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool,
-    ToolContext, ToolError, Traits,
+    ToolContext, ToolError, Traits, Verdict,
 };
 use serde::Serialize;
 
@@ -175,6 +175,11 @@ impl Tool for Lsp {
         Reach::Declared(accesses)
     }
 
+    fn check_permissions(&self, input: &Input, cx: &CallContext) -> Verdict {
+        let why = input.file_path.as_ref().and_then(|path| self.desk.distrusted(path, &cx.cwd));
+        why.map_or(Verdict::Passthrough, Verdict::Ask)
+    }
+
     fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
         let missing =
             |what: &str| Err(ToolError::invalid(format!("{} needs {what}", input.operation.name())));
@@ -213,7 +218,11 @@ impl Tool for Lsp {
             }
         };
         tokio::select! {
-            answer = asking => Ok(answer?.into()),
+            answer = asking => {
+                let mut answer = answer?;
+                answer.notes.extend(self.desk.news_of_memory());
+                Ok(answer.into())
+            }
             () = cx.cancel.cancelled() => Err(ToolError::failed("Interrupted while a language server was asked")),
         }
     }
@@ -233,10 +242,11 @@ impl Tool for Lsp {
                     Some(b'-') => LineStyle::Removed,
                     _ => LineStyle::Plain,
                 };
-                let mut lines: Vec<Line> = output.result.lines().map(|it| Line::new(style(it), it)).collect();
-                lines.extend(output.notes.iter().map(|it| Line::new(LineStyle::Dim, format!("[{it}]"))));
+                let lines = output.result.lines().map(|it| Line::new(style(it), it)).collect();
+                let note = |it: &String| Line::new(LineStyle::Dim, format!("[{it}]"));
+                let notes = output.notes.iter().map(note).collect();
                 let headline = format!("{} ({})", output.operation, output.server);
-                Rendered { headline, lines }
+                Rendered { headline, lines, notes, ..Rendered::default() }
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use haft_lsp::{
@@ -297,8 +297,19 @@ impl<'a> AnswerShower<'a> {
         Page { text: lines.join("\n"), count: Some(told.len()), files: Some(1), notes }
     }
 
-    pub(super) async fn all_problems(&self, all: Vec<(PathBuf, Vec<Diagnostic>)>, offset: usize) -> Page {
-        let (seen, denied) = self.readable(all, |it| &it.0);
+    /// What is wrong in the project. `asked` says whether the server was asked
+    /// about all of it. What ignore files leave out was written by nobody here.
+    pub(super) async fn all_problems(
+        &self,
+        all: Vec<(PathBuf, Vec<Diagnostic>)>,
+        asked: bool,
+        offset: usize,
+    ) -> Page {
+        let (mut seen, denied) = self.readable(all, |it| &it.0);
+        let (top, paths) = (Arc::clone(&self.cx.cwd), seen.iter().map(|it| it.0.clone()).collect::<Vec<_>>());
+        let ignored = tokio::task::spawn_blocking(move || haft_search::left_out(&top, &paths)).await;
+        let ignored = ignored.unwrap_or_default();
+        seen.retain(|it| !ignored.contains(&it.0));
         let mut files: Vec<(PathBuf, Vec<Diagnostic>)> = seen
             .into_iter()
             .map(|(path, items)| {
@@ -308,9 +319,15 @@ impl<'a> AnswerShower<'a> {
             .collect();
         files.sort_by_key(|it| it.1.iter().map(|it| it.severity).min());
         let total: usize = files.iter().map(|it| it.1.len()).sum();
-        let mut notes = vec![String::from(
-            "only files the server has looked at by itself; give filePath for a certain one",
-        )];
+        let mut notes = Vec::new();
+        if !asked {
+            notes.push(String::from(
+                "only files the server has looked at by itself; give filePath for a certain one",
+            ));
+        }
+        if !ignored.is_empty() {
+            notes.push(format!("{} that ignore files name are left out", files_word(ignored.len())));
+        }
         if 0 < denied {
             notes.push(format!("{denied} files the rules deny are left out"));
         }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use haft_tool::{
-    Access, CallContext, CallTrace, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
-    Traits,
+    Access, CallContext, CallTrace, Content, Outcome, Reach, Rendered, RenderedRest, Stage, Tool,
+    ToolContext, ToolError, Traits,
 };
 use haft_workspace::{Files, Hunk};
 use plan::{Job, Verdict};
@@ -267,9 +267,9 @@ impl Tool for MultiEdit {
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => {
-                let planned = |edit: &EditInput| report::planned(&edit.old_string, &edit.new_string);
+                let planned = |edit: &EditInput| report::planned_piece(&edit.old_string, &edit.new_string);
                 let lines = input.edits.iter().flat_map(planned).collect();
-                Rendered { headline: self.describe(input), lines }
+                Rendered { headline: self.describe(input), lines, ..Rendered::default() }
             }
             Stage::Done(output) => {
                 let done = output.edits.iter().filter(|it| it.status == "ok").count();
@@ -278,8 +278,11 @@ impl Tool for MultiEdit {
                     let one = report::render("Edited", &file.file_path, &file.structured_patch);
                     all.lines.push(haft_tool::Line::new(haft_tool::LineStyle::Plain, one.headline));
                     all.lines.extend(one.lines);
+                    if let RenderedRest::Lines(rest) = one.rest {
+                        all.lines.extend(rest);
+                    }
                 }
-                all
+                all.folded_to(report::PERSON_LINES)
             }
             Stage::Failed(error) => Rendered::error(&error.message),
         }

@@ -268,7 +268,9 @@ impl Job {
         match self.files.reads().seen_version(&self.viewer.agent, &self.real) {
             Some(version) if version == snapshot.hash() => (),
             Some(_) => {
-                return Err(self.refused("it was changed by someone else since you read it. Read it again."));
+                let who = self.files.reads().writer(&self.viewer.agent, &self.real, snapshot.hash());
+                let why = format!("it was changed by {who} since you read it. Read it again.");
+                return Err(self.refused(&why));
             }
             None => return Err(self.refused("it has not been read in this session. Read it first.")),
         }

@@ -188,12 +188,7 @@ pub(super) fn for_person(output: &Output) -> Rendered {
         }
         other => return Rendered::preview(&for_model(other).to_text()),
     };
-    let mut lines: Vec<Line> =
-        numbered(file).lines().take(PREVIEW).map(|line| Line::new(LineStyle::Plain, line)).collect();
-    let total = usize::try_from(file.num_lines).unwrap_or(usize::MAX);
-    if PREVIEW < total {
-        lines.push(Line::new(LineStyle::Dim, format!("… {} more lines", total - PREVIEW)));
-    }
+    let lines = numbered(file).lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
     let headline = format!("{} ({} of {} lines)", file.file_path.display(), file.num_lines, file.total_lines);
-    Rendered { headline, lines }
+    Rendered { headline, lines, ..Rendered::default() }.folded_to(PREVIEW)
 }

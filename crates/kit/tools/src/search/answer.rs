@@ -76,6 +76,21 @@ impl Mention {
 }
 
 impl Output {
+    /// The files in it, as they are shown.
+    pub(super) fn files(&self) -> Vec<String> {
+        let lines = self.usages.iter().chain(&self.mentions).map(|it| &it.file);
+        let mut files: Vec<String> =
+            self.definitions.iter().map(|it| &it.file).chain(lines).cloned().collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+
+    /// Something the model has to know besides.
+    pub(super) fn note(&mut self, note: Option<String>) {
+        self.notes.extend(note);
+    }
+
     /// What the model reads.
     pub(super) fn text(&self) -> String {
         let mut lines = Vec::new();
@@ -119,14 +134,14 @@ impl Output {
             lines.push(Line::new(LineStyle::Hunk, title));
             lines.extend(body.into_iter().map(|text| Line::new(LineStyle::Plain, format!("  {text}"))));
         }
-        lines.extend(self.notes.iter().map(|note| Line::new(LineStyle::Dim, note)));
+        let notes = self.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
         let headline = format!(
             "{}, {}, {}",
             counted(self.total_definitions as u64, "definition", "definitions"),
             counted(self.total_usages, "usage", "usages"),
             counted(self.total_mentions, "mention", "mentions"),
         );
-        Rendered { headline, lines }
+        Rendered { headline, lines, notes, ..Rendered::default() }
     }
 }
 

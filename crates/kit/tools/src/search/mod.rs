@@ -5,6 +5,7 @@ mod indexes;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,6 +14,7 @@ use haft_search::{AnswerLimits, Filter, Finder, Globs, RankQuery, Refresh, Stop}
 use haft_tool::{
     CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits, schema_of,
 };
+use haft_workspace::Files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +49,8 @@ pub struct Input {
 pub struct Search {
     settings: FindSettings,
     indexes: Indexes,
+    /// The files of the session, where some may be unsaved in an editor.
+    files: Option<Arc<Files>>,
 }
 
 /// How many lines an answer has unless asked otherwise.
@@ -55,7 +59,12 @@ const USUAL_LIMIT: usize = 40;
 impl Search {
     /// With these switches. Clones share their indexes.
     pub fn new(settings: FindSettings) -> Self {
-        Self { settings, indexes: Indexes::default() }
+        Self { settings, indexes: Indexes::default(), files: None }
+    }
+
+    /// Says of which of these files an editor has another text, unsaved.
+    pub fn beside(self, files: Arc<Files>) -> Self {
+        Self { files: Some(files), ..self }
     }
 }
 
@@ -144,7 +153,10 @@ impl Tool for Search {
             limit: self.settings.timeout,
             input,
         };
-        Ok(finding::run(cx, self.settings.timeout, move |stop| lookup.run(stop)).await??.into())
+        let mut output = finding::run(cx, self.settings.timeout, move |stop| lookup.run(stop)).await??;
+        let names = output.files();
+        output.note(self.files.as_deref().and_then(|files| finding::unsaved_note(files, &names)));
+        Ok(output.into())
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -150,6 +150,10 @@ impl Tool for TaskList {
             TaskStatus::InProgress => Line::new(LineStyle::Added, format!("▶ {}", task.text())),
             TaskStatus::Pending => Line::new(LineStyle::Plain, format!("☐ {}", task.text())),
         };
-        Rendered { headline: String::from("Tasks"), lines: output.tasks.iter().map(line).collect() }
+        Rendered {
+            headline: String::from("Tasks"),
+            lines: output.tasks.iter().map(line).collect(),
+            ..Rendered::default()
+        }
     }
 }

@@ -136,6 +136,10 @@ impl Tool for TodoWrite {
             Status::InProgress => Line::new(LineStyle::Added, format!("▶ {}", todo.active_form)),
             Status::Pending => Line::new(LineStyle::Plain, format!("☐ {}", todo.content)),
         };
-        Rendered { headline: String::from("To do"), lines: output.new_todos.iter().map(line).collect() }
+        Rendered {
+            headline: String::from("To do"),
+            lines: output.new_todos.iter().map(line).collect(),
+            ..Rendered::default()
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::page::StoredPage;
+use super::{freshness::Keeping, page::StoredPage};
 
 /// How many pages are kept.
 const MOST_PAGES: usize = 64;
@@ -23,6 +23,8 @@ pub(crate) struct KeptPage {
     pub(crate) fetched: Instant,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
+    /// How long the server lets it be shown without being asked.
+    pub(crate) keeping: Keeping,
     /// How often it was shown.
     pub(crate) shown: u32,
 }
@@ -39,6 +41,17 @@ impl KeptPage {
     /// How long ago the server said so.
     pub(crate) fn age(&self) -> Duration {
         self.fetched.elapsed()
+    }
+
+    /// Whether it is shown without asking, where pages are kept for so long. Who
+    /// reads on goes on in the text that was begun.
+    pub(crate) fn is_fresh(&self, most: Duration, reads_on: bool) -> bool {
+        let fresh = match self.keeping {
+            Keeping::For(said) if !reads_on => said.min(most),
+            Keeping::Never => Duration::ZERO,
+            _ => most,
+        };
+        self.age() < fresh
     }
 }
 
@@ -63,11 +76,17 @@ impl PageCache {
         }
     }
 
-    /// The server says that a page is as it was.
-    pub(crate) fn refresh(&self, key: &PageKey) {
+    /// The server says that a page is as it was, and for how long.
+    pub(crate) fn refresh(&self, key: &PageKey, keeping: Keeping) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeping == Keeping::Never {
+            pages.retain(|it| it.key != *key);
+        }
         if let Some(kept) = pages.iter_mut().find(|it| it.key == *key) {
             kept.fetched = Instant::now();
+            if keeping != Keeping::Unsaid {
+                kept.keeping = keeping;
+            }
         }
     }
 

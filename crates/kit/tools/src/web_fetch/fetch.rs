@@ -19,6 +19,7 @@ use reqwest::{
 use super::{
     FetchProgress, Input, WebServices,
     cache::{KeptPage, PageCache, PageKey},
+    freshness::Keeping,
     page::{self, PageWork, Shape, StoredPage, shape},
     words,
 };
@@ -59,7 +60,7 @@ impl Fetching<'_> {
         let key = PageKey { url: self.target.without_fragment().to_string(), raw: self.input.raw };
         let kept = self.services.settings.cache.and_then(|_| self.cache.take(&key));
         if let Some(kept) = &kept
-            && self.services.settings.cache.is_some_and(|fresh| kept.age() < fresh)
+            && self.services.settings.cache.is_some_and(|most| kept.is_fresh(most, self.reads_on()))
         {
             return Ok(known(kept));
         }
@@ -72,8 +73,9 @@ impl Fetching<'_> {
             WebAnswer::Page(page) => page,
         };
         let status = page.response.status();
+        let keeping = Keeping::of(page.response.headers());
         if let Some(kept) = kept.filter(|_| status == StatusCode::NOT_MODIFIED) {
-            self.cache.refresh(&key);
+            self.cache.refresh(&key, keeping);
             return Ok(known(&KeptPage { fetched: Instant::now(), ..kept }));
         }
         self.cache.forget(&key);
@@ -84,13 +86,19 @@ impl Fetching<'_> {
             page.response.headers().get(name).and_then(|it| it.to_str().ok()).map(str::to_owned)
         };
         let (etag, modified) = (text(header::ETAG), text(header::LAST_MODIFIED));
-        let control = text(header::CACHE_CONTROL).unwrap_or_default().to_ascii_lowercase();
-        let made = Arc::new(self.page(page).await?);
-        if self.services.settings.cache.is_some() && !control.contains("no-store") {
-            let fetched = Instant::now();
-            self.cache.put(KeptPage { key, page: Arc::clone(&made), fetched, etag, modified, shown: 1 });
+        let (made, end) = self.page(page).await?;
+        let made = Arc::new(made);
+        let is_broken = matches!(end, BodyEnd::Broken(_));
+        if self.services.settings.cache.is_some() && keeping != Keeping::Never && !is_broken {
+            let (fetched, page) = (Instant::now(), Arc::clone(&made));
+            self.cache.put(KeptPage { key, page, fetched, etag, modified, keeping, shown: 1 });
         }
         Ok(Fetched::New(made))
+    }
+
+    /// Whether a part of a page is wanted that is not its first.
+    fn reads_on(&self) -> bool {
+        self.input.offset.is_some_and(|it| 0 < it)
     }
 
     fn say(&self, stage: &'static str, bytes: u64) {
@@ -131,8 +139,8 @@ impl Fetching<'_> {
         words::status_error(status, &url, &self.services.settings.user_agent, retry.as_deref(), &said)
     }
 
-    /// Reads a body and makes a page of it.
-    async fn page(&self, page: WebPage) -> Result<StoredPage, ToolError> {
+    /// Reads a body and makes a page of it. How the body ended.
+    async fn page(&self, page: WebPage) -> Result<(StoredPage, BodyEnd), ToolError> {
         let WebPage { url, mut response, proxy } = page;
         let (code, content_type) = (response.status().as_u16(), content_type(&response));
         let mut notes = Vec::new();
@@ -145,7 +153,16 @@ impl Fetching<'_> {
         let mut bytes = Vec::new();
         let settings = &self.services.settings;
         let mut end = self.read(&mut response, HEAD, &mut bytes).await;
-        let shape = shape(&bytes, &content_type);
+        let packed = packed(&response);
+        let shape = match &packed {
+            None => shape(&bytes, &content_type),
+            Some(_) => Shape::Other("packed"),
+        };
+        if let Some(packed) = packed {
+            notes.push(format!(
+                "The server packed its answer ({packed}) although only gzip was asked for, so it cannot be read here."
+            ));
+        }
         let most = match shape {
             Shape::Html | Shape::Text => settings.page_bytes,
             Shape::Pdf | Shape::Picture | Shape::Other(_) => settings.file_bytes,
@@ -184,9 +201,10 @@ impl Fetching<'_> {
         };
         let cancel = self.progress.cancel.clone();
         let made = tokio::task::spawn_blocking(move || work.run(&|| cancel.is_cancelled())).await;
-        made.map_err(|_| {
+        let made = made.map_err(|_| {
             ToolError::failed("The page is made in a way that cannot be converted; try raw: true.")
-        })
+        })?;
+        Ok((made, end))
     }
 
     /// Reads on up to a limit, and tells how far it is. What was read beyond the
@@ -203,10 +221,11 @@ impl Fetching<'_> {
                 told = into.len();
                 self.say("reading", told as u64);
             }
-            if most <= into.len() {
-                if most != HEAD {
-                    into.truncate(most);
-                }
+            if most == HEAD && HEAD <= into.len() {
+                return BodyEnd::Cut;
+            }
+            if most < into.len() {
+                into.truncate(most);
                 return BodyEnd::Cut;
             }
         }
@@ -215,6 +234,13 @@ impl Fetching<'_> {
 
 fn known(kept: &KeptPage) -> Fetched {
     Fetched::Kept { page: Arc::clone(&kept.page), age: kept.age(), shown: kept.shown.saturating_sub(1) }
+}
+
+/// How a body is packed that nobody unpacked.
+fn packed(response: &Response) -> Option<String> {
+    let value = response.headers().get(header::CONTENT_ENCODING)?;
+    let name = page::visible(&haft_types::text::one_line(&String::from_utf8_lossy(value.as_bytes()), 40));
+    (!name.trim().is_empty() && !name.trim().eq_ignore_ascii_case("identity")).then_some(name)
 }
 
 fn content_type(response: &Response) -> String {

@@ -2,6 +2,7 @@
 
 mod cache;
 mod fetch;
+mod freshness;
 mod input;
 mod page;
 mod ports;

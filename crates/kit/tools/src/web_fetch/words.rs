@@ -47,7 +47,7 @@ pub(super) fn for_model(output: &Output) -> Content {
 /// The page between tags it cannot close.
 fn framed(output: &Output) -> String {
     let title = output.title.as_ref().map(|it| format!(" title={:?}", haft_types::text::one_line(it, 200)));
-    let body = output.result.replace("</page", "<\\/page").replace("<page ", "<\\page ");
+    let body = unframed(&output.result);
     format!(
         "<page url={:?} type={:?}{}>\n{}\n</page>\n",
         output.url,
@@ -55,6 +55,22 @@ fn framed(output: &Output) -> String {
         title.unwrap_or_default(),
         body.trim_end_matches('\n'),
     )
+}
+
+/// Text without what would look like the tags around it.
+fn unframed(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        shown.push_str(before);
+        let word = after.trim_start_matches(['/', ' ', '\t', '\n']);
+        let is_ours = word.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("page"))
+            && !word[4..].starts_with(|it: char| it.is_alphanumeric() || it == '-');
+        shown.push_str(if is_ours { "<\\" } else { "<" });
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown
 }
 
 fn notes(output: &Output) -> Vec<String> {
@@ -142,7 +158,7 @@ pub(super) fn status_error(
     };
     let mut message = format!("{url} answered {} {}. {hint}", status.as_u16(), reason(status));
     if !body.is_empty() {
-        let body = body.replace("</page", "<\\/page");
+        let body = unframed(body);
         message.push_str(&format!("\nIt says:\n<page url={:?}>\n{body}\n</page>", url.as_str()));
     }
     ToolError::failed(message)

@@ -56,6 +56,14 @@ impl AdapterKind {
         }
     }
 
+    /// Characters a question may have, where that is bounded.
+    fn longest_question(self) -> Option<usize> {
+        match self {
+            Self::Brave => Some(400),
+            _ => None,
+        }
+    }
+
     fn base(self) -> &'static str {
         match self {
             Self::Brave => "https://api.search.brave.com",
@@ -119,7 +127,7 @@ impl SearchAdapter {
 
     fn request(&self, query: &SearchQuery) -> Result<RequestBuilder, SearchError> {
         let limit = query.limit.to_string();
-        let text = with_sites(query);
+        let text = with_sites(query, self.kind.longest_question());
         Ok(match self.kind {
             AdapterKind::Brave => {
                 let mut url = self.url("res/v1/web/search")?;
@@ -163,8 +171,7 @@ impl SearchAdapter {
         let unavailable = |why: String| SearchError::Unavailable(self.without_secret(&why));
         let response = request.send().await.map_err(|err| unavailable(innermost(&err.without_url())))?;
         let status = response.status();
-        let wait = response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok());
-        let wait = wait.map(|it| if it.parse::<u64>().is_ok() { format!("{it} s") } else { it.to_owned() });
+        let wait = waiting_time(response.headers());
         let body = read_body(response, MOST).await.map_err(|err| match err {
             BodyError::TooLarge => unavailable(String::from("its answer is too long")),
             BodyError::Broken(err) => unavailable(innermost(&err)),
@@ -188,7 +195,7 @@ impl SearchAdapter {
         }
         let answer: Value =
             serde_json::from_slice(&body).map_err(|_| unavailable(format!("it is no JSON: {said}")))?;
-        let hits = self.hits(&answer);
+        let hits = self.hits(&answer).map_err(unavailable)?;
         Ok(SearchHits {
             hits: hits.into_iter().take(query.limit).collect(),
             summary: String::new(),
@@ -196,7 +203,9 @@ impl SearchAdapter {
         })
     }
 
-    fn hits(&self, answer: &Value) -> Vec<SearchHit> {
+    /// The hits of an answer, or why it is none. An answer of another form is not
+    /// an answer without hits.
+    fn hits(&self, answer: &Value) -> Result<Vec<SearchHit>, String> {
         let (list, snippet, date): (_, &[&str], &[&str]) = match self.kind {
             AdapterKind::Brave => (&answer["web"]["results"], &["description"], &["page_age", "age"]),
             AdapterKind::Tavily => (&answer["results"], &["content"], &["published_date"]),
@@ -213,7 +222,20 @@ impl SearchAdapter {
             let title = text(hit, &["title"]).unwrap_or_else(|| url.clone());
             Some(SearchHit { title, url, snippet: text(hit, snippet), date: text(hit, date) })
         };
-        list.as_array().into_iter().flatten().filter_map(hit).collect()
+        let found: Option<Vec<SearchHit>> = list.as_array().map(|it| it.iter().filter_map(hit).collect());
+        match found {
+            Some(found) if found.is_empty() => match silent_engines(answer) {
+                Some(silent) => Err(format!("its engines did not answer: {silent}")),
+                None => Ok(found),
+            },
+            Some(found) => Ok(found),
+            // Brave leaves out the kinds of results it has none of.
+            None if self.kind == AdapterKind::Brave && answer.is_object() && list.is_null() => Ok(Vec::new()),
+            None => {
+                let said = haft_types::text::one_line(&answer.to_string(), 300);
+                Err(format!("its answer has another form than expected: {said}"))
+            }
+        }
     }
 
     fn without_secret(&self, text: &str) -> String {
@@ -224,14 +246,44 @@ impl SearchAdapter {
     }
 }
 
-/// The question with its domains, for services that take them as words.
-fn with_sites(query: &SearchQuery) -> String {
-    let allowed = query.allowed.iter().map(|it| format!("site:{it}")).collect::<Vec<_>>().join(" OR ");
-    let blocked: String = query.blocked.iter().map(|it| format!(" -site:{it}")).collect();
-    match allowed.is_empty() {
-        true => format!("{}{blocked}", query.text),
-        false => format!("{} {allowed}{blocked}", query.text),
+/// The question with its domains, for services that take them as words: as many
+/// as fit, since what others say is left out afterwards anyway.
+fn with_sites(query: &SearchQuery, most: Option<usize>) -> String {
+    let mut text = query.text.clone();
+    let fits =
+        |text: &str, more: &str| most.is_none_or(|most| text.chars().count() + more.chars().count() <= most);
+    for (at, name) in query.allowed.iter().enumerate() {
+        let more = format!("{}site:{name}", if at == 0 { " " } else { " OR " });
+        if fits(&text, &more) {
+            text.push_str(&more);
+        }
     }
+    for name in &query.blocked {
+        let more = format!(" -site:{name}");
+        if fits(&text, &more) {
+            text.push_str(&more);
+        }
+    }
+    text
+}
+
+/// How long a service wants to be left alone, as far as it says so.
+fn waiting_time(headers: &header::HeaderMap) -> Option<String> {
+    let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).map(str::trim);
+    // Brave says for each of its limits in how many seconds it begins anew, the shortest first.
+    let reset = || text("x-ratelimit-reset")?.split(',').next().map(str::trim);
+    let said = text("retry-after").or_else(reset)?;
+    Some(if said.parse::<u64>().is_ok() { format!("{said} s") } else { haft_types::text::one_line(said, 60) })
+}
+
+/// The engines of a SearXNG server that failed, each with its reason.
+fn silent_engines(answer: &Value) -> Option<String> {
+    let silent = answer["unresponsive_engines"].as_array().filter(|it| !it.is_empty())?;
+    let name = |it: &Value| {
+        let (engine, why) = (it[0].as_str().or(it.as_str()).unwrap_or("one"), it[1].as_str());
+        why.map_or_else(|| engine.to_owned(), |why| format!("{engine} ({why})"))
+    };
+    Some(haft_types::text::one_line(&silent.iter().map(name).collect::<Vec<_>>().join(", "), 300))
 }
 
 impl SearchProvider for SearchAdapter {

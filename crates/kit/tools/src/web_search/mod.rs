@@ -248,6 +248,9 @@ fn explain(provider: &str, error: &SearchError) -> ToolError {
         SearchError::Refused(why) => {
             format!("{provider} refuses the key or the request: {why}. The person has to look at the key.")
         }
+        SearchError::Question(why) => {
+            format!("{provider} does not take this question: {why}. Ask again in fewer and plainer words.")
+        }
         SearchError::Quota(wait) => {
             let wait = wait.as_ref().map(|it| format!(" Try again in {it}.")).unwrap_or_default();
             format!(

@@ -57,6 +57,8 @@ pub struct SearchHit {
 pub enum SearchError {
     /// The key or the request is not accepted.
     Refused(String),
+    /// What is asked is not accepted; another question may be.
+    Question(String),
     /// Asked too often; how long to wait, where it says so.
     Quota(Option<String>),
     /// Not reached, or it made no sense.

@@ -5,7 +5,7 @@ mod exit;
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_tool::{BoxFuture, CallContext, DynTool, erase};
+use haft_tool::{BoxFuture, CallContext, DynTool, Tool, erase};
 
 pub use enter::EnterWorktree;
 pub use exit::{ExitWorktree, LeaveAction};
@@ -97,6 +97,9 @@ impl Worktrees for NoWorktrees {
         Box::pin(async { Err(String::from("there are no worktrees here")) })
     }
 }
+
+/// The names of the tools.
+pub(crate) const NAMES: [&str; 2] = [<EnterWorktree as Tool>::NAME, <ExitWorktree as Tool>::NAME];
 
 /// The tools.
 pub fn tools(worktrees: &Arc<dyn Worktrees>) -> Vec<Arc<dyn DynTool>> {

@@ -177,7 +177,8 @@ impl Tool for Write {
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => {
-                Rendered { headline: self.describe(input), lines: report::planned("", &input.content) }
+                let lines = report::planned("", &input.content);
+                Rendered { headline: self.describe(input), lines, ..Rendered::default() }
             }
             Stage::Done(output) => match output.kind {
                 Kind::Create => report::render("Created", &output.file_path, &patch("", &output.content)),
@@ -277,7 +278,8 @@ impl Job {
             ),
             WholeSeen::Changed => {
                 let shown = self.changes_since(snapshot, text);
-                format!("it was changed by someone else since you read it. Read it again{shown}")
+                let who = self.files.reads().writer(&self.viewer.agent, &self.real, snapshot.hash());
+                format!("it was changed by {who} since you read it. Read it again{shown}")
             }
         };
         Err(self.refused(&why))

@@ -32,6 +32,10 @@ impl Undoable {
     fn new(limits: SnapshotLimits) -> Self {
         let rig = Rig::new();
         let state_dir = rig.work.parent().unwrap().join("journal");
+        Self::with_journal(rig, state_dir, limits)
+    }
+
+    fn with_journal(rig: Rig, state_dir: std::path::PathBuf, limits: SnapshotLimits) -> Self {
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let workspace = Arc::new(Workspace::open(config).unwrap());
         let files = Arc::new(Files::new(workspace, None, EverythingInContext));
@@ -59,7 +63,7 @@ impl Undoable {
 
     fn undo(&self, id: &str) {
         let report = self.files.workspace().undo(&UndoTarget::Call(id.into()), &Self::origin()).unwrap();
-        assert_eq!(report.conflicts, []);
+        assert_eq!(report.conflicts, [], "{:?}", report.restored);
     }
 
     fn redo(&self) {
@@ -263,7 +267,14 @@ fn linked_picture(top: &Path) -> BTreeMap<String, (u32, Vec<u8>, Vec<String>)> {
     }
     found.sort();
     let names = |id| found.iter().filter(|it| it.2 == id).map(|it| it.0.clone()).collect();
-    let seen = |path: &Path| (path.metadata().unwrap().mode(), std::fs::read(path).unwrap());
+    let seen = |path: &Path| {
+        let meta = path.symlink_metadata().unwrap();
+        let content = match meta.is_symlink() {
+            true => std::fs::read_link(path).unwrap().into_os_string().into_encoded_bytes(),
+            false => std::fs::read(path).unwrap(),
+        };
+        (meta.mode(), content)
+    };
     let line = |(name, path, id): &(String, std::path::PathBuf, (u64, u64))| {
         let (mode, content) = seen(path);
         (name.clone(), (mode, content, names(*id)))
@@ -293,6 +304,34 @@ async fn hard_links_come_back_as_hard_links() {
         "echo two >> d/x; chmod 600 d/y",
         "ln shared new; echo three > new",
         "ln shared tied; rm tied; echo four > shared",
+        // Another name is outside of the workspace.
+        "rm shared",
+        "rm shared; echo kept > shared",
+        "rm shared; cp ../outside/store shared",
+        "sed -i s/kept/lost/ shared",
+        "mv c shared",
+        "mv shared d/moved",
+        "mv shared ../outside/moved",
+        "rm shared; ln ../outside/other shared",
+        "ln -f ../outside/other shared",
+        "ln -f ../outside/other c",
+        "chmod 600 shared; mv shared s2; cp s2 shared",
+        "rm -rf d mixed1",
+        "sed -i s/m/n/ mixed1; chmod 711 mixed2",
+        "rm mixed1 mixed2",
+        "rm -rf ./* && echo gone > shared",
+        // Symbolic links that are hard links of each other.
+        "rm sym1",
+        "rm sym1 sym2",
+        "ln -sfn c sym1",
+        "rm sym1; ln -s a sym1",
+        "rm sym1; echo file > sym1",
+        "rm sym3",
+        "ln -sfn c sym3",
+        "mv sym3 sym1",
+        "ln -P sym1 sym4; rm sym1 sym2",
+        "cp -P sym1 s; mv s sym1",
+        "rm c; ln -P sym1 c",
         "python3 -c \"import os; os.unlink('d/x'); open('d/x','w').write('z'); os.link('d/x', 'd/z')\"",
     ] {
         let undoable = Undoable::new(SnapshotLimits::default());
@@ -300,13 +339,28 @@ async fn hard_links_come_back_as_hard_links() {
         let top = work.parent().unwrap();
         std::fs::create_dir_all(top.join("outside")).unwrap();
         std::fs::create_dir_all(work.join("d")).unwrap();
-        for (name, text) in
-            [("work/a", "one\n"), ("work/c", "one\n"), ("work/d/x", "x\n"), ("outside/store", "kept\n")]
-        {
+        for (name, text) in [
+            ("work/a", "one\n"),
+            ("work/c", "one\n"),
+            ("work/d/x", "x\n"),
+            ("outside/store", "kept\n"),
+            ("outside/other", "other\n"),
+            ("outside/mixed", "m\n"),
+        ] {
             std::fs::write(top.join(name), text).unwrap();
         }
         std::fs::set_permissions(work.join("c"), std::fs::Permissions::from_mode(0o640)).unwrap();
-        for (from, to) in [("work/a", "work/b"), ("work/d/x", "work/d/y"), ("outside/store", "work/shared")] {
+        symlink("a", work.join("sym1")).unwrap();
+        symlink("a", top.join("outside/sym")).unwrap();
+        for (from, to) in [
+            ("work/a", "work/b"),
+            ("work/d/x", "work/d/y"),
+            ("outside/store", "work/shared"),
+            ("outside/mixed", "work/mixed1"),
+            ("outside/mixed", "work/mixed2"),
+            ("work/sym1", "work/sym2"),
+            ("outside/sym", "work/sym3"),
+        ] {
             std::fs::hard_link(top.join(from), top.join(to)).unwrap();
         }
         let before = linked_picture(top);
@@ -320,4 +374,30 @@ async fn hard_links_come_back_as_hard_links() {
         undoable.undo("call");
         assert_eq!(linked_picture(top), before, "second undo of {command}");
     }
+}
+
+/// On another disk nothing can be kept by a second name: that is said before the
+/// command runs, and the undo says what it could not tie again.
+#[tokio::test]
+async fn links_that_cannot_be_kept_are_announced_and_named() {
+    let Ok(other_disk) = tempfile::tempdir_in("/dev/shm") else { return };
+    let rig = Rig::new();
+    let (work, top) = (rig.work.clone(), rig.work.parent().unwrap().to_owned());
+    if other_disk.path().metadata().unwrap().dev() == work.metadata().unwrap().dev() {
+        eprintln!("skipped: there is one disk");
+        return;
+    }
+    let undoable = Undoable::with_journal(rig, other_disk.path().join("state"), SnapshotLimits::default());
+    std::fs::write(top.join("store"), "kept\n").unwrap();
+    std::fs::hard_link(top.join("store"), work.join("shared")).unwrap();
+    let (cx, mut events) = watched(undoable.context("call"));
+    let got = call(&undoable.bash, json!({"command": "rm shared"}), cx).await.unwrap();
+    let want = "may not tie it to other names";
+    assert!(got.content.to_text().contains(want), "{}", got.content.to_text());
+    let first = events.recv().await.unwrap().data;
+    assert!(first["tail"][0].as_str().unwrap().contains(want), "{first}");
+    let report =
+        undoable.files.workspace().undo(&UndoTarget::Call("call".into()), &Undoable::origin()).unwrap();
+    assert_eq!((report.conflicts, report.untied), (vec![], vec![work.join("shared")]));
+    assert_eq!(std::fs::read(work.join("shared")).unwrap(), b"kept\n");
 }

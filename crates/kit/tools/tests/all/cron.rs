@@ -2,7 +2,13 @@
 
 use crate::shell_rig::{Rig, call};
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use haft_permission::{Behavior, Opinion, Policy};
 use haft_schedule::{CronStore, ScheduleClock};
@@ -37,10 +43,18 @@ impl Later {
     }
 
     fn with(clock: FromHere) -> Self {
+        Self::by(Arc::new(clock))
+    }
+
+    fn by(clock: Arc<dyn ScheduleClock>) -> Self {
         let rig = Rig::new();
         let store = Arc::new(CronStore::at(rig.outside.join("cron")));
-        let clock = Arc::new(clock);
-        let services = ScheduleServices { store: Arc::clone(&store), clock, session: Some("s1".into()) };
+        Self::of_session("s1", rig, store, clock)
+    }
+
+    /// A session of this name, with its own tasks and a store that others may have, too.
+    fn of_session(name: &str, rig: Rig, store: Arc<CronStore>, clock: Arc<dyn ScheduleClock>) -> Self {
+        let services = ScheduleServices { store: Arc::clone(&store), clock, session: Some(name.into()) };
         let tools = haft_tools::cron::tools(&services, Arc::clone(&rig.tasks));
         Self { rig, tools, store }
     }
@@ -114,6 +128,107 @@ async fn a_job_of_the_session_speaks_when_its_time_comes() {
     assert_eq!(later.said("CronList", json!({})).await, "Nothing is scheduled.");
 }
 
+/// A clock that stands until a test sets it, and knows how often somebody looked at it.
+struct SetByHand {
+    now: Mutex<Timestamp>,
+    looks: AtomicU64,
+}
+
+impl ScheduleClock for SetByHand {
+    fn now(&self) -> Timestamp {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        *self.now.lock().unwrap()
+    }
+
+    fn zone(&self) -> TimeZone {
+        TimeZone::UTC
+    }
+
+    fn glance(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+}
+
+impl SetByHand {
+    /// Sets it, and waits until whoever waits for a time has looked at it and drawn the conclusions.
+    async fn set(&self, now: &str) {
+        *self.now.lock().unwrap() = now.parse().unwrap();
+        let before = self.looks.load(Ordering::SeqCst);
+        while self.looks.load(Ordering::SeqCst) < before + 6 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Times that come while a turn runs do not pile up: one prompt waits, and the next one says how many passed.
+#[tokio::test]
+async fn times_that_pass_while_a_turn_runs_are_one() {
+    let clock = Arc::new(SetByHand {
+        now: Mutex::new("2026-11-16T10:01:00Z".parse().unwrap()),
+        looks: AtomicU64::new(0),
+    });
+    let later = Later::by(Arc::clone(&clock) as Arc<dyn ScheduleClock>);
+    later.said("CronCreate", json!({"cron": "*/5 * * * *", "prompt": "Look"})).await;
+    let told = || later.rig.tasks.drain(&AgentId::Main).iter().map(|it| it.text()).collect::<String>();
+    // The job waits for its first time before the clock goes on.
+    clock.set("2026-11-16T10:01:00Z").await;
+    // Nobody hears anything for twenty minutes.
+    for now in ["10:05", "10:10", "10:15", "10:20"] {
+        clock.set(&format!("2026-11-16T{now}:01Z")).await;
+    }
+    tokio::time::timeout(crate::web_rig::SOON, later.rig.tasks.news(&AgentId::Main)).await.unwrap();
+    let news = told();
+    assert_eq!(news.matches("Scheduled prompt").count(), 1, "{news}");
+    assert!(news.contains("(due 2026-11-16T10:05:00Z): Look"), "{news}");
+    assert_eq!(told(), "", "nothing is left behind it");
+    // It was heard: the next time counts again.
+    clock.set("2026-11-16T10:25:01Z").await;
+    tokio::time::timeout(crate::web_rig::SOON, later.rig.tasks.news(&AgentId::Main)).await.unwrap();
+    let news = told();
+    assert!(
+        news.contains("(due 2026-11-16T10:25:00Z; its time came 3 times while the one before waited): Look"),
+        "{news}"
+    );
+    // And so are times that pass while the machine sleeps.
+    clock.set("2026-11-16T19:00:01Z").await;
+    tokio::time::timeout(crate::web_rig::SOON, later.rig.tasks.news(&AgentId::Main)).await.unwrap();
+    assert_eq!(told().matches("Scheduled prompt").count(), 1);
+}
+
+/// Pain 40: a prompt comes to the session it was made in, and to no other one that is
+/// open, lists or deletes; a stored one belongs to its directory and comes to no session
+/// at all.
+#[tokio::test]
+async fn a_prompt_comes_to_nobody_else() {
+    let clock = Arc::new(SetByHand {
+        now: Mutex::new("2026-11-16T10:01:00Z".parse().unwrap()),
+        looks: AtomicU64::new(0),
+    });
+    let by = || Arc::clone(&clock) as Arc<dyn ScheduleClock>;
+    let one = Later::by(by());
+    let two = Later::of_session("s2", Rig::new(), Arc::clone(&one.store), by());
+    one.said("CronCreate", json!({"cron": "*/5 * * * *", "prompt": "For one"})).await;
+    two.said("CronCreate", json!({"cron": "*/5 * * * *", "prompt": "For two"})).await;
+    one.said("CronCreate", json!({"cron": "*/5 * * * *", "prompt": "Stored", "durable": true})).await;
+    let one_lists = one.said("CronList", json!({})).await;
+    let two_lists = two.said("CronList", json!({})).await;
+    assert!(one_lists.contains("For one") && !one_lists.contains("For two"), "{one_lists}");
+    assert!(two_lists.contains("For two") && !two_lists.contains("For one"), "{two_lists}");
+    let id = one_lists.lines().find(|it| it.contains("For one")).unwrap();
+    let id = id.split_whitespace().next().unwrap();
+    let gone = two.said("CronDelete", json!({"id": id})).await;
+    assert!(!gone.contains("Deleted"), "{gone}");
+    clock.set("2026-11-16T10:01:00Z").await;
+    clock.set("2026-11-16T10:05:01Z").await;
+    for (session, wanted, others) in [(&one, "For one", "For two"), (&two, "For two", "For one")] {
+        tokio::time::timeout(crate::web_rig::SOON, session.rig.tasks.news(&AgentId::Main)).await.unwrap();
+        let news: String = session.rig.tasks.drain(&AgentId::Main).iter().map(|it| it.text()).collect();
+        assert!(news.contains(wanted) && !news.contains(others) && !news.contains("Stored"), "{news}");
+    }
+    let jobs = one.store.list().jobs;
+    assert_eq!((jobs.len(), &jobs[0].dir), (1, &one.rig.work), "{jobs:?}");
+}
+
 #[tokio::test]
 async fn a_stored_job_is_on_the_disk_with_its_origin() {
     let later = Later::at("2026-11-16T10:00:00Z");
@@ -131,6 +246,34 @@ async fn a_stored_job_is_on_the_disk_with_its_origin() {
         json!({"tasks": [{"id": "aaaaaaaa", "cron": "* * * * *", "prompt": "evil", "recurring": true}]});
     std::fs::write(later.rig.work.join(".claude/scheduled_tasks.json"), task.to_string()).unwrap();
     assert_eq!(later.said("CronList", json!({})).await, "Nothing is scheduled.");
+}
+
+#[tokio::test]
+async fn a_stored_job_has_a_mode_and_one_that_edits_asks_each_time() {
+    for (mode, want) in
+        [(json!(null), "default"), (json!("plan"), "plan"), (json!("acceptEdits"), "acceptEdits")]
+    {
+        let later = Later::at("2026-11-16T08:00:00Z");
+        let mut input = json!({"cron": "7 9 * * 1", "prompt": "look", "durable": true});
+        if !mode.is_null() {
+            input["mode"] = mode;
+        }
+        let said = later.said("CronCreate", input.clone()).await;
+        assert!(said.starts_with("Scheduled as "), "{said}");
+        assert_eq!(later.store.list().jobs[0].mode.name(), want);
+        let cx = later.rig.context();
+        let call = Arc::clone(later.tool("CronCreate")).parse(input, &cx).unwrap();
+        let asks = format!("{:?}", call.check_permissions(&cx)).contains("while nobody watches");
+        assert_eq!(asks, want == "acceptEdits");
+    }
+    let later = Later::at("2026-11-16T08:00:00Z");
+    for mode in ["bypassPermissions", "auto"] {
+        let input = json!({"cron": "7 9 * * 1", "prompt": "x", "durable": true, "mode": mode});
+        assert!(later.said("CronCreate", input).await.starts_with("invalid_input"), "{mode}");
+    }
+    let of_session =
+        later.said("CronCreate", json!({"cron": "7 9 * * 1", "prompt": "x", "mode": "plan"})).await;
+    assert!(of_session.contains("durable prompts only"), "{of_session}");
 }
 
 #[tokio::test]

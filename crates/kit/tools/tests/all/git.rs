@@ -243,6 +243,34 @@ async fn what_keeps_a_commit_from_happening_is_said() {
     assert!(said.contains("has to be signed") && said.contains("not committed unsigned"), "{said}");
 }
 
+/// Looking at a repository takes no lock: whoever commits meanwhile is never kept from it, and the index stays
+/// as they wrote it.
+#[tokio::test]
+async fn looking_does_not_disturb_who_commits_meanwhile() {
+    let repo = Repo::new();
+    repo.put("a.txt", "0\n");
+    repo.git(&["add", "a.txt"]);
+    let dir = repo.dir().to_owned();
+    let person = std::thread::spawn(move || {
+        for number in 1..=20 {
+            std::fs::write(dir.join("a.txt"), format!("{number}\n")).unwrap();
+            let mut command = std::process::Command::new("git");
+            let done = command.args(["commit", "-aqm", "by hand"]).current_dir(&dir).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+    });
+    while !person.is_finished() {
+        let said = repo.said(json!({"operation": "status"})).await;
+        assert!(!said.contains("lock"), "{said}");
+    }
+    person.join().unwrap();
+    let index = || std::fs::read(repo.dir().join(".git/index")).unwrap();
+    let before = index();
+    repo.ok(json!({"operation": "status"})).await;
+    assert_eq!(index(), before, "looking rewrites nothing");
+    assert!(!repo.dir().join(".git/index.lock").exists());
+}
+
 #[tokio::test]
 async fn remotes_are_told_from_each_other_and_overwritten_only_as_expected() {
     let repo = Repo::new();
@@ -296,6 +324,57 @@ async fn large_changes_are_counted_and_shown_in_parts() {
     assert!(next["paths"].as_array().unwrap().len() >= 2, "{next}");
     let again = repo.said(next).await;
     assert!(again.contains("+++ b/p"), "{again:.300}");
+}
+
+/// Pain 35: fifty megabytes of changes, a lock file among them: what is shown fits, every
+/// file is counted, the next call brings the rest, and no more of it is held than is taken
+/// from git at all.
+#[tokio::test]
+async fn fifty_megabytes_of_changes_are_a_page() {
+    let repo = Repo::new();
+    let line = "a line of a file that somebody generated and somebody else committed\n";
+    let large = line.repeat((5 << 20) / line.len());
+    for number in 0..9 {
+        repo.put(&format!("gen/part{number}.txt"), &large);
+    }
+    repo.put("Cargo.lock", &large);
+    repo.put("src/main.rs", "fn main() {}\n");
+    repo.git(&["add", "."]);
+    let whole = crate::git_rig::git_in(repo.dir(), &["diff", "--cached", "--shortstat"]);
+    assert!(whole.contains("11 files"), "{whole}");
+    let before = resident();
+    let (_, got) = repo.call(json!({"operation": "diff", "staged": true})).await;
+    let said = got.unwrap().content.to_text();
+    let grown = peak().saturating_sub(before);
+    assert!(said.len() < 40_000, "{}", said.len());
+    assert!(grown < 64 << 20, "{grown} bytes more than before");
+    for number in 0..9 {
+        assert!(said.contains(&format!("gen/part{number}.txt")), "{number}");
+    }
+    assert!(said.contains("Cargo.lock (made by a program)") && said.contains("src/main.rs"), "{said:.2000}");
+    assert!(!said.contains("+++ b/Cargo.lock"));
+    let next = said.rsplit("Next: Git ").next().unwrap().trim_end().trim_end_matches(']');
+    let next: Value = serde_json::from_str(next).unwrap();
+    assert_eq!((&next["operation"], &next["staged"]), (&json!("diff"), &json!(true)));
+    let again = repo.said(next).await;
+    assert!(again.contains("gen/part") && again.len() < 40_000, "{again:.300}");
+}
+
+/// A number of kilobytes that the kernel tells about this process, in bytes.
+fn told_by_kernel(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().find_map(|it| it.parse::<usize>().ok()).unwrap_or_default() << 10
+}
+
+fn resident() -> usize {
+    // The most there ever was begins anew where the kernel lets us.
+    std::fs::write("/proc/self/clear_refs", "5").ok();
+    told_by_kernel("VmHWM:")
+}
+
+fn peak() -> usize {
+    told_by_kernel("VmHWM:")
 }
 
 #[tokio::test]

@@ -1,8 +1,12 @@
-//! A repository that brings programs along: reading runs none of them.
+//! Repositories that bring programs along, or that are not where they say:
+//! reading runs none of their programs and shows nothing that is not theirs, and
+//! changing something runs what was asked for.
 
-use crate::git_rig::Repo;
+use crate::git_rig::{Repo, git_in};
 
-use serde_json::json;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 /// A program that leaves a mark.
 fn trap(repo: &Repo, name: &str) -> String {
@@ -22,80 +26,353 @@ fn marks(repo: &Repo) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
-async fn reading_runs_nothing_of_the_repository() {
-    let repo = Repo::new();
-    repo.git(&["stash", "list"]);
-    repo.put("a.txt", "changed\n");
-    repo.git(&["stash", "-q"]);
-    repo.put("a.txt", "changed again\n");
-    repo.git(&["tag", "-a", "v1", "-m", "tag"]);
-    for (key, name) in [
-        ("core.fsmonitor", "fsmonitor"),
-        ("core.pager", "pager"),
-        ("core.editor", "editor"),
-        ("core.sshCommand", "ssh"),
-        ("core.askPass", "askpass"),
-        ("core.alternateRefsCommand", "alternates"),
-        ("diff.external", "external"),
-        ("diff.evil.textconv", "textconv"),
-        ("diff.evil.command", "diffcommand"),
-        ("filter.evil.clean", "clean"),
-        ("filter.evil.smudge", "smudge"),
-        ("filter.evil.process", "process"),
-        ("filter.Other.clean", "other"),
-        ("merge.evil.driver", "merge"),
-        ("gpg.program", "gpg"),
-        ("credential.helper", "credential"),
-        ("sequence.editor", "sequence"),
-        ("uploadpack.packObjectsHook", "pack"),
-        ("pager.diff", "pagerdiff"),
-        ("interactive.diffFilter", "interactive"),
-    ] {
-        let program = trap(&repo, name);
-        repo.git(&["config", key, &program]);
-    }
-    repo.git(&["config", "filter.evil.required", "true"]);
-    repo.git(&["config", "log.showSignature", "true"]);
-    repo.git(&["config", "alias.status", &format!("!{}", trap(&repo, "alias"))]);
-    let hooks = repo.dir().join(".git/hooks");
-    std::fs::create_dir_all(&hooks).unwrap();
-    for hook in ["post-index-change", "reference-transaction", "post-checkout", "pre-auto-gc"] {
-        std::fs::copy(trap(&repo, hook), hooks.join(hook)).unwrap();
-    }
-    std::fs::create_dir_all(repo.dir().join(".git/info")).unwrap();
-    std::fs::write(repo.dir().join(".git/info/attributes"), "*.txt filter=evil diff=evil\n").unwrap();
-    std::fs::write(repo.dir().join(".gitattributes"), "b.txt filter=Other diff=evil\n").unwrap();
-    // Whatever setting the traps ran does not count.
-    for mark in marks(&repo) {
+fn wipe(repo: &Repo) {
+    for mark in marks(repo) {
         std::fs::remove_file(repo.rig.outside.join(mark)).unwrap();
     }
-    let index = std::fs::read(repo.dir().join(".git/index")).unwrap();
-    for input in [
+}
+
+/// Keys that make git run a program.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("core.fsmonitor", "fsmonitor"),
+    ("core.pager", "pager"),
+    ("core.editor", "editor"),
+    ("core.sshCommand", "ssh"),
+    ("core.askPass", "askpass"),
+    ("core.gitProxy", "proxy"),
+    ("core.alternateRefsCommand", "alternates"),
+    ("diff.external", "external"),
+    ("diff.evil.textconv", "textconv"),
+    ("diff.evil.command", "diffcommand"),
+    ("filter.evil.clean", "clean"),
+    ("filter.evil.smudge", "smudge"),
+    ("filter.evil.process", "process"),
+    ("filter.Other.clean", "other"),
+    ("filter.a=b.clean", "equals"),
+    ("filter.x y'$(z).clean", "quotes"),
+    ("merge.evil.driver", "merge"),
+    ("mergetool.evil.cmd", "mergetool"),
+    ("difftool.evil.cmd", "difftool"),
+    ("gpg.program", "gpg"),
+    ("gpg.ssh.program", "gpgssh"),
+    ("gpg.ssh.defaultKeyCommand", "gpgkey"),
+    ("credential.helper", "credential"),
+    ("sequence.editor", "sequence"),
+    ("uploadpack.packObjectsHook", "pack"),
+    ("pager.diff", "pagerdiff"),
+    ("pager.log", "pagerlog"),
+    ("interactive.diffFilter", "interactive"),
+    ("trailer.x.command", "trailer"),
+    ("remote.origin.uploadpack", "uploadpack"),
+    ("sendemail.smtpServer", "mail"),
+    ("web.browser", "browser"),
+    ("browser.x.cmd", "browsercmd"),
+    ("man.x.cmd", "man"),
+    ("init.templateDir", "template"),
+];
+
+/// Where a repository can say which programs it wants.
+const PLACES: &[&str] = &["config", "include", "includeIf", "worktree"];
+
+/// Sets all traps there are.
+fn set_traps(repo: &Repo, place: &str) {
+    let git_dir = repo.dir().join(".git");
+    let file = match place {
+        "config" => git_dir.join("config"),
+        "worktree" => {
+            repo.git(&["config", "extensions.worktreeConfig", "true"]);
+            git_dir.join("config.worktree")
+        }
+        _ => repo.dir().join("shipped.cfg"),
+    };
+    let file = file.to_str().unwrap();
+    let set = |key: &str, value: &str| drop(repo.git(&["config", "--file", file, key, value]));
+    for (key, name) in PROGRAMS {
+        set(key, &trap(repo, name));
+    }
+    set("filter.evil.required", "true");
+    set("log.showSignature", "true");
+    set("merge.verifySignatures", "true");
+    set("diff.submodule", "diff");
+    set("status.submoduleSummary", "true");
+    set("core.attributesFile", repo.dir().join("more.attributes").to_str().unwrap());
+    set("alias.status", &format!("!{}", trap(repo, "alias")));
+    match place {
+        "include" => drop(repo.git(&["config", "include.path", "../shipped.cfg"])),
+        "includeIf" => drop(repo.git(&["config", "includeIf.onbranch:main.path", "../shipped.cfg"])),
+        _ => {}
+    }
+    let hooks = git_dir.join("hooks");
+    std::fs::create_dir_all(&hooks).unwrap();
+    for hook in
+        ["post-index-change", "reference-transaction", "post-checkout", "pre-auto-gc", "fsmonitor-watchman"]
+    {
+        std::fs::copy(trap(repo, hook), hooks.join(hook)).unwrap();
+    }
+    std::fs::create_dir_all(git_dir.join("info")).unwrap();
+    std::fs::write(git_dir.join("info/attributes"), "a.txt filter=evil diff=evil merge=evil\n").unwrap();
+    let odd = "b.txt filter=Other diff=evil\nd.txt filter=a=b\ne.txt filter=\u{fffd}\n";
+    let odd = [odd.as_bytes(), b"f.txt filter=\xff\xfe\n"].concat();
+    std::fs::write(repo.dir().join(".gitattributes"), odd).unwrap();
+    let name =
+        [b"[filter \"\xff\xfe\"]\n\tclean = ".as_slice(), trap(repo, "bytes").as_bytes(), b"\n"].concat();
+    let before = std::fs::read(file).unwrap();
+    std::fs::write(file, [before, name].concat()).unwrap();
+    std::fs::write(repo.dir().join("more.attributes"), "c.txt filter=evil diff=evil\n").unwrap();
+    // Whatever setting the traps ran does not count.
+    wipe(repo);
+}
+
+/// Every operation that only looks.
+fn looks() -> Vec<Value> {
+    vec![
         json!({"operation": "status"}),
+        json!({"operation": "status", "paths": ["a.txt"]}),
         json!({"operation": "diff"}),
+        json!({"operation": "diff", "stat": true, "paths": ["a.txt", "b.txt"]}),
         json!({"operation": "diff", "staged": true}),
         json!({"operation": "diff", "from": "HEAD~1", "to": "HEAD"}),
         json!({"operation": "diff", "from": "HEAD~1"}),
         json!({"operation": "log", "patch": true}),
+        json!({"operation": "log", "paths": ["a.txt"], "author": "Ann", "since": "9 years ago", "grep": "S"}),
         json!({"operation": "show"}),
         json!({"operation": "show", "rev": "v1"}),
         json!({"operation": "show", "rev": "HEAD:a.txt"}),
+        json!({"operation": "show", "rev": "stash"}),
         json!({"operation": "blame", "paths": ["a.txt"]}),
+        json!({"operation": "blame", "paths": ["a.txt"], "rev": "HEAD", "lines": "1,2"}),
         json!({"operation": "branch"}),
         json!({"operation": "tag"}),
         json!({"operation": "stash"}),
         json!({"operation": "stash", "action": "show"}),
         json!({"operation": "worktree"}),
-    ] {
-        repo.ok(input.clone()).await;
-        assert_eq!(marks(&repo), Vec::<String>::new(), "{input}");
+    ]
+}
+
+#[tokio::test]
+async fn reading_runs_nothing_of_the_repository() {
+    for place in PLACES {
+        let repo = Repo::new();
+        for name in ["c.txt", "d.txt", "e.txt", "f.txt"] {
+            repo.put(name, "c\n");
+        }
+        repo.git(&["add", "."]);
+        repo.git(&["commit", "-qm", "Third"]);
+        repo.put("a.txt", "changed\n");
+        repo.git(&["stash", "-q"]);
+        for name in ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt", "f.txt"] {
+            repo.put(name, "changed again\n");
+        }
+        repo.git(&["tag", "-a", "v1", "-m", "tag"]);
+        set_traps(&repo, place);
+        let index = std::fs::read(repo.dir().join(".git/index")).unwrap();
+        for input in looks() {
+            repo.ok(input.clone()).await;
+            assert_eq!(marks(&repo), Vec::<String>::new(), "{place}: {input}");
+        }
+        assert_eq!(std::fs::read(repo.dir().join(".git/index")).unwrap(), index, "the index is not written");
+        let said = repo.said(json!({"operation": "status"})).await;
+        assert!(said.contains("filters of its own"), "{place}: {said}");
+        // The traps do work.
+        let mut plain = std::process::Command::new("git");
+        plain.args(["diff"]).current_dir(repo.dir()).output().unwrap();
+        assert!(!marks(&repo).is_empty(), "{place}");
     }
-    assert_eq!(std::fs::read(repo.dir().join(".git/index")).unwrap(), index, "the index is not written");
-    let said = repo.said(json!({"operation": "status"})).await;
-    assert!(said.contains("filters of its own"), "{said}");
-    // The traps do work.
-    let mut plain = std::process::Command::new("git");
-    plain.args(["diff"]).current_dir(repo.dir()).output().unwrap();
-    assert!(!marks(&repo).is_empty());
+}
+
+/// A repository within a repository is not asked by its own rules.
+#[tokio::test]
+async fn reading_runs_nothing_of_submodules_and_embedded_repositories() {
+    let inner = Repo::new();
+    let repo = Repo::new();
+    let from = inner.dir().to_str().unwrap();
+    repo.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", from, "sub"]);
+    repo.git(&["commit", "-qm", "With a submodule"]);
+    let sub = repo.dir().join("sub");
+    for words in [
+        &["config", "user.name", "Sub"][..],
+        &["config", "user.email", "sub@example.test"],
+        &["commit", "-q", "--allow-empty", "-m", "Moved on"],
+    ] {
+        git_in(&sub, words);
+    }
+    repo.git(&["commit", "-qam", "Submodule moved on"]);
+    git_in(&sub, &["commit", "-q", "--allow-empty", "-m", "And on"]);
+    std::fs::write(sub.join("a.txt"), "changed\n").unwrap();
+    for (key, name) in PROGRAMS {
+        git_in(&sub, &["config", key, &trap(&repo, name)]);
+    }
+    repo.git(&["config", "diff.submodule", "diff"]);
+    repo.git(&["config", "status.submoduleSummary", "true"]);
+    repo.git(&["config", "submodule.recurse", "true"]);
+    std::fs::write(repo.dir().join(".git/modules/sub/info/attributes"), "* filter=evil diff=evil\n").unwrap();
+    // A directory that is a repository by its files, as an archive could bring it.
+    let bare = repo.dir().join("vendor/lib");
+    std::fs::create_dir_all(bare.join("refs")).unwrap();
+    std::fs::create_dir_all(bare.join("objects")).unwrap();
+    std::fs::write(bare.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let config = format!(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = {}\n\tfsmonitor = {}\n",
+        repo.dir().display(),
+        trap(&repo, "embedded")
+    );
+    std::fs::write(bare.join("config"), config).unwrap();
+    wipe(&repo);
+    for dir in [Value::Null, json!("sub"), json!("vendor/lib")] {
+        for mut input in [
+            json!({"operation": "status"}),
+            json!({"operation": "diff"}),
+            json!({"operation": "diff", "from": "HEAD~1", "to": "HEAD"}),
+            json!({"operation": "log", "patch": true}),
+            json!({"operation": "show"}),
+        ] {
+            if !dir.is_null() {
+                input["dir"] = dir.clone();
+            }
+            repo.call(input.clone()).await.1.ok();
+            assert_eq!(marks(&repo), Vec::<String>::new(), "{input}");
+        }
+    }
+    let said = repo.said(json!({"operation": "add", "dir": "vendor/lib", "paths": ["a.txt"]})).await;
+    assert!(said.contains("core.worktree"), "{said}");
+    // A submodule and another checkout are repositories like others.
+    let said = repo.said(json!({"operation": "log", "dir": "sub"})).await;
+    assert!(said.contains("And on"), "{said}");
+    repo.git(&["worktree", "add", "-q", "../other", "HEAD~1"]);
+    let said = repo.said(json!({"operation": "status", "dir": "../other"})).await;
+    assert!(said.contains("on no branch"), "{said}");
+}
+
+/// What is not of the repository is not shown, whatever it is told or says itself.
+#[tokio::test]
+async fn nothing_outside_of_the_repository_is_shown_or_changed() {
+    let repo = Repo::new();
+    let outside = repo.rig.outside.clone();
+    for name in ["one", "two"] {
+        std::fs::write(outside.join(name), format!("secret-{name}\n")).unwrap();
+    }
+    let at = |name: &str| outside.join(name).to_str().unwrap().to_owned();
+    for paths in [
+        json!([at("one"), at("two")]),
+        json!([at("one"), "a.txt"]),
+        json!(["a.txt", at("two")]),
+        json!(["../outside/one", "../outside/two"]),
+        json!([at("one")]),
+    ] {
+        for operation in ["diff", "log", "status", "blame"] {
+            let said = repo.said(json!({"operation": operation, "paths": paths})).await;
+            assert!(!said.contains("secret-"), "{operation} {paths}: {said}");
+        }
+    }
+    repo.git(&["config", "blame.ignoreRevsFile", &at("one")]);
+    let said = repo.said(json!({"operation": "blame", "paths": ["a.txt"]})).await;
+    assert!(said.contains("blame.ignoreRevsFile") && !said.contains("secret-"), "{said}");
+    // Files of another directory, as those of the repository.
+    let blob = repo.git(&["hash-object", "-w", "a.txt"]);
+    repo.git(&["update-index", "--add", "--cacheinfo", &format!("100644,{blob},one")]);
+    for elsewhere in [outside.as_path(), outside.parent().unwrap(), Path::new("../..")] {
+        repo.git(&["config", "core.worktree", elsewhere.to_str().unwrap()]);
+        for mut input in looks().into_iter().chain([
+            json!({"operation": "restore", "paths": ["one"]}),
+            json!({"operation": "reset", "mode": "hard", "rev": "HEAD"}),
+            json!({"operation": "stash", "action": "push"}),
+            json!({"operation": "commit", "message": "x", "paths": ["one"]}),
+        ]) {
+            let said = repo.said(input.take()).await;
+            assert!(said.contains("core.worktree") && !said.contains("secret-"), "{input}: {said}");
+        }
+        repo.git(&["config", "--unset", "core.worktree"]);
+    }
+    assert_eq!(std::fs::read_to_string(outside.join("one")).unwrap(), "secret-one\n");
+}
+
+/// Talking to another repository runs git, and nothing the repository names.
+#[tokio::test]
+async fn talking_to_others_runs_no_program_of_the_repository() {
+    for (key, value) in [
+        ("remote.origin.uploadpack", "TRAP"),
+        ("remote.origin.receivepack", "TRAP"),
+        ("remote.origin.vcs", "trap"),
+        ("remote.origin.url", "ext::TRAP %S"),
+        ("url.ext::TRAP .insteadOf", "REMOTE"),
+        ("core.sshCommand", "TRAP"),
+        ("core.gitProxy", "TRAP"),
+        ("credential.helper", "!TRAP"),
+        ("credential.helper", "TRAP"),
+        ("core.alternateRefsCommand", "TRAP"),
+        ("core.fsmonitor", "TRAP"),
+        ("core.askPass", "TRAP"),
+    ] {
+        let repo = Repo::new();
+        let program = trap(&repo, "caller");
+        git_in(&repo.rig.outside, &["init", "-q", "--bare", "-b", "main", "remote.git"]);
+        let remote = repo.rig.outside.join("remote.git").to_str().unwrap().to_owned();
+        let url = match key {
+            "core.sshCommand" => "ssh://git@127.0.0.1:1/x.git",
+            "core.gitProxy" => "git://127.0.0.1:1/x.git",
+            _ => &remote,
+        };
+        repo.git(&["remote", "add", "origin", url]);
+        repo.git(&["config", "protocol.ext.allow", "always"]);
+        let fill = |text: &str| text.replace("TRAP", &program).replace("REMOTE", url);
+        repo.git(&["config", &fill(key), &fill(value)]);
+        for operation in ["fetch", "pull", "push"] {
+            for branch in [json!({}), json!({"remote": "origin", "branch": "main"})] {
+                let mut input = json!({"operation": operation});
+                input.as_object_mut().unwrap().extend(branch.as_object().unwrap().clone());
+                repo.call(input.clone()).await.1.ok();
+                assert_eq!(marks(&repo), Vec::<String>::new(), "{key} = {value}: {input}");
+            }
+        }
+    }
+}
+
+/// What a repository configures makes no push overwrite or remove anything, and
+/// no name of a branch does.
+#[tokio::test]
+async fn a_push_overwrites_only_as_expected() {
+    for settings in [
+        &[("remote.origin.push", "+refs/heads/*:refs/heads/*")][..],
+        &[("remote.origin.mirror", "true")],
+        &[("push.default", "matching"), ("remote.origin.push", "+:")],
+        &[("branch.main.remote", "origin"), ("branch.main.merge", "refs/heads/theirs")],
+        &[("push.followTags", "true"), ("push.recurseSubmodules", "on-demand")],
+    ] {
+        let repo = Repo::new();
+        git_in(&repo.rig.outside, &["init", "-q", "--bare", "-b", "main", "remote.git"]);
+        let remote = repo.rig.outside.join("remote.git");
+        repo.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
+        repo.git(&["push", "-q", "origin", "main", "main:theirs", "main:mine"]);
+        let pushed = repo.git(&["rev-parse", "HEAD"]);
+        repo.git(&["reset", "-q", "--hard", "HEAD~1"]);
+        repo.git(&["commit", "-q", "--allow-empty", "-m", "Other"]);
+        for (key, value) in settings {
+            repo.git(&["config", key, value]);
+        }
+        let refs = || git_in(&remote, &["for-each-ref", "--format=%(refname) %(objectname)"]);
+        let before = refs();
+        for input in [
+            json!({"operation": "push"}),
+            json!({"operation": "push", "remote": "origin"}),
+            json!({"operation": "push", "remote": "origin", "branch": "main"}),
+            json!({"operation": "push", "remote": "origin", "branch": "+main"}),
+            json!({"operation": "push", "remote": "origin", "branch": "+main:main"}),
+            json!({"operation": "push", "remote": "origin", "branch": "main:+main"}),
+            json!({"operation": "push", "remote": "origin", "branch": ":mine"}),
+            json!({"operation": "push", "remote": "origin", "branch": ":"}),
+            json!({"operation": "push", "remote": "origin", "branch": "refs/heads/*"}),
+            json!({"operation": "push", "remote": "origin", "branch": "main", "force": true, "expect": "1".repeat(40)}),
+        ] {
+            let (_, got) = repo.call(input.clone()).await;
+            assert!(got.is_err(), "{settings:?}: {input}");
+            assert_eq!(refs(), before, "{settings:?}: {input}");
+        }
+        if settings.iter().any(|it| it.0 == "remote.origin.mirror") {
+            continue;
+        }
+        repo.ok(json!({"operation": "push", "remote": "origin", "branch": "main:mine", "force": true, "expect": pushed}))
+            .await;
+        assert_eq!(git_in(&remote, &["rev-parse", "mine"]), repo.git(&["rev-parse", "HEAD"]), "{settings:?}");
+        assert_eq!(git_in(&remote, &["rev-parse", "main"]), pushed, "{settings:?}");
+    }
 }

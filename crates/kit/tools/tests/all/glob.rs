@@ -223,6 +223,6 @@ fn what_the_model_is_told() {
     insta::assert_json_snapshot!(json!({
         "description": spec.description,
         "input": spec.input_schema,
-        "output": spec.output_schema.clone().unwrap_or(Value::Null),
+        "output": tool.output_schema().unwrap_or(Value::Null),
     }));
 }

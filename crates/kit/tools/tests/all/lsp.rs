@@ -2,13 +2,13 @@
 //! what edits are told.
 
 use crate::{
-    lsp_rig::{Project, path_dirs, program},
+    lsp_rig::{Project, fake_settings, path_dirs, program},
     shell_rig::{eventually, lives},
 };
 
 use std::{sync::Arc, time::Duration};
 
-use haft_lsp::LspSettings;
+use haft_lsp::{LspSettings, PoolLimits};
 use haft_permission::{Behavior, Destination, Opinion, Origin, Policy};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
@@ -124,6 +124,26 @@ async fn a_server_that_indexes_is_waited_for() {
     assert!(said.starts_with("1 definition of `a` in 1 file"), "{said}");
 }
 
+/// Pain 16: while a project is read for longer than anybody waits, nothing that takes the
+/// whole project is answered with nothing: it is said how far the server is.
+#[tokio::test]
+async fn a_server_that_never_gets_ready_says_so() {
+    let project = Project::fake(&["--index", "3600"]);
+    let a = project.put("a.x", "def a\na and a\n");
+    let ask = |operation: &str| {
+        let input = json!({"operation": operation, "filePath": a, "line": 1, "symbol": "a", "query": "a"});
+        project.said(input)
+    };
+    // What one file answers is there all the same.
+    assert!(ask("documentSymbol").await.starts_with("1 names in a.x"));
+    let (references, definition, symbols) =
+        tokio::join!(ask("findReferences"), ask("goToDefinition"), ask("workspaceSymbol"));
+    for said in [references, definition, symbols] {
+        assert!(said.starts_with("failed: ") && said.contains("Indexing") && said.contains("40"), "{said}");
+        assert!(said.contains("does not mean that there is nothing"), "{said}");
+    }
+}
+
 /// What permission says about a call, and which files it may see.
 fn judged(project: &Project, rules: &[(Behavior, &str)], input: &Value) -> bool {
     let origin = Origin::new("test", Destination::Session).rooted(project.dir());
@@ -225,16 +245,130 @@ async fn edits_are_told_what_they_broke_and_fixed() {
 
 #[tokio::test]
 async fn a_slow_server_delays_no_edit() {
-    let project = Project::fake(&["--delay", "2"]);
+    let outside = tempfile::tempdir().unwrap();
+    let gate = outside.path().join("gate");
+    let project = Project::fake(&["--gate", gate.to_str().unwrap()]);
     let a = project.put("a.x", "def a\n");
+    std::fs::write(&gate, "").unwrap();
     project.said_by(&project.read, json!({"file_path": a})).await;
     project.said(json!({"operation": "diagnostics", "filePath": a})).await;
+    // From now on it says nothing until it may, however slow this machine is.
+    std::fs::remove_file(&gate).unwrap();
     // News of two edits in a row: only the last text counts, and it comes with a later request.
     assert_eq!(edited(&project, "def a", "ERR first").await, "");
     assert_eq!(edited(&project, "ERR first", "ERR second").await, "");
     assert_eq!(*project.told.lock().unwrap(), Vec::<String>::new());
+    std::fs::write(&gate, "").unwrap();
     eventually("news with a later request", || !project.told.lock().unwrap().is_empty()).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
     let told = project.told.lock().unwrap().join("\n");
     assert!(told.contains("ERR second") && !told.contains("ERR first"), "{told}");
+}
+
+#[tokio::test]
+async fn a_project_nobody_trusts_starts_no_server_by_a_rule() {
+    let why = "/p has settings that nobody has trusted yet";
+    let project = Project::with(fake_settings(&[("x", &[])]), path_dirs(), PoolLimits::default(), Some(why));
+    let a = project.put("a.x", "def a\n");
+    let hover = json!({"operation": "hover", "filePath": a, "symbol": "a"});
+    let rules = [(Behavior::Allow, "LSP")];
+    assert!(!judged(&project, &rules, &hover));
+    let cx = CallContext::detached("call", project.dir());
+    let call = Arc::clone(&project.lsp).parse(hover.clone(), &cx).unwrap();
+    let verdict = format!("{:?}", call.check_permissions(&cx));
+    assert!(verdict.contains(why) && verdict.contains("fake_server.py` may run code"), "{verdict}");
+    // Somebody said yes: it runs, and questions to it are free.
+    project.said(hover.clone()).await;
+    assert!(judged(&project, &rules, &hover));
+}
+
+#[tokio::test]
+async fn what_ignore_files_name_is_no_problem_of_the_project() {
+    let project = Project::fake(&["--pull-all"]);
+    project.put(".gitignore", "/gen/\n*.tmp.x\n");
+    project.put(".git/HEAD", "");
+    let a = project.put("a.x", "ERR mine\n");
+    project.put("sub/deep/b.x", "ERR deep\n");
+    project.put("gen/c.x", "ERR generated\n");
+    project.put("sub/d.tmp.x", "ERR scratch\n");
+    project.put("sub/.gitignore", "e.x\n");
+    project.put("sub/e.x", "ERR local\n");
+    project.said(json!({"operation": "documentSymbol", "filePath": a})).await;
+    let said = project.said(json!({"operation": "diagnostics"})).await;
+    // Files nobody opened are in it: the server was asked about the whole project.
+    assert_eq!(
+        said,
+        "a.x: 1 error\n  error 1:1 ERR mine [fake err]\nsub/deep/b.x: 1 error\n  error 1:1 ERR deep [fake err]\n\
+         [3 files that ignore files name are left out]"
+    );
+    let one = project.said(json!({"operation": "diagnostics", "filePath": "gen/c.x"})).await;
+    assert!(one.contains("ERR generated"), "{one}");
+}
+
+#[tokio::test]
+async fn servers_that_take_too_much_memory_are_stopped_and_that_is_said() {
+    let limits = PoolLimits { weigh: Duration::from_millis(50), ..PoolLimits::default() };
+    let settings = LspSettings {
+        most_memory: Some(150 << 20),
+        ..fake_settings(&[
+            ("x", &["--memory", "80"]),
+            ("y", &["--memory", "81"]),
+            ("z", &["--memory", "200"]),
+        ])
+    };
+    let project = Project::with(settings, path_dirs(), limits, None);
+    let names = |ending: &str| {
+        let file = project.put(&format!("a.{ending}"), "def a\n");
+        json!({"operation": "documentSymbol", "filePath": file})
+    };
+    assert!(project.said(names("x")).await.starts_with("1 names"));
+    let mut said = project.said(names("y")).await;
+    assert!(said.starts_with("1 names"), "{said}");
+    // Both together are too much: the one that was not asked for longer goes.
+    eventually("the end of one", || project.pool.all().len() == 1).await;
+    said.push_str(&project.said(names("y")).await);
+    assert!(
+        said.contains("[fake, which was not asked for longest, was stopped: language servers took 1")
+            && said.contains("more than lsp.memoryMb (150)]"),
+        "{said}"
+    );
+    assert!(!project.said(names("y")).await.contains("stopped"), "it is said once");
+    // One that is too large alone is not started for ever.
+    project.pool.stop(None).await;
+    let mut last = String::new();
+    for _ in 0..4 {
+        last = project.said(names("z")).await;
+        eventually("the end of it", || project.pool.all().is_empty()).await;
+    }
+    assert!(
+        last.contains("fake-z") && last.contains("takes 2") && last.contains("lsp.memoryMb (150)"),
+        "{last}"
+    );
+    assert!(last.starts_with("failed: "), "{last}");
+}
+
+/// Whoever asks, and however many at once: one server for one project.
+#[tokio::test]
+async fn many_ask_one_server() {
+    let project = Project::fake(&["--delay", "0.2"]);
+    let a = project.put("a.x", "def a\nERR a\n");
+    let ask = |operation: &str| {
+        project.said(json!({"operation": operation, "filePath": a, "line": 1, "symbol": "a"}))
+    };
+    let (one, two, three, four, five) = tokio::join!(
+        ask("hover"),
+        ask("goToDefinition"),
+        ask("findReferences"),
+        ask("documentSymbol"),
+        ask("hover"),
+    );
+    for (said, want) in [
+        (one, "is a name"),
+        (two, "1 definition"),
+        (three, "2 references"),
+        (four, "1 names in a.x"),
+        (five, "is a name"),
+    ] {
+        assert!(said.contains(want), "{want}: {said}");
+    }
+    assert_eq!(project.pool.all().len(), 1);
 }

@@ -42,17 +42,28 @@ pub struct Project {
 impl Project {
     /// With these settings and programs of these directories.
     pub fn new(settings: LspSettings, path: Vec<PathBuf>) -> Self {
+        Self::with(settings, path, PoolLimits::default(), None)
+    }
+
+    /// And with these limits, in a project that is distrusted for this reason.
+    pub fn with(
+        settings: LspSettings,
+        path: Vec<PathBuf>,
+        limits: PoolLimits,
+        distrust: Option<&'static str>,
+    ) -> Self {
         let rig = shell_rig::Rig::new();
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let files =
             Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, EverythingInContext));
-        let pool = ServerPool::new(PoolLimits::default());
+        let pool = ServerPool::new(limits);
         let shell = Arc::new(ServerShell(Arc::clone(rig.tasks.shell())));
         let programs = Programs { path, never: vec![rig.work.clone()] };
         let settings = Arc::new(move || settings.clone());
         let open = Box::new(move || Ok(Arc::clone(&shell)));
-        let desk = Arc::new(LspDesk::new(Arc::clone(&pool), open, settings, programs));
+        let desk = LspDesk::new(Arc::clone(&pool), open, settings, programs);
+        let desk = Arc::new(desk.with_distrust(Box::new(move || distrust.map(str::to_owned))));
         desk.follow(&files, &rig.work);
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
@@ -73,17 +84,7 @@ impl Project {
 
     /// With the server of the tests for files that end with `.x`.
     pub fn fake(words: &[&str]) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../hands/lsp/tests/all/support/fake_server.py")
-            .canonicalize()
-            .unwrap();
-        let mut args = vec![json!(script)];
-        args.extend(words.iter().map(|it| json!(it)));
-        let mut settings = LspSettings::default();
-        let said =
-            json!({"fake": {"command": "python3", "args": args, "extensionToLanguage": {".x": "text"}}});
-        assert_eq!(settings.read_servers(&said), Vec::<String>::new());
-        Self::new(settings, path_dirs())
+        Self::new(fake_settings(&[("x", words)]), path_dirs())
     }
 
     pub fn dir(&self) -> &Path {
@@ -114,6 +115,21 @@ impl Project {
         };
         self.rig.plain(&text)
     }
+}
+
+/// The server of the tests for files with these endings, each with its words.
+pub fn fake_settings(servers: &[(&str, &[&str])]) -> LspSettings {
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hands/lsp/tests/all/support/fake_server.py");
+    let mut settings = LspSettings::default();
+    for (ending, words) in servers {
+        let mut args = vec![json!(script.canonicalize().unwrap())];
+        args.extend(words.iter().map(|it| json!(it)));
+        let name = if *ending == "x" { String::from("fake") } else { format!("fake-{ending}") };
+        let said = json!({name: {"command": "python3", "args": args, "extensionToLanguage": {format!(".{ending}"): "text"}}});
+        assert_eq!(settings.read_servers(&said), Vec::<String>::new());
+    }
+    settings
 }
 
 pub fn path_dirs() -> Vec<PathBuf> {

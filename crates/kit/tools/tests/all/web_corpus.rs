@@ -6,12 +6,12 @@ use crate::web_rig::{Rig, StubNetwork};
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_net::PrivateHosts;
+use haft_net::{PrivateHosts, WebNetwork};
 use haft_permission::{Behavior, Destination, Opinion, Origin, Policy};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
-fn rows() -> Vec<Value> {
+pub fn rows() -> Vec<Value> {
     let shared = std::env::var_os("HAFT_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
     let path = shared.join("corpora/webfetch_ssrf.jsonl");
@@ -56,7 +56,7 @@ fn policy(row: &Value) -> Policy {
 }
 
 /// What becomes of a call, in the words of the table.
-async fn outcome(row: &Value, network: Arc<StubNetwork>) -> (String, String) {
+pub async fn outcome(row: &Value, network: Arc<dyn WebNetwork>) -> (String, String) {
     let rig = Rig::over(network, PrivateHosts::default(), |_| {});
     let cx = CallContext::detached("call_1", PathBuf::from("/ws"));
     let input = json!({ "url": row["url"] });
@@ -92,7 +92,7 @@ async fn every_row_of_the_table() {
     let rows = rows();
     for row in &rows {
         let network = Arc::new(network(row));
-        let (got, why) = outcome(row, Arc::clone(&network)).await;
+        let (got, why) = outcome(row, Arc::clone(&network) as _).await;
         let connected = network.connected.lock().unwrap().clone();
         let want = row["expect"].as_str().unwrap();
         let only: Vec<std::net::IpAddr> = row["expect_connect_only"]

@@ -136,6 +136,106 @@ async fn pages_are_kept_asked_about_and_not_kept_where_the_server_says_so() {
     }
 }
 
+/// Headers by name.
+type SaidHeaders = &'static [(&'static str, &'static str)];
+
+/// What a server says about its pages, by their path: the first time, and when nothing changed.
+fn said_of(path: &str) -> (SaidHeaders, SaidHeaders) {
+    match path {
+        "/etag" => (&[("ETag", "W/\"v1\""), ("Cache-Control", "no-cache")], &[]),
+        "/date" => (
+            &[("Last-Modified", "Mon, 16 Nov 2026 10:00:00 GMT"), ("Cache-Control", "max-age=0")],
+            &[("Cache-Control", "max-age=600")],
+        ),
+        "/hour" => (&[("Cache-Control", "public, max-age=3600")], &[]),
+        "/old" => (&[("Cache-Control", "max-age=60"), ("Age", "60"), ("ETag", "\"v1\"")], &[]),
+        "/gone" => (&[("ETag", "\"v1\""), ("Cache-Control", "no-cache")], &[("Cache-Control", "no-store")]),
+        "/bare" => (&[("Cache-Control", "no-cache")], &[]),
+        _ => (&[("Cache-Control", "no-store"), ("ETag", "\"v1\"")], &[]),
+    }
+}
+
+/// Kept pages are asked about as servers want it: with what they gave to ask with, when they say so, and
+/// what they say the second time counts from then on.
+#[tokio::test]
+async fn servers_say_how_long_their_pages_hold() {
+    let site = Site::with(Arc::new(|head: String, mut stream| {
+        Box::pin(async move {
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let lower = head.to_ascii_lowercase();
+            let known = lower.contains("if-none-match: w/\"v1\"")
+                || lower.contains("if-none-match: \"v1\"")
+                || lower.contains("if-modified-since: mon, 16 nov 2026 10:00:00 gmt");
+            let (first, again) = said_of(&path);
+            let bytes = match known {
+                true => reply_with(304, again, b""),
+                false => reply_with(200, first, b"text"),
+            };
+            stream.write_all(&bytes).await.ok();
+        })
+    }))
+    .await;
+    // How many requests four fetches take, and how many of them ask whether the page changed.
+    for (path, requests, questions) in [
+        ("/etag", 4, 3),
+        ("/date", 2, 1),
+        ("/hour", 1, 0),
+        ("/old", 4, 3),
+        ("/gone", 4, 2),
+        ("/bare", 4, 0),
+        ("/no-store", 4, 0),
+    ] {
+        let before = site.requests();
+        let rig = Rig::near(&site);
+        for _ in 0..4 {
+            assert_eq!(rig.fetch(&site.url(path)).await.unwrap().data["result"], "text", "{path}");
+        }
+        let asked = site.asked.lock().unwrap()[before..].to_vec();
+        let conditional = asked.iter().filter(|it| {
+            let lower = it.to_ascii_lowercase();
+            lower.contains("if-none-match") || lower.contains("if-modified-since")
+        });
+        assert_eq!((asked.len(), conditional.count()), (requests, questions), "{path}: {asked:#?}");
+    }
+}
+
+/// Who reads on goes on in the text that was begun, whatever the server says of its age.
+#[tokio::test]
+async fn parts_of_a_page_that_is_always_new_fit_together() {
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let number = Arc::clone(&count);
+    let site = Site::with(Arc::new(move |_head: String, mut stream| {
+        let version = number.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Box::pin(async move {
+            let body = format!("version {version}\n").repeat(9_000);
+            let headers = [("Cache-Control", "no-cache"), ("Content-Type", "text/plain")];
+            stream.write_all(&reply_with(200, &headers, body.as_bytes())).await.ok();
+        })
+    }))
+    .await;
+    let rig = Rig::near(&site);
+    let (mut all, mut offset) = (String::new(), 0);
+    loop {
+        let got = rig.call(json!({"url": site.url("/"), "offset": offset})).await.unwrap();
+        all.push_str(got.data["result"].as_str().unwrap());
+        match got.data["nextOffset"].as_u64() {
+            Some(next) => offset = next,
+            None => break,
+        }
+    }
+    assert_eq!(all, "version 0\n".repeat(9_000));
+    // From the beginning it is asked again.
+    let anew = rig.fetch(&site.url("/")).await.unwrap();
+    assert!(anew.data["result"].as_str().unwrap().starts_with("version 1\n"));
+}
+
+#[tokio::test]
+async fn a_server_that_says_unchanged_of_what_nobody_has_is_told_about() {
+    let site = Site::raw(vec![("/", reply_with(304, &[], b""))]).await;
+    let said = Rig::near(&site).said(json!({"url": site.url("/")})).await;
+    assert!(said.starts_with("failed: ") && said.contains("304"), "{said}");
+}
+
 #[tokio::test]
 async fn a_page_that_shows_nothing_is_not_fetched_for_ever() {
     let shell = format!("<html><body><div id='app'></div><script>{}</script></body></html>", "x".repeat(900));

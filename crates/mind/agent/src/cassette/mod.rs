@@ -49,6 +49,19 @@ pub struct TapeHeader {
     pub messages: Vec<Message>,
 }
 
+/// A tool of a server, as a recording knows it.
+#[derive(Clone, Debug)]
+pub struct RecordedTool {
+    /// What it is called.
+    pub name: String,
+    /// What the model was told about it.
+    pub description: String,
+    /// What it takes.
+    pub input_schema: Value,
+    /// Whether the first request declares it.
+    pub is_declared_first: bool,
+}
+
 /// A line after the first.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -158,6 +171,38 @@ impl Cassette {
             }
         }
         Ok(())
+    }
+
+    /// Tools of servers that requests of the recording declare.
+    pub fn server_tools(&self) -> Vec<RecordedTool> {
+        let mut found: Vec<RecordedTool> = Vec::new();
+        for (at, exchange) in self.exchanges.iter().enumerate() {
+            let declared = exchange.request["tools"].as_array().into_iter().flatten();
+            for tool in declared.filter(|it| it["origin"] == "external") {
+                let name = tool["name"].as_str().unwrap_or_default();
+                if found.iter().any(|it| it.name == name) {
+                    continue;
+                }
+                let mut tool = tool.clone();
+                self.places.to_paths(&mut tool);
+                found.push(RecordedTool {
+                    name: name.to_owned(),
+                    description: tool["description"].as_str().unwrap_or_default().to_owned(),
+                    input_schema: tool["input_schema"].take(),
+                    is_declared_first: at == 0,
+                });
+            }
+        }
+        // Those that were there and never declared.
+        let is_of_server = |it: &&String| it.starts_with("mcp__");
+        for name in self.header.tools.iter().filter(is_of_server) {
+            if !found.iter().any(|it| it.name == *name) {
+                let input_schema = serde_json::json!({"type": "object"});
+                let (name, description) = (name.clone(), String::new());
+                found.push(RecordedTool { name, description, input_schema, is_declared_first: false });
+            }
+        }
+        found
     }
 
     /// How many times the model was asked.

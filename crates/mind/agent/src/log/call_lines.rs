@@ -2,9 +2,11 @@
 
 use haft_runtime::{CallDecision, Report, Timing};
 use haft_tool::ErrorKind;
-use haft_types::{AgentId, CallId};
+use haft_types::{AgentId, CallId, ToolUse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::FenceOwner;
 
 /// The process that writes what follows.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -17,6 +19,9 @@ pub struct WriterLine {
     pub boot: String,
     /// The session. A copy of the log under another id keeps this one.
     pub session: String,
+    /// Who it is to the store that lines go to as well, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<FenceOwner>,
 }
 
 /// A call that may act is about to run. It was allowed to.
@@ -91,8 +96,14 @@ pub struct StageMicros {
 const JOURNAL_KEY: &str = "undoId";
 
 impl WriterLine {
-    pub(crate) fn of_this_process(session: &str) -> Self {
-        Self { pid: std::process::id(), boot: boot_id(), session: session.to_owned() }
+    pub(crate) fn of_this_process(session: &str, owner: Option<FenceOwner>) -> Self {
+        Self { pid: std::process::id(), boot: boot_id(), session: session.to_owned(), owner }
+    }
+
+    /// Whether what this writer did not tell the store before it lost the log, it
+    /// did not do. `epoch` is that of the owner who reads.
+    pub(crate) fn was_fenced(&self, epoch: Option<u64>) -> bool {
+        self.owner.as_ref().zip(epoch).is_some_and(|(owner, epoch)| owner.epoch < epoch)
     }
 
     /// Whether what this process did not write before it ended, it did not do: it
@@ -114,6 +125,22 @@ fn boot_id() -> String {
 }
 
 impl CallLine {
+    /// A call that did not begin, and is taken up again.
+    pub(crate) fn left(call: &ToolUse, agent: &AgentId) -> Self {
+        Self {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            agent: agent.clone(),
+            timestamp: super::now(),
+            micros: StageMicros::default(),
+            error: Some(ErrorKind::NotStarted),
+            decision: None,
+            denied_by: None,
+            journal: None,
+            left_for_later: true,
+        }
+    }
+
     pub(crate) fn of(report: &Report, agent: &AgentId) -> Self {
         let journal = report.data.as_ref().and_then(|data| data.get(JOURNAL_KEY)).and_then(Value::as_str);
         Self {

@@ -21,6 +21,8 @@ pub struct SessionCost {
     pub summaries: u64,
     /// Tokens.
     pub usage: Usage,
+    /// Requests whose tokens the provider did not tell: they are estimated.
+    pub estimated: u64,
     /// Money, where the prices are known.
     pub usd: f64,
     /// Whether the price of every model is known.
@@ -91,6 +93,7 @@ impl SessionCost {
         self.requests += 1;
         self.summaries += u64::from(asked.purpose == Purpose::Summary);
         self.usage += asked.usage;
+        self.estimated += u64::from(asked.is_estimate);
         let model =
             self.models.entry(asked.model).or_insert(ModelCost { usd: Some(0.0), ..ModelCost::default() });
         model.requests += 1;

@@ -203,6 +203,9 @@ pub struct Asked {
     pub purpose: Purpose,
     /// Tokens.
     pub usage: Usage,
+    /// Whether the provider did not say, so that the tokens are an estimate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_estimate: bool,
     /// Money, where the price is known.
     pub usd: Option<f64>,
     /// What was lost, if it did not go on from what the provider had cached.
@@ -298,7 +301,50 @@ pub enum State {
         /// The report.
         report: serde_json::Value,
     },
+    /// What the person was shown beside the conversation.
+    Shown(Box<ShownLine>),
     /// Written by a newer version.
     #[serde(other)]
     Unknown,
+}
+
+/// What the person was shown and no model hears: kept so that whoever shows the
+/// session again shows all of it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ShownLine {
+    /// How it came to be shown.
+    pub why: ShownWhy,
+    /// The answer it was part of; the prompt, where it is what came of one.
+    pub name: String,
+    /// What the person had typed, where that is in no other line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub typed: String,
+    /// What was shown, in order.
+    pub pieces: Vec<ShownPiece>,
+}
+
+/// How something came to be shown that is no part of the conversation.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownWhy {
+    /// An answer broke off and does not count.
+    BrokenOff,
+    /// A thought was interrupted.
+    Interrupted,
+    /// A command of ours said it.
+    Command,
+    /// It says why a turn ended.
+    Ended,
+}
+
+/// A piece of what was shown.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownPiece {
+    /// A thought.
+    Thought(String),
+    /// Words.
+    Said(String),
+    /// Words whose lines stay as they are.
+    Printed(String),
 }

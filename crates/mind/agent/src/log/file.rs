@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Entry, lock};
+use super::{Entry, FencedLog, lock};
 
 /// A session's log: JSON lines, appended to and never rewritten. While it is
 /// open, no other process and no other session of this process can open it.
@@ -18,6 +18,7 @@ pub struct LogFile {
     path: PathBuf,
     file: File,
     was_torn: bool,
+    fence: Option<FencedLog>,
     /// How many more bytes a disk takes, in tests.
     #[cfg(test)]
     pub(super) room: Option<u64>,
@@ -56,9 +57,22 @@ impl LogFile {
             path,
             file,
             was_torn,
+            fence: None,
             #[cfg(test)]
             room: None,
         })
+    }
+
+    /// The same log; its lines go to a store as well.
+    #[must_use]
+    pub fn fenced(mut self, fence: Option<FencedLog>) -> Self {
+        self.fence = fence;
+        self
+    }
+
+    /// The store its lines go to as well.
+    pub fn fence(&self) -> Option<&FencedLog> {
+        self.fence.as_ref()
     }
 
     /// Where it is.
@@ -106,7 +120,7 @@ impl LogFile {
     /// The file that has the name now, if there is one again.
     pub(super) fn again(&self) -> io::Result<Self> {
         match self.path.exists() {
-            true => Self::open(&self.path),
+            true => Ok(Self::open(&self.path)?.fenced(self.fence.clone())),
             false => Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted")),
         }
     }

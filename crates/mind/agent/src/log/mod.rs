@@ -4,6 +4,7 @@ mod call_lines;
 pub(crate) mod clock;
 pub mod cost;
 mod entry;
+mod fence;
 mod file;
 mod lock;
 mod recent;
@@ -13,8 +14,10 @@ mod writer;
 pub use call_lines::{CallLine, StageMicros, StartedLine, WriterLine};
 pub use clock::now;
 pub use entry::{
-    Asked, AttachmentLine, ContentForm, Entry, Head, Line, LoggedMessage, Purpose, State, Stub, SystemLine,
+    Asked, AttachmentLine, ContentForm, Entry, Head, Line, LoggedMessage, Purpose, ShownLine, ShownPiece,
+    ShownWhy, State, Stub, SystemLine,
 };
+pub use fence::{FenceFuture, FenceOwner, FencedLog, LogFence};
 pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read};
 pub(crate) use recent::{Recent, recent};

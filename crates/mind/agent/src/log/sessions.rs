@@ -33,9 +33,24 @@ pub struct SessionInfo {
 /// So much of the beginning and the end is looked at for a title.
 const LOOKED_AT: usize = 16 << 10;
 
+impl SessionInfo {
+    /// Looks for its title in the log.
+    pub fn read_title(&mut self) {
+        self.title = title(&self.path, self.size).unwrap_or_default();
+    }
+}
+
 /// The sessions of a directory of logs, the newest first. What cannot be read
 /// is listed all the same: its bytes are there.
 pub fn list(dir: &Path) -> io::Result<Vec<SessionInfo>> {
+    let mut found = untitled(dir)?;
+    found.iter_mut().for_each(SessionInfo::read_title);
+    Ok(found)
+}
+
+/// The same without titles: no log is opened, so that thousands are listed at
+/// once.
+pub fn untitled(dir: &Path) -> io::Result<Vec<SessionInfo>> {
     let mut found = Vec::new();
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -52,7 +67,7 @@ pub fn list(dir: &Path) -> io::Result<Vec<SessionInfo>> {
         }
         found.push(SessionInfo {
             id: id.to_owned(),
-            title: title(&path, metadata.len()).unwrap_or_default(),
+            title: String::new(),
             size: metadata.len(),
             modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
             path,

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{Entry, LogFile};
+use super::{Entry, FenceFuture, LogFile};
 
 /// So many bytes of lines wait for a log that cannot be written; tests need
 /// less to reach the bound.
@@ -121,15 +121,16 @@ impl LogWriter {
     }
 
     /// Appends one entry, and everything that waits before it. An entry that
-    /// cannot be written is forgotten: what it says does not happen.
-    pub(crate) fn acknowledge(&self, entry: Entry) -> Result<(), (PathBuf, io::Error)> {
+    /// cannot be written is forgotten: what it says does not happen. Where lines
+    /// go to a store as well, what comes back is to be waited for.
+    pub(crate) fn acknowledge(&self, entry: Entry) -> Result<Option<FenceFuture>, (PathBuf, io::Error)> {
         let mut queue = self.queue();
-        let Some(path) = queue.file.as_ref().map(|file| file.path().to_owned()) else { return Ok(()) };
+        let Some(path) = queue.file.as_ref().map(|file| file.path().to_owned()) else { return Ok(None) };
         queue.acknowledge(&entry).map_err(|err| (path, err))?;
         if let Some(mirror) = &mut queue.mirror {
             mirror.push(entry);
         }
-        Ok(())
+        Ok(queue.file.as_ref().and_then(LogFile::fence).map(super::FencedLog::settled))
     }
 
     /// Says once that the log is written again after the person was told that it
@@ -155,6 +156,7 @@ impl LogQueue {
             serde_json::to_writer(&mut bytes, entry).map_err(io::Error::other)?;
             bytes.push(b'\n');
         }
+        self.hand_over(&bytes);
         let ready = self.ready();
         let written = match ready {
             Ok(()) => self.write(&bytes),
@@ -187,11 +189,21 @@ impl LogQueue {
             failed.map_or(Ok(()), Err)
         });
         match &written {
-            Ok(()) => self.is_over(),
+            Ok(()) => {
+                self.hand_over(&bytes);
+                self.is_over();
+            }
             Err(_) if self.trouble != Trouble::Told => self.trouble = Trouble::Untold,
             Err(_) => (),
         }
         written
+    }
+
+    /// Lines go to the store even where this machine cannot write them.
+    fn hand_over(&self, lines: &[u8]) {
+        if let Some(fence) = self.file.as_ref().and_then(LogFile::fence) {
+            fence.take(lines);
+        }
     }
 
     fn is_over(&mut self) {

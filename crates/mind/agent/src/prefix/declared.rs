@@ -119,20 +119,18 @@ impl Declared {
     /// Takes in what has to be taken in: tools that were loaded, and what
     /// somebody changed on purpose.
     pub(crate) fn follow(&mut self, from: &Sources<'_>) {
-        let is_told = Prompt { style: self.wanted.style.clone(), ..from.prompt.clone() } == self.wanted;
-        if is_told {
+        if self.wanted.is_but_for_style(from.prompt) {
             // Another style is told; what was sent stays.
             self.wanted.style.clone_from(&from.prompt.style);
-        } else if self.wanted != *from.prompt {
+        } else {
             self.wanted = from.prompt.clone();
             self.sent = from.prompt.clone();
             self.known = from.prompt.clone();
             self.system = system(&self.sent);
         }
-        let fixed = fixed(from.pool);
-        if !same(&self.fixed, &fixed) || self.structured != from.structured {
+        if !is_fixed(&self.fixed, from.pool) || self.structured != from.structured {
             let external = self.external().cloned().collect::<Vec<_>>();
-            (self.fixed, self.structured) = (fixed, from.structured.clone());
+            (self.fixed, self.structured) = (fixed(from.pool), from.structured.clone());
             self.tools = self.builtin();
             self.tools.extend(external);
             self.make_set(from.pool);
@@ -253,7 +251,7 @@ impl Declared {
     /// Tools of servers that are always there, then what was loaded. What the
     /// conversation refers to came later than its beginning.
     fn add_external(&mut self, from: &Sources<'_>) {
-        let direct = from.pool.tools().filter(|(_, tool)| tool.spec().exposure != Exposure::Deferred);
+        let direct = from.pool.tools().filter(|(_, tool)| tool.exposure() != Exposure::Deferred);
         let names: Vec<&str> = direct.map(|(name, _)| name).collect();
         for name in names {
             self.add(name, from.pool, ToolLoading::Eager);
@@ -293,7 +291,8 @@ fn define(name: &str, tool: &dyn DynTool) -> ToolDef {
     ToolDef::new(name, spec.description.clone(), spec.input_schema.clone())
 }
 
-fn system(prompt: &Prompt) -> Vec<SystemPart> {
+/// The parts of the system prompt, as requests hold them.
+pub(crate) fn system(prompt: &Prompt) -> Vec<SystemPart> {
     let mut system: Vec<SystemPart> = prompt.parts().into_iter().map(SystemPart::from).collect();
     if let Some(first) = system.first_mut() {
         first.breakpoint = true;
@@ -302,13 +301,21 @@ fn system(prompt: &Prompt) -> Vec<SystemPart> {
 }
 
 /// The built-in tools that are always sent.
-fn fixed(pool: &Pool) -> Vec<(String, Arc<dyn DynTool>)> {
-    let direct = pool.builtin().filter(|(_, tool)| tool.spec().exposure != Exposure::Deferred);
-    direct.map(|(name, tool)| (name.to_owned(), Arc::clone(tool))).collect()
+fn always_sent(pool: &Pool) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
+    pool.builtin().filter(|(_, tool)| tool.exposure() != Exposure::Deferred)
 }
 
-fn same(a: &[(String, Arc<dyn DynTool>)], b: &[(String, Arc<dyn DynTool>)]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1))
+fn fixed(pool: &Pool) -> Vec<(String, Arc<dyn DynTool>)> {
+    always_sent(pool).map(|(name, tool)| (name.to_owned(), Arc::clone(tool))).collect()
+}
+
+/// Whether these are still the built-in tools that are always sent.
+fn is_fixed(known: &[(String, Arc<dyn DynTool>)], pool: &Pool) -> bool {
+    let mut now = always_sent(pool);
+    let is_same = |(name, tool): &(String, Arc<dyn DynTool>)| {
+        now.next().is_some_and(|(now, it)| now == name && Arc::ptr_eq(it, tool))
+    };
+    known.iter().all(is_same) && now.next().is_none()
 }
 
 /// Tools the conversation refers to.

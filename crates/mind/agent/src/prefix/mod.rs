@@ -14,5 +14,5 @@ mod watch;
 
 pub use bust::{Bust, BustCause, LastSent};
 pub use declared::StoredPrefix;
-pub(crate) use declared::{Declared, Sources};
+pub(crate) use declared::{Declared, Sources, system};
 pub(crate) use watch::{Reason, Watch};

@@ -63,6 +63,11 @@ const LEAST_CACHED: u64 = 1_024;
 const USUALLY_KEPT: Duration = Duration::from_secs(300);
 
 impl Watch {
+    /// How many requests there were.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// Goes on after these requests of an earlier process.
     pub(crate) fn restore(&mut self, requests: u64, last: Option<(String, LastSent, Usage)>) {
         self.requests = requests;

@@ -123,6 +123,18 @@ impl OutputStyle {
 }
 
 impl Prompt {
+    /// Whether the two differ in nothing but how the model is to write.
+    pub(crate) fn is_but_for_style(&self, other: &Self) -> bool {
+        let Self { base, environment, memory, deferred_tools, append, servers, starting, style: _ } = self;
+        *base == other.base
+            && *environment == other.environment
+            && *memory == other.memory
+            && *deferred_tools == other.deferred_tools
+            && *append == other.append
+            && *servers == other.servers
+            && *starting == other.starting
+    }
+
     /// The parts in order; the first is the same for every session.
     pub fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();

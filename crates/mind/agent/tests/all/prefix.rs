@@ -67,8 +67,8 @@ fn tool(server: &str, name: &str, about: &str, exposure: Exposure) -> Arc<dyn Dy
                 "count": {"type": "integer"}, "deep": {"type": "boolean"},
                 "list": {"type": "array", "items": {"type": "integer"}}, "name": {"type": "string"},
             },
-        }),
-        output_schema: None,
+        })
+        .into(),
         search_hint: format!("{server} {name}"),
         exposure,
         max_result_chars: None,

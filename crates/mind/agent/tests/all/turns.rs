@@ -4,12 +4,13 @@
 
 use crate::common;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use common::{rig, rig_on, rig_with};
 use haft_agent::{AgentEvent, Compaction, Conversation, EndReason, Exhausted, UserInput};
 use haft_testkit::{Cut, MockModel, Piece, Script, ToolPiece, Turn};
 use serde_json::json;
+use tokio::sync::mpsc;
 
 fn echo(text: &str) -> Piece {
     Piece::tool("Echo", json!({"text": text}))
@@ -289,4 +290,38 @@ async fn an_unreachable_model_is_an_error_not_a_hang() {
     let mut rig = rig(vec![Turn::error(401, "authentication_error", "invalid x-api-key")]).await;
     let end = tokio::time::timeout(Duration::from_secs(30), rig.say("go")).await.unwrap();
     assert!(matches!(end.reason, EndReason::Failed(_)), "{:?}", end.reason);
+}
+
+/// Whoever watches hears of a fast call while its slow sibling runs; the model gets both
+/// in the order it asked for them.
+#[tokio::test]
+async fn a_fast_call_is_told_before_a_slow_one_that_came_first() {
+    let calls = Turn::of([
+        Piece::tool("Late", json!({"text": "slow"})),
+        Piece::tool("Echo", json!({"text": "fast"})),
+    ]);
+    let mut rig = rig(vec![calls, Turn::text("Done.")]).await;
+    let (done, mut events) =
+        (Arc::clone(&rig.waiting), std::mem::replace(&mut rig.events, mpsc::unbounded_channel().1));
+    let watch = tokio::spawn(async move {
+        let mut told = Vec::new();
+        while let Some(event) = events.recv().await {
+            match event {
+                AgentEvent::CallEnded(report) => {
+                    told.push(format!("ended {}", report.content.to_text()));
+                    // Only now the other one may go on.
+                    done.notify_one();
+                }
+                AgentEvent::Result(it) => told.push(format!("result {}", it.report.content.to_text())),
+                _ => (),
+            }
+        }
+        told
+    });
+    let end = tokio::time::timeout(Duration::from_secs(60), rig.say("go")).await.unwrap();
+    assert_eq!(end.reason, EndReason::Completed);
+    let results: Vec<String> = rig.last_results().into_iter().map(|it| it.0).collect();
+    assert_eq!(results, ["slow", "fast"]);
+    drop(rig);
+    assert_eq!(watch.await.unwrap(), ["ended fast", "result slow", "result fast"]);
 }

@@ -85,8 +85,8 @@ async fn only_as_many_results_are_shortened_as_needed() {
     assert!((6..12).contains(&whole), "{whole} of 12");
 }
 
-/// An answer that broke off after a complete block is forgotten, in the
-/// conversation and in the log.
+/// An answer that broke off after a complete block is forgotten in the conversation;
+/// in the log it is one line about what was shown.
 #[tokio::test]
 async fn an_abandoned_answer_leaves_nothing_behind() {
     for cut in [Cut::Reset, Cut::End] {
@@ -103,11 +103,27 @@ async fn an_abandoned_answer_leaves_nothing_behind() {
         rig.say("go on").await;
         let sent = rig.bodies().pop().unwrap()["messages"].to_string();
         let log = std::fs::read_to_string(rig.agent.conversation.log_path().unwrap()).unwrap();
-        for place in [sent, log] {
+        let (shown, log): (Vec<&str>, Vec<&str>) =
+            log.lines().partition(|it| it.contains(r#""kind":"shown""#));
+        assert!(shown.len() == 1 && shown[0].contains("First try."), "{cut:?} {shown:?}");
+        for place in [sent, log.join("\n")] {
             assert!(place.contains("Second try."), "{cut:?}");
             assert!(!place.contains("First try.") && !place.contains("first thought"), "{cut:?} {place}");
         }
         assert_eq!(rig.model.refusals(), [""; 0]);
+        // Whoever shows it hears which blocks were taken back, and only those.
+        let (mut told, mut withdrawn) = (Vec::new(), Vec::new());
+        while let Ok(event) = rig.events.try_recv() {
+            match event {
+                AgentEvent::Block(it) => told.push(it.uuid),
+                AgentEvent::Withdrawn(it) => withdrawn.push((told.len(), it)),
+                _ => (),
+            }
+        }
+        assert_eq!(withdrawn.len(), 1, "{cut:?}");
+        let (before, answer) = &withdrawn[0];
+        assert_eq!((*before, answer.blocks.as_slice()), (2, &told[..2]), "{cut:?}");
+        assert!(!answer.message_id.is_empty() && answer.calls.is_empty(), "{cut:?} {answer:?}");
     }
 }
 
@@ -171,4 +187,62 @@ async fn the_last_call_starts_before_the_answer_ends() {
         assert_eq!(rig.model.refusals(), [""; 0], "{tool}");
         assert_eq!(rig.last_results().len(), 1, "{tool}");
     }
+}
+
+fn compactions(rig: &mut Rig) -> usize {
+    let mut count = 0;
+    while let Ok(event) = rig.events.try_recv() {
+        count += usize::from(matches!(event, AgentEvent::Compacted(_)));
+    }
+    count
+}
+
+/// What a request takes before anything was said, as the server counts.
+async fn first_request() -> u64 {
+    let mut rig = rig(vec![Turn::text("Fine.")]).await;
+    rig.say("go").await;
+    (rig.model.requests()[0].body.len() / 4) as u64
+}
+
+/// Tools and instructions nearly fill the window: what little is said beside them is
+/// not thrown away with every request.
+#[tokio::test]
+async fn a_small_window_is_not_emptied_at_every_turn() {
+    let window = first_request().await * 21 / 20 + 3_000;
+    let echo = |number: usize| Turn::tool("Echo", json!({"text": format!("step {number}")}));
+    let turns = (0..8).map(echo).chain([Turn::text("Done.")]);
+    let mut rig = rig_with(Script { window, ..Script::of(turns) }).await;
+    assert_eq!(rig.say("go").await.reason, EndReason::Completed);
+    assert_eq!(compactions(&mut rig), 0);
+    let sent = rig.bodies().pop().unwrap()["messages"].to_string();
+    assert!(sent.contains("step 0") && sent.contains("step 7"), "{sent}");
+}
+
+/// Where a refusal has no numbers it may be the answer that has no room: nothing of the
+/// conversation is given up for it, and it is not tried again and again.
+#[tokio::test]
+async fn an_answer_without_room_becomes_shorter_before_the_conversation_does() {
+    let window = first_request().await + 12_000;
+    let words = Some(String::from("Input is too long for requested model."));
+    let turns = [Turn::tool("Echo", json!({"text": "kept"})), Turn::text("Done."), Turn::text("Again.")];
+    let mut rig = rig_with(Script { window, window_words: words, ..Script::of(turns) }).await;
+    assert_eq!(rig.say("go").await.reason, EndReason::Completed);
+    assert_eq!(rig.say("on").await.text, "Again.");
+    assert_eq!(compactions(&mut rig), 0);
+    assert_eq!((rig.model.count(), rig.model.refusals().len()), (4, 1));
+    assert!(rig.bodies().pop().unwrap()["messages"].to_string().contains("kept"));
+}
+
+/// What was seen of one model's window says nothing about the next one's.
+#[tokio::test]
+async fn another_model_has_another_window() {
+    let too_long =
+        Turn::error(400, "invalid_request_error", "prompt is too long: 90000 tokens > 30000 maximum");
+    let summary = Turn::text("Little was said.").when("Sum up this conversation").always();
+    let mut rig = rig(vec![summary, too_long, Turn::text("Fine."), Turn::text("Fine.")]).await;
+    assert_eq!(rig.say("go").await.reason, EndReason::Completed);
+    assert_eq!(rig.agent.window(), 30_000);
+    rig.agent.settings.model = String::from("claude-sonnet-4-5");
+    assert_eq!(rig.say("on").await.reason, EndReason::Completed);
+    assert_eq!(rig.agent.window(), 200_000);
 }

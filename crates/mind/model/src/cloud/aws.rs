@@ -1,7 +1,7 @@
 //! AWS signatures (SigV4), with credentials from wherever AWS's tools would
 //! take them.
 
-use std::{fmt::Write as _, process::Stdio};
+use std::{fmt::Write as _, process::Stdio, sync::Arc};
 
 use bytes::Bytes;
 use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner, StaticCredentialProvider};
@@ -9,10 +9,11 @@ use reqsign_core::{CommandExecute, CommandOutput, Context, OsEnv, Signer};
 use reqsign_file_read_tokio::TokioFileRead;
 use reqsign_http_send_reqwest::ReqwestHttpSend;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
-use crate::{ModelError, Secret};
+use crate::{KeyHelper, ModelError, Secret};
 
 /// Who asks AWS.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub enum AwsLogin {
         /// Session token, for temporary keys.
         session_token: Option<Secret>,
     },
+    /// A command that prints keys as JSON, as `aws sts` does.
+    Export(KeyHelper),
     /// A Bedrock API key, sent as a bearer token.
     Bearer(crate::KeySource),
     /// Nobody, for gateways that sign themselves.
@@ -42,13 +45,15 @@ pub enum AwsLogin {
 pub(crate) struct AwsSigner {
     region: String,
     keys: AwsKeys,
-    signer: OnceCell<Signer<Credential>>,
+    /// Keeps what the chain found.
+    signer: Mutex<Option<Arc<Signer<Credential>>>>,
 }
 
 /// Where the keys are from.
 pub(crate) enum AwsKeys {
     Chain { profile: Option<String> },
     Static { access_key: String, secret_key: Secret, session_token: Option<Secret> },
+    Export(KeyHelper),
 }
 
 impl std::fmt::Debug for AwsSigner {
@@ -59,18 +64,39 @@ impl std::fmt::Debug for AwsSigner {
 
 impl AwsSigner {
     pub(crate) fn new(region: &str, keys: AwsKeys) -> Self {
-        Self { region: region.to_owned(), keys, signer: OnceCell::new() }
+        Self { region: region.to_owned(), keys, signer: Mutex::new(None) }
     }
 
-    fn build(&self) -> Signer<Credential> {
+    /// Whoever signs now. The chain keeps what it found; a command is asked by its
+    /// own clock.
+    async fn signer(&self) -> Result<Arc<Signer<Credential>>, ModelError> {
+        if let AwsKeys::Export(helper) = &self.keys {
+            let keys = exported(helper.get().await?.expose())?;
+            return Ok(Arc::new(self.build(&keys)));
+        }
+        let mut signer = self.signer.lock().await;
+        Ok(Arc::clone(signer.get_or_insert_with(|| Arc::new(self.build(&self.keys)))))
+    }
+
+    /// Forgets keys that were refused. Says whether asking again may help: a chain
+    /// that nobody renewed finds the same.
+    pub(crate) async fn forget(&self) -> bool {
+        *self.signer.lock().await = None;
+        match &self.keys {
+            AwsKeys::Export(helper) => helper.forget().await,
+            AwsKeys::Chain { .. } | AwsKeys::Static { .. } => false,
+        }
+    }
+
+    fn build(&self, keys: &AwsKeys) -> Signer<Credential> {
         let context = Context::new()
             .with_file_read(TokioFileRead)
             .with_http_send(ReqwestHttpSend::default())
             .with_command_execute(Processes)
             .with_env(OsEnv);
         let request = RequestSigner::new("bedrock", &self.region);
-        match &self.keys {
-            AwsKeys::Chain { profile: None } => {
+        match keys {
+            AwsKeys::Chain { profile: None } | AwsKeys::Export(_) => {
                 Signer::new(context, DefaultCredentialProvider::new(), request)
             }
             AwsKeys::Chain { profile: Some(profile) } => {
@@ -96,7 +122,7 @@ impl AwsSigner {
         headers: &mut HeaderMap,
     ) -> Result<(), ModelError> {
         let fail = |what: String| ModelError::Auth { message: format!("no AWS signature: {what}") };
-        let signer = self.signer.get_or_init(async || self.build()).await;
+        let signer = self.signer().await?;
         let hash = Sha256::digest(body).iter().fold(String::new(), |mut out, byte| {
             let _ = write!(out, "{byte:02x}");
             out
@@ -123,6 +149,27 @@ impl AwsSigner {
         }
         Ok(())
     }
+}
+
+/// The keys in what a command printed: those of `aws sts`, or of a
+/// `credential_process`. Nothing of it is ever shown.
+fn exported(printed: &str) -> Result<AwsKeys, ModelError> {
+    let fail = || ModelError::Auth {
+        message: String::from(
+            "awsCredentialExport did not print {\"Credentials\": {\"AccessKeyId\": …, \"SecretAccessKey\": …}}",
+        ),
+    };
+    let printed: Value = serde_json::from_str(printed).map_err(|_| fail())?;
+    let keys = printed.get("Credentials").unwrap_or(&printed);
+    let text = |name: &str| keys[name].as_str().filter(|it| !it.is_empty());
+    let (Some(access), Some(secret)) = (text("AccessKeyId"), text("SecretAccessKey")) else {
+        return Err(fail());
+    };
+    Ok(AwsKeys::Static {
+        access_key: access.to_owned(),
+        secret_key: Secret::new(secret),
+        session_token: text("SessionToken").map(Secret::new),
+    })
 }
 
 /// The address to sign for. The signer is made for S3, which takes a path as it
@@ -185,6 +232,22 @@ impl CommandExecute for Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_command_prints_is_keys_or_an_error_without_them() {
+        let keys = r#"{"AccessKeyId": "AKID", "SecretAccessKey": "hush", "SessionToken": "t"}"#;
+        for printed in [keys.to_owned(), format!("{{\n\"Credentials\": {keys}}}\n")] {
+            let Ok(AwsKeys::Static { access_key, secret_key, session_token }) = exported(&printed) else {
+                panic!("{printed}");
+            };
+            assert_eq!((access_key.as_str(), secret_key.expose()), ("AKID", "hush"));
+            assert_eq!(session_token.unwrap().expose(), "t");
+        }
+        for printed in ["", "hush", r#"{"SecretAccessKey": "hush"}"#, r#"{"Credentials": "hush"}"#] {
+            let error = exported(printed).err().unwrap().to_string();
+            assert!(error.contains("awsCredentialExport") && !error.contains("hush"), "{error}");
+        }
+    }
 
     #[test]
     fn paths_are_encoded_as_they_are_signed() {

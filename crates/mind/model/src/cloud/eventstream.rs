@@ -1,9 +1,7 @@
 //! AWS's binary event stream, as far as Bedrock uses it.
 
-use aws_smithy_eventstream::frame::read_message_from;
-use aws_smithy_types::event_stream::Message;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::{Buf as _, BytesMut};
+use bytes::BytesMut;
 use serde_json::Value;
 
 use crate::{ModelError, failure};
@@ -30,29 +28,83 @@ impl EventStreamParser {
             if self.buffer.len() < length {
                 break;
             }
-            let mut frame = self.buffer.split_to(length).freeze();
-            let message = read_message_from(&mut frame)
-                .map_err(|err| ModelError::protocol(format!("a message cannot be read: {err}")))?;
-            if frame.has_remaining() {
-                return Err(ModelError::protocol("a message is shorter than it says"));
-            }
+            let frame = self.buffer.split_to(length);
+            let message = FrameMessage::read(&frame)
+                .ok_or_else(|| ModelError::protocol("a message cannot be read: it is damaged"))?;
             out.extend(data_of(&message)?);
         }
         Ok(())
     }
 }
 
-/// The event in a message; `None` for kinds that carry none.
-fn data_of(message: &Message) -> Result<Option<String>, ModelError> {
-    let header = |name: &str| {
-        let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
-        found.value().as_string().ok().map(|text| text.as_str().to_owned())
+/// A message: its headers that are texts, and what it carries.
+struct FrameMessage<'a> {
+    headers: Vec<(&'a [u8], &'a str)>,
+    payload: &'a [u8],
+}
+
+impl<'a> FrameMessage<'a> {
+    /// Reads one: its length, that of its headers, a checksum of both; headers;
+    /// payload; a checksum of everything before. `None` if anything of it is wrong.
+    fn read(frame: &'a [u8]) -> Option<Self> {
+        let number = |at: usize| Some(u32::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+        let end = frame.len().checked_sub(4)?;
+        let sums = [(8, frame.get(..8)?), (end, frame.get(..end)?)];
+        for (at, summed) in sums {
+            if number(at)? != crc32fast::hash(summed) {
+                return None;
+            }
+        }
+        let headers = usize::try_from(number(4)?).ok()?;
+        let (mut rest, payload) = frame.get(12..end)?.split_at_checked(headers)?;
+        let mut headers = Vec::new();
+        while !rest.is_empty() {
+            headers.extend(take_header(&mut rest)?);
+        }
+        Some(Self { headers, payload })
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        let found = self.headers.iter().find(|header| header.0 == name.as_bytes())?;
+        Some(found.1.to_owned())
+    }
+}
+
+/// Takes the next header off; what is inside is `None` for one that is no text.
+fn take_header<'a>(rest: &mut &'a [u8]) -> Option<Option<(&'a [u8], &'a str)>> {
+    let take = |rest: &mut &'a [u8], count: usize| {
+        let (taken, after) = rest.split_at_checked(count)?;
+        *rest = after;
+        Some(taken)
     };
-    let payload: Value = serde_json::from_slice(message.payload()).unwrap_or(Value::Null);
+    let long = |rest: &mut &'a [u8]| {
+        let length = take(rest, 2)?.first_chunk()?;
+        take(rest, u16::from_be_bytes(*length).into())
+    };
+    let name = usize::from(take(rest, 1)?[0]);
+    let name = take(rest, name)?;
+    match take(rest, 1)?[0] {
+        // Yes and no.
+        0 | 1 => (),
+        kind @ 2..=5 => drop(take(rest, 1 << (kind - 2))?),
+        6 => drop(long(rest)?),
+        7 => return Some(Some((name, std::str::from_utf8(long(rest)?).ok()?))),
+        // A moment, an id.
+        8 => drop(take(rest, 8)?),
+        9 => drop(take(rest, 16)?),
+        _ => return None,
+    }
+    Some(None)
+}
+
+/// The event in a message; `None` for kinds that carry none.
+fn data_of(message: &FrameMessage<'_>) -> Result<Option<String>, ModelError> {
+    let header = |name: &str| message.header(name);
+    let payload: Value = serde_json::from_slice(message.payload).unwrap_or(Value::Null);
     match header(":message-type").as_deref() {
         Some("event") => {}
         Some("exception") => {
-            return Err(exception(&header(":exception-type").unwrap_or_default(), message.payload()));
+            return Err(exception(&header(":exception-type").unwrap_or_default(), message.payload));
         }
         _ => {
             let words = header(":error-message").unwrap_or_else(|| "no message".to_owned());
@@ -76,4 +128,95 @@ fn exception(kind: &str, payload: &[u8]) -> ModelError {
         _ => 500,
     };
     failure::of_status(status, payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of such headers, with checksums that fit.
+    fn framed(headers: &[u8], payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(16 + headers.len() + payload.len()).unwrap();
+        let mut out = length.to_be_bytes().to_vec();
+        out.extend(u32::try_from(headers.len()).unwrap().to_be_bytes());
+        out.extend(crc32fast::hash(&out).to_be_bytes());
+        out.extend([headers, payload].concat());
+        out.extend(crc32fast::hash(&out).to_be_bytes());
+        out
+    }
+
+    fn header(name: &str, kind: u8, value: &[u8]) -> Vec<u8> {
+        let mut out = vec![u8::try_from(name.len()).unwrap()];
+        out.extend(name.bytes());
+        out.push(kind);
+        out.extend(value);
+        out
+    }
+
+    fn text(name: &str, value: &str) -> Vec<u8> {
+        let length = u16::try_from(value.len()).unwrap().to_be_bytes();
+        header(name, 7, &[&length, value.as_bytes()].concat())
+    }
+
+    fn fed(bytes: &[u8], piece: usize) -> Result<Vec<String>, ModelError> {
+        let (mut parser, mut out) = (EventStreamParser::default(), Vec::new());
+        bytes.chunks(piece).try_for_each(|piece| parser.feed(piece, &mut out))?;
+        Ok(out)
+    }
+
+    #[test]
+    fn headers_of_every_kind_are_passed_over() {
+        let mut headers: Vec<u8> = Vec::new();
+        let kinds: [(u8, &[u8]); 9] = [
+            (0, &[]),
+            (1, &[]),
+            (2, &[1]),
+            (3, &[0; 2]),
+            (4, &[0; 4]),
+            (5, &[0; 8]),
+            (6, &[0, 3, 1, 2, 3]),
+            (8, &[0; 8]),
+            (9, &[0; 16]),
+        ];
+        for (kind, value) in kinds {
+            headers.extend(header("x", kind, value));
+        }
+        headers.extend(text(":message-type", "event"));
+        let payload = br#"{"bytes":"e30="}"#;
+        let two = [framed(&headers, payload), framed(&headers, payload)].concat();
+        for piece in [1, 7, two.len()] {
+            assert_eq!(fed(&two, piece).unwrap(), ["{}", "{}"], "{piece}");
+        }
+        // Something that carries no event.
+        assert!(fed(&framed(&headers, b"{}"), 64).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_damaged_is_refused_and_never_panics() {
+        let whole = framed(&text(":message-type", "event"), br#"{"bytes":"e30="}"#);
+        for at in 4..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            assert!(fed(&damaged, 64).is_err(), "{at}");
+        }
+        for headers in [
+            vec![5],
+            header("x", 10, &[]),
+            header("x", 5, &[0; 7]),
+            header("x", 6, &[0, 9, 1]),
+            header("x", 7, &[0, 1, 0xff]),
+            b"\xff".to_vec(),
+        ] {
+            assert!(fed(&framed(&headers, b"{}"), 64).is_err(), "{headers:?}");
+        }
+        // Headers that are longer than the message.
+        let mut long = whole.clone();
+        long[4..8].copy_from_slice(&1000_u32.to_be_bytes());
+        let sum = crc32fast::hash(&long[..8]).to_be_bytes();
+        long[8..12].copy_from_slice(&sum);
+        let end = long.len() - 4;
+        let sum = crc32fast::hash(&long[..end]).to_be_bytes();
+        long[end..].copy_from_slice(&sum);
+        assert!(fed(&long, 64).is_err());
+    }
 }

@@ -16,14 +16,14 @@ mod text;
 mod wide;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use haft_types::{Block, Message, MessageBlock};
 
-use crate::{ModelInfo, Request, ToolLoading, tools::WireTool};
+use crate::{ModelInfo, Request, ToolLoading, address::ByAddress, tools::WireTool};
 use clean::CleanJudge;
 pub use media::{ImageLimit, MediaPort, MediaRules, ShrunkImage};
 pub(crate) use refusal::{Cure, diagnose};
@@ -128,7 +128,7 @@ struct LintState {
     refused_fields: Vec<String>,
     refused_betas: Vec<String>,
     /// Messages that were looked at: for what, and at which address.
-    seen: HashMap<(u64, usize), SeenBlocks>,
+    seen: ByAddress<(u64, usize), SeenBlocks>,
     /// How many requests were looked at.
     turns: u32,
 }
@@ -169,7 +169,7 @@ impl Linter {
         let judge = self.judge(request, info, rules);
         let mut out = request.clone();
         out.messages = self.clean(request, &judge, &mut report);
-        out.messages = pairing::order(out.messages, &mut report);
+        out.messages = pairing::order(out.messages, request.paused && rules.server_blocks, &mut report);
         let state = self.state();
         refused::replace(&mut out.messages, &state.refused);
         let (without_tools, without_fields) = (state.refused_tools.clone(), state.refused_fields.clone());

@@ -17,8 +17,25 @@ pub(crate) const UNKNOWN_OUTCOME: &str =
 const GO_ON: &str = "Continue.";
 const CUT_OFF: &str = "(The beginning of this conversation is not shown.)";
 
-/// The messages in order; the same ones if nothing is wrong.
-pub(crate) fn order(messages: Vec<Arc<Message>>, report: &mut LintReport) -> Vec<Arc<Message>> {
+/// The messages in order; the same ones if nothing is wrong. An answer that the
+/// provider paused stays last and whole, calls of its own that wait included.
+pub(crate) fn order(
+    mut messages: Vec<Arc<Message>>,
+    paused: bool,
+    report: &mut LintReport,
+) -> Vec<Arc<Message>> {
+    let goes_on = |last: &mut Arc<Message>| {
+        paused
+            && last.role == Role::Assistant
+            && !last.content.iter().any(|block| matches!(block, MessageBlock::ToolUse(_)))
+    };
+    let last = messages.pop_if(goes_on);
+    let mut messages = order_all(messages, report);
+    messages.extend(last);
+    messages
+}
+
+fn order_all(messages: Vec<Arc<Message>>, report: &mut LintReport) -> Vec<Arc<Message>> {
     if is_sound(&messages) {
         return messages;
     }
@@ -93,7 +110,7 @@ fn pair_server_calls(drafts: &mut [Draft], report: &mut LintReport) {
 
 /// Whether everything already is as it should be.
 fn is_sound(messages: &[Arc<Message>]) -> bool {
-    let mut seen: HashSet<&CallId> = HashSet::new();
+    let mut seen: HashSet<&CallId> = HashSet::with_capacity(messages.len());
     let mut open: Vec<&CallId> = Vec::new();
     let mut wanted = Role::User;
     for message in messages {

@@ -10,10 +10,15 @@ fn is_control(it: char) -> bool {
 /// The text with control characters made visible (`\x00`), or `None` if there
 /// are none.
 pub(crate) fn clean_text(text: &str) -> Option<String> {
-    // Most text has none: look at bytes first. C1 controls are C2 80..9F.
-    let suspicious =
-        |byte: u8| (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')) || byte == 0x7F || byte == 0xC2;
-    if !text.bytes().any(suspicious) || !text.contains(is_control) {
+    // Most text has none: look at bytes first, many at a time. C1 controls are C2 80..9F.
+    let suspicious = |byte: u8| {
+        ((byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r'))
+            | (byte == 0x7F)
+            | (byte == 0xC2)
+    };
+    let any = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | suspicious(*byte));
+    let (pieces, rest) = text.as_bytes().as_chunks::<64>();
+    if !(pieces.iter().any(|piece| any(piece)) || any(rest)) || !text.contains(is_control) {
         return None;
     }
     let mut out = String::with_capacity(text.len() + 16);

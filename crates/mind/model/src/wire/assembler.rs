@@ -33,6 +33,7 @@ struct OpenBlock {
     kind: BlockKind,
     text: String,
     joiner: Joiner,
+    citations: Vec<Value>,
 }
 
 enum BlockKind {
@@ -109,7 +110,7 @@ impl Assembler {
 
     fn begin(&mut self, index: usize, kind: BlockKind) -> &mut OpenBlock {
         self.release();
-        let open = OpenBlock { kind, text: String::new(), joiner: Joiner::default() };
+        let open = OpenBlock { kind, text: String::new(), joiner: Joiner::default(), citations: Vec::new() };
         self.open.entry(index).insert_entry(open).into_mut()
     }
 
@@ -158,6 +159,26 @@ impl Assembler {
         }
     }
 
+    /// Says where a text comes from.
+    pub(crate) fn citation(&mut self, index: usize, citation: &Value) {
+        if let Some(open) = self.open.get_mut(&index).filter(|_| citation.is_object()) {
+            open.citations.push(citation.clone());
+        }
+    }
+
+    /// What came of an open block so far.
+    pub(crate) fn written(&self, index: usize) -> Option<&str> {
+        self.open.get(&index).map(|open| open.text.as_str())
+    }
+
+    /// The tool that an open call names.
+    pub(crate) fn call_name(&self, index: usize) -> Option<&str> {
+        match &self.open.get(&index)?.kind {
+            BlockKind::Call { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether a block with this index is open.
     pub(crate) fn is_open(&self, index: usize) -> bool {
         self.open.contains_key(&index)
@@ -167,7 +188,10 @@ impl Assembler {
     pub(crate) fn end(&mut self, index: usize) {
         let Some(mut open) = self.open.remove(&index) else { return };
         open.text.extend(open.joiner.finish());
-        let OpenBlock { kind, text, .. } = open;
+        let OpenBlock { kind, text, citations, .. } = open;
+        if !citations.is_empty() {
+            self.out.push(Event::Cited(citations));
+        }
         match kind {
             BlockKind::Text if text.is_empty() => {}
             BlockKind::Text => self.out.push(Event::Block(MessageBlock::Text { text })),

@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use haft_types::Message;
 
 use super::Size;
-use crate::{SentBlock, lint::SWEPT_EVERY, prefix::message_prints};
+use crate::{SentBlock, address::ByAddress, lint::SWEPT_EVERY, prefix::message_prints};
 
 /// Messages that were encoded before. A conversation grows at its end, so all
 /// but the last messages of a request are found here.
@@ -16,7 +16,7 @@ pub(crate) struct MessageCache(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_address: HashMap<usize, CachedMessage>,
+    by_address: ByAddress<usize, CachedMessage>,
     sweeps: u32,
 }
 
@@ -27,6 +27,15 @@ pub(crate) struct BodyPiece {
     pub(crate) size: Size,
     /// Where the form splits a message: the block each item begins with.
     pub(crate) items: Arc<[Option<usize>]>,
+    /// Where each block is in the bytes, in forms that write blocks as they are.
+    pub(crate) blocks: Arc<[Range<usize>]>,
+}
+
+impl BodyPiece {
+    /// A block as it is written, where the form writes blocks as they are.
+    pub(crate) fn block(&self, at: usize) -> Option<&[u8]> {
+        self.bytes.get(self.blocks.get(at)?.clone())
+    }
 }
 
 #[derive(Debug)]
@@ -61,11 +70,23 @@ impl MessageCache {
         entries.of(message).piece.get_or_insert_with(encode).clone()
     }
 
+    /// The bytes of all messages.
+    pub(crate) fn pieces(
+        &self,
+        messages: &[Arc<Message>],
+        encode: impl Fn(&Message) -> BodyPiece,
+    ) -> Vec<BodyPiece> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let piece = |message| entries.of(message).piece.get_or_insert_with(|| encode(message)).clone();
+        messages.iter().map(piece).collect()
+    }
+
     /// The numbers of all blocks, in order; those of a message are made once.
     pub(crate) fn add_prints(&self, messages: &[Arc<Message>], out: &mut Vec<SentBlock>) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for message in messages {
-            out.extend_from_slice(entries.of(message).prints.get_or_insert_with(|| message_prints(message)));
+            let CachedMessage { piece, prints, .. } = entries.of(message);
+            out.extend_from_slice(prints.get_or_insert_with(|| message_prints(message, piece.as_ref())));
         }
     }
 

@@ -12,6 +12,7 @@ use super::{
     chat_prompted,
     messages_content::WireMedia,
     openai::{ChatOptions, append_fields, append_raw, data_url, split_result, system_text, tools},
+    reasoning_details,
 };
 use crate::{
     ModelInfo, Request, Thinking, ThinkingSupport, ToolCalls, ToolChoice, lint::Linted, tools::WireTool,
@@ -149,7 +150,7 @@ fn prompted_message(message: &Message) -> BodyPiece {
     let mut media = WireMedia::default();
     let bytes = chat_prompted::message(message, &mut media).to_string();
     let size = Size { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
-    BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]) }
+    BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]), ..BodyPiece::default() }
 }
 
 fn tool_value(tool: &WireTool) -> Value {
@@ -174,17 +175,21 @@ fn encode_message(message: &Message, options: &ChatOptions) -> BodyPiece {
     }
     let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
     let blocks: Arc<[Option<usize>]> = items.into_iter().map(|(_, block)| block).collect();
-    BodyPiece { bytes: Bytes::from(out), size, items: blocks }
+    BodyPiece { bytes: Bytes::from(out), size, items: blocks, ..BodyPiece::default() }
 }
 
 fn assistant(message: &Message, options: &ChatOptions) -> Value {
     let mut texts = Vec::new();
     let mut reasoning = Vec::new();
+    let mut details = Vec::new();
     let mut calls = Vec::new();
     for block in &message.content {
         match block {
             MessageBlock::Text { text } => texts.push(text.as_str()),
-            MessageBlock::Thinking { thinking, .. } => reasoning.push(thinking.as_str()),
+            MessageBlock::Thinking { thinking, signature, .. } => {
+                reasoning.push(thinking.as_str());
+                details.extend(reasoning_details::of_signature(signature));
+            }
             MessageBlock::ToolUse(call) => calls.push(json!({
                 "id": call.id, "type": "function",
                 "function": {"name": call.name, "arguments": call.input.to_string()},
@@ -199,6 +204,9 @@ fn assistant(message: &Message, options: &ChatOptions) -> Value {
     let mut out = json!({"role": "assistant", "content": content});
     if options.send_reasoning && !reasoning.is_empty() {
         out["reasoning_content"] = json!(reasoning.join("\n"));
+    }
+    if options.reasoning_object && !details.is_empty() {
+        out["reasoning_details"] = json!(details);
     }
     if !calls.is_empty() {
         out["tool_calls"] = json!(calls);

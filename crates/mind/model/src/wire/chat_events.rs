@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{
     Assembler,
     assembler::{as_text, count},
+    reasoning_details::ReasoningDetails,
     surrogates,
 };
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct ChatDecoder {
     calls: Vec<ChatCall>,
     ids: HashSet<String>,
     reason: Option<StopReason>,
+    /// What a router of many providers says about thinking, to be sent back.
+    details: ReasoningDetails,
     /// Text in which calls are looked for, and how much of it was shown.
     written: Option<(String, usize)>,
 }
@@ -64,6 +67,7 @@ impl ChatDecoder {
             calls: Vec::new(),
             ids: HashSet::new(),
             reason: None,
+            details: ReasoningDetails::default(),
         }
     }
 
@@ -78,15 +82,13 @@ impl ChatDecoder {
         }
         let chunk = surrogates::parse(data)
             .map_err(|err| ModelError::protocol(format!("a chunk is no JSON: {err}")))?;
-        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+        if let Some(error) = error_of(&chunk) {
             return Err(chunk_error(error));
         }
         self.start(&chunk);
         for choice in chunk["choices"].as_array().into_iter().flatten().take(1) {
             self.delta(&choice["delta"]);
-            if let Some(reason) = choice["finish_reason"].as_str() {
-                self.reason = Some(self.stop_reason(reason));
-            }
+            self.finish(choice);
         }
         self.usage(&chunk["usage"]);
         Ok(self.assembler.drain())
@@ -108,6 +110,10 @@ impl ChatDecoder {
         let reason =
             self.reason.take().or(default).ok_or_else(|| ModelError::protocol("the answer has no end"))?;
         let reason = self.find_calls(reason);
+        if let Some(kept) = self.details.kept() {
+            self.begin_thinking();
+            self.assembler.signature(THINKING, &kept);
+        }
         self.assembler.end(THINKING);
         self.assembler.end(TEXT);
         for at in 0..self.calls.len() {
@@ -119,15 +125,15 @@ impl ChatDecoder {
 
     /// Reads an answer that came in one piece.
     pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<Event>, ModelError> {
-        if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        if let Some(error) = error_of(body) {
             return Err(chunk_error(error));
         }
+        let Some(choice) = body["choices"].get(0) else {
+            return Err(ModelError::protocol("the answer is empty"));
+        };
         self.start(body);
-        let choice = &body["choices"][0];
         self.delta(&choice["message"]);
-        if let Some(reason) = choice["finish_reason"].as_str() {
-            self.reason = Some(self.stop_reason(reason));
-        }
+        self.finish(choice);
         self.usage(&body["usage"]);
         self.end_with(Some(StopReason::EndTurn))
     }
@@ -140,15 +146,22 @@ impl ChatDecoder {
         }
     }
 
+    /// Why it ends, if a chunk says so. Some servers say "nothing" in words.
+    fn finish(&mut self, choice: &Value) {
+        let said = choice["finish_reason"].as_str().filter(|name| !["", "null"].contains(name));
+        if let Some(name) = said {
+            self.reason = Some(self.stop_reason(name));
+        }
+    }
+
     fn delta(&mut self, delta: &Value) {
-        for name in ["reasoning_content", "reasoning", "reasoning_text"] {
-            if let Some(piece) = delta[name].as_str().filter(|piece| !piece.is_empty()) {
-                if !self.assembler.is_open(THINKING) {
-                    self.assembler.begin_thinking(THINKING);
-                }
-                self.assembler.piece(THINKING, piece);
-                break;
-            }
+        let shown = self.details.take(&delta["reasoning_details"]);
+        let plain = ["reasoning_content", "reasoning", "reasoning_text"];
+        let plain = plain.iter().find_map(|name| delta[*name].as_str().filter(|piece| !piece.is_empty()));
+        let piece = plain.unwrap_or(&shown);
+        if !piece.is_empty() {
+            self.begin_thinking();
+            self.assembler.piece(THINKING, piece);
         }
         let content = text_of(&delta["content"]);
         if !content.is_empty() {
@@ -167,6 +180,12 @@ impl ChatDecoder {
         }
         if delta["function_call"].is_object() {
             self.call(Some(0), None, &delta["function_call"]);
+        }
+    }
+
+    fn begin_thinking(&mut self) {
+        if !self.assembler.is_open(THINKING) {
+            self.assembler.begin_thinking(THINKING);
         }
     }
 
@@ -208,7 +227,9 @@ impl ChatDecoder {
     fn call(&mut self, index: Option<u64>, id: Option<&str>, function: &Value) {
         let id = id.filter(|id| !id.is_empty());
         let name = function["name"].as_str().filter(|name| !name.is_empty());
-        let at = match self.known(index, id, name) {
+        let arguments = as_text(&function["arguments"]);
+        let known = self.known(index, id, name).filter(|at| !self.is_another(*at, id, name, &arguments));
+        let at = match known {
             Some(at) => at,
             None => {
                 self.calls.push(ChatCall { index, id: id.map(str::to_owned), named: false });
@@ -221,11 +242,24 @@ impl ChatDecoder {
             let id = self.unique_id(id, at);
             self.assembler.begin_call(FIRST_CALL + at, &id, name);
         }
-        self.assembler.piece(FIRST_CALL + at, &as_text(&function["arguments"]));
+        self.assembler.piece(FIRST_CALL + at, &arguments);
+    }
+
+    /// Whether a piece that has the index of a call is a call of its own: it has
+    /// a name and arguments, no id says otherwise, and those of the other are
+    /// whole.
+    fn is_another(&self, at: usize, id: Option<&str>, name: Option<&str>, arguments: &str) -> bool {
+        let same_id = id.is_some() && self.calls[at].id.as_deref() == id;
+        let is_whole = || {
+            let before = self.assembler.written(FIRST_CALL + at).unwrap_or_default();
+            serde_json::from_str::<serde_json::Map<String, Value>>(before).is_ok()
+        };
+        self.calls[at].named && name.is_some() && !same_id && !arguments.trim().is_empty() && is_whole()
     }
 
     /// The call a piece belongs to. A new id is a new call, whatever its index
-    /// says; without an index, a name is.
+    /// says; without an index, a name is, unless the call of that id and name is
+    /// still being written.
     fn known(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let same_id = |call: &ChatCall| id.is_none() || call.id.is_none() || call.id.as_deref() == id;
         match (index, id) {
@@ -234,11 +268,19 @@ impl ChatDecoder {
             }
             (None, Some(id)) => {
                 let found = self.calls.iter().rposition(|call| call.id.as_deref() == Some(id));
-                found.filter(|_| name.is_none())
+                found.filter(|at| name.is_none() || self.is_unfinished(*at, name))
             }
             (None, None) if name.is_some() => None,
             (None, None) => self.calls.len().checked_sub(1),
         }
+    }
+
+    /// Whether what was written of a call of this name is the beginning of an
+    /// object and no more.
+    fn is_unfinished(&self, at: usize, name: Option<&str>) -> bool {
+        let written = self.assembler.written(FIRST_CALL + at).unwrap_or_default().trim();
+        let is_cut = serde_json::from_str::<Value>(written).is_err_and(|err| err.is_eof());
+        self.assembler.call_name(FIRST_CALL + at) == name && is_cut
     }
 
     /// The server's id if it is new, else one of our own.
@@ -280,11 +322,22 @@ fn text_of(content: &Value) -> String {
     }
 }
 
+/// The error in a chunk that is one: beside the choices, or instead of all else.
+fn error_of(chunk: &Value) -> Option<&Value> {
+    let inside = chunk.get("error").filter(|error| !error.is_null());
+    inside.or_else(|| Some(chunk).filter(|it| it["object"] == "error"))
+}
+
 /// An error instead of a chunk.
 pub(crate) fn chunk_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().or(error.as_str()).unwrap_or("no message").to_owned();
     if error["code"] == "context_length_exceeded" {
         return ModelError::TooLong { message, tokens: None, window: None };
+    }
+    // Routers and local servers say the status they would have answered with.
+    let code = error["code"].as_u64().or_else(|| error["code"].as_str()?.parse().ok());
+    if let Some(status @ 400..=599) = code.and_then(|code| u16::try_from(code).ok()) {
+        return failure::of_status(status, serde_json::json!({"error": error}).to_string().as_bytes());
     }
     let kind = error["type"].as_str().or(error["code"].as_str()).unwrap_or_default();
     match kind {

@@ -43,6 +43,15 @@ impl Framing {
         matches!(self, Self::Whole)
     }
 
+    /// The body has ended: gives the data of what was still open.
+    pub(crate) fn finish(&mut self, out: &mut Vec<String>) -> Result<(), ModelError> {
+        let Self::Sse(parser) = self else { return Ok(()) };
+        let mut events = Vec::new();
+        let finished = parser.finish(&mut events);
+        out.extend(events.into_iter().map(|event| event.data));
+        finished
+    }
+
     /// Takes a piece of the body; gives the data of the events in it, also of
     /// those before an error.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<String>) -> Result<(), ModelError> {

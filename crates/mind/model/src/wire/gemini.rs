@@ -205,7 +205,7 @@ fn encode_message(message: &Message, context: &GeminiContext<'_>) -> BodyPiece {
     }
     let bytes = json!({"role": role, "parts": parts}).to_string();
     let size = Size { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
-    BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]) }
+    BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]), ..BodyPiece::default() }
 }
 
 fn of_model(message: &Message, context: &GeminiContext<'_>) -> Vec<Value> {

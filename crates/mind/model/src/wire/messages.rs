@@ -9,11 +9,12 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
 use super::{
     Encoded, MessageCache, Meter, Size,
-    messages_content::{encode_message, mark, marked_blocks},
+    messages_content::{encode_message, mark, marked_blocks, write_marked},
 };
 use crate::{
     CachePolicy, ModelInfo, Request, Speed, Thinking, ToolChoice, ToolOrigin, lint::Linted,
@@ -22,6 +23,9 @@ use crate::{
 
 /// Cache breakpoints a request may have.
 const MOST_MARKS: usize = 4;
+
+/// What settings and marks take, usually.
+const SETTINGS_ROOM: usize = 1024;
 
 /// How the clouds differ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -108,7 +112,7 @@ impl Encoder<'_> {
     pub(crate) fn encode(&self, linted: &Linted, purpose: Purpose) -> Encoded {
         let request = &linted.request;
         let betas = self.needed_betas(linted);
-        let mut out: Vec<u8> = Vec::with_capacity(64 * 1024);
+        let mut out: Vec<u8> = Vec::with_capacity(16 * 1024);
         out.push(b'{');
         match self.host {
             Host::Direct => field(&mut out, "model", &json!(wire_model(&request.model))),
@@ -124,7 +128,8 @@ impl Encoder<'_> {
         let (tools, mut marks) = self.tools(linted);
         marks += system(&mut out, request);
         let mut size = Size { text: out.len() + tools.len(), media: 0 };
-        let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks));
+        let room_behind = tools.len() + SETTINGS_ROOM;
+        let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks), room_behind);
         size.text += messages.text;
         size.media += messages.media;
         if !tools.is_empty() {
@@ -163,32 +168,36 @@ impl Encoder<'_> {
         };
         let marked = marked_tool(&tools, request.cache, linted.follows_references);
         let bytes = request.tools.encoded(key, || {
-            let encode = |(at, tool): (usize, &&WireTool)| {
-                tool_value(tool, linted, (marked == Some(at)).then_some(request.cache))
-            };
-            tools.iter().enumerate().map(encode).collect()
+            let sent = tools.iter().enumerate().map(|(at, tool)| SentTool {
+                tool,
+                linted,
+                marked: (marked == Some(at)).then_some(request.cache),
+            });
+            sent.collect()
         });
         (bytes, usize::from(marked.is_some()))
     }
 
-    fn messages(&self, out: &mut Vec<u8>, request: &Request, marks: usize) -> Size {
+    fn messages(&self, out: &mut Vec<u8>, request: &Request, marks: usize, room_behind: usize) -> Size {
         self.cache.sweep();
-        let marked = marked_blocks(request, marks);
+        let mut marked = marked_blocks(request, marks);
+        marked.sort_unstable();
+        let mark = format!(",\"cache_control\":{}", mark(request.cache));
         let mut size = Size::default();
+        let pieces = self.cache.pieces(&request.messages, encode_message);
+        // All of it, the tools and what follows them, so that nothing is moved. Sizes that
+        // come again are memory that comes again: new pages cost more than copying.
+        let length: usize = pieces.iter().map(|piece| piece.bytes.len() + 1).sum();
+        let whole = out.len() + length + room_behind;
+        out.reserve_exact(whole.next_power_of_two() - out.len());
         out.extend_from_slice(b",\"messages\":[");
-        for (at, message) in request.messages.iter().enumerate() {
+        for (at, piece) in pieces.iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }
             let here: Vec<usize> =
                 marked.iter().filter(|(owner, _)| *owner == at).map(|(_, block)| *block).collect();
-            let piece = if here.is_empty() {
-                self.cache.get(message, || encode_message(message, &here, request.cache))
-            } else {
-                encode_message(message, &here, request.cache)
-            };
-            out.extend_from_slice(&piece.bytes);
-            size.text += piece.size.text;
+            size.text += piece.size.text + write_marked(out, piece, &here, &mark);
             size.media += piece.size.media;
         }
         out.push(b']');
@@ -322,22 +331,41 @@ fn marked_tool(tools: &[&WireTool], cache: CachePolicy, follows_references: bool
     })
 }
 
-fn tool_value(tool: &WireTool, linted: &Linted, marked: Option<CachePolicy>) -> Value {
-    let mut value = json!({
-        "name": tool.wire_name, "description": tool.def.description, "input_schema": tool.schema,
-    });
-    for (name, extra) in &tool.def.extra {
-        if !linted.without_fields.contains(name) {
-            value[name] = extra.clone();
+/// A tool as this wire declares it. What Haft says itself is not said otherwise by
+/// the definition's own fields.
+struct SentTool<'a> {
+    tool: &'a WireTool,
+    linted: &'a Linted,
+    marked: Option<CachePolicy>,
+}
+
+impl Serialize for SentTool<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { tool, linted, marked } = self;
+        let is_deferred = tool.is_deferred() && linted.follows_references;
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("name", &tool.wire_name)?;
+        fields.serialize_entry("description", &tool.def.description)?;
+        fields.serialize_entry("input_schema", tool.schema_text())?;
+        let is_said = |name: &str| match name {
+            "name" | "description" | "input_schema" => true,
+            "defer_loading" => is_deferred,
+            "cache_control" => marked.is_some(),
+            _ => false,
+        };
+        for (name, extra) in &tool.def.extra {
+            if !is_said(name) && !linted.without_fields.contains(name) {
+                fields.serialize_entry(name, extra)?;
+            }
         }
+        if is_deferred {
+            fields.serialize_entry("defer_loading", &true)?;
+        }
+        if let Some(cache) = marked {
+            fields.serialize_entry("cache_control", &mark(*cache))?;
+        }
+        fields.end()
     }
-    if tool.is_deferred() && linted.follows_references {
-        value["defer_loading"] = json!(true);
-    }
-    if let Some(cache) = marked {
-        value["cache_control"] = mark(cache);
-    }
-    value
 }
 
 /// Writes the system prompt and says how many marks it has.

@@ -28,7 +28,10 @@ pub(crate) fn marked_blocks(request: &Request, marks: usize) -> Vec<(usize, usiz
     if request.cache == CachePolicy::Off || marks == 0 {
         return Vec::new();
     }
-    let Some(last) = request.messages.len().checked_sub(1) else { return Vec::new() };
+    // An answer that goes back as it came carries no mark.
+    let paused =
+        request.paused && request.messages.last().is_some_and(|it| it.role == haft_types::Role::Assistant);
+    let Some(last) = request.messages.len().checked_sub(1 + usize::from(paused)) else { return Vec::new() };
     let Some(block) = request.messages[last].content.iter().rposition(can_be_marked) else {
         return Vec::new();
     };
@@ -56,25 +59,40 @@ fn can_be_marked(block: &MessageBlock) -> bool {
     )
 }
 
-/// A message with cache marks on some of its blocks.
-pub(crate) fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> BodyPiece {
+/// A message, without marks.
+pub(crate) fn encode_message(message: &Message) -> BodyPiece {
     let role = if message.role == haft_types::Role::User { "user" } else { "assistant" };
     let mut out = Vec::with_capacity(256);
     let mut media = WireMedia::default();
+    let mut blocks = Vec::with_capacity(message.content.len());
     let _ = write!(out, "{{\"role\":\"{role}\",\"content\":[");
     for (at, block) in message.content.iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
+        let start = out.len();
         encode_block(&mut out, block, &mut media);
-        if marked.contains(&at) && out.last() == Some(&b'}') {
-            out.pop();
-            let _ = write!(out, ",\"cache_control\":{}}}", mark(cache));
-        }
+        blocks.push(start..out.len());
     }
     out.extend_from_slice(b"]}");
     let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
-    BodyPiece { bytes: Bytes::from(out), size, ..BodyPiece::default() }
+    BodyPiece { bytes: Bytes::from(out), size, blocks: blocks.into(), ..BodyPiece::default() }
+}
+
+/// Writes a message with cache marks on some of its blocks, in order. Says how much
+/// the marks add.
+pub(crate) fn write_marked(out: &mut Vec<u8>, piece: &BodyPiece, marked: &[usize], mark: &str) -> usize {
+    let mut written = 0;
+    let mut added = 0;
+    let ends = marked.iter().filter_map(|at| piece.blocks.get(*at)).map(|block| block.end);
+    for end in ends.filter(|end| piece.bytes[..*end].ends_with(b"}")) {
+        out.extend_from_slice(&piece.bytes[written..end - 1]);
+        written = end - 1;
+        out.extend_from_slice(mark.as_bytes());
+        added += mark.len();
+    }
+    out.extend_from_slice(&piece.bytes[written..]);
+    added
 }
 
 /// Media of a message.

@@ -87,6 +87,9 @@ impl MessagesDecoder {
             Some("text") => {
                 self.assembler.begin_text(index);
                 self.assembler.piece(index, text("text"));
+                for citation in block["citations"].as_array().into_iter().flatten() {
+                    self.assembler.citation(index, citation);
+                }
             }
             Some("thinking") => {
                 self.assembler.begin_thinking(index);
@@ -119,6 +122,7 @@ impl MessagesDecoder {
             Some("text_delta") => self.assembler.piece(index, text("text")),
             Some("thinking_delta") => self.assembler.piece(index, text("thinking")),
             Some("signature_delta") => self.assembler.signature(index, text("signature")),
+            Some("citations_delta") => self.assembler.citation(index, &delta["citation"]),
             Some("input_json_delta") => self.assembler.piece(index, text("partial_json")),
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! The wire forms: a request becomes a body, frames become events.
 
+#[cfg(test)]
+mod allocations;
 mod arguments;
 mod assembler;
 mod cache;
@@ -15,6 +17,7 @@ pub(crate) mod messages;
 mod messages_content;
 pub(crate) mod messages_events;
 pub(crate) mod openai;
+mod reasoning_details;
 pub(crate) mod responses;
 pub(crate) mod responses_events;
 pub(crate) mod sse;
@@ -27,9 +30,11 @@ use bytes::Bytes;
 #[cfg(test)]
 pub(crate) use arguments::parse_arguments;
 pub(crate) use assembler::Assembler;
-pub(crate) use cache::MessageCache;
+pub(crate) use cache::{BodyPiece, MessageCache};
 pub(crate) use decoder::Decoder;
 pub(crate) use estimate::{Calibration, Meter, Size, estimate_head, estimate_request, tokens_of_block};
+#[cfg(test)]
+pub(crate) use messages_content::encode_message as messages_piece;
 
 /// A body and what is known about it.
 #[derive(Clone, Debug)]

@@ -21,7 +21,8 @@ pub struct ChatOptions {
     /// Whether to send reasoning back, for servers that want it.
     pub send_reasoning: bool,
     /// Whether thinking is asked for with an object (`reasoning`), as routers of
-    /// many providers want it, instead of `reasoning_effort`.
+    /// many providers want it, instead of `reasoning_effort`. What they say about
+    /// it (`reasoning_details`) goes back to them unchanged.
     pub reasoning_object: bool,
 }
 

@@ -136,7 +136,7 @@ fn encode_message(message: &Message) -> BodyPiece {
     }
     let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
     let blocks: Arc<[Option<usize>]> = items.into_iter().map(|(_, block)| Some(block)).collect();
-    BodyPiece { bytes: Bytes::from(out), size, items: blocks }
+    BodyPiece { bytes: Bytes::from(out), size, items: blocks, ..BodyPiece::default() }
 }
 
 fn assistant(message: &Message) -> Vec<(Value, usize)> {

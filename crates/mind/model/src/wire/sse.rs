@@ -87,9 +87,21 @@ impl SseParser {
                 None => self.data = Some(text()?.to_owned()),
             },
             b"event" => self.event = Some(text()?.to_owned()),
+            // Older servers of llama.cpp say an error in a field of that name.
+            b"error" if value.starts_with(b"{") => self.data = Some(format!("{{\"error\":{}}}", text()?)),
             _ => {}
         }
         Ok(())
+    }
+
+    /// The body has ended well: the last event counts, also without the blank
+    /// line behind it.
+    pub(crate) fn finish(&mut self, out: &mut Vec<SseEvent>) -> Result<(), ModelError> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take_line(&line, out)?;
+        }
+        self.take_line(b"", out)
     }
 }
 
@@ -121,6 +133,8 @@ mod tests {
             ("event: x\nevent: y\ndata: a\n\n", vec![("y", "a")]),
             ("data: cut", vec![]),
             ("data:  two blanks\n\n", vec![("", " two blanks")]),
+            ("error: {\"code\":500}\n\n", vec![("", "{\"error\":{\"code\":500}}")]),
+            ("error: soon\n\n", vec![]),
         ] {
             let want: Vec<_> = want.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
             assert_eq!(parse(&[body.as_bytes()]), want, "{body:?}");
@@ -128,6 +142,24 @@ mod tests {
                 let (head, tail) = body.as_bytes().split_at(cut);
                 assert_eq!(parse(&[head, tail]), want, "{body:?} cut at {cut}");
             }
+        }
+    }
+
+    #[test]
+    fn the_last_event_needs_no_blank_line() {
+        for (body, want) in [
+            ("data: a\n\ndata: b", vec!["a", "b"]),
+            ("data: a\n\ndata: b\n", vec!["a", "b"]),
+            ("data: a\r\n\r\n", vec!["a"]),
+            ("", vec![]),
+            ("event: x\n", vec![]),
+        ] {
+            let mut parser = SseParser::default();
+            let mut out = Vec::new();
+            parser.feed(body.as_bytes(), &mut out).unwrap();
+            parser.finish(&mut out).unwrap();
+            let data: Vec<&str> = out.iter().map(|it| it.data.as_str()).collect();
+            assert_eq!(data, want, "{body:?}");
         }
     }
 

@@ -35,7 +35,7 @@ fn reader(form: Form) -> (Framing, Decoder) {
 }
 
 /// What comes of pieces of a body, and how it ends.
-fn read(form: Form, pieces: &[&[u8]]) -> (Answer, Result<(), ModelError>) {
+pub(super) fn read(form: Form, pieces: &[&[u8]]) -> (Answer, Result<(), ModelError>) {
     let (mut framing, mut decoder) = reader(form);
     let mut answer = Answer::default();
     let mut run = || -> Result<(), ModelError> {

@@ -120,6 +120,29 @@ fn calls_of_the_provider_are_whole_or_not_there() {
     }
 }
 
+/// An answer that the provider paused goes back as it came, and last.
+#[test]
+fn a_paused_answer_is_left_alone() {
+    let search =
+        json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}});
+    let answer = Message::assistant(vec![text("x"), MessageBlock::Other(search)]);
+    let info = Catalog::built_in().get("claude-opus-4-5");
+    let mut request = Request::new("claude-opus-4-5", [Message::user("go"), answer.clone()]);
+    request.paused = true;
+    let (linted, repairs) = Linter::new().lint(&request, &info, &LintRules::messages());
+    assert_eq!(repairs, []);
+    assert_eq!(linted.request.messages.last().map(|it| (**it).clone()), Some(answer));
+    // Calls that wait for us are no pause, and who speaks after it has the last word.
+    for more in [Message::assistant(vec![call("toolu_a")]), Message::user("no, stop")] {
+        request.messages.truncate(2);
+        request.messages.push(Arc::new(more));
+        let (linted, _) = Linter::new().lint(&request, &info, &LintRules::messages());
+        assert_eq!(linted.request.messages.last().unwrap().role, Role::User);
+        let sent = serde_json::to_string(&linted.request.messages).unwrap();
+        assert!(!sent.contains("server_tool_use"), "{sent}");
+    }
+}
+
 #[tokio::test]
 async fn a_late_result_is_found_and_ids_stay_apart() {
     let mock = mock([Turn::text("x")]).await;

@@ -130,3 +130,52 @@ pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<Event>, O
 pub fn cases(usual: u32) -> u32 {
     std::env::var("HAFT_TEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
+
+/// A server that answers every request with the same status and body.
+pub struct Answering {
+    pub url: String,
+    count: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Answering {
+    pub fn requests(&self) -> usize {
+        self.count.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+pub async fn answering(status: u16, body: &serde_json::Value) -> Answering {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let answer = format!(
+        "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.to_string().len()
+    );
+    let seen = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            // All of the request is read before it is answered, or the client sees a reset.
+            let (mut all, mut piece) = (Vec::new(), [0; 65536]);
+            while let Ok(read @ 1..) = stream.read(&mut piece).await {
+                all.extend_from_slice(&piece[..read]);
+                if is_whole(&all) {
+                    break;
+                }
+            }
+            stream.write_all(answer.as_bytes()).await.ok();
+            stream.shutdown().await.ok();
+        }
+    });
+    Answering { url, count }
+}
+
+/// Whether a request has come with all of its body.
+fn is_whole(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length =
+        head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    length.unwrap_or(0) <= body.len()
+}

@@ -1,6 +1,5 @@
 //! Remote tools as tools of ours: names, schemas, descriptions, results.
 
-mod guarded;
 mod media;
 mod names;
 mod result;

@@ -7,7 +7,6 @@ use haft_types::text;
 use serde_json::{Value, json};
 
 use super::{
-    guarded::Guarded,
     names::original,
     result::shape,
     schema::{is_sound, usable},
@@ -59,8 +58,7 @@ pub(crate) fn remote_tool(
     }
     let spec = ToolSpec {
         description: description(def, &input_schema),
-        input_schema,
-        output_schema,
+        input_schema: Arc::new(input_schema),
         search_hint: search_hint(config, def),
         exposure: match def.meta_flag("anthropic/alwaysLoad") {
             true => Exposure::Always,
@@ -80,22 +78,22 @@ pub(crate) fn remote_tool(
             Box::pin(async move { run(server, &def, input, cx).await }) as _
         }
     };
-    let tool = RawTool::new(spec, handler).with_aliases(aliases).trust(claims(config.trust, def));
     let verdict = match agreed {
-        Agreed::No => Some(Verdict::Insist(format!(
+        Agreed::No => Verdict::Insist(format!(
             "the server `{}` has changed what `{}` says about itself since you agreed to it",
             config.name, def.name
-        ))),
+        )),
         Agreed::Yes if def.meta_flag("anthropic/requiresUserInteraction") => {
-            Some(Verdict::Insist(String::from("the server wants a person to confirm this")))
+            Verdict::Insist(String::from("the server wants a person to confirm this"))
         }
-        Agreed::Yes => None,
+        Agreed::Yes => Verdict::Passthrough,
     };
-    let tool: Arc<dyn DynTool> = match verdict {
-        Some(verdict) => Arc::new(Guarded { tool: Arc::new(tool), verdict }),
-        None => Arc::new(tool),
-    };
-    Ok(Built { tool, repairs })
+    let tool = RawTool::new(spec, handler)
+        .with_aliases(aliases)
+        .with_output_schema(output_schema)
+        .with_verdict(verdict)
+        .trust(claims(config.trust, def));
+    Ok(Built { tool: Arc::new(tool), repairs })
 }
 
 /// What a server claims counts as far as it is trusted.
@@ -159,6 +157,7 @@ async fn run(
         cancel: cx.cancel.clone(),
         progress: Some(Arc::new(progress)),
         call_id: cx.call_id.to_string(),
+        traceparent: server.trace_of(&cx.agent_id, &cx.call_id),
     };
     match server.call_tool(def, input, &options).await {
         Ok(result) => shape(result, server.name(), server.media()).await,

@@ -17,6 +17,11 @@ pub(crate) const MODERN: &str = "2026-07-28";
 /// Revisions that begin with `initialize`, newest first.
 pub(crate) const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// Every revision of the protocol that servers may speak, newest first.
+pub fn protocol_versions() -> Vec<&'static str> {
+    std::iter::once(MODERN).chain(LEGACY.iter().copied()).collect()
+}
+
 /// How long a level of log messages may take to be set.
 const LEVEL_LIMIT: Duration = Duration::from_secs(10);
 

@@ -15,8 +15,14 @@ pub struct Host {
     pub elicit: Option<Arc<dyn Elicit>>,
     /// Asks the model. Off unless the user wants it.
     pub sample: Option<Arc<dyn Sample>>,
+    /// Says to which trace a call belongs (W3C `traceparent`), where it belongs to
+    /// one: the server is told.
+    pub trace: Option<Arc<CallTracing>>,
     roots: Arc<Mutex<Vec<Root>>>,
 }
+
+/// The trace of a call, by the agent that calls and the call.
+pub type CallTracing = dyn Fn(&haft_types::AgentId, &haft_types::CallId) -> Option<String> + Send + Sync;
 
 /// A directory a server may look at.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -34,8 +40,8 @@ impl Host {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes them for all servers; see
-    /// [`crate::Manager::roots_changed`] for telling those that run.
+    /// Changes them for all servers; [`crate::Manager::set_roots`] tells those that
+    /// run as well.
     pub fn set_roots(&self, roots: Vec<Root>) {
         *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = roots;
     }
@@ -55,6 +61,9 @@ impl Host {
         capabilities
     }
 }
+
+/// A longer word of a server's own is not heard, in bytes.
+const LONGEST_WORD: usize = 256 << 10;
 
 /// Asks the person on behalf of a server.
 pub trait Elicit: Send + Sync {
@@ -182,6 +191,8 @@ pub(crate) enum Signal {
     ListChanged(&'static str),
     /// A resource changed.
     ResourceUpdated(String),
+    /// Something the protocol does not know: what, and the rest of it.
+    Own(String, Value),
     /// A log record: level and text.
     Log(String, String),
     /// Output that is no message.
@@ -227,6 +238,10 @@ impl Incoming for ClientSide {
                 let said = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
                 let level = params["level"].as_str().unwrap_or("info").to_owned();
                 Signal::Log(level, text::head(&said, 2000).to_owned())
+            }
+            // Not of the protocol: a word of the server's own, which somebody may know.
+            other if !other.starts_with("notifications/") && params.to_string().len() <= LONGEST_WORD => {
+                Signal::Own(text::head(other, 100).to_owned(), params)
             }
             _ => return,
         };

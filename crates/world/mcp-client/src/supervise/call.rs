@@ -18,6 +18,8 @@ pub(crate) struct CallOptions {
     pub(crate) progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// Our id of the call, for the server's logs.
     pub(crate) call_id: String,
+    /// The trace it belongs to.
+    pub(crate) traceparent: Option<String>,
 }
 
 /// Why a call has no result.
@@ -45,9 +47,13 @@ impl Server {
         arguments: Value,
         options: &CallOptions,
     ) -> Result<Value, CallFailure> {
+        let mut meta = json!({"claudecode/toolUseId": options.call_id});
+        if let Some(traceparent) = &options.traceparent {
+            meta["traceparent"] = json!(traceparent);
+        }
         let params = Map::from_iter([
             (String::from("name"), json!(def.name)),
-            (String::from("_meta"), json!({"claudecode/toolUseId": options.call_id})),
+            (String::from("_meta"), meta),
             (String::from("arguments"), arguments),
         ]);
         let request = RequestOptions {

@@ -169,6 +169,9 @@ impl Server {
             Signal::ResourceUpdated(uri) => self.context.tell(Event::Resource { server, uri }),
             // Nobody's state changed, so nobody who waits for that is woken.
             Signal::Output(line) => drop(self.context.events.send(Event::Output { server, line })),
+            Signal::Own(method, params) => {
+                drop(self.context.events.send(Event::Own { server, method, params }));
+            }
             Signal::Log(level, message) => self.context.tell(Event::Log { server, level, message }),
             Signal::Noise(line) => {
                 let mut slot = self.slot();

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     adapt::{Media, MediaDirectory, contents_text, sanitised, server_part, tool_prefix},
-    client::{Host, PromptDef, ResourceDef, ResourceTemplate, ToolDef},
+    client::{Host, PromptDef, ResourceDef, ResourceTemplate, Root, ToolDef},
     config::{Endpoint, ServerConfig},
     transport::{Connector, HttpConnector, SseConnector, StdioConnector, WebSocketConnector},
 };
@@ -358,7 +358,8 @@ impl Manager {
     }
 
     /// The workspace has other directories now: tells those who may ask.
-    pub fn roots_changed(&self) {
+    pub fn set_roots(&self, roots: Vec<Root>) {
+        self.0.context.host.set_roots(roots);
         for server in self.all() {
             server.notify("notifications/roots/list_changed");
         }
@@ -461,7 +462,8 @@ impl Manager {
 
     /// Calls a tool for the user or the program in their place: a hook they
     /// configured, a command they typed. Nobody is asked and no rule is looked
-    /// at, so nothing a model wrote may end up here. Gives the result as the
+    /// at, so nothing a model wrote may end up here but what a person is shown to decide
+    /// about it. Gives the result as the
     /// server gave it.
     pub async fn call_for_user(
         &self,
@@ -478,7 +480,8 @@ impl Manager {
         let def = defs.iter().find(|def| def.name == tool);
         let def =
             def.ok_or_else(|| AskError(format!("the server `{}` has no tool `{tool}`", server.name())))?;
-        let options = CallOptions { cancel: cancel.clone(), progress: None, call_id: String::from("user") };
+        let (call_id, cancel) = (String::from("user"), cancel.clone());
+        let options = CallOptions { cancel, progress: None, call_id, traceparent: None };
         server.call_tool(def, Value::Object(arguments), &options).await.map_err(ask_error)
     }
 

@@ -192,6 +192,11 @@ impl Server {
         &self.config.name
     }
 
+    /// The trace a call belongs to.
+    pub(crate) fn trace_of(&self, agent: &haft_types::AgentId, call: &haft_types::CallId) -> Option<String> {
+        (self.context.host.trace.as_ref()?)(agent, call)
+    }
+
     pub(crate) fn media(&self) -> &dyn Media {
         self.context.media.as_ref()
     }

@@ -146,6 +146,16 @@ pub enum Event {
         /// The line; bounded.
         line: String,
     },
+    /// It said something the protocol does not know. Many at once may be missed by
+    /// those who listen slowly.
+    Own {
+        /// Which server.
+        server: String,
+        /// What.
+        method: String,
+        /// The rest of it; bounded.
+        params: serde_json::Value,
+    },
     /// A log message.
     Log {
         /// Which server.

@@ -54,7 +54,7 @@ impl ServerProcess {
             .stderr(std::process::Stdio::piped());
         let line = command_line(&command);
         let about = Announced { purpose: ProcessPurpose::Server, call: server, command: &line, task: "" };
-        let plan = TreePlan { about, isolation: TreeIsolation::OwnGroup, after_kill: AfterKill::Guardian };
+        let plan = TreePlan { about, isolation: TreeIsolation::NoTerminal, after_kill: AfterKill::Guardian };
         let (tree, mut child) = ProcessTree::spawn(owner, plan, command)?;
         let log = Arc::<Mutex<LogTail>>::default();
         if let Some(stderr) = child.stderr.take() {

@@ -50,8 +50,7 @@ fn with_schema(
     let spec = ToolSpec {
         name: name.to_owned(),
         description: format!("Conformance fixture {name}."),
-        input_schema,
-        output_schema: None,
+        input_schema: Arc::new(input_schema),
         search_hint: String::new(),
         exposure: Exposure::Direct,
         max_result_chars: None,

@@ -81,6 +81,15 @@ const AWK_ACTS: &[&str] = &[
     "ARGV[1]=\"../outside/secret\"; ARGC=2",
     "@load \"x\"",
     "close(\"x\"); print > \"P\"",
+    // Of gawk alone: names that are called, files that are read in, sockets.
+    "f = \"system\"; @f(\"touch P\")",
+    "@include \"P.awk\"\n",
+    "\"touch P\" |& getline",
+    "print \"x\" |& \"/inet/tcp/0/127.0.0.1/9\"",
+    "BEGINFILE{system(\"touch P\")}",
+    "printf(\"x\") > \"P\"",
+    "@/a/{system(\"touch P\")}",
+    "switch (x) { case /\"/: system(\"touch P\") }",
 ];
 
 /// What is fine, in awk.
@@ -308,6 +317,14 @@ fn awk(random: &mut Random) -> String {
         "-v 'x=\\n' ",
         "--version ",
         "-F/ ",
+        "-dP ",
+        "-oP ",
+        "-pP ",
+        "-i P.awk ",
+        "-e 1 ",
+        "--prof=P ",
+        "-S ",
+        "-vRS=/ ",
     ]);
     let file = random.pick(&[
         "a",
@@ -322,7 +339,8 @@ fn awk(random: &mut Random) -> String {
         "-f P.awk",
         "[ab]",
     ]);
-    format!("awk {option}{} {file}", quoted(&wrapped))
+    let name = random.pick(&["awk", "awk", "awk", "gawk", "mawk", "nawk"]);
+    format!("{name} {option}{} {file}", quoted(&wrapped))
 }
 
 fn sed(random: &mut Random) -> String {

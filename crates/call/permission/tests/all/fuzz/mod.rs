@@ -39,50 +39,70 @@ fn is_free(policy: &Policy, scratch: &Scratch, line: &str) -> bool {
     policy.judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior == Behavior::Allow
 }
 
-/// Which of some lines did it, each in a tree of its own, and what it did.
-fn guilty(lines: &[String], tracer: Option<&Tracer>) -> Vec<(String, Vec<String>)> {
-    let violations = looked_at(&Scratch::new(), tracer, lines);
-    match lines {
-        _ if violations.is_empty() => Vec::new(),
-        [line] => vec![(line.clone(), violations)],
-        lines => {
-            let (first, second) = lines.split_at(lines.len() / 2);
-            [guilty(first, tracer), guilty(second, tracer)].concat()
-        }
-    }
+/// How lines are run: under a tracer or not, and by which awk.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    tracer: Option<&'a Tracer>,
+    awk: &'static str,
 }
 
-/// The shortest line that still does it: pieces are left out as long as that
-/// works.
-fn smallest(line: &str, tracer: Option<&Tracer>) -> String {
-    let still_guilty = |line: &str| {
-        let scratch = Scratch::new();
-        is_free(&policy(&scratch), &scratch, line)
-            && !looked_at(&scratch, tracer, &[line.to_owned()]).is_empty()
-    };
-    let mut chars: Vec<char> = line.chars().collect();
-    let mut size = chars.len() / 2;
-    while 0 < size {
-        let mut at = 0;
-        while at + size <= chars.len() {
-            let fewer: String = chars[..at].iter().chain(&chars[at + size..]).collect();
-            if still_guilty(&fewer) {
-                chars = fewer.chars().collect();
-            } else {
-                at += size;
+impl Trial<'_> {
+    /// Which of some lines did it, each in a tree of its own, and what it did.
+    fn guilty(&self, lines: &[String]) -> Vec<(String, Vec<String>)> {
+        let violations = self.looked_at(&Scratch::new(), lines);
+        match lines {
+            _ if violations.is_empty() => Vec::new(),
+            [line] => vec![(line.clone(), violations)],
+            lines => {
+                let (first, second) = lines.split_at(lines.len() / 2);
+                [self.guilty(first), self.guilty(second)].concat()
             }
         }
-        size /= 2;
     }
-    chars.into_iter().collect()
+
+    /// The shortest line that still does it: pieces are left out as long as that
+    /// works.
+    fn smallest(&self, line: &str) -> String {
+        let still_guilty = |line: &str| {
+            let scratch = Scratch::new();
+            is_free(&policy(&scratch), &scratch, line)
+                && !self.looked_at(&scratch, &[line.to_owned()]).is_empty()
+        };
+        let mut chars: Vec<char> = line.chars().collect();
+        let mut size = chars.len() / 2;
+        while 0 < size {
+            let mut at = 0;
+            while at + size <= chars.len() {
+                let fewer: String = chars[..at].iter().chain(&chars[at + size..]).collect();
+                if still_guilty(&fewer) {
+                    chars = fewer.chars().collect();
+                } else {
+                    at += size;
+                }
+            }
+            size /= 2;
+        }
+        chars.into_iter().collect()
+    }
+
+    /// What lines did, with a tracer where there is one.
+    fn looked_at(&self, scratch: &Scratch, lines: &[String]) -> Vec<String> {
+        scratch.awk.set(self.awk);
+        match self.tracer {
+            Some(tracer) => scratch.run_traced(tracer, lines),
+            None => scratch.run(lines),
+        }
+    }
 }
 
-/// What lines did, with a tracer where there is one.
-fn looked_at(scratch: &Scratch, tracer: Option<&Tracer>, lines: &[String]) -> Vec<String> {
-    match tracer {
-        Some(tracer) => scratch.run_traced(tracer, lines),
-        None => scratch.run(lines),
-    }
+/// The awks of this machine: each reads programs in its own way.
+fn awks() -> Vec<&'static str> {
+    let is_there = |name: &&str| {
+        let program = name.split(' ').next().unwrap();
+        ["/usr/bin", "/bin"].iter().any(|dir| std::path::Path::new(dir).join(program).exists())
+    };
+    let known = ["mawk", "gawk", "gawk --posix", "original-awk", "busybox awk", "command awk"];
+    known.into_iter().filter(|it| it.starts_with("command") || is_there(it)).collect()
 }
 
 #[allow(clippy::print_stderr, reason = "the numbers are what a long run is for")]
@@ -107,6 +127,7 @@ fn what_is_free_does_nothing_but_read() {
     if tracer.is_none() {
         tell("SKIPPED: no line is traced, because strace is missing or may not trace");
     }
+    let awks = awks();
     let mut batches = 0_usize;
     let mut found: Vec<String> = Vec::new();
     let mut batch = Vec::with_capacity(BATCH);
@@ -120,17 +141,18 @@ fn what_is_free_does_nothing_but_read() {
             continue;
         }
         ran += batch.len();
-        // The first batch too: a short run also traces some.
-        let tracer = tracer.as_ref().filter(|_| batches.is_multiple_of(TRACED));
-        batches += 1;
-        traced += tracer.map_or(0, |_| batch.len());
-        if !looked_at(&scratch, tracer, &batch).is_empty() {
-            for (line, violations) in guilty(&batch, tracer) {
-                tell(&format!("{line:?}: {violations:?}"));
-                found.push(format!("{:?} from {line:?}: {violations:?}", smallest(&line, tracer)));
+        // The first batch too: a short run also traces some. Every awk has its turn.
+        let awk = awks[(batches + batches / TRACED) % awks.len()];
+        let trial = Trial { tracer: tracer.as_ref().filter(|_| batches.is_multiple_of(TRACED)), awk };
+        traced += trial.tracer.map_or(0, |_| batch.len());
+        if !trial.looked_at(&scratch, &batch).is_empty() {
+            for (line, violations) in trial.guilty(&batch) {
+                tell(&format!("{awk}, {line:?}: {violations:?}"));
+                found.push(format!("{awk}: {:?} from {line:?}: {violations:?}", trial.smallest(&line)));
             }
             scratch.restore();
         }
+        batches += 1;
         batch.clear();
         if ran % (BATCH * 100) == 0 {
             tell(&format!("{made} lines made, {ran} ran, {:?}", started.elapsed()));
@@ -141,7 +163,7 @@ fn what_is_free_does_nothing_but_read() {
     }
     let (broke, time) = (found.len(), started.elapsed());
     tell(&format!(
-        "seed {seed}: {made} lines made, {ran} were free and ran ({traced} under a tracer), {broke} broke it, {time:?}"
+        "seed {seed}: {made} lines made, {ran} were free and ran ({traced} under a tracer) with {awks:?}, {broke} broke it, {time:?}"
     ));
     assert!(found.is_empty(), "{} lines:\n{}", found.len(), found.join("\n"));
     assert!(made / 100 < ran as u64, "only {ran} of {made} lines were free");

@@ -1,6 +1,7 @@
 //! A small tree, and running lines in it.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs,
     io::Write as _,
@@ -15,6 +16,8 @@ use super::trace::Tracer;
 const SECRET: &str = "OUTSIDE-SECRET";
 
 pub struct Scratch {
+    /// What `awk` is.
+    pub awk: Cell<&'static str>,
     _dir: tempfile::TempDir,
     root: PathBuf,
     work: PathBuf,
@@ -43,7 +46,13 @@ impl Scratch {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        let made = Self { work: root.join("work"), home: root.join("home"), root, _dir: dir };
+        let made = Self {
+            awk: Cell::new("command awk"),
+            work: root.join("work"),
+            home: root.join("home"),
+            root,
+            _dir: dir,
+        };
         made.restore();
         made
     }
@@ -129,6 +138,7 @@ impl Scratch {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", &self.home)
             .env("LC_ALL", "C.UTF-8")
+            .env("AWK_HERE", self.awk.get())
             .env("GIT_OPTIONAL_LOCKS", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -157,6 +167,7 @@ impl Scratch {
 /// it knows nothing that a new one would not.
 const DRIVER: &str = r#"
 ulimit -t 2; ulimit -v 2000000; ulimit -f 2000; exec 2>&1
+awk() { $AWK_HERE "$@"; }
 while IFS= read -r -d '' __line; do
   ( eval "unset __line; $__line" ) < /dev/null
 done

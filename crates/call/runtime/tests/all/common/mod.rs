@@ -180,6 +180,7 @@ pub struct Setup {
     pub ask: Option<Arc<dyn Ask>>,
     pub extra: Vec<Arc<dyn DynTool>>,
     pub timeout: Option<Duration>,
+    pub policy: Option<Policy>,
 }
 
 impl Setup {
@@ -195,7 +196,7 @@ impl Setup {
         let dir = tempfile::tempdir().unwrap();
         let pool = Pool::assemble(vec![erase(probe.clone())], self.extra);
         let hooks = SessionHooks::new(self.hooks, "session".into(), dir.path().join("log.jsonl"));
-        let mut gate = Gate::new(Policy::default()).with_hooks(hooks);
+        let mut gate = Gate::new(self.policy.unwrap_or_default()).with_hooks(hooks);
         if let Some(ask) = self.ask {
             gate = gate.with_ask(ask);
         }

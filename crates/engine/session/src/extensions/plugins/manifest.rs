@@ -39,8 +39,8 @@ const CONFIG_KEYS: [&str; 8] =
     ["type", "title", "description", "sensitive", "required", "default", "multiple", "options"];
 
 /// Keys that a list of plugins may say in place of a manifest.
-pub(super) const COMPONENTS: [&str; 6] =
-    ["commands", "agents", "skills", "hooks", "mcpServers", "outputStyles"];
+pub(super) const COMPONENTS: [&str; 7] =
+    ["commands", "agents", "skills", "hooks", "mcpServers", "outputStyles", "lspServers"];
 
 /// A JSON file, as text and as a value.
 pub(super) struct JsonText {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     super::ExtensionProblem,
     manifest::{COMPONENTS, JsonText, inside, is_name},
+    market_limits::MarketLimits,
 };
 use crate::premises::Premises;
 
@@ -33,6 +34,8 @@ pub struct ListedPlugin {
     pub description: String,
     /// Where it is, if it lies beside its list.
     pub dir: Option<PathBuf>,
+    /// Where it is otherwise, as the list says it.
+    pub(super) source: Value,
     /// What the list says about its parts.
     pub(super) parts: Map<String, Value>,
 }
@@ -40,8 +43,15 @@ pub struct ListedPlugin {
 /// The marketplaces a session here knows, and what is wrong with the rest.
 pub(super) fn known(premises: &Premises) -> (Vec<Marketplace>, Vec<ExtensionProblem>) {
     let (mut found, mut problems): (Vec<Marketplace>, Vec<ExtensionProblem>) = (Vec::new(), Vec::new());
-    let mut take = |name: &str, dir: PathBuf, known_from: String| {
+    let limits = MarketLimits::of(premises);
+    let mut take = |name: &str, dir: PathBuf, source: &Value, known_from: String| {
         if found.iter().any(|it| it.name == name) {
+            return;
+        }
+        if let Err(reason) = limits.check(source) {
+            let reason = format!("the marketplace {name} is not used: {reason}");
+            let file = dir.join(".claude-plugin/marketplace.json");
+            problems.push(ExtensionProblem { what: "marketplace", file, line: 1, reason, is_lost: true });
             return;
         }
         match read(name, &dir, known_from) {
@@ -54,13 +64,14 @@ pub(super) fn known(premises: &Premises) -> (Vec<Marketplace>, Vec<ExtensionProb
     };
     let loaded = premises.loaded();
     let places = premises.store.places();
-    if let Some(extra) = loaded.settings.get("extraKnownMarketplaces") {
+    let named = ["extraKnownMarketplaces", "additionalMarketplaces"];
+    for extra in named.into_iter().filter_map(|name| loaded.settings.get(name)) {
         let from = extra.origin.source.place.to_string();
         for (name, entry) in extra.value.as_object().into_iter().flatten() {
             let source = &entry["source"];
             // Others have to be fetched first; nothing is fetched here.
             if let (Some("directory"), Some(path)) = (source["source"].as_str(), source["path"].as_str()) {
-                take(name, crate::premises::absolute(Path::new(path), &places.project), from.clone());
+                take(name, crate::premises::absolute(Path::new(path), &places.project), source, from.clone());
             }
         }
     }
@@ -71,7 +82,7 @@ pub(super) fn known(premises: &Premises) -> (Vec<Marketplace>, Vec<ExtensionProb
             for (name, entry) in &list.value {
                 let at = entry["installLocation"].as_str().or_else(|| entry["source"]["path"].as_str());
                 if let Some(at) = at {
-                    take(name, PathBuf::from(at), file.display().to_string());
+                    take(name, PathBuf::from(at), &entry["source"], file.display().to_string());
                 }
             }
         }
@@ -135,6 +146,7 @@ pub(super) fn read(
             name: plugin.to_owned(),
             description: entry["description"].as_str().unwrap_or_default().to_owned(),
             dir: at,
+            source: entry["source"].clone(),
             parts: table.into_iter().filter(|(key, _)| COMPONENTS.contains(&key.as_str())).collect(),
         });
     }

@@ -5,8 +5,11 @@
 //! own; its names carry its name.
 
 mod enabled;
+mod install;
 mod manifest;
 mod market;
+mod market_limits;
+mod options;
 
 use std::{
     path::{Path, PathBuf},
@@ -14,17 +17,20 @@ use std::{
 };
 
 use haft_hooks::{HookDefinition, HookSource, parse_definitions};
+use haft_lsp::ConfiguredServer;
 use haft_mcp_client::{Scope, ServerConfig};
 use serde_json::{Map, Value};
 
 pub use self::{
     enabled::{PluginEntry, PluginList},
     market::{ListedPlugin, Marketplace},
+    options::PluginOption,
 };
 pub(super) use enabled::found;
 use manifest::{JsonText, check, paths};
+use options::PluginOptions;
 
-use super::ExtensionProblem;
+use super::{ExtensionProblem, LinkFence};
 use crate::{HostedServers, PluginFacts, premises::Premises, servers::server_configs};
 
 /// A plugin that can be used.
@@ -48,8 +54,11 @@ pub(super) struct Plugin {
     pub(super) styles: Vec<PathBuf>,
     hooks: Vec<Value>,
     servers: Vec<Value>,
+    language_servers: Vec<Value>,
     /// Where it keeps what it stores.
     data: PathBuf,
+    /// What it wants to know from the person, and what it was told.
+    options: PluginOptions,
 }
 
 impl Plugin {
@@ -96,8 +105,11 @@ impl Plugin {
             styles: vec![dir.join("output-styles")],
             hooks: Vec::new(),
             servers: Vec::new(),
+            language_servers: Vec::new(),
+            options: PluginOptions::read(&manifest, &format!("{name}@{market}"), premises),
             name,
         };
+        problems.extend(plugin.options.missing(&manifest, &plugin.id()));
         for (key, places) in [
             ("skills", &mut plugin.skills),
             ("commands", &mut plugin.commands),
@@ -112,6 +124,7 @@ impl Plugin {
         }
         plugin.hooks = plugin.values(&manifest, "hooks", "hooks/hooks.json", &mut problems);
         plugin.servers = plugin.values(&manifest, "mcpServers", ".mcp.json", &mut problems);
+        plugin.language_servers = plugin.values(&manifest, "lspServers", ".lsp.json", &mut problems);
         problems.extend(plugin.hook_problems());
         (Some(plugin), problems)
     }
@@ -153,7 +166,8 @@ impl Plugin {
         match value {
             Value::String(text) => {
                 let text = text.replace("${CLAUDE_PLUGIN_ROOT}", &self.dir.display().to_string());
-                Value::from(text.replace("${CLAUDE_PLUGIN_DATA}", &self.data.display().to_string()))
+                let text = text.replace("${CLAUDE_PLUGIN_DATA}", &self.data.display().to_string());
+                Value::from(self.options.fill(&text))
             }
             Value::Array(list) => list.into_iter().map(|it| self.placed(it)).collect(),
             Value::Object(table) => {
@@ -161,6 +175,11 @@ impl Plugin {
             }
             other => other,
         }
+    }
+
+    /// Where its files may lie.
+    pub(super) fn fence(&self) -> LinkFence {
+        LinkFence::around(&self.dir, "the plugin")
     }
 
     /// Whether a flag or the host names its directory.
@@ -185,10 +204,21 @@ impl Plugin {
         self.parsed_hooks().0
     }
 
+    /// Programs that its commands may use.
+    pub(super) fn bin(&self) -> Option<PathBuf> {
+        Some(self.dir.join("bin")).filter(|it| it.is_dir())
+    }
+
+    /// What its texts may say about what the person told it.
+    pub(super) fn told(&self) -> Vec<(String, String)> {
+        self.options.for_texts()
+    }
+
     fn parsed_hooks(&self) -> (Vec<HookDefinition>, Vec<String>) {
         let source = Arc::new(HookSource::Named(format!("the plugin {}", self.name)));
         let (mut all, mut problems) = (Vec::new(), Vec::new());
         for value in &self.hooks {
+            let value = &options::without_unfilled(value);
             let (found, wrong) = parse_definitions(value.get("hooks").unwrap_or(value), &source);
             all.extend(found);
             problems.extend(wrong.into_iter().map(|it| it.to_string()));
@@ -214,11 +244,15 @@ impl Plugin {
         }
         let mut all = Vec::new();
         for value in &self.servers {
+            let value = &options::without_unfilled(value);
             let (mut configs, problems) = server_configs(value, hosted, premises);
             for (name, problem) in problems {
                 premises.events.notice(format!("the server {name} of the plugin {}: {problem}", self.name));
             }
             for config in &mut configs {
+                if let haft_mcp_client::Endpoint::Stdio(command) = &mut config.endpoint {
+                    command.env.extend(self.options.variables());
+                }
                 config.name = format!("plugin:{}:{}", self.name, config.name);
                 config.scope = Scope::Plugin;
             }
@@ -227,17 +261,40 @@ impl Plugin {
         all
     }
 
+    /// Its language servers, under names that say whose they are.
+    pub(super) fn language_servers(&self, premises: &Premises) -> Vec<ConfiguredServer> {
+        let mut all = Vec::new();
+        for value in &self.language_servers {
+            let servers = value.get("lspServers").unwrap_or(value);
+            let (found, wrong) = ConfiguredServer::read_all(servers, "lspServers");
+            for problem in wrong {
+                premises.events.notice(format!("the plugin {}: {problem}", self.name));
+            }
+            let named = |it: ConfiguredServer| ConfiguredServer {
+                name: format!("plugin:{}:{}", self.name, it.name),
+                ..it
+            };
+            all.extend(found.into_iter().map(named));
+        }
+        all
+    }
+
     /// What it adds, by kind.
     fn adds(&self) -> Vec<(&'static str, usize)> {
-        let pages = |places: &[PathBuf]| places.iter().map(|it| super::pages_at(it).len()).sum::<usize>();
-        let skills = self.skills.iter().map(|it| super::skill_dirs(it).len()).sum();
+        let fence = self.fence();
+        let pages =
+            |places: &[PathBuf]| places.iter().map(|it| super::pages_at(it, &fence).len()).sum::<usize>();
+        let skills = self.skills.iter().map(|it| super::skill_dirs(it, &fence).len()).sum();
         let servers = self.servers.iter().filter_map(|it| it.get("mcpServers").unwrap_or(it).as_object());
+        let languages = &self.language_servers;
+        let languages = languages.iter().filter_map(|it| it.get("lspServers").unwrap_or(it).as_object());
         let all = [
             ("skills", skills),
             ("commands", pages(&self.commands)),
             ("agents", pages(&self.agents)),
             ("hooks", self.hooks().len()),
             ("servers", servers.map(Map::len).sum()),
+            ("language servers", languages.map(Map::len).sum()),
             ("styles", pages(&self.styles)),
         ];
         all.into_iter().filter(|(_, count)| 0 < *count).collect()

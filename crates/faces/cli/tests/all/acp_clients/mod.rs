@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use haft_testkit::{MockModel, Script, Turn};
+use haft_testkit::{MockModel, Piece, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::{common::Haft, editor_kits, hosts::executable};
+use crate::{acp_random::EditorDice, common::Haft, editor_kits, hosts::executable};
 
 async fn stage() -> (Haft, MockModel) {
     let haft = Haft::new();
@@ -29,7 +29,7 @@ async fn run(mut client: tokio::process::Command, haft: &Haft, model: &MockModel
         .env("ANTHROPIC_API_KEY", "key")
         .stdin(std::process::Stdio::null())
         .kill_on_drop(true);
-    let limit = std::time::Duration::from_secs(90);
+    let limit = std::time::Duration::from_secs(300);
     let output = tokio::time::timeout(limit, client.output()).await.expect("the client hangs").unwrap();
     let (said, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{noise}");
@@ -111,4 +111,64 @@ async fn emacs() {
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), want);
+}
+
+/// Sessions at once on one connection.
+const SESSIONS: usize = 20;
+
+/// What a model may say to an editor whose files are in every state.
+fn random_turn(dice: &mut EditorDice) -> Turn {
+    let mut pieces = Vec::new();
+    if dice.roll(4) == 0 {
+        pieces.push(Piece::thinking("hm, let me see"));
+    }
+    if dice.roll(2) == 0 {
+        pieces.push(Piece::text("Now something happens. "));
+    }
+    for _ in 0..=dice.roll(3) {
+        let file = dice.pick(&[
+            "clean.txt",
+            "unsaved.txt",
+            "behind.txt",
+            "conflict.txt",
+            "latin.txt",
+            "marked.txt",
+            "wide.txt",
+            "windows.txt",
+            "mixed.txt",
+        ]);
+        let (old, new) = if dice.roll(2) == 0 { ("one", "uno") } else { ("uno", "one") };
+        pieces.push(match dice.roll(8) {
+            0..=2 => Piece::tool("Read", json!({"file_path": file})),
+            3 | 4 => Piece::tool("Edit", json!({"file_path": file, "old_string": old, "new_string": new})),
+            5 => Piece::tool(
+                "Bash",
+                json!({"command": dice.pick(&["echo hi; sleep 0.1; echo ho", "cat *.txt"])}),
+            ),
+            6 => Piece::tool("Grep", json!({"pattern": "TYPED|one"})),
+            _ => Piece::tool("Write", json!({"file_path": "over.txt", "content": "all of it\n"})),
+        });
+    }
+    Turn::of(pieces)
+}
+
+/// An editor of another make that does what it likes. `HAFT_EDITOR_SEEDS` says how often it is tried.
+#[tokio::test]
+async fn random_editor() {
+    let (Some(python), Some(node)) = (editor_kits::python(), editor_kits::node()) else { return };
+    let seeds = std::env::var("HAFT_EDITOR_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(2);
+    for seed in 1..=seeds {
+        let mut dice = EditorDice::new(seed * 13 + 5);
+        let mut turns: Vec<Turn> = (0..15 * SESSIONS)
+            .map(|_| if dice.roll(3) == 0 { Turn::text("That is it.") } else { random_turn(&mut dice) })
+            .collect();
+        turns.push(Turn::text("Nothing more.").always());
+        let (haft, model) = (Haft::new(), MockModel::start(Script::of(turns)).await.unwrap());
+        let mut client = tokio::process::Command::new(&python);
+        client.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/acp_clients/random_editor.py"));
+        client.arg(node.join("node_modules/@agentclientprotocol/sdk/schema/v1/schema.unstable.json"));
+        client.args([seed.to_string(), SESSIONS.to_string()]);
+        let said = run(client, &haft, &model).await;
+        assert!(said.starts_with("fine"), "seed {seed}: {said}");
+    }
 }

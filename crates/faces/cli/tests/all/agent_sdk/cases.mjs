@@ -257,4 +257,67 @@ add("an_aborted_query_leaves_nothing_behind", [tool("Bash", { command: "sleep 60
   assert.ok(!isThere(), "the command still runs");
 });
 
+// Tasks, teams and what was withdrawn.
+const child = (turn, when = {}) => ({ ...turn, when: { system: "Another agent gave you this task", ...when } });
+const agent = (input = {}) => tool("Agent", { description: "looks", prompt: "look at it", ...input });
+
+add("tasks_are_kept_in_order", [
+  both(tool("TaskCreate", { subject: "Dig", description: "a hole" }), tool("TaskCreate", { subject: "Plant", description: "a tree" }), tool("TaskUpdate", { taskId: "2", addBlockedBy: ["1"] }), tool("TaskList")),
+  text("Done."),
+], async (t) => {
+  const heard = [];
+  const hook = async (input) => (heard.push([input.hook_event_name, input.task_subject]), {});
+  const seen = await t.run("go", { hooks: { TaskCreated: [{ hooks: [hook] }] } });
+  const list = [results(seen)[3].content].flat().map((it) => it.text ?? it)[0];
+  assert.equal(list, "#1 [pending] Dig\n#2 [pending] Plant [blocked by #1]");
+  assert.deepEqual(heard, [["TaskCreated", "Dig"], ["TaskCreated", "Plant"]]);
+});
+
+add("a_member_of_a_team_may_be_kept_at_work", [
+  child(text("Swept."), { last_user: "sweep" }), child(text("Dug.")),
+  tool("TeamCreate", { team_name: "reds" }), agent({ name: "bee", run_in_background: false }), text("Done."),
+], async (t) => {
+  const heard = [];
+  const idle = async (input) => (heard.push([input.teammate_name, input.team_name]), heard.length === 1 ? { decision: "block", reason: "also sweep" } : {});
+  const seen = await t.run("go", { hooks: { TeammateIdle: [{ hooks: [idle] }] } });
+  assert.deepEqual(heard, [["bee", "reds"], ["bee", "reds"]]);
+  assert.equal(systems(seen, "task_notification")[0].summary, "Swept.");
+});
+
+// A query of one prompt closes its input before the agent has ended.
+add("a_background_agent_reports_after_the_input_ended", [
+  { ...child(text("Found it.")), delay_ms: 1500 }, agent({ run_in_background: true }), text("Started."), text("It says: found."),
+], async (t) => {
+  const seen = await t.run("go");
+  assert.equal(last(seen).result, "It says: found.");
+  assert.equal(systems(seen, "task_notification")[0].status, "completed");
+  assert.ok(json((await t.requests()).at(-1).messages).includes("Found it."));
+});
+
+add("agents_say_what_they_do", [
+  { ...child(text("Reading the parser"), { last_user: "what you are doing right now" }), times: "always" },
+  child(tool("Bash", { command: "for i in $(seq 2000); do test -e told && break; sleep 0.05; done", description: "waits" })),
+  child(text("Looked.")), agent({ run_in_background: false }), text("Done."),
+], async (t) => {
+  const seen = [];
+  const options = { agentProgressSummaries: true, allowedTools: ["Bash"], env: { HAFT_AGENT_SUMMARY_MS: "20" } };
+  for await (const message of t.query("go", options)) {
+    seen.push(message);
+    if (message.subtype === "task_progress" && message.summary) fs.writeFileSync(path.join(t.ws, "told"), "");
+  }
+  const told = systems(seen, "task_progress").filter((it) => it.summary);
+  assert.ok(told.length > 0 && told.every((it) => it.summary === "Reading the parser"));
+  assert.equal(told[0].task_id, systems(seen, "task_started")[0].task_id);
+  assert.equal(told[0].run_id, systems(seen, "task_started")[0].run_id);
+  assert.equal(systems(seen, "task_notification")[0].summary, "Looked.");
+});
+
+add("an_answer_names_what_it_replaces", [
+  { reply: [{ text: "First try, complete." }, { open_text: "and more" }, { cut: "reset" }] }, text("Second try."),
+], async (t) => {
+  const answers = (await t.run("go")).filter((it) => it.type === "assistant");
+  assert.deepEqual(answers.map((it) => it.message.content[0].text), ["First try, complete.", "Second try."]);
+  assert.deepEqual(answers[1].supersedes, [answers[0].uuid]);
+});
+
 await main();

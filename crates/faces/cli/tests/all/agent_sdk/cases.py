@@ -8,6 +8,7 @@ import decisions  # noqa: F401
 import examples  # noqa: F401
 import files_and_tasks  # noqa: F401
 import harness
+import more_tools  # noqa: F401
 import permissions  # noqa: F401
 import seed  # noqa: F401
 import sessions  # noqa: F401

@@ -390,6 +390,7 @@ async def servers_are_switched(t):
         await client.toggle_mcp_server("calc", False)
         assert "mcp__calc__add" not in init(await turn(client, "b"))["tools"]
         await client.toggle_mcp_server("calc", True)
+        assert (await client.get_mcp_status())["mcpServers"][0]["status"] == "connected"
         await client.reconnect_mcp_server("calc")
         assert (await client.get_mcp_status())["mcpServers"][0]["status"] == "connected"
         try:

@@ -94,6 +94,11 @@ impl EditorClient {
         self.next
     }
 
+    /// An answer to a line that was sent as it is.
+    pub fn expect(&mut self, id: u64, method: &str) {
+        self.asked.insert(id, method.to_owned());
+    }
+
     pub async fn say(&mut self, method: &str, params: Value) {
         self.raw(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
     }

@@ -126,7 +126,7 @@ pub fn text(report: &Value) -> &str {
 
 /// Waits for something that has to happen, and fails loudly if it does not.
 pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while !happened() {
         assert!(std::time::Instant::now() < deadline, "it did not happen: {what}");
         std::thread::sleep(std::time::Duration::from_millis(20));

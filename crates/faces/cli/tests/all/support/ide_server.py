@@ -1,7 +1,10 @@
-"""An editor's plugin: MCP over a WebSocket, for whoever has the token. Prints its port."""
+"""An editor's plugin: MCP over a WebSocket, for whoever has the token. Prints its port. With a second
+argument it says what is selected as soon as somebody is there; the third is what the person says to diffs."""
 import base64, hashlib, json, socket, struct, sys
 
 token = sys.argv[1]
+verdict = sys.argv[3] if len(sys.argv) > 3 else None
+selected = json.loads(sys.argv[2]) if len(sys.argv) > 2 else None
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 
@@ -35,7 +38,12 @@ def answer(method, params):
     if method == "initialize":
         return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "editor", "version": "1"}}
     if method == "tools/list":
-        return {"tools": [{"name": "getCurrentSelection", "description": "What is selected.", "inputSchema": {"type": "object"}}]}
+        diff = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in ("openDiff", "close_tab")]
+        return {"tools": (diff if verdict else []) + [{"name": "getCurrentSelection", "description": "What is selected.", "inputSchema": {"type": "object"}}]}
+    if method == "tools/call" and params["name"] == "openDiff":
+        said = params["arguments"]["new_file_contents"]
+        texts = {"saved": ["FILE_SAVED", said], "changed": ["FILE_SAVED", said + "by hand\n"], "rejected": ["DIFF_REJECTED", "tab"]}[verdict]
+        return {"content": [{"type": "text", "text": text} for text in texts]}
     if method == "tools/call":
         return {"content": [{"type": "text", "text": json.dumps({"text": "selected words", "filePath": "/x/a.txt"})}]}
     return None
@@ -66,6 +74,8 @@ while True:
             if kind != 1:
                 continue
             message = json.loads(data)
+            if message.get("method") == "notifications/initialized" and selected:
+                send(connection, {"jsonrpc": "2.0", "method": "selection_changed", "params": selected})
             if "id" not in message:
                 continue
             result = answer(message["method"], message.get("params") or {})

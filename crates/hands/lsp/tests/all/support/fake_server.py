@@ -9,13 +9,21 @@ lines with ERR, WARN or HINT. Words:
   --huge            answers hover with a message that is too large
   --cut             answers hover with half a message, then ends
   --lie METHOD JSON answers that with this
+  --flood METHOD    says a great many things nobody asked for before it answers that
+  --others METHOD   answers that for others, wrongly, and twice
+  --no-json METHOD  answers that with a message that is no JSON
+  --parts METHOD    answers that with millions of parts
+  --lengths METHOD  answers that with a length that is too short
   --encoding NAME   counts columns so
   --index SECONDS   reads the project for so long; answers are empty until then
   --asks            answers nothing before its own question is answered
   --delay SECONDS   says what is wrong with a text after so long
+  --gate FILE       says nothing about a text while there is no such file
   --stale           says what was wrong with the text before, first
   --no-version      names no version
   --pull            waits to be asked what is wrong
+  --pull-all        can be asked what is wrong in all files below its root
+  --memory MB       takes so much memory
   --stubborn        ends neither at the end of its input nor at a signal
   --log FILE        writes down what it hears
 """
@@ -25,11 +33,12 @@ args = sys.argv[1:]
 def flag(name): return name in args
 def word(name, default=None): return args[args.index(name) + 1] if name in args else default
 lie = (args[args.index('--lie') + 1], json.loads(args[args.index('--lie') + 2])) if '--lie' in args else (None, None)
-out, lock = sys.stdout.buffer, threading.Lock()
+out, lock, order = sys.stdout.buffer, threading.Lock(), threading.Lock()
 texts, versions, backlog = {}, {}, []
 ready = threading.Event()
 answered = threading.Event()
 encoding = word('--encoding', 'utf-16')
+root = None
 log = open(word('--log'), 'a') if '--log' in args else None
 
 def send(message):
@@ -96,8 +105,19 @@ def look(uri, before):
     def later():
         if flag('--stale') and before is not None: publish(uri, version - 1, problems(before))
         time.sleep(float(word('--delay', '0')))
-        publish(uri, version, problems(text))
+        with order:
+            while '--gate' in args and not os.path.exists(word('--gate')): time.sleep(0.01)
+            publish(uri, version, problems(text))
     threading.Thread(target=later, daemon=True).start()
+
+def everything():
+    items = []
+    for dir, _, files in os.walk(root):
+        for name in sorted(files):
+            if name.endswith('.x'):
+                path = os.path.join(dir, name)
+                items.append({'uri': 'file://' + path, 'version': None, 'kind': 'full', 'items': problems(open(path).read())})
+    return items
 
 def result(method, p):
     if '--index' in args and not ready.is_set() and method != 'textDocument/documentSymbol': return []
@@ -133,6 +153,7 @@ def result(method, p):
         return [{'title': 'Remove the mark', 'kind': 'quickfix', 'isPreferred': True,
                  'edit': {'changes': {uri: [{'range': d['range'], 'newText': 'fine'}]}}}
                 for d in p['context']['diagnostics']] + [{'title': 'Run it', 'command': 'x'}]
+    if method == 'workspace/diagnostic': return {'items': everything()}
     if method == 'textDocument/diagnostic':
         time.sleep(float(word('--delay', '0')))
         return {'kind': 'full', 'items': problems(texts[uri])}
@@ -182,12 +203,43 @@ def hear(m):
     if flag('--cut') and method == 'textDocument/hover':
         out.write(b'Content-Length: 900\r\n\r\n{"jsonrpc"'); out.flush()
         os._exit(0)
+    if word('--flood') == method:
+        for n in range(300):
+            uri = 'file:///no/such/%d.x' % n
+            item = {'range': {'start': {'line': n, 'character': 0}, 'end': {'line': n, 'character': 1}}, 'message': 'm' * 50}
+            send({'jsonrpc': '2.0', 'method': 'textDocument/publishDiagnostics', 'params': {'uri': uri, 'version': 2147483647, 'diagnostics': [item]}})
+            send({'jsonrpc': '2.0', 'method': '$/progress', 'params': {'token': 't%d' % n, 'value': {'kind': 'begin', 'title': 'w'}}})
+            send({'jsonrpc': '2.0', 'method': '$/progress', 'params': {'token': 't%d' % n, 'value': {'kind': 'end'}}})
+            send({'jsonrpc': '2.0', 'method': 'window/logMessage', 'params': {'type': 3, 'message': 'm' * 200}})
+            send({'jsonrpc': '2.0', 'id': 'flood%d' % n, 'method': 'workspace/configuration', 'params': {'items': [{'section': 'x'}]}})
+    if word('--others') == method:
+        for other in (0, -1, 10 ** 30, None, True, '', 'x', [1], {'a': 1}, 1.5):
+            send({'jsonrpc': '2.0', 'id': other, 'result': 'not yours'})
+            send({'jsonrpc': '2.0', 'id': other, 'error': 7})
+        send([{'jsonrpc': '2.0', 'id': m['id'], 'result': 'in a list'}])
+        send('text')
+        send({})
+        send({'jsonrpc': '2.0', 'id': str(m['id']), 'result': 'yours'})
+        return send({'jsonrpc': '2.0', 'id': m['id'], 'result': 'twice'})
+    if word('--no-json') == method:
+        out.write(b'Content-Length: 9\r\n\r\n{"id": 1,'); out.flush()
+        return
+    if word('--parts') == method:
+        body = b'{"jsonrpc":"2.0","id":%d,"result":[%s0]}' % (m['id'], b'0,' * 3000000)
+        out.write(b'Content-Length: %d\r\n\r\n' % len(body) + body); out.flush()
+        return
+    if word('--lengths') == method:
+        out.write(b'Content-Length: 5\r\n\r\n' + json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'result': 1}).encode()); out.flush()
+        return
     if lie[0] == method:
         return send({'jsonrpc': '2.0', 'id': m['id'], 'result': lie[1]})
     if method == 'initialize':
+        global root
+        root = p['rootPath']
         caps = {'positionEncoding': encoding, 'textDocumentSync': 1, 'hoverProvider': True, 'definitionProvider': True,
                 'referencesProvider': True, 'documentSymbolProvider': True, 'workspaceSymbolProvider': True,
                 'renameProvider': True, 'callHierarchyProvider': True, 'codeActionProvider': True}
+        if flag('--pull-all'): caps['diagnosticProvider'] = {'interFileDependencies': True, 'workspaceDiagnostics': True}
         if flag('--pull'): caps['diagnosticProvider'] = {'interFileDependencies': False, 'workspaceDiagnostics': False}
         send({'jsonrpc': '2.0', 'id': m['id'], 'result': {'capabilities': caps}})
         if flag('--deaf'): time.sleep(9999)
@@ -197,6 +249,8 @@ def hear(m):
     except Exception as err:
         send({'jsonrpc': '2.0', 'id': m['id'], 'error': {'code': -32603, 'message': repr(err)}})
 
+if '--memory' in args:
+    weight = b'x' * (int(word('--memory')) << 20)
 if flag('--stubborn'):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 while True:

@@ -187,6 +187,7 @@ async fn commands_at_the_same_time_share_stand_ins() {
     }
     let confined = walls.confine(walls.policy());
     let mut long = walls.rig.spec("touch up; until [ -e go ]; do sleep 0.01; done; echo x > .mcp.json");
+    let nothing = || [".mcp.json", ".claude"].iter().all(|it| !walls.work().join(it).exists());
     long.confinement = Some(Arc::clone(&confined));
     let long = walls.rig.shell.start(long).unwrap();
     common::eventually("it runs", || walls.work().join("up").exists());
@@ -196,7 +197,51 @@ async fn commands_at_the_same_time_share_stand_ins() {
     std::fs::write(walls.work().join("go"), "").unwrap();
     assert!(!long.ended().await.is_success());
     long.gone().await;
-    common::eventually("the stand-in goes", || !walls.work().join(".mcp.json").exists());
+    common::eventually("the stand-ins go", nothing);
+}
+
+/// Two sessions in one directory: what one placed is not taken from under the
+/// other, and commands of both come and go without seeing half of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_in_one_directory_do_not_take_stand_ins_from_each_other() {
+    let walls = Walls::new();
+    if !walls.has(Backend::Namespaces) {
+        return;
+    }
+    let second = Sandbox::open(SandboxConfig {
+        helper: PathBuf::from(env!("CARGO_BIN_EXE_haft-sandbox-helper")),
+        ..SandboxConfig::new("second", walls.top.join("sandbox")).unwrap()
+    });
+    let second = second.unwrap().confine(walls.policy(), Strictness::BestEffort).unwrap();
+    let first = walls.confine(walls.policy());
+    let until = |name: &str| {
+        format!("touch {name}.up; until [ -e {name}.go ]; do sleep 0.01; done; echo x > .mcp.json")
+    };
+    let start = |walls_of: &Arc<Confinement>, command: &str| {
+        let mut spec = walls.rig.spec(command);
+        spec.confinement = Some(Arc::clone(walls_of));
+        walls.rig.shell.start(spec).unwrap()
+    };
+    let owner = start(&first, &until("owner"));
+    common::eventually("the owner runs", || walls.work().join("owner.up").exists());
+    let guest = start(&second, &until("guest"));
+    common::eventually("the guest runs", || walls.work().join("guest.up").exists());
+    std::fs::write(walls.work().join("owner.go"), "").unwrap();
+    assert!(!owner.ended().await.is_success());
+    owner.gone().await;
+    std::fs::write(walls.work().join("guest.go"), "").unwrap();
+    assert!(!guest.ended().await.is_success(), "it was protected to the end");
+    guest.gone().await;
+    assert_eq!(std::fs::read_to_string(walls.work().join(".mcp.json")).unwrap(), "{\"mcpServers\": {}}\n");
+
+    let walls_of = |number: usize| if number.is_multiple_of(2) { &first } else { &second };
+    let many = async |number| {
+        for _ in 0..15 {
+            let (job, end) = walls.run_with(walls_of(number), "echo ok").await;
+            assert_eq!((text(&job).as_str(), end.is_success()), ("ok\n", true), "{end:?}");
+        }
+    };
+    tokio::join!(many(0), many(1), many(2), many(3));
 }
 
 #[tokio::test]

@@ -139,8 +139,12 @@ async fn landlock_alone_hides_and_closes_what_it_can() {
     let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = outside.local_addr().unwrap().port();
     let confined = walls.confine(policy);
+    // Without namespaces processes outside have numbers here.
+    let us = std::process::id();
     for attempt in [
         format!("cat {}", secret.display()),
+        format!("prlimit --pid {us} --core=0:0 && echo CANARY"),
+        format!("prlimit --pid {us} --nofile && echo CANARY"),
         format!("exec 5<>/dev/tcp/127.0.0.1/{port} && echo CANARY"),
         String::from(
             "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM); print(\"CANARY\")'",
@@ -255,6 +259,20 @@ fn refusals_are_told_from_other_trouble() {
         ("Error: connect ECONNREFUSED 192.168.7.7:6379", true),
         ("ssh: connect to host build.example.org port 22: Connection refused", true),
         ("dial tcp [2001:db8::5]:443: connect: permission denied", true),
+        ("wget: unable to resolve host address \u{2018}example.org\u{2019}", true),
+        ("wget: bad address 'example.org'", true),
+        ("dial tcp: lookup proxy.golang.org: no such host", true),
+        ("lookup registry.example on 10.0.0.2:53: server misbehaving", true),
+        ("Exception in thread \"main\" java.net.UnknownHostException: repo.example.org", true),
+        ("npm error code ENOTFOUND", true),
+        (";; communications error to 192.0.2.53#53: network unreachable", true),
+        (";; connection timed out; no servers could be reached", true),
+        ("ERROR 2005 (HY000): Unknown MySQL server host 'db.example' (-3)", true),
+        ("error: dns error: failed to lookup address information: Name does not resolve", true),
+        ("<urlopen error [Errno 101] Network is unreachable>", true),
+        ("Can't connect to cpan.example:80 (Bad hostname)", true),
+        ("read: Bad address", false),
+        ("no such file or directory", false),
         // Nobody listens on this machine: that is no wall.
         ("curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect to server", false),
         ("Error: connect ECONNREFUSED 127.0.0.1:5432", false),

@@ -32,6 +32,7 @@ use haft_workspace::{
 };
 
 use super::ports::{Coverage, Snapshots, Upcoming};
+use links::HeldLinks;
 use record::{Pending, Record};
 use tree::{FileStamp, Found, Node, TooMuch, Tree, Walk};
 
@@ -79,6 +80,8 @@ struct Window {
     tree_number: u64,
     tree: Arc<Tree>,
     pending: Pending,
+    /// Files with several names, within reach whatever becomes of those.
+    held: Arc<HeldLinks>,
 }
 
 /// What was found, and what of it cannot be brought back.
@@ -116,8 +119,13 @@ impl Snapshots for JournalSnapshots {
     }
 
     fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()> {
+        // Of most commands nothing was kept; then there is nothing to wait for.
+        let is_nothing = self.inner.state.try_lock().is_ok_and(|state| !state.windows.contains_key(call));
         let (inner, call) = (Arc::clone(&self.inner), call.clone());
         Box::pin(async move {
+            if is_nothing {
+                return;
+            }
             tokio::task::spawn_blocking(move || inner.after(&call)).await.ok();
         })
     }
@@ -155,7 +163,8 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
                 Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut Known::default() }
                     .take(&pending.starts, pending.left_out.clone());
             if let Ok(now) = taken {
-                all_settled &= write_down(workspace, pending, tree, now.tree).is_ok();
+                let change = SettledCommand { pending, before: tree, held: &HeldLinks::default() };
+                all_settled &= change.write_down(workspace, &now.tree).is_ok();
             }
         }
         if all_settled {
@@ -168,10 +177,6 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
 impl Inner {
     fn before(&self, origin: Origin, reading: &CommandReading) -> Coverage {
         let workspace = self.files.workspace();
-        let journal = match workspace.journal() {
-            Ok(journal) => journal,
-            Err(why) => return Coverage::Partial(format!("this cannot be undone: {why}")),
-        };
         let roots = workspace.roots();
         let inside = roots.clone();
         let scope = scope::scope(&reading.analysis);
@@ -183,6 +188,13 @@ impl Inner {
         if starts.is_empty() {
             return Coverage::Full;
         }
+        let journal = match workspace.journal() {
+            Ok(journal) => journal,
+            Err(why) => {
+                workspace.note_unseen(origin);
+                return Coverage::Partial(format!("this cannot be undone: {why}"));
+            }
+        };
         let record = self.record(workspace, journal);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
@@ -207,9 +219,12 @@ impl Inner {
             format!("what it changes in {} cannot be undone: that is outside the workspace", tree.display())
         }));
         let urgent = taken.left_out.iter().any(names) || !elsewhere.is_empty();
+        let held = Arc::new(HeldLinks::hold(&taken.tree, journal));
+        notes.extend(held.note());
         let pending = Pending { origin, starts, left_out: taken.left_out, since: now_millis() };
         let call = pending.origin.call.clone();
-        state.begin(call, pending, taken.tree, record);
+        let window = state.begin(pending, taken.tree, held, record);
+        state.windows.insert(call, window);
         match urgent {
             // It names what cannot come back: that is said every time.
             true => Coverage::Partial(notes.join("; ")),
@@ -261,7 +276,9 @@ impl Inner {
         taker.limits.entries = taker.limits.entries.saturating_mul(4);
         taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
         if let Ok(taken) = taker.take(&window.pending.starts, window.pending.left_out.clone())
-            && write_down(workspace, &window.pending, &window.tree, taken.tree).is_err()
+            && (SettledCommand { pending: &window.pending, before: &window.tree, held: &window.held })
+                .write_down(workspace, &taken.tree)
+                .is_err()
         {
             // The record stays: the next session writes down what this one could not.
             return;
@@ -278,7 +295,13 @@ impl Inner {
 }
 
 impl State {
-    fn begin(&mut self, call: CallId, pending: Pending, tree: Tree, record: Option<&Record>) {
+    fn begin(
+        &mut self,
+        pending: Pending,
+        tree: Tree,
+        held: Arc<HeldLinks>,
+        record: Option<&Record>,
+    ) -> Window {
         let (tree_number, tree) = match &self.written {
             Some((number, written)) if **written == tree => (*number, Arc::clone(written)),
             _ => self.write(tree, record),
@@ -289,7 +312,7 @@ impl State {
             // Without it, only a kill in the middle cannot be undone.
             record.begin(number, tree_number, &pending).ok();
         }
-        self.windows.insert(call, Window { number, tree_number, tree, pending });
+        Window { number, tree_number, tree, pending, held }
     }
 
     fn write(&mut self, tree: Tree, record: Option<&Record>) -> (u64, Arc<Tree>) {
@@ -344,11 +367,7 @@ impl Taker<'_> {
         }
         let times = self.journal.store_times();
         let untouched = self.known.store == times;
-        let mut nodes: Vec<(PathBuf, Node)> = walk
-            .others
-            .into_iter()
-            .map(|(path, state, attributes)| (path, Node { state, stamp: None, attributes }))
-            .collect();
+        let mut nodes = walk.others;
         let (mut left_out, mut unreadable) = (walk.left_out, walk.unreadable);
         for found in walk.files {
             match self.content(&found, now, untouched) {
@@ -402,32 +421,41 @@ impl Taker<'_> {
     }
 }
 
-/// The difference goes into the journal, but for what other calls did meanwhile.
-fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tree) -> Result<(), FileError> {
-    let mut changes = differences(before, &after, GitChanges::of(&pending.origin));
-    if changes.is_empty() {
-        return Ok(());
+/// What was there before a command, now that it has ended.
+struct SettledCommand<'a> {
+    pending: &'a Pending,
+    before: &'a Tree,
+    held: &'a HeldLinks,
+}
+
+impl SettledCommand<'_> {
+    /// The difference goes into the journal, but for what other calls did meanwhile.
+    fn write_down(&self, workspace: &Workspace, after: &Tree) -> Result<(), FileError> {
+        let Self { pending, before, held } = self;
+        let mut changes = differences(before, after, GitChanges::of(&pending.origin));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let Ok(journal) = workspace.journal() else { return Ok(()) };
+        let meanwhile = journal.entries().unwrap_or_default();
+        for entry in
+            meanwhile.iter().filter(|it| pending.since <= it.time && it.origin.call != pending.origin.call)
+        {
+            let made: HashMap<&Path, &FileState> =
+                entry.changes.iter().map(|it| (it.path.as_path(), &it.after)).collect();
+            changes
+                .retain(|change| made.get(change.path.as_path()).is_none_or(|after| **after != change.after));
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let links = links::linked_names(before, after, &changes);
+        held.keep_torn(journal, &links, after);
+        let (attributes, commits) = (attributes(before, after, &changes), commits::made(before, after));
+        let entry = journal.record(&pending.origin, changes)?;
+        journal.record_beside(&entry.id, &Beside { attributes, links, commits }).ok();
+        Ok(())
     }
-    let Ok(journal) = workspace.journal() else { return Ok(()) };
-    let meanwhile = journal.entries().unwrap_or_default();
-    for entry in
-        meanwhile.iter().filter(|it| pending.since <= it.time && it.origin.call != pending.origin.call)
-    {
-        let made: HashMap<&Path, &FileState> =
-            entry.changes.iter().map(|it| (it.path.as_path(), &it.after)).collect();
-        changes.retain(|change| made.get(change.path.as_path()).is_none_or(|after| **after != change.after));
-    }
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let beside = Beside {
-        attributes: attributes(before, &after, &changes),
-        links: links::linked_names(before, &after, &changes),
-        commits: commits::made(before, &after),
-    };
-    let entry = journal.record(&pending.origin, changes)?;
-    journal.record_beside(&entry.id, &beside).ok();
-    Ok(())
 }
 
 /// Times, owners and the like of what changed, and of the directories around it.

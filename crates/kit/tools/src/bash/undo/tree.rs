@@ -19,7 +19,7 @@ pub(crate) struct Node {
     /// As the journal writes it down. The content of a file is known only after
     /// it was kept.
     pub(crate) state: FileState,
-    /// Which version of a file this is.
+    /// Which version of a file or a link this is.
     pub(crate) stamp: Option<FileStamp>,
     /// What else it has.
     #[serde(default)]
@@ -62,6 +62,11 @@ impl FileStamp {
     /// Whether it has other names.
     pub(crate) fn is_linked(&self) -> bool {
         1 < self.links
+    }
+
+    /// How many names it has.
+    pub(crate) fn names(&self) -> u64 {
+        self.links
     }
 
     /// Whether only what is not content may be different: names and modes.
@@ -126,7 +131,8 @@ pub(crate) struct Walk<'a> {
     /// Directories that cannot be looked into.
     pub(crate) unreadable: Vec<PathBuf>,
     pub(crate) files: Vec<Found>,
-    pub(crate) others: Vec<(PathBuf, FileState, Attributes)>,
+    /// Directories and links.
+    pub(crate) others: Vec<(PathBuf, Node)>,
     bytes: u64,
     /// Whether all of this is git's objects.
     immutable: bool,
@@ -226,11 +232,11 @@ impl<'a> Walk<'a> {
         let mode = meta.mode() & 0o7777;
         if meta.is_dir() {
             let attributes = Attributes::of(&path, meta);
-            self.others.push((path, FileState::Directory { mode }, attributes));
+            self.others.push((path, Node { state: FileState::Directory { mode }, stamp: None, attributes }));
         } else if meta.is_symlink() {
             if let Ok(target) = fs::read_link(&path) {
-                let attributes = Attributes::of(&path, meta);
-                self.others.push((path, FileState::Symlink { target }, attributes));
+                let (stamp, attributes) = (Some(FileStamp::of(meta)), Attributes::of(&path, meta));
+                self.others.push((path, Node { state: FileState::Symlink { target }, stamp, attributes }));
             }
         } else if meta.is_file() {
             self.bytes += meta.len();
@@ -243,14 +249,14 @@ impl<'a> Walk<'a> {
 
 /// Whether a directory holds the objects of a git repository or one of its
 /// submodules.
-fn is_objects(dir: &Path) -> bool {
+pub(crate) fn is_objects(dir: &Path) -> bool {
     dir.file_name().is_some_and(|name| name == "objects")
         && dir.ancestors().any(|it| it.file_name().is_some_and(|name| name == ".git"))
         && dir.parent().is_some_and(|git| git.join("HEAD").is_file() || git.ends_with("lfs"))
 }
 
 /// Whether a directory holds what programs make from something else.
-fn is_generated(dir: &Path) -> bool {
+pub(crate) fn is_generated(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|it| it.to_str()).unwrap_or_default();
     match name {
         "node_modules" | "__pycache__" => true,

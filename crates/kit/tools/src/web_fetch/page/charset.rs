@@ -13,8 +13,20 @@ pub(crate) fn decode(bytes: &[u8], content_type: &str) -> (String, &'static str)
         .or_else(|| parameter(content_type, "charset").and_then(|it| Encoding::for_label(it.as_bytes())))
         .or_else(|| declared(bytes))
         .unwrap_or_else(|| guessed(bytes));
+    let encoding = if encoding == UTF_8 && is_something_else(bytes) { guessed(bytes) } else { encoding };
     let (text, encoding, _) = encoding.decode(bytes);
     (text.into_owned(), encoding.name())
+}
+
+/// Whether bytes that are called UTF-8 are hardly so: more of them make no
+/// character than make one beyond ASCII.
+fn is_something_else(bytes: &[u8]) -> bool {
+    let (mut good, mut bad) = (0_usize, 0_usize);
+    for chunk in bytes.utf8_chunks() {
+        good += chunk.valid().chars().filter(|it| !it.is_ascii()).count();
+        bad += usize::from(!chunk.invalid().is_empty());
+    }
+    good < bad
 }
 
 /// A parameter of a content type, without quotes.
@@ -77,6 +89,13 @@ mod tests {
             ("<meta charset=utf-16>grün".as_bytes().to_vec(), "text/html", "grün"),
             (b"caf\xe9 au lait".to_vec(), "text/plain; charset=ISO-8859-1", "café au lait"),
             ("plain".as_bytes().to_vec(), "text/plain; charset=nonsense", "plain"),
+            (b"d\xe9j\xe0 vu, for\xeat".to_vec(), "text/plain; charset=utf-8", "déjà vu, forêt"),
+            ("déjà vu \u{fffd} forêt".as_bytes().to_vec(), "text/plain; charset=utf-8", "forêt"),
+            (
+                b"caf\xc3\xa9, th\xc3\xa9, one bad \xff byte".to_vec(),
+                "text/html; charset=utf-8",
+                "café, thé, one bad \u{fffd} byte",
+            ),
         ] {
             let (text, name) = decode(&bytes, content_type);
             assert!(text.ends_with(want), "{content_type}: {text} ({name})");

@@ -2,11 +2,19 @@
 //! converter would leave as tags, makes links absolute and marks regions; then
 //! the converter runs over the content.
 
+use std::collections::HashMap;
+
 use mdream::{CleanConfig, HtmlToMarkdownOptions, html_to_markdown_result};
 use url::Url;
 
 use super::{
+    code_language::LanguageHint,
+    code_lines::{CodeBlock, holds_numbers, names_numbers},
+    element_ends::ElementEnds,
+    entities::{entities, strip_tags},
+    hidden::{is_control, is_hidden},
     regions::{Region, arrange, regions, text_chars},
+    table_write::rewrite_tables,
     tags::{HtmlPiece, OpenTag, Pieces},
 };
 
@@ -43,11 +51,22 @@ struct Noticed {
 
 /// Converts a page that came from `base`.
 pub(crate) fn convert(html: &str, base: &Url) -> HtmlPage {
+    convert_counting(html, base).0
+}
+
+/// Converts a page; says how many bytes were looked at for it, those looked at again
+/// counted again. In proportion to the page, whatever it holds.
+pub(super) fn convert_counting(html: &str, base: &Url) -> (HtmlPage, u64) {
     let mut noticed = Noticed { base: Some(base.clone()), ..Noticed::default() };
-    let prepared = Preparing::new(html, &mut noticed).run();
+    let (prepared, mut work) = Preparing::new(html, &mut noticed).run();
     let arranged = arrange(&prepared);
-    let (mut markdown, mut cut) = to_markdown(&arranged.content);
-    let beside = to_markdown(&arranged.beside);
+    let mut convert = |part: &str| {
+        let (part, looked_at) = rewrite_tables(part);
+        work += looked_at + part.len() as u64;
+        to_markdown(&part)
+    };
+    let (mut markdown, mut cut) = convert(&arranged.content);
+    let beside = convert(&arranged.beside);
     cut |= beside.1;
     if !beside.0.is_empty() {
         markdown.push_str("\n\n---\n\n");
@@ -60,14 +79,15 @@ pub(crate) fn convert(html: &str, base: &Url) -> HtmlPage {
     }
     let title = noticed.title.split_whitespace().collect::<Vec<_>>().join(" ");
     let asks_password = noticed.password && text_chars(&prepared) < 3_000;
-    HtmlPage {
+    let page = HtmlPage {
         title: (!title.is_empty()).then_some(title),
         markdown: tidy(&markdown),
         left_out: arranged.left_out,
         needs_script,
         asks_password,
         cut,
-    }
+    };
+    (page, work)
 }
 
 fn to_markdown(html: &str) -> (String, bool) {
@@ -111,23 +131,73 @@ struct Preparing<'a> {
     html: &'a str,
     noticed: &'a mut Noticed,
     out: String,
-    /// Names that have no end tag any more, so that nobody looks again.
-    endless: Vec<String>,
-    /// Elements that are open and marked: their names, and what ends them.
-    marked: Vec<(String, usize, Region)>,
+    /// Where elements end.
+    ends: ElementEnds,
+    /// Elements that are open and marked, by their names: how many of the name were
+    /// opened inside, and what ends them.
+    marked: HashMap<String, Vec<(usize, Region)>>,
+    /// What the next block of code is in.
+    language: LanguageHint,
+    /// The block of code that is open.
+    code: Option<CodeBlock>,
+    /// Elements for code within text that are open.
+    code_words: usize,
+    /// Lists and quotes that are open, and those that were too deep.
+    nested: (usize, usize),
+    /// Where something stressed was opened just now.
+    stressed: Option<usize>,
+}
+
+/// Lists and quotes inside each other, so many at most: every line of the deepest
+/// one is indented by all of them.
+const MOST_NESTED: usize = 24;
+
+/// Elements that end a block of code whose end is not written.
+fn ends_code(name: &str) -> bool {
+    matches!(
+        name,
+        "main"
+            | "article"
+            | "nav"
+            | "header"
+            | "footer"
+            | "aside"
+            | "body"
+            | "html"
+            | "table"
+            | "thead"
+            | "tbody"
+            | "tfoot"
+            | "tr"
+            | "td"
+            | "th"
+    )
 }
 
 impl<'a> Preparing<'a> {
     fn new(html: &'a str, noticed: &'a mut Noticed) -> Self {
         let out = String::with_capacity(html.len());
-        Self { pieces: Pieces::new(html), html, noticed, out, endless: Vec::new(), marked: Vec::new() }
+        Self {
+            pieces: Pieces::new(html),
+            html,
+            noticed,
+            out,
+            ends: ElementEnds::default(),
+            marked: HashMap::new(),
+            language: LanguageHint::default(),
+            code: None,
+            code_words: 0,
+            nested: (0, 0),
+            stressed: None,
+        }
     }
 
-    fn run(mut self) -> String {
+    /// The page as it is converted, and how many bytes were looked at for it.
+    fn run(mut self) -> (String, u64) {
         let mut in_head = true;
         while let Some(piece) = self.pieces.next() {
             match piece {
-                HtmlPiece::Text(text) => self.out.push_str(text),
+                HtmlPiece::Text(text) => self.text(text),
                 HtmlPiece::Close(name) => self.close(&name),
                 HtmlPiece::Open(tag) if tag.name == "title" && in_head => self.title(),
                 HtmlPiece::Open(tag) => {
@@ -136,11 +206,34 @@ impl<'a> Preparing<'a> {
                 }
             }
         }
-        self.out
+        self.end_code();
+        (self.out, self.pieces.looked_at() + self.ends.looked_at())
     }
 
-    /// The title is not part of the text.
+    /// Blanks at the beginning of something stressed stand before it: Markdown
+    /// would not see the stress otherwise.
+    fn text(&mut self, text: &str) {
+        if let Some(code) = &mut self.code {
+            return code.text(text);
+        }
+        let blanks = text.len() - text.trim_start().len();
+        match self.stressed.take() {
+            Some(at) if 0 < blanks => {
+                self.out.insert(at, ' ');
+                self.out.push_str(&text[blanks..]);
+            }
+            _ => self.out.push_str(text),
+        }
+    }
+
+    /// The title is not part of the text. One that does not end is a line.
     fn title(&mut self) {
+        if !self.has_end("title") {
+            if let Some(HtmlPiece::Text(text)) = self.pieces.next() {
+                self.noticed.title = entities(text.trim().lines().next().unwrap_or_default());
+            }
+            return;
+        }
         for piece in self.pieces.by_ref() {
             match piece {
                 HtmlPiece::Text(text) if self.noticed.title.len() < 1_000 => {
@@ -157,8 +250,11 @@ impl<'a> Preparing<'a> {
         if name == "script" {
             self.noticed.scripts += 1;
         }
-        if is_unread(name) {
+        if is_unread(name) || is_control(tag) || self.is_mark_of_heading(tag) {
             return self.skip(tag);
+        }
+        if name != "code" {
+            self.language.hear(tag, self.pieces.position());
         }
         if is_hidden(tag) {
             // An element whose end is not written is shown rather than all that follows hidden.
@@ -175,24 +271,147 @@ impl<'a> Preparing<'a> {
         if name == "input" && tag.attribute("type").is_some_and(|it| it.eq_ignore_ascii_case("password")) {
             self.noticed.password = true;
         }
+        if self.code.is_some() && ends_code(name) {
+            self.end_code();
+        }
+        if self.code.is_some() {
+            return self.open_in_code(tag);
+        }
         if let Some(region) = region_of(tag).filter(|_| !tag.is_void()) {
             self.out.push_str(&region.opening());
-            self.marked.push((name.to_owned(), 0, region));
-        } else if let Some(open) = self.marked.iter_mut().rev().find(|it| it.0 == name) {
-            open.1 += 1;
+            self.marked.entry(name.to_owned()).or_default().push((0, region));
+        } else if let Some(open) = self.marked.get_mut(name).and_then(|it| it.last_mut()) {
+            open.0 += 1;
         }
-        self.write(tag);
+        self.stressed = matches!(name, "em" | "i" | "b" | "strong").then_some(self.out.len());
+        match name {
+            "pre" => {
+                let at = self.pieces.position();
+                // A column of numbers takes no language from the code beside it.
+                let numbers = holds_numbers(self.ahead(1_000), "</pre");
+                let language = if numbers { None } else { self.language.take(at) };
+                self.code = Some(CodeBlock::new(language));
+            }
+            "math" if self.has_end("math") => self.formula(tag),
+            "frame" => self.frame(tag),
+            "ul" | "ol" | "blockquote" if self.nested.0 == MOST_NESTED => self.nested.1 += 1,
+            "ul" | "ol" | "blockquote" => {
+                self.nested.0 += 1;
+                self.write(tag);
+            }
+            "code" => {
+                self.code_words += 1;
+                self.write(tag);
+            }
+            _ => self.write(tag),
+        }
+    }
+
+    /// A tag within a block of code.
+    fn open_in_code(&mut self, tag: &OpenTag<'_>) {
+        if names_numbers(tag) && holds_numbers(self.ahead(200), &format!("</{}", tag.name)) {
+            return self.skip(tag);
+        }
+        if let Some(code) = &mut self.code {
+            code.open(tag);
+        }
+    }
+
+    /// Writes the block of code that is open. One that only says its language says it
+    /// for the next one.
+    fn end_code(&mut self) {
+        let Some(code) = self.code.take() else { return };
+        if !code.is_blank() {
+            code.write(&mut self.out);
+        } else if let Some(language) = code.language() {
+            self.language.set(language, self.pieces.position());
+        }
+    }
+
+    /// A formula as its makers write it, or as its parts read one after the other.
+    fn formula(&mut self, tag: &OpenTag<'_>) {
+        let (mut parts, mut source, mut annotation) = (String::new(), String::new(), None);
+        for piece in self.pieces.by_ref() {
+            match piece {
+                HtmlPiece::Text(text) if annotation == Some(true) => source.push_str(text),
+                HtmlPiece::Text(text) if annotation.is_none() => parts.push_str(text),
+                HtmlPiece::Open(inner) if inner.name.starts_with("annotation") => {
+                    annotation = Some(inner.attribute("encoding").is_some_and(|it| it.contains("tex")));
+                }
+                HtmlPiece::Close(name) if name.starts_with("annotation") => annotation = None,
+                HtmlPiece::Close(name) if name == "math" => break,
+                _ => {}
+            }
+        }
+        let written = tag.attribute("alttext").filter(|it| !it.trim().is_empty()).unwrap_or(&source);
+        let shown = if written.trim().is_empty() { &parts } else { written };
+        self.out.push_str(&shown.replace('<', "&lt;"));
+    }
+
+    /// A frame holds another page.
+    fn frame(&mut self, tag: &OpenTag<'_>) {
+        let Some(to) = tag.attribute("src").and_then(|it| absolute(it, self.noticed.base.as_ref())) else {
+            return;
+        };
+        let name = tag.attribute("title").or_else(|| tag.attribute("name")).unwrap_or("frame");
+        let quoted = |text: &str| text.replace('"', "&quot;").replace('<', "&lt;");
+        self.out.push_str(&format!("<p>Frame: <a href=\"{}\">{}</a></p>", quoted(&to), quoted(name)));
+    }
+
+    /// What comes next, so many bytes of it at most.
+    fn ahead(&self, most: usize) -> &str {
+        let start = self.pieces.position();
+        let mut end = self.html.len().min(start + most);
+        while !self.html.is_char_boundary(end) {
+            end -= 1;
+        }
+        &self.html[start..end]
+    }
+
+    /// A link in a heading that only leads to the heading itself.
+    fn is_mark_of_heading(&self, tag: &OpenTag<'_>) -> bool {
+        if tag.name != "a" || !tag.attribute("href").is_some_and(|it| it.starts_with('#')) {
+            return false;
+        }
+        let Some((text, _)) = self.ahead(80).split_once("</a") else { return false };
+        text.len() < 20
+            && matches!(
+                text.trim(),
+                "§" | "¶" | "#" | "🔗" | "&para;" | "&sect;" | "&#182;" | "&#xb6;" | "link"
+            )
     }
 
     fn close(&mut self, name: &str) {
+        self.stressed = None;
+        if self.code.is_some() && ends_code(name) {
+            self.end_code();
+        }
+        if let Some(code) = &mut self.code {
+            if code.close(name) {
+                self.end_code();
+            }
+            return;
+        }
+        match name {
+            // The end of a block that was written already.
+            "pre" => return,
+            "code" if self.code_words == 0 => return,
+            "code" => self.code_words -= 1,
+            "ul" | "ol" | "blockquote" if self.nested.1 != 0 => {
+                self.nested.1 -= 1;
+                return;
+            }
+            "ul" | "ol" | "blockquote" => self.nested.0 = self.nested.0.saturating_sub(1),
+            _ => {}
+        }
         self.out.push_str("</");
         self.out.push_str(renamed(name));
         self.out.push('>');
-        if let Some(at) = self.marked.iter().rposition(|it| it.0 == name) {
-            match self.marked[at].1.checked_sub(1) {
-                Some(left) => self.marked[at].1 = left,
-                None => {
-                    let (_, _, region) = self.marked.remove(at);
+        let Some(open) = self.marked.get_mut(name) else { return };
+        match open.last_mut() {
+            Some((inside, _)) if *inside != 0 => *inside -= 1,
+            _ => {
+                if let Some((_, region)) = open.pop() {
                     self.out.push_str(&region.closing());
                 }
             }
@@ -208,6 +427,10 @@ impl<'a> Preparing<'a> {
         let data = name == "script"
             && (tag.attribute("type").is_some_and(|it| it == "application/ld+json")
                 || tag.attribute("id").is_some_and(|it| it == "__NEXT_DATA__"));
+        let shows = !matches!(name, "script" | "style");
+        if shows && self.ends.is_endless(start) {
+            return;
+        }
         let mut depth = 1_usize;
         for piece in self.pieces.by_ref() {
             match piece {
@@ -224,25 +447,15 @@ impl<'a> Preparing<'a> {
             }
         }
         // It never ended: what follows is shown, but for scripts and styles.
-        if !matches!(name, "script" | "style") {
-            self.endless.push(name.to_owned());
+        if shows {
             self.pieces.go_to(start);
+            self.ends.match_all(self.pieces.clone());
         }
     }
 
     /// Whether an end tag of this name comes at all.
     fn has_end(&mut self, name: &str) -> bool {
-        if self.endless.iter().any(|it| it == name) {
-            return false;
-        }
-        let rest = &self.html.as_bytes()[self.pieces.position()..];
-        let mark = format!("</{name}");
-        let found = memchr::memmem::find(rest, mark.as_bytes()).is_some()
-            || memchr::memmem::find(rest, mark.to_ascii_uppercase().as_bytes()).is_some();
-        if !found {
-            self.endless.push(name.to_owned());
-        }
-        found
+        self.ends.comes_after(self.html, name, self.pieces.position())
     }
 
     fn write(&mut self, tag: &OpenTag<'_>) {
@@ -264,18 +477,27 @@ impl<'a> Preparing<'a> {
                 value.replace('"', "&quot;")
             ));
         }
+        if tag.name == "table"
+            && let Some(language) = self.language.near(self.pieces.position())
+        {
+            self.out.push_str(&format!(" data-lang=\"{language}\""));
+        }
         self.out.push('>');
     }
 }
 
 /// Attributes the converter looks at; links have their own.
-const KEPT_ATTRIBUTES: &[&str] =
-    &["alt", "title", "class", "start", "type", "align", "colspan", "rowspan", "lang", "checked", "id"];
+const KEPT_ATTRIBUTES: &[&str] = &[
+    "alt", "title", "class", "start", "type", "align", "colspan", "rowspan", "lang", "checked", "id", "role",
+];
 
 /// What the converter would leave as tags becomes a plain block.
 fn renamed(name: &str) -> &str {
     match name {
-        "details" | "summary" | "dl" | "dt" | "dd" | "center" | "font" => "div",
+        "details" | "summary" | "dl" | "dt" | "dd" | "center" | "font" | "noframes" | "frameset" => "div",
+        // Italics within italics would end them.
+        "cite" | "u" | "ins" | "mark" | "big" => "span",
+        "address" => "div",
         other => other,
     }
 }
@@ -288,25 +510,8 @@ fn keep(into: &mut String, text: &str) {
 fn is_unread(name: &str) -> bool {
     matches!(
         name,
-        "script"
-            | "style"
-            | "noscript"
-            | "template"
-            | "svg"
-            | "iframe"
-            | "object"
-            | "embed"
-            | "canvas"
-            | "math"
+        "script" | "style" | "noscript" | "template" | "svg" | "iframe" | "object" | "embed" | "canvas"
     )
-}
-
-fn is_hidden(tag: &OpenTag<'_>) -> bool {
-    let style = tag.attribute("style").unwrap_or_default();
-    let style: String =
-        style.chars().filter(|it| !it.is_whitespace()).collect::<String>().to_ascii_lowercase();
-    let hidden = tag.attribute("hidden").is_some_and(|it| !it.eq_ignore_ascii_case("until-found"));
-    hidden || style.contains("display:none") || style.contains("visibility:hidden")
 }
 
 fn region_of(tag: &OpenTag<'_>) -> Option<Region> {
@@ -332,37 +537,10 @@ fn absolute(value: &str, base: Option<&Url>) -> Option<String> {
         return None;
     }
     match base.filter(|_| !value.starts_with('#')).map(|base| base.join(&value)) {
-        Some(Ok(url)) => Some(url.into()),
-        _ => Some(value),
+        // A bar would end a cell of a table.
+        Some(Ok(url)) => Some(String::from(url).replace('|', "%7C")),
+        _ => Some(value.replace('|', "%7C")),
     }
-}
-
-/// The entities that occur in titles and addresses.
-fn entities(text: &str) -> String {
-    if !text.contains('&') {
-        return text.to_owned();
-    }
-    text.replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&quot;", "\"")
-        .replace("&#39;", "'")
-        .replace("&nbsp;", " ")
-        .replace("&mdash;", "—")
-        .replace("&ndash;", "–")
-        .replace("&amp;", "&")
-}
-
-fn strip_tags(html: &str) -> String {
-    let (mut text, mut in_tag) = (String::new(), false);
-    for it in html.chars() {
-        match it {
-            '<' => in_tag = true,
-            '>' => in_tag = false,
-            it if !in_tag => text.push(it),
-            _ => {}
-        }
-    }
-    entities(&text)
 }
 
 /// No more than one blank line in a row, outside of code.
@@ -375,7 +553,8 @@ fn tidy(markdown: &str) -> String {
         }
         let line = if in_code { line } else { line.trim_end_matches(' ') };
         blank = if line.trim().is_empty() { blank + 1 } else { 0 };
-        if in_code || blank < 2 {
+        let is_empty_heading = !in_code && !line.is_empty() && line.trim_end().chars().all(|it| it == '#');
+        if (in_code || blank < 2) && !is_empty_heading {
             tidy.push_str(line);
             tidy.push('\n');
         }

@@ -2,9 +2,18 @@
 //! as what it is shown.
 
 mod charset;
+mod code_language;
+mod code_lines;
+mod element_ends;
+mod entities;
+mod hidden;
 mod html;
+#[cfg(test)]
+mod html_tests;
 mod plain;
 mod regions;
+mod table_shape;
+mod table_write;
 mod tags;
 
 use std::path::PathBuf;
@@ -17,6 +26,9 @@ use crate::read::{BodyKind, MediaWork, body_kind};
 
 /// Less beside the main part is not worth a word.
 const MENTIONED: usize = 200;
+
+/// Characters of a title.
+const MOST_OF_TITLE: usize = 1_000;
 
 /// A page that can be shown in parts, kept and shown again.
 #[derive(Clone, Debug, Default)]
@@ -144,7 +156,7 @@ impl PageWork {
         let (text, encoding) = charset::decode(&self.bytes, &self.content_type);
         say_encoding(page, encoding);
         let made = html::convert(&text, &self.url);
-        page.title = made.title.map(|it| visible(&it));
+        page.title = made.title.map(|it| visible(haft_types::text::head(&it, MOST_OF_TITLE)));
         page.text = visible(&made.markdown);
         page.needs_script = made.needs_script;
         if made.needs_script {

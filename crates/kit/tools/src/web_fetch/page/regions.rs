@@ -120,7 +120,59 @@ pub(crate) fn arrange(html: &str) -> Arranged {
         at = end;
     }
     content.push_str(&html[at..]);
-    Arranged { content: without_marks(&content), beside: without_marks(&beside), left_out: 0 }
+    // Menus that do not say that they are some.
+    let (mut rest, mut at) = (String::new(), 0);
+    for (start, end) in menus(&content) {
+        rest.push_str(&content[at..start]);
+        beside.push_str(&content[start..end]);
+        at = end;
+    }
+    rest.push_str(&content[at..]);
+    Arranged { content: without_marks(&rest), beside: without_marks(&beside), left_out: 0 }
+}
+
+/// A list with so many links is a menu if it is hardly anything else.
+const MENU_LINKS: usize = 60;
+
+/// Where lists are that consist of links, the outermost ones. None where they are
+/// all there is.
+fn menus(html: &str) -> Vec<(usize, usize)> {
+    let (mut found, mut depth, mut start, mut at) = (Vec::new(), 0_usize, 0, 0);
+    while let Some(hit) = html[at..].find('<') {
+        let here = at + hit;
+        let rest = &html[here..];
+        at = here + 1;
+        if rest.starts_with("<ul") {
+            if depth == 0 {
+                start = here;
+            }
+            depth += 1;
+        } else if rest.starts_with("</ul") && depth != 0 {
+            depth -= 1;
+            let end = here + rest.find('>').map_or(rest.len(), |it| it + 1);
+            if depth == 0 && is_menu(&html[start..end]) {
+                found.push((start, end));
+            }
+        }
+    }
+    let taken: usize = found.iter().map(|(start, end)| text_chars(&html[*start..*end])).sum();
+    if text_chars(html) < taken + MENTIONABLE { Vec::new() } else { found }
+}
+
+/// Less text beside menus is no page.
+const MENTIONABLE: usize = 60;
+
+fn is_menu(list: &str) -> bool {
+    let links = list.matches("<a ").count();
+    if links < MENU_LINKS {
+        return false;
+    }
+    let words = |link: &str| {
+        let (_, text) = link.split_once('>').unwrap_or_default();
+        text_chars(text.split("</a").next().unwrap_or(text))
+    };
+    let inside: usize = list.split("<a ").skip(1).map(words).sum();
+    text_chars(list) * 4 / 5 <= inside
 }
 
 fn without_marks(html: &str) -> String {

@@ -26,16 +26,28 @@ pub(super) struct OpenTag<'a> {
 }
 
 /// Walks over a page.
+#[derive(Clone)]
 pub(super) struct Pieces<'a> {
     html: &'a str,
     at: usize,
     /// The raw element whose content comes next.
     raw: Option<String>,
+    /// Whether a tag had a quote that does not end: from there on quotes count no more.
+    quotes_lost: bool,
+    /// Raw elements that have no end any more.
+    endless: Vec<String>,
+    /// How many bytes were looked at, those looked at twice counted twice.
+    looked_at: u64,
 }
 
 impl<'a> Pieces<'a> {
     pub(super) fn new(html: &'a str) -> Self {
-        Self { html, at: 0, raw: None }
+        Self { html, at: 0, raw: None, quotes_lost: false, endless: Vec::new(), looked_at: 0 }
+    }
+
+    /// How many bytes were looked at so far.
+    pub(super) fn looked_at(&self) -> u64 {
+        self.looked_at
     }
 
     /// Where the next piece starts.
@@ -51,16 +63,46 @@ impl<'a> Pieces<'a> {
 
     fn text(&mut self, end: usize) -> HtmlPiece<'a> {
         let text = &self.html[self.at..end];
+        self.looked_at += text.len() as u64;
         self.at = end;
         HtmlPiece::Text(text)
     }
 
+    fn pass(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.looked_at += bytes as u64;
+    }
+
+    /// Where a tag ends, the bracket included. Only one tag of a page is looked at up
+    /// to the end of the page.
+    fn tag_end(&mut self, bytes: &[u8]) -> usize {
+        if !self.quotes_lost {
+            if let Some(end) = tag_end(bytes) {
+                return end;
+            }
+            self.quotes_lost = true;
+            self.looked_at += bytes.len() as u64;
+        }
+        memchr::memchr(b'>', bytes).map_or(bytes.len(), |it| it + 1)
+    }
+
     /// The content of a raw element, which ends at its own end tag.
     fn raw_text(&mut self, name: &str) -> Option<HtmlPiece<'a>> {
+        if self.endless.iter().any(|it| it == name) {
+            return None;
+        }
         let rest = &self.html.as_bytes()[self.at..];
         let mut from = 0;
         let end = loop {
-            let Some(hit) = memchr::memmem::find(&rest[from..], b"</") else { break rest.len() };
+            let Some(hit) = memchr::memmem::find(&rest[from..], b"</") else {
+                // A title or a field that never ends must not swallow the page.
+                if matches!(name, "title" | "textarea") {
+                    self.looked_at += rest.len() as u64;
+                    self.endless.push(name.to_owned());
+                    return None;
+                }
+                break rest.len();
+            };
             let start = from + hit;
             let after = &rest[start + 2..];
             let same = after.len() >= name.len() && after[..name.len()].eq_ignore_ascii_case(name.as_bytes());
@@ -91,7 +133,7 @@ impl<'a> Iterator for Pieces<'a> {
                 return Some(self.text(self.at + end));
             }
             if let Some(comment) = rest.strip_prefix("<!--") {
-                self.at += comment.find("-->").map_or(rest.len(), |it| it + 7);
+                self.pass(comment.find("-->").map_or(rest.len(), |it| it + 7));
                 continue;
             }
             let closes = bytes.get(1) == Some(&b'/');
@@ -100,7 +142,7 @@ impl<'a> Iterator for Pieces<'a> {
                 Some(it) if it.is_ascii_alphabetic() => {}
                 // Declarations and odd comments go up to the next bracket.
                 Some(b'!' | b'?') => {
-                    self.at += memchr::memchr(b'>', bytes).map_or(rest.len(), |it| it + 1);
+                    self.pass(memchr::memchr(b'>', bytes).map_or(rest.len(), |it| it + 1));
                     continue;
                 }
                 // A bracket that begins nothing is text.
@@ -112,9 +154,9 @@ impl<'a> Iterator for Pieces<'a> {
                 .count();
             let name = rest[name_at..name_at + name_len].to_ascii_lowercase();
             let after = name_at + name_len;
-            let end = tag_end(&bytes[after..]).map_or(rest.len(), |it| after + it);
+            let end = after + self.tag_end(&bytes[after..]);
             let inside = rest[after..end].trim_end_matches('>');
-            self.at += end;
+            self.pass(end);
             if closes {
                 return Some(HtmlPiece::Close(name));
             }
@@ -126,13 +168,22 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Where a tag ends, the bracket included; brackets in quotes do not count.
+/// Where a tag ends, the bracket included; brackets in quotes do not count. Nothing
+/// if no bracket outside of quotes comes any more.
 fn tag_end(bytes: &[u8]) -> Option<usize> {
     let (mut quote, mut value) = (None, false);
+    // The first bracket in a quote, as long as no other one came before it.
+    let mut lost = None;
     for (at, byte) in bytes.iter().enumerate() {
         match (quote, byte) {
+            (Some(_), b'>') if lost.is_none() => lost = Some(at),
+            // Markup that goes on after it: the quote was forgotten.
+            (Some(_), b'<') => match lost {
+                Some(end) if end != 0 => return Some(end + 1),
+                _ => lost = Some(0),
+            },
             (None, b'>') => return Some(at + 1),
-            (None, b'"' | b'\'') if value => quote = Some(*byte),
+            (None, b'"' | b'\'') if value => (quote, lost) = (Some(*byte), None),
             (Some(open), byte) if open == *byte => (quote, value) = (None, false),
             (None, b'=') => value = true,
             (None, byte) if !byte.is_ascii_whitespace() => value = false,
@@ -140,17 +191,19 @@ fn tag_end(bytes: &[u8]) -> Option<usize> {
         }
     }
     // A quote that never ends would swallow the page.
-    memchr::memchr(b'>', bytes).map(|it| it + 1)
+    None
 }
 
 fn is_raw(name: &str) -> bool {
-    matches!(
-        name,
-        "script" | "style" | "textarea" | "title" | "noscript" | "iframe" | "noembed" | "noframes" | "xmp"
-    )
+    matches!(name, "script" | "style" | "textarea" | "title" | "noscript" | "iframe" | "noembed" | "xmp")
 }
 
 impl OpenTag<'_> {
+    /// A tag without attributes.
+    pub(super) fn plain(name: &str) -> Self {
+        Self { name: name.to_owned(), rest: "" }
+    }
+
     /// Whether nothing can be inside.
     pub(super) fn is_void(&self) -> bool {
         matches!(
@@ -175,6 +228,11 @@ impl OpenTag<'_> {
     /// The value of an attribute as it stands; empty where it has none.
     pub(super) fn attribute(&self, wanted: &str) -> Option<&str> {
         self.attributes().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|it| it.1)
+    }
+
+    /// Whether one of its classes is this.
+    pub(super) fn has_class(&self, wanted: &str) -> bool {
+        self.attribute("class").is_some_and(|it| it.split_ascii_whitespace().any(|it| it == wanted))
     }
 
     /// All attributes in order: name, and value without quotes.
@@ -235,6 +293,9 @@ mod tests {
             ("1 < 2 <!-- <b> --> <!DOCTYPE html>x", "[1 ][<][ 2 ][ ][x]"),
             ("<br/><img src=a/b.png/>", "<br><img src=\"a/b.png/\">"),
             ("<a href=\"x>y</a><p>z", "<a href=\"x\">[y]</a><p>[z]"),
+            ("<a href=\"x>y</a><p class=\"c\">z", "<a href=\"x\">[y]</a><p class=\"c\">[z]"),
+            ("<a title=\"<b>y</b>\">z", "<a title=\"<b>y</b>\">[z]"),
+            ("<a title=\"1 > 0\">z", "<a title=\"1 > 0\">[z]"),
             ("<!-- open", ""),
             ("<p", "<p>"),
             ("<a = b>", "<a ==\"\" b=\"\">"),

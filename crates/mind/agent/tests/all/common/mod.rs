@@ -112,7 +112,18 @@ fn environment(cwd: &Path) -> Environment {
 
 fn tools(appended: &Arc<Mutex<Vec<String>>>, waiting: &Arc<Notify>) -> Vec<Arc<dyn DynTool>> {
     let (appended, waiting) = (Arc::clone(appended), Arc::clone(waiting));
+    let held = Arc::clone(&waiting);
     vec![
+        tool("Late", "Is done when somebody says so.", move |args: EchoArgs, _cx| {
+            let held = Arc::clone(&held);
+            async move {
+                held.notified().await;
+                Ok(Outcome::from(args.text))
+            }
+        })
+        .read_only()
+        .concurrency_safe()
+        .build(),
         tool("Echo", "Says it again.", async |args: EchoArgs, _cx| Ok(Outcome::from(args.text)))
             .read_only()
             .concurrency_safe()

@@ -1,0 +1,126 @@
+//! Which other repositories a repository lists among its files.
+//!
+//! `git status` looks into each of them and obeys its settings, wherever those
+//! came from.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Larger lists are not read.
+const LARGEST: u64 = 64 << 20;
+
+/// Parts of a shared list that are looked at.
+const MOST_SHARED: usize = 16;
+
+/// The mode of an entry that is a repository.
+const GITLINK: u32 = 0o160_000;
+
+/// The paths of repositories inside the one with this directory, from where it
+/// begins. `None` if the list is not understood.
+pub(super) fn gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
+    let shared = fs::read_dir(git).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_shared =
+        |path: &PathBuf| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("sharedindex."));
+    let shared: Vec<PathBuf> = shared.filter(is_shared).collect();
+    (shared.len() <= MOST_SHARED).then_some(())?;
+    let mut out = Vec::new();
+    for path in shared.into_iter().chain([git.join("index")]) {
+        let Ok(meta) = path.symlink_metadata() else { continue };
+        (meta.is_file() && meta.len() <= LARGEST).then_some(())?;
+        let bytes = fs::read(&path).ok()?;
+        // Names of objects are as long as the repository chose.
+        out.extend(links_of(&bytes, 20).or_else(|| links_of(&bytes, 32))?);
+    }
+    Some(out)
+}
+
+fn links_of(bytes: &[u8], object: usize) -> Option<Vec<PathBuf>> {
+    let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (version, count) = (number(4)?, number(8)?);
+    (bytes.starts_with(b"DIRC") && (2..=4).contains(&version)).then_some(())?;
+    let mut at = 12;
+    let mut name: Vec<u8> = Vec::new();
+    let mut out = Vec::new();
+    for _ in 0..count {
+        let mode = number(at + 24)?;
+        let flags = u16::from_be_bytes(bytes.get(at + 40 + object..at + 42 + object)?.try_into().ok()?);
+        let extended = if flags & 0x4000 != 0 { 2 } else { 0 };
+        let start = at + 42 + object + extended;
+        let (kept, start) = match version {
+            4 => {
+                let (dropped, start) = offset(bytes, start)?;
+                (name.len().checked_sub(dropped)?, start)
+            }
+            _ => (0, start),
+        };
+        let length = bytes.get(start..)?.iter().position(|byte| *byte == 0)?;
+        name.truncate(kept);
+        name.extend_from_slice(&bytes[start..start + length]);
+        // Entries of older lists end at a multiple of eight, behind at least one zero.
+        let end = start + length;
+        at = if version == 4 { end + 1 } else { at + (end - at) / 8 * 8 + 8 };
+        let known = matches!(mode >> 12, 0o4 | 0o10 | 0o12 | 0o16);
+        known.then_some(())?;
+        if mode == GITLINK {
+            out.push(PathBuf::from(String::from_utf8(name.clone()).ok()?));
+        }
+    }
+    Some(out)
+}
+
+/// A number of variable length, and where the next byte is.
+fn offset(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut value = 0_usize;
+    loop {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        value = value.checked_mul(128)?.checked_add(usize::from(byte & 0x7f))?;
+        if byte & 0x80 == 0 {
+            return Some((value, at));
+        }
+        value = value.checked_add(1)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_every_version_are_read() {
+        for (form, version) in [("sha1", "2"), ("sha1", "3"), ("sha1", "4"), ("sha256", "2"), ("sha256", "4")]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            let script = format!(
+                "git init -q --object-format={form} . && for i in $(seq 40); do echo $i > file-$i; done
+                mkdir deep && touch deep/{{a,bcd,efghijk}} && git add . && git add -N deep/bcd
+                h=$(git hash-object -t tree /dev/null)
+                git update-index --add --cacheinfo 160000,$h,deep/inner --cacheinfo 160000,$h,last
+                git update-index --index-version {version}"
+            );
+            let run = Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output();
+            let Ok(output) = run else { return };
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let found = gitlinks(&dir.path().join(".git"));
+            assert_eq!(
+                found,
+                Some(vec![PathBuf::from("deep/inner"), PathBuf::from("last")]),
+                "{form} {version}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_not_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(gitlinks(dir.path()), Some(Vec::new()));
+        for bytes in [&b"DIRC"[..], b"DIRC\0\0\0\x02\0\0\0\x01", b"DIRC\0\0\0\x09\0\0\0\0", b"x"] {
+            fs::write(dir.path().join("index"), bytes).unwrap();
+            assert_eq!(gitlinks(dir.path()), None, "{bytes:?}");
+        }
+    }
+}

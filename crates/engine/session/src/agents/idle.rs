@@ -1,0 +1,52 @@
+//! Members of a team that run out of work: hooks may have more for them.
+
+use haft_agent::UserInput;
+use haft_hooks::{Decision, EventInput, HookEvent, HookInput, OtherInput};
+use haft_runtime::CallSession;
+use haft_types::MessageBlock;
+use serde_json::json;
+
+use super::{AgentDesk, ChildFacts};
+use crate::Happening;
+
+/// A hook that always has more is not heard for ever.
+const MOST_OBJECTIONS: u32 = 20;
+
+/// How often a member was kept at work.
+#[derive(Debug, Default)]
+pub(super) struct IdleMember {
+    objections: u32,
+}
+
+impl IdleMember {
+    /// A member is about to end: what hooks want it to do before, if anything.
+    pub(super) async fn objection(
+        &mut self,
+        desk: &AgentDesk,
+        facts: &ChildFacts,
+        calls: &CallSession,
+    ) -> Option<UserInput> {
+        let (team, name) = (desk.team()?, facts.name.as_deref()?);
+        let hooks = calls.pipeline.gate.hooks().get();
+        if !facts.parent.is_main() || !hooks.listens(HookEvent::TeammateIdle) {
+            return None;
+        }
+        let fields = json!({"teammate_name": name, "team_name": team});
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        let base = calls.pipeline.gate.hook_base(&facts.id, calls.state.cwd.to_path_buf());
+        let event = EventInput::from(OtherInput { event: HookEvent::TeammateIdle, subject: None, fields });
+        let outcome = hooks.run(&HookInput { base, event, aliases: Vec::new() }).await;
+        let Decision::Block { reason, .. } = outcome.decision else { return None };
+        if outcome.stop.is_some() {
+            return None;
+        }
+        self.objections += 1;
+        if MOST_OBJECTIONS < self.objections {
+            let text = format!("{name} ends although a hook still objects, {MOST_OBJECTIONS} times by now");
+            desk.tell(facts, Happening::Notice(text));
+            return None;
+        }
+        let text = format!("<system-reminder>\nA hook keeps you from ending:\n{reason}\n</system-reminder>");
+        Some(UserInput { content: vec![MessageBlock::Text { text }], ..UserInput::default() })
+    }
+}

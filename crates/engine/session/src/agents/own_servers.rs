@@ -1,0 +1,91 @@
+//! Servers that a definition describes itself: started for one run, and stopped
+//! behind its report.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use haft_mcp_client::{Manager, tool_prefix};
+use haft_runtime::{Pipeline, SharedPool};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::{AgentDesk, AgentKind, AgentWorld, ChildFacts, rights::matches_pattern};
+use crate::Happening;
+
+/// An agent does not wait longer for its servers: it begins without them.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The servers of one run.
+pub(super) struct OwnServers {
+    described: Map<String, Value>,
+    manager: Mutex<Option<Manager>>,
+}
+
+impl OwnServers {
+    pub(super) fn of(kind: &AgentKind) -> Arc<Self> {
+        Arc::new(Self { described: kind.own_servers.clone(), manager: Mutex::default() })
+    }
+
+    fn manager(&self) -> MutexGuard<'_, Option<Manager>> {
+        self.manager.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts them, and waits until their tools are known. What is in the way of
+    /// one is told, and costs no other anything.
+    pub(super) async fn start(
+        &self,
+        world: &AgentWorld,
+        desk: &AgentDesk,
+        facts: &ChildFacts,
+        cancel: &CancellationToken,
+    ) {
+        if self.described.is_empty() {
+            return;
+        }
+        let (manager, problems) = world.servers.of_agent(&self.described);
+        *self.manager() = Some(manager.clone());
+        tokio::select! {
+            _ = manager.settled(PATIENCE) => (),
+            () = cancel.cancelled() => (),
+        }
+        let reasons = problems.into_iter().map(|it| (it.server, it.reason));
+        let failed = manager.names().into_iter().filter(|name| manager.tools_of(name).is_empty());
+        let failed = failed.map(|name| {
+            let why = manager.why_absent(&format!("{}x", tool_prefix(&name)));
+            (name, why.unwrap_or_else(|| String::from("it has no tools")))
+        });
+        for (server, reason) in reasons.chain(failed) {
+            let text = format!("the agent {} does without its server {server}: {reason}", facts.kind);
+            desk.tell(facts, Happening::Notice(text));
+        }
+    }
+
+    /// Puts their tools behind those the agent has, but for what is ruled out.
+    pub(super) fn join(&self, pool: &SharedPool, pipeline: &Pipeline, kind: &AgentKind) {
+        let Some(manager) = self.manager().clone() else { return };
+        let policy = pipeline.gate.permissions().policy();
+        let is_out = |name: &str| {
+            policy.removes(name).is_some()
+                || kind.disallowed.iter().any(|it| it == name || matches_pattern(it, name))
+        };
+        let mut tools = manager.tools();
+        tools.retain(|tool| !is_out(tool.name()));
+        pool.set(pool.get().with_more(tools));
+    }
+
+    /// Whether a name in a definition means something of them.
+    pub(super) fn brings(&self, pattern: &str) -> bool {
+        let Some(manager) = self.manager().clone() else { return false };
+        manager.tools().iter().any(|it| it.name() == pattern || matches_pattern(pattern, it.name()))
+    }
+
+    /// The run is over.
+    pub(super) async fn stop(&self) {
+        let manager = self.manager().take();
+        if let Some(manager) = manager {
+            manager.shutdown().await;
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Money for what agents report.
+
+use haft_agent::{ExpectedReport, Ledger};
+use haft_model::Speed;
+use haft_tools::agent::{AgentReport, report_text};
+use haft_types::Usage;
+
+use super::{AgentDesk, AgentWorld, ChildFacts};
+
+/// Who pays for the request with which the main agent hears a report.
+pub(super) struct ReportPayer {
+    ledger: Ledger,
+    /// What a token costs that the main agent reads.
+    price: f64,
+    /// Nobody waits for it: it is heard in a turn of its own.
+    _expected: Option<ExpectedReport>,
+}
+
+impl ReportPayer {
+    pub(super) fn of(world: &AgentWorld, desk: &AgentDesk, facts: &ChildFacts) -> Self {
+        let million = Usage { input_tokens: 1_000_000, ..Usage::default() };
+        let price = world.provider.info(&desk.main_settings().model).price;
+        let price = price.map_or(0.0, |price| price.of(&million, Speed::Normal) / 1e6);
+        let is_heard_alone = facts.parent.is_main() && facts.in_background;
+        let expected = is_heard_alone.then(|| world.ledger.expect_report());
+        Self { ledger: world.ledger.clone(), price, _expected: expected }
+    }
+
+    /// Keeps money for hearing a report: others must not spend it meanwhile.
+    pub(super) fn keep_for(&self, facts: &ChildFacts, report: &AgentReport) {
+        if facts.parent.is_main() {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let tokens = report_text(report).len() as f64 / 3.0 + 100.0;
+            self.ledger.keep_more(tokens * self.price);
+        }
+    }
+}

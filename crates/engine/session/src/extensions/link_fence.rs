@@ -1,0 +1,105 @@
+//! Where files that describe skills, commands, agents and styles may lie.
+//!
+//! **Invariant:** a file of a project or a plugin brings nothing into a session
+//! that lies outside of that project or plugin: a link that leads out, of a file or
+//! of a directory above it, is refused with a reason. A person's own files may be
+//! links to wherever they keep them.
+
+use std::path::{Path, PathBuf};
+
+use super::FrontMatter;
+use crate::{AgentSource, premises::Premises};
+
+/// Where the files of an owner may lie.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkFence {
+    /// The directory that no link leads out of, and what it is called; nothing
+    /// where links may lead anywhere. Where it really lies is found out for a
+    /// file: most places have none, and are looked at in every turn.
+    within: Option<(PathBuf, &'static str)>,
+}
+
+impl LinkFence {
+    /// That of files of an owner below a directory such as `.claude`.
+    pub(super) fn of(owner: &AgentSource, premises: &Premises, dir: &Path) -> Self {
+        let project = &premises.store.places().project;
+        match owner {
+            AgentSource::Project if dir.starts_with(project) => Self::around(project, "the project"),
+            AgentSource::Project => Self::around(dir.parent().unwrap_or(dir), "its directory"),
+            _ => Self::default(),
+        }
+    }
+
+    pub(super) fn around(dir: &Path, what: &'static str) -> Self {
+        Self { within: Some((dir.to_owned(), what)) }
+    }
+
+    /// Whether what really lies at a path lies outside.
+    pub(super) fn is_left_by(&self, path: &Path) -> bool {
+        let Some((dir, _)) = &self.within else { return false };
+        path.canonicalize().is_ok_and(|real| !real.starts_with(real_place(dir)))
+    }
+
+    /// Reads a file, unless it lies outside.
+    pub(crate) fn read(&self, path: &Path) -> Result<FrontMatter, String> {
+        let real = path.canonicalize().map_err(|err| err.to_string())?;
+        let is_page = |it: &Path| it.extension().is_some_and(|it| it == "md");
+        match &self.within {
+            Some((dir, what)) if !real.starts_with(real_place(dir)) => Err(format!(
+                "it is a link that leads out of {what}; put a copy here, or the link into your own directory (~/.claude)"
+            )),
+            // A file with keys is no description of anything, whatever it is called here.
+            Some(_) if is_page(path) && !is_page(&real) => {
+                Err(String::from("it is a link to something that is no Markdown file"))
+            }
+            _ => FrontMatter::read(&real),
+        }
+    }
+}
+
+fn real_place(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lies_inside_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(path(to), path(name)).unwrap();
+        for name in ["project/a/real.md", "other/secret.md", "project-twin/x.md", "project/.env"] {
+            std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            std::fs::write(path(name), "text").unwrap();
+        }
+        link("project/a/real.md", "project/inside.md");
+        link("other/secret.md", "project/outside.md");
+        link("project/outside.md", "project/twice.md");
+        link("other", "project/dir");
+        link("project", "project/a/back");
+        link("project-twin/x.md", "project/twin.md");
+        link("project", "called-otherwise");
+        link("project/.env", "project/keys.md");
+        for (name, is_read) in [
+            ("project/a/real.md", true),
+            ("project/inside.md", true),
+            ("project/a/back/inside.md", true),
+            ("project/outside.md", false),
+            ("project/twice.md", false),
+            ("project/dir/secret.md", false),
+            ("project/twin.md", false),
+            ("project/a/../../other/secret.md", false),
+            ("project/keys.md", false),
+            ("project/nothing.md", false),
+        ] {
+            for root in ["project", "called-otherwise"] {
+                let fence = LinkFence::around(&path(root), "the project");
+                assert_eq!(fence.read(&path(name)).is_ok(), is_read, "{name} in {root}");
+            }
+            let exists = path(name).exists();
+            assert_eq!(LinkFence::default().read(&path(name)).is_ok(), exists, "{name} without a fence");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Messages to sessions elsewhere: `run:ID` as the address of SendMessage.
+
+use std::sync::Arc;
+
+use haft_tool::{BoxFuture, CallContext};
+use haft_tools::send_message::{AgentPost, LetterText, ListedAgent, Receipt};
+
+use crate::agents::AgentDesk;
+
+/// How a message names a session that is not this one.
+const ELSEWHERE: &str = "run:";
+
+/// Carries messages to sessions elsewhere. Whoever knows them implements this.
+pub trait FarPost: Send + Sync {
+    /// Sends a text in the name of a call, once however often that call is seen. What
+    /// became of it, in words; the error says why it was not sent.
+    fn send<'a>(
+        &'a self,
+        run: &'a str,
+        text: String,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// The post of a session that knows others.
+pub(crate) struct PostElsewhere {
+    pub(crate) near: Arc<AgentDesk>,
+    pub(crate) far: Arc<dyn FarPost>,
+}
+
+impl AgentPost for PostElsewhere {
+    fn is_open(&self) -> bool {
+        self.near.is_open()
+    }
+
+    fn send<'a>(&'a self, to: &'a str, letter: LetterText, cx: &'a CallContext) -> BoxFuture<'a, Receipt> {
+        let Some(run) = to.strip_prefix(ELSEWHERE).map(str::trim) else {
+            return self.near.send(to, letter, cx);
+        };
+        let text = match letter {
+            LetterText::Text(text) => text,
+            LetterText::Answer(answer) => answer.words(),
+            LetterText::Request(_) => {
+                return Box::pin(async {
+                    Receipt::refused("a run elsewhere is asked to end by whoever started it")
+                });
+            }
+        };
+        Box::pin(async move {
+            match self.far.send(run, text, cx).await {
+                Ok(message) => Receipt { success: true, message, resumed: None },
+                Err(why) => Receipt::refused(why),
+            }
+        })
+    }
+
+    fn list(&self, cx: &CallContext) -> (String, Vec<ListedAgent>) {
+        self.near.list(cx)
+    }
+}

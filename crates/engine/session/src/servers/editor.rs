@@ -1,0 +1,159 @@
+//! What the person's editor says about itself: what is selected, and what they want
+//! mentioned. It says so unasked, in words of its own; whatever is not as expected
+//! is not heard.
+
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use haft_mcp_client::Event;
+use serde_json::Value;
+use tokio::sync::broadcast::{Receiver, error::TryRecvError};
+
+/// A longer selection is cut, in characters.
+const LONGEST_SELECTION: usize = 20_000;
+
+/// More mentions at once are not taken.
+const MOST_MENTIONS: usize = 10;
+
+/// What an editor said, up to now.
+pub(crate) struct EditorNews {
+    server: String,
+    state: Mutex<EditorState>,
+}
+
+struct EditorState {
+    events: Receiver<Event>,
+    selected: Option<SelectedPlace>,
+    /// What the model was last told to be selected.
+    told: Option<SelectedPlace>,
+    mentioned: Vec<SelectedPlace>,
+}
+
+/// A part of a file in an editor.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct SelectedPlace {
+    pub(crate) path: PathBuf,
+    /// The first line and the last, from 1; nothing for all of it.
+    pub(crate) lines: Option<(u64, u64)>,
+    /// What stands there, as the editor has it.
+    pub(crate) text: String,
+}
+
+impl EditorNews {
+    pub(crate) fn new(server: &str, events: Receiver<Event>) -> Self {
+        let state = EditorState { events, selected: None, told: None, mentioned: Vec::new() };
+        Self { server: server.to_owned(), state: Mutex::new(state) }
+    }
+
+    /// What is selected now, unless the model was told so before; and what was to be
+    /// mentioned since the last time.
+    pub(crate) fn take(&self) -> (Option<SelectedPlace>, Vec<SelectedPlace>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match state.events.try_recv() {
+                Ok(Event::Own { server, method, params }) if server == self.server => {
+                    state.hear(&method, &params)
+                }
+                Ok(_) | Err(TryRecvError::Lagged(_)) => (),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        let mentioned = std::mem::take(&mut state.mentioned);
+        if state.selected == state.told {
+            return (None, mentioned);
+        }
+        let selected = state.selected.clone();
+        state.told.clone_from(&selected);
+        (selected, mentioned)
+    }
+}
+
+impl EditorState {
+    fn hear(&mut self, method: &str, params: &Value) {
+        match method {
+            "selection_changed" => self.selected = selection(params),
+            "at_mentioned" if self.mentioned.len() < MOST_MENTIONS => self.mentioned.extend(mention(params)),
+            _ => (),
+        }
+    }
+}
+
+fn path(params: &Value) -> Option<PathBuf> {
+    params["filePath"].as_str().map(PathBuf::from).filter(|it| it.is_absolute())
+}
+
+/// What is selected; nothing where nothing is.
+fn selection(params: &Value) -> Option<SelectedPlace> {
+    let text = params["text"].as_str().filter(|it| !it.trim().is_empty())?;
+    let (start, end) = (&params["selection"]["start"], &params["selection"]["end"]);
+    let (first, last) = (start["line"].as_u64()?, end["line"].as_u64()?);
+    // One that ends before the first letter of a line does not reach it.
+    let last = if end["character"] == 0 && first < last { last - 1 } else { last };
+    let text = haft_types::text::head(text, LONGEST_SELECTION).to_owned();
+    Some(SelectedPlace {
+        path: path(params)?,
+        lines: Some((first.saturating_add(1), last.saturating_add(1))),
+        text,
+    })
+}
+
+fn mention(params: &Value) -> Option<SelectedPlace> {
+    let lines = params["lineStart"].as_u64().zip(params["lineEnd"].as_u64());
+    let lines = lines.map(|(first, last)| (first.saturating_add(1), last.max(first).saturating_add(1)));
+    Some(SelectedPlace { path: path(params)?, lines, text: String::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_an_editor_says_counts_once_and_nonsense_not_at_all() {
+        let (sender, events) = tokio::sync::broadcast::channel(16);
+        let news = EditorNews::new("ide", events);
+        let say = |server: &str, method: &str, params: Value| {
+            let (server, method) = (server.to_owned(), method.to_owned());
+            sender.send(Event::Own { server, method, params }).unwrap();
+        };
+        let selected = |text: &str, last: u64| {
+            json!({"text": text, "filePath": "/x/a.rs", "fileUrl": "file:///x/a.rs", "selection":
+                {"start": {"line": 2, "character": 0}, "end": {"line": last, "character": 4}, "isEmpty": false}})
+        };
+        let place = |text: &str, last: u64| SelectedPlace {
+            path: "/x/a.rs".into(),
+            lines: Some((3, last)),
+            text: text.to_owned(),
+        };
+        assert_eq!(news.take(), (None, Vec::new()));
+        say("ide", "selection_changed", selected("old", 2));
+        say("ide", "selection_changed", selected("new", 4));
+        say("other", "selection_changed", selected("foreign", 4));
+        assert_eq!(news.take(), (Some(place("new", 5)), Vec::new()));
+        assert_eq!(news.take(), (None, Vec::new()), "it is told once");
+        say("ide", "selection_changed", selected("new", 4));
+        assert_eq!(news.take(), (None, Vec::new()));
+        for nonsense in [
+            json!(null),
+            json!({"text": 3}),
+            json!({"text": "x", "filePath": "relative", "selection": {"start": {"line": 1}, "end": {"line": 1}}}),
+            json!({"text": "x", "filePath": "/x", "selection": {"start": {"line": -1}, "end": {}}}),
+        ] {
+            say("ide", "selection_changed", nonsense);
+            assert_eq!(news.take(), (None, Vec::new()));
+        }
+        // What is selected again after that is news again.
+        say("ide", "selection_changed", selected("new", 4));
+        say("ide", "at_mentioned", json!({"filePath": "/x/b.rs", "lineStart": 9, "lineEnd": 11}));
+        say("ide", "at_mentioned", json!({"filePath": "b.rs"}));
+        let (now, mentioned) = news.take();
+        assert_eq!(now, Some(place("new", 5)));
+        assert_eq!(
+            mentioned,
+            [SelectedPlace { path: "/x/b.rs".into(), lines: Some((10, 12)), text: String::new() }]
+        );
+    }
+}

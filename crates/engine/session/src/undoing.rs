@@ -1,0 +1,91 @@
+//! What tools changed in a directory, and taking it back: for commands, and for
+//! callers on other machines.
+
+use haft_workspace::{EntryId, HistoryItem, Origin, Standing, TurnId, UndoReport, UndoTarget, Workspace};
+use serde_json::{Value, json};
+
+use crate::premises::Premises;
+
+/// Takes back a call, an entry or a turn; the latest change when nothing is
+/// named.
+pub fn undo_change(premises: &Premises, id: Option<String>, turn: bool) -> Result<UndoReport, String> {
+    let workspace = premises.workspace().map_err(|err| err.to_string())?;
+    let target = match id {
+        None => UndoTarget::Last,
+        Some(id) if turn => UndoTarget::Turn(turn_of(&workspace, &id)?),
+        Some(id) => target(&workspace, id)?,
+    };
+    workspace.undo(&target, &origin(premises, "undo")).map_err(|err| err.to_string())
+}
+
+/// Brings back what the latest undo took.
+pub fn redo_change(premises: &Premises) -> Result<UndoReport, String> {
+    let workspace = premises.workspace().map_err(|err| err.to_string())?;
+    workspace.redo(&origin(premises, "redo")).map_err(|err| err.to_string())
+}
+
+/// What an undo did, for programs.
+pub fn undo_json(report: &UndoReport) -> Value {
+    let conflicts: Vec<Value> =
+        report.conflicts.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect();
+    json!({
+        "restored": report.restored,
+        "conflicts": conflicts,
+        "untied": report.untied,
+        "commits": report.commits,
+    })
+}
+
+/// What was changed, newest first, for programs.
+pub fn history_json(premises: &Premises) -> Result<Value, String> {
+    let workspace = premises.workspace().map_err(|err| err.to_string())?;
+    Ok(items(&workspace)?.iter().map(change_json).collect())
+}
+
+/// One change, for programs.
+pub fn change_json(item: &HistoryItem) -> Value {
+    let mut json = serde_json::to_value(&item.entry).unwrap_or_default();
+    json["standing"] = Value::from(standing_words(item.standing));
+    json
+}
+
+/// Whether a change still stands, in words.
+pub fn standing_words(standing: Standing) -> &'static str {
+    match standing {
+        Standing::InEffect => "in effect",
+        Standing::Undone => "undone",
+        Standing::Undo => "undo",
+        Standing::Redo => "redo",
+    }
+}
+
+/// The turn of this id, or the one that a change or call of this id belongs to.
+fn turn_of(workspace: &Workspace, id: &str) -> Result<TurnId, String> {
+    let items = items(workspace)?;
+    let origins = || items.iter().map(|item| (&item.entry.id, &item.entry.origin));
+    let turns = || origins().filter_map(|(_, origin)| origin.turn.as_ref());
+    if let Some(turn) = turns().find(|turn| turn.as_str() == id) {
+        return Ok(turn.clone());
+    }
+    let named = origins().find(|(entry, origin)| entry.as_str() == id || &*origin.call == id);
+    match named.map(|(_, origin)| origin.turn.clone()) {
+        Some(Some(turn)) => Ok(turn),
+        Some(None) => Err(format!("the change {id} belongs to no turn; undo it by itself")),
+        None => Err(format!("no turn, change or call {id} is recorded; see `haft history`")),
+    }
+}
+
+/// An id is an entry if the journal knows it as one, else a call.
+fn target(workspace: &Workspace, id: String) -> Result<UndoTarget, String> {
+    let entry = EntryId::new(id.as_str());
+    let known = items(workspace)?.iter().any(|item| item.entry.id == entry);
+    Ok(if known { UndoTarget::Entry(entry) } else { UndoTarget::Call(id.into()) })
+}
+
+fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, String> {
+    workspace.history().map_err(|err| err.to_string())
+}
+
+fn origin(premises: &Premises, tool: &str) -> Origin {
+    Origin { session: None, turn: None, call: premises.session_id.as_str().into(), tool: tool.to_owned() }
+}

@@ -1,0 +1,116 @@
+//! What agents weigh and what a start takes, in numbers that do not depend on how
+//! busy the machine is.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use futures_util::StreamExt as _;
+use haft_model::{
+    BoxFuture, Catalog, EventStream as Answers, ModelError, ModelInfo, Provider, Request, Scripted,
+};
+use haft_session::{Command, Happening, ModelSpec, Prompt, ProviderSpec, Session};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agents::is_child,
+    rig::{Place, call, text},
+};
+
+/// A model whose agents all wait until they may go on.
+struct Waiting {
+    count: usize,
+    begun: AtomicBool,
+    asked: AtomicUsize,
+    go_on: CancellationToken,
+}
+
+impl Provider for Waiting {
+    fn name(&self) -> &str {
+        "waiting"
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        Catalog::built_in().get(model)
+    }
+
+    fn stream(&self, request: Request) -> Answers {
+        if is_child(&request) {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let go_on = self.go_on.clone();
+            let answer = Scripted::new([text("report")]).stream(request);
+            let wait = futures_util::stream::once(async move { go_on.cancelled().await });
+            return Box::pin(wait.flat_map(|()| futures_util::stream::empty()).chain(answer));
+        }
+        let is_first = !self.begun.swap(true, Ordering::Relaxed);
+        let blocks = match is_first {
+            true => (0..self.count)
+                .flat_map(|n| {
+                    let input = json!({"description": "d", "prompt": format!("task {n}")});
+                    call(&format!("c{n}"), "Agent", input)
+                })
+                .collect(),
+            false => text("done"),
+        };
+        Scripted::new([blocks]).stream(request)
+    }
+
+    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+        Box::pin(async move { Ok(request.estimate_tokens()) })
+    }
+}
+
+/// What this process has in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+/// A thousand agents that work at once: a megabyte each at most, and every one
+/// reports.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_agents_weigh_a_megabyte_each_at_most() {
+    const COUNT: usize = 1_000;
+    let place = Place::new();
+    let provider = Arc::new(Waiting {
+        count: COUNT,
+        begun: AtomicBool::new(false),
+        asked: AtomicUsize::new(0),
+        go_on: CancellationToken::new(),
+    });
+    let mut spec = place.spec(Vec::new());
+    let given = ProviderSpec::Given { provider: Arc::clone(&provider) as _, catalog: None };
+    spec.model = Some(ModelSpec { provider: given, ..ModelSpec::default() });
+    let limits = ["HAFT_MAX_AGENTS", "HAFT_MAX_AGENTS_PER_PROMPT"].map(|name| (name.into(), "2000".into()));
+    let old = spec.place.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    spec.place.variables = old.chain(limits).collect();
+    let (handle, mut events) = Session::open(spec).unwrap();
+    let before = resident();
+    handle.prompt(Prompt::text("go"));
+    handle.send(Command::Finish);
+    let reading = tokio::spawn(async move {
+        let mut ended = 0;
+        while let Some(event) = events.next().await {
+            match event.what {
+                Happening::ChildEnded(_, report) if report.text == "report" => ended += 1,
+                Happening::Closed => break,
+                _ => (),
+            }
+        }
+        ended
+    });
+    let all_ask = async {
+        while provider.asked.load(Ordering::Relaxed) < COUNT {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(300), all_ask).await.expect("all of them begin");
+    let each = resident().saturating_sub(before) / COUNT as u64;
+    provider.go_on.cancel();
+    assert_eq!(reading.await.unwrap(), COUNT, "every one reports");
+    println!("{} KiB for each of {COUNT} agents", each / 1024);
+    assert!(each <= 1 << 20, "{} KiB for each agent", each / 1024);
+}

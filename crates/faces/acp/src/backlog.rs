@@ -1,0 +1,115 @@
+//! Updates that wait because the editor does not read: words are joined, and of
+//! what a call prints meanwhile only the last counts.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+/// Longest text of joined words, in bytes: a line stays short.
+const LONGEST_CHUNK: usize = 64 << 10;
+
+/// Updates of one session that wait, in order.
+#[derive(Default)]
+pub(crate) struct UpdateBacklog(VecDeque<Value>);
+
+impl UpdateBacklog {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds an update behind the others.
+    pub(crate) fn add(&mut self, update: Value) {
+        if self.0.back_mut().is_some_and(|last| join(last, &update)) {
+            return;
+        }
+        if is_progress(&update) {
+            let same = |it: &Value| is_progress(it) && it["toolCallId"] == update["toolCallId"];
+            if let Some(older) = self.0.iter_mut().rev().find(|it| same(it)) {
+                *older = update;
+                return;
+            }
+        }
+        self.0.push_back(update);
+    }
+
+    /// Takes everything out, in order.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Value> {
+        std::mem::take(&mut self.0).into_iter()
+    }
+}
+
+fn is_progress(update: &Value) -> bool {
+    update["sessionUpdate"] == "tool_call_update" && update["status"] == "in_progress"
+}
+
+/// Puts words behind the words they continue. Whether that was possible.
+fn join(last: &mut Value, next: &Value) -> bool {
+    let is_words = |it: &Value| {
+        matches!(it["sessionUpdate"].as_str(), Some("agent_message_chunk" | "agent_thought_chunk"))
+            && it["content"]["type"] == "text"
+    };
+    let same = |key: &str| last[key] == next[key];
+    if !(is_words(last) && is_words(next) && same("sessionUpdate") && same("messageId")) {
+        return false;
+    }
+    let (Some(before), Some(more)) = (last["content"]["text"].as_str(), next["content"]["text"].as_str())
+    else {
+        return false;
+    };
+    if LONGEST_CHUNK < before.len() + more.len() {
+        return false;
+    }
+    let joined = format!("{before}{more}");
+    last["content"]["text"] = json!(joined);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(kind: &str, id: &str, words: &str) -> Value {
+        json!({"sessionUpdate": kind, "messageId": id, "content": {"type": "text", "text": words}})
+    }
+
+    fn call(id: &str, status: &str, shown: u64) -> Value {
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status, "content": [shown]})
+    }
+
+    #[test]
+    fn words_are_joined_and_only_the_last_progress_of_a_call_is_kept() {
+        let (said, thought) = ("agent_message_chunk", "agent_thought_chunk");
+        let long = "x".repeat(LONGEST_CHUNK);
+        for (updates, want) in [
+            (
+                vec![words(said, "a", "1"), words(said, "a", "2"), words(said, "a", "3")],
+                vec![words(said, "a", "123")],
+            ),
+            (
+                vec![words(thought, "a", "1"), words(said, "a", "2")],
+                vec![words(thought, "a", "1"), words(said, "a", "2")],
+            ),
+            (
+                vec![words(said, "a", "1"), words(said, "b", "2")],
+                vec![words(said, "a", "1"), words(said, "b", "2")],
+            ),
+            (
+                vec![words(said, "a", &long), words(said, "a", "2")],
+                vec![words(said, "a", &long), words(said, "a", "2")],
+            ),
+            (
+                vec![call("c", "in_progress", 1), call("d", "in_progress", 2), call("c", "in_progress", 3)],
+                vec![call("c", "in_progress", 3), call("d", "in_progress", 2)],
+            ),
+            (
+                vec![call("c", "in_progress", 1), call("c", "completed", 2), call("d", "completed", 3)],
+                vec![call("c", "in_progress", 1), call("c", "completed", 2), call("d", "completed", 3)],
+            ),
+        ] {
+            let mut backlog = UpdateBacklog::default();
+            updates.into_iter().for_each(|it| backlog.add(it));
+            assert_eq!(backlog.drain().collect::<Vec<_>>(), want);
+            assert!(backlog.is_empty());
+        }
+    }
+}

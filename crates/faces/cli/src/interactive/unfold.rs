@@ -1,0 +1,78 @@
+//! All of what a call shows, for whoever opens it.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use haft_tool::{Line, LineStyle, Rendered, RenderedRest, Rendering};
+
+/// Bytes of a file that are shown; it has the others.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The same, with everything that is left out at first. Files are read when
+/// somebody looks.
+pub(super) fn unfolded(rendering: Rendering) -> Rendering {
+    Rendering::new(move || whole(rendering.make()))
+}
+
+fn whole(mut rendered: Rendered) -> Rendered {
+    match std::mem::take(&mut rendered.rest) {
+        RenderedRest::Nothing => (),
+        RenderedRest::Lines(rest) => rendered.lines.extend(rest),
+        RenderedRest::File { path, .. } => match text_of(&path) {
+            Ok((text, is_all)) => {
+                rendered.lines = text.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+                if !is_all {
+                    let words = format!("… the rest is in {}", path.display());
+                    rendered.lines.push(Line::new(LineStyle::Dim, words));
+                }
+            }
+            Err(err) => {
+                let words = format!("the rest was in {}: {err}", path.display());
+                rendered.lines.push(Line::new(LineStyle::Error, words));
+            }
+        },
+    }
+    rendered
+}
+
+/// The beginning of a file as text, and whether that is all of it.
+fn text_of(path: &Path) -> io::Result<(String, bool)> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), length <= MOST_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(rest: RenderedRest) -> Vec<String> {
+        let lines = vec![Line::new(LineStyle::Plain, "one")];
+        let rendered = Rendered { lines, rest, ..Rendered::default() };
+        let whole = unfolded(Rendering::new(move || rendered.clone())).make();
+        assert_eq!(whole.rest, RenderedRest::Nothing);
+        whole.lines.into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn the_rest_comes_behind_from_wherever_it_is() -> io::Result<()> {
+        assert_eq!(lines_of(RenderedRest::Nothing), ["one"]);
+        assert_eq!(lines_of(RenderedRest::Lines(vec![Line::new(LineStyle::Dim, "two")])), ["one", "two"]);
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("out");
+        std::fs::write(&path, b"one\ntwo\nthr\xffee\n")?;
+        assert_eq!(
+            lines_of(RenderedRest::File { path: path.clone(), hidden: 2 }),
+            ["one", "two", "thr\u{fffd}ee"]
+        );
+        std::fs::remove_file(&path)?;
+        let lines = lines_of(RenderedRest::File { path, hidden: 2 });
+        assert!(lines[0] == "one" && lines[1].contains("the rest was in"), "{lines:?}");
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! The clock leases are measured by: it goes on while the machine sleeps and is
+//! never set.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Time since the machine was booted.
+pub(crate) fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(seconds, nanos)
+}
+
+/// When the store last said that a worker's leases hold. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseClock {
+    confirmed_ms: Arc<AtomicU64>,
+    /// How long the word of the store counts here: shorter than the lease.
+    counts: Duration,
+}
+
+/// So much earlier than others we count a lease as lost.
+const MARGIN: Duration = Duration::from_secs(3);
+
+impl LeaseClock {
+    /// For leases of this length, confirmed now.
+    pub(crate) fn new(lease: Duration) -> Self {
+        // Very short leases are for tests; half of them still is a margin.
+        let counts = lease.saturating_sub(MARGIN).max(lease / 2);
+        let clock = Self { confirmed_ms: Arc::default(), counts };
+        clock.confirm(since_boot());
+        clock
+    }
+
+    /// The store answered a question that was asked at this moment.
+    pub(crate) fn confirm(&self, asked: Duration) {
+        self.confirmed_ms.fetch_max(millis(asked), Ordering::AcqRel);
+    }
+
+    /// Whether the leases hold for sure.
+    pub(crate) fn is_fresh(&self) -> bool {
+        !self.left().is_zero()
+    }
+
+    /// How long they hold for sure.
+    pub(crate) fn left(&self) -> Duration {
+        let confirmed = Duration::from_millis(self.confirmed_ms.load(Ordering::Acquire));
+        (confirmed + self.counts).saturating_sub(since_boot())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_counts_for_less_than_it_is() {
+        let clock = LeaseClock::new(Duration::from_secs(30));
+        assert!(clock.is_fresh() && clock.left() <= Duration::from_secs(27));
+        let old = LeaseClock { confirmed_ms: Arc::default(), counts: Duration::from_millis(1) };
+        assert!(!old.is_fresh());
+        old.confirm(since_boot() + Duration::from_secs(5));
+        assert!(old.is_fresh());
+    }
+}

@@ -1,0 +1,21 @@
+//! Job files: read as a whole, or refused as a whole.
+
+mod body;
+mod located;
+mod measures;
+mod needs;
+mod placeholders;
+mod plan;
+mod planned;
+mod problem;
+mod rows;
+mod words;
+
+pub use body::{
+    CheckpointWhen, JobBody, JobLimits, OnQuestion, OnUnknown, ResultsOrder, RetryOn, RetryOrder,
+    WorkspaceOrder, WorkspaceSource,
+};
+pub use measures::{Share, StartRate, duration_of, size_of};
+pub use planned::{BatchBudget, BatchRate, JobPlan, PlanDefaults, PlannedJob};
+pub use problem::{FilePlace, FileProblem, FileRefused};
+pub use words::job_id;

@@ -1,0 +1,324 @@
+//! What a key of a provider takes in a minute, drawn in chunks for all sessions of
+//! a worker.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex as StdMutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_fleet_store::{Bucket, FleetStore};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+/// What one key takes in a minute; what is not named is not limited.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyLimit {
+    /// Requests.
+    pub requests: Option<u64>,
+    /// Tokens of input that no cache has.
+    pub input: Option<u64>,
+    /// Tokens of output.
+    pub output: Option<u64>,
+}
+
+/// Limits by `provider` or `provider/model`; the longer name wins, `*` is any.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(transparent)]
+pub struct KeyLimits(pub std::collections::BTreeMap<String, KeyLimit>);
+
+impl KeyLimits {
+    fn of(&self, provider: &str, model: &str) -> KeyLimit {
+        let names = [format!("{provider}/{model}"), provider.to_owned(), String::from("*")];
+        names.iter().find_map(|name| self.0.get(name)).copied().unwrap_or_default()
+    }
+}
+
+/// So many seconds' worth of tokens are drawn at once.
+const CHUNK_SECONDS: u64 = 5;
+/// So much of a minute's requests may come at once; the rest comes evenly. Whoever
+/// counts any sixty seconds finds no more than the limit, and hardly less.
+const BURST_PERCENT: u64 = 3;
+/// So long one word about a frozen key counts.
+const FROZEN_COUNTS: Duration = Duration::from_millis(500);
+/// A bucket that had too little is asked again after this time at the latest: well before
+/// it would be full, also where the store takes its time.
+const ASKS_AGAIN: Duration = Duration::from_millis(250);
+/// A frozen key is looked at again after this time at the latest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// So long nobody waits inside a session: the job goes back to the queue instead.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(90);
+
+/// Draws for all sessions of a worker. They stand in line: who came first is served
+/// first, and only the first asks the store.
+pub(crate) struct KeyDesk {
+    store: FleetStore,
+    limits: KeyLimits,
+    lines: StdMutex<HashMap<String, Arc<Mutex<AtHand>>>>,
+    frozen: Mutex<HashMap<String, FrozenKey>>,
+}
+
+/// What was drawn of a bucket and not used yet.
+#[derive(Default)]
+struct AtHand {
+    left: u64,
+    /// Nothing is to be had of the store before.
+    empty_until: Option<Instant>,
+}
+
+/// What is known about a key that may be frozen.
+#[derive(Default)]
+struct FrozenKey {
+    until: Option<Instant>,
+    asked_at: Option<Instant>,
+}
+
+/// What a request was granted, by bucket.
+#[derive(Debug, Default)]
+pub(crate) struct KeyGrant(Vec<(String, u64)>);
+
+impl KeyDesk {
+    pub(crate) fn new(store: &FleetStore, limits: KeyLimits) -> Arc<Self> {
+        let (lines, frozen) = (StdMutex::default(), Mutex::default());
+        Arc::new(Self { store: store.clone(), limits, lines, frozen })
+    }
+
+    /// How long nobody may use a key.
+    pub(crate) async fn frozen(&self, key: &str) -> Option<Duration> {
+        let name = frozen_key(key);
+        let mut all = self.frozen.lock().await;
+        let known = all.entry(name.clone()).or_default();
+        let now = Instant::now();
+        if let Some(until) = known.until.filter(|until| now < *until) {
+            return Some(until - now);
+        }
+        if known.asked_at.is_some_and(|at| now - at < FROZEN_COUNTS) {
+            return None;
+        }
+        known.asked_at = Some(now);
+        let left = self.store.clockwork.frozen(name).await.ok().flatten();
+        known.until = left.map(|left| now + left);
+        left
+    }
+
+    /// A provider said when to come back: nobody asks it before.
+    pub(crate) async fn freeze(&self, key: &str, time: Duration) {
+        let name = frozen_key(key);
+        self.frozen.lock().await.entry(name.clone()).or_default().until = Some(Instant::now() + time);
+        self.store.clockwork.freeze(name, time).await.ok();
+    }
+
+    /// Waits until a request may be sent and draws what it will use. Waiting is told.
+    /// The error says for how long nobody may send anything, where that is too long to
+    /// wait for.
+    pub(crate) async fn draw(
+        &self,
+        key: &str,
+        (provider, model): (&str, &str),
+        (input, output): (u64, u64),
+        waits: &(dyn Fn(Duration) + Sync),
+    ) -> Result<KeyGrant, Duration> {
+        let limit = self.limits.of(provider, model);
+        let wanted = [
+            ("requests", limit.requests, 1),
+            ("input", limit.input, input),
+            ("output", limit.output, output),
+        ];
+        let mut grant = KeyGrant::default();
+        self.thawed(key, waits).await?;
+        for (kind, per_minute, amount) in wanted {
+            let Some(per_minute) = per_minute.filter(|it| 0 < *it) else { continue };
+            let name = format!("key/{key}/{kind}");
+            // More than a minute's worth never comes together: such a request takes all there is.
+            let amount = amount.min(per_minute);
+            self.draw_one(&name, bucket_of(kind, per_minute, amount), amount, waits).await;
+            grant.0.push((name, amount));
+        }
+        // It may have been frozen while this one stood in line.
+        match self.thawed(key, waits).await {
+            Ok(()) => Ok(grant),
+            Err(wait) => {
+                self.give_back(grant).await;
+                Err(wait)
+            }
+        }
+    }
+
+    /// Waits while a key is frozen.
+    async fn thawed(&self, key: &str, waits: &(dyn Fn(Duration) + Sync)) -> Result<(), Duration> {
+        while let Some(left) = self.frozen(key).await {
+            if LONGEST_WAIT < left {
+                return Err(left);
+            }
+            waits(left);
+            // Not all at the same moment.
+            let jitter = Duration::from_millis(fastrand::u64(0..50));
+            tokio::time::sleep(left.min(LONGEST_PAUSE) + jitter).await;
+        }
+        Ok(())
+    }
+
+    fn line(&self, name: &str) -> Arc<Mutex<AtHand>> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(lines.entry(name.to_owned()).or_default())
+    }
+
+    async fn draw_one(&self, name: &str, bucket: Bucket, amount: u64, waits: &(dyn Fn(Duration) + Sync)) {
+        let line = self.line(name);
+        let mut at_hand = match line.try_lock() {
+            Ok(at_hand) => at_hand,
+            Err(_) => {
+                waits(ASKS_AGAIN);
+                line.lock().await
+            }
+        };
+        while at_hand.left < amount {
+            let pause = at_hand.empty_until.and_then(|until| until.checked_duration_since(Instant::now()));
+            if let Some(pause) = pause.filter(|it| !it.is_zero()) {
+                waits(pause);
+                tokio::time::sleep(pause).await;
+            }
+            let want = (amount - at_hand.left).max(bucket.capacity);
+            let drawn = self.store.clockwork.draw(name.to_owned(), want, bucket).await;
+            // A store that does not answer is asked again, too.
+            let (granted, pause) = drawn.map_or((0, None), |it| (it.granted, it.retry_after));
+            at_hand.left += granted;
+            let pause = pause.unwrap_or(ASKS_AGAIN).clamp(Duration::from_millis(20), ASKS_AGAIN);
+            at_hand.empty_until = (granted < want).then(|| Instant::now() + pause);
+        }
+        at_hand.left -= amount;
+    }
+
+    async fn give_back(&self, grant: KeyGrant) {
+        for (name, amount) in grant.0 {
+            self.line(&name).lock().await.left += amount;
+        }
+    }
+
+    /// What a request really used: the difference is taken or given back.
+    pub(crate) async fn settle(&self, grant: KeyGrant, (input, output): (u64, u64)) {
+        for (name, drawn) in grant.0 {
+            let used = match name.rsplit('/').next() {
+                Some("input") => input,
+                Some("output") => output,
+                _ => continue,
+            };
+            let difference =
+                i64::try_from(drawn).unwrap_or_default() - i64::try_from(used).unwrap_or_default();
+            if difference != 0 {
+                self.store.clockwork.settle(name, difference).await.ok();
+            }
+        }
+    }
+}
+
+fn frozen_key(key: &str) -> String {
+    format!("key/{key}/frozen")
+}
+
+/// How a bucket fills, and what may be drawn of it at once.
+fn bucket_of(kind: &str, per_minute: u64, amount: u64) -> Bucket {
+    match kind {
+        "requests" => {
+            let burst = (per_minute * BURST_PERCENT / 100).max(1);
+            Bucket { capacity: burst, per_minute: per_minute.saturating_sub(burst).max(1) }
+        }
+        // A request is as long as it is, also after a pause.
+        _ => Bucket { capacity: (per_minute * CHUNK_SECONDS / 60).max(amount).max(1), per_minute },
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use haft_fleet_store::FleetAddress;
+
+    use super::*;
+
+    async fn desks(dir: &std::path::Path, requests: u64) -> Vec<Arc<KeyDesk>> {
+        let address = FleetAddress::parse(&format!("sqlite:{}", dir.join("fleet.db").display())).unwrap();
+        let limits = KeyLimits(
+            [(String::from("*"), KeyLimit { requests: Some(requests), ..KeyLimit::default() })].into(),
+        );
+        let mut desks = Vec::new();
+        for _ in 0..2 {
+            desks.push(KeyDesk::new(&FleetStore::open(&address).await.unwrap(), limits.clone()));
+        }
+        desks
+    }
+
+    #[test]
+    fn any_minute_has_no_more_than_the_limit_and_hardly_less() {
+        for per_minute in [20, 100, 1_000, 50_000] {
+            let bucket = bucket_of("requests", per_minute, 1);
+            assert!(bucket.capacity + bucket.per_minute <= per_minute, "{bucket:?}");
+            assert!(per_minute * 95 / 100 <= bucket.per_minute, "{bucket:?}");
+        }
+    }
+
+    /// Five hundred sessions of two workers: what they send is what the key takes.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn five_hundred_sessions_use_what_a_key_takes() {
+        const PER_MINUTE: u64 = 1_200;
+        let dir = tempfile::tempdir().unwrap();
+        let mut seen = Vec::new();
+        for attempt in 0..10 {
+            let desks = desks(&dir.path().join(attempt.to_string()), PER_MINUTE).await;
+            let (sent, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+            let sessions: Vec<_> = (0..500)
+                .map(|number| {
+                    let (desk, sent, over) = (desks[number % 2].clone(), sent.clone(), over.clone());
+                    tokio::spawn(async move {
+                        while !over.load(Ordering::Relaxed) {
+                            desk.draw("k", ("p", "m"), (1, 1), &|_| ()).await.unwrap();
+                            sent.fetch_add(1, Ordering::Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            while sent.load(Ordering::Relaxed) < 50 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let (begin, before) = (Instant::now(), sent.load(Ordering::Relaxed));
+            // How long the store takes meanwhile: a bucket is full after some two seconds.
+            let mut slowest = Duration::ZERO;
+            while begin.elapsed() < Duration::from_secs(5) {
+                let asked = Instant::now();
+                desks[0].store.clockwork.count(String::from("probe"), 1, None).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                slowest = slowest.max(asked.elapsed());
+            }
+            let (took, were) =
+                (begin.elapsed().as_millis(), u128::from(sent.load(Ordering::Relaxed) - before));
+            over.store(true, Ordering::Relaxed);
+            sessions.iter().for_each(tokio::task::JoinHandle::abort);
+            let ideal = took * u128::from(PER_MINUTE) / 60_000;
+            // What two desks have at hand, and a burst.
+            assert!(were <= ideal + 3 * 36, "{were} sent where {ideal} may be");
+            if ideal * 95 / 100 <= were {
+                return;
+            }
+            seen.push((were, ideal, slowest));
+        }
+        let in_time = seen.iter().filter(|it| it.2 < Duration::from_millis(600)).count();
+        assert_eq!(in_time, 0, "sent, ideal, slowest answer of the store: {seen:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_key_that_one_froze_is_frozen_for_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let desks = desks(dir.path(), 60_000).await;
+        for desk in &desks {
+            desk.draw("k", ("p", "m"), (1, 1), &|_| ()).await.unwrap();
+        }
+        desks[0].freeze("k", Duration::from_secs(600)).await;
+        assert!(desks[0].draw("k", ("p", "m"), (1, 1), &|_| ()).await.is_err());
+        // The other one's last word counts for half a second.
+        tokio::time::sleep(FROZEN_COUNTS).await;
+        let wait = desks[1].draw("k", ("p", "m"), (1, 1), &|_| ()).await.unwrap_err();
+        assert!(wait <= Duration::from_secs(600), "{wait:?}");
+    }
+}

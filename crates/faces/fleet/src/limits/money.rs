@@ -1,0 +1,204 @@
+//! Money as a tree: a tenant, its batches, their jobs. What a request may cost is
+//! set aside in all of them before it is sent.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use haft_fleet_store::{Ceiling, FleetName, FleetStore, LeaseKey, Reserved, RunId};
+
+/// The counter of a tenant's, batch's or job's money is in millionths of a dollar.
+const MILLION: f64 = 1_000_000.0;
+
+/// How often money is asked for, and how long in between.
+const TRIES: u32 = 4;
+const AGAIN: Duration = Duration::from_millis(400);
+
+/// From so much of a budget on whoever pays is warned, in hundredths.
+const WARNS_AT: i64 = 80;
+
+/// Money of one run.
+pub(crate) struct MoneyDesk {
+    store: FleetStore,
+    key: LeaseKey,
+    /// Counters from the tenant down to the job, with what they may be.
+    purses: Vec<Purse>,
+    refused: Mutex<Option<MoneyRefused>>,
+    /// Counters that have been warned about, as far as this run knows.
+    warned: Mutex<Vec<String>>,
+}
+
+/// One counter.
+#[derive(Clone, Debug)]
+struct Purse {
+    key: String,
+    what: String,
+    most_usd: Option<f64>,
+}
+
+/// Why a request was not sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct MoneyRefused(pub(crate) String);
+
+/// What was set aside for a request.
+#[derive(Debug)]
+pub(crate) struct SetAside {
+    /// In millionths of a dollar.
+    amount: i64,
+    /// Budgets that come to their end by it, in words.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl MoneyDesk {
+    pub(crate) fn new(
+        store: &FleetStore,
+        key: LeaseKey,
+        tenant: (&str, Option<f64>),
+        batch: Option<(&str, Option<f64>)>,
+        job_usd: Option<f64>,
+    ) -> Arc<Self> {
+        let mut purses = vec![Purse {
+            key: tenant_key(tenant.0),
+            what: format!("the tenant {}", tenant.0),
+            most_usd: tenant.1,
+        }];
+        purses.extend(batch.map(|(name, most_usd)| Purse {
+            key: batch_key(tenant.0, name),
+            what: format!("the batch {name}"),
+            most_usd,
+        }));
+        purses.push(Purse {
+            key: job_key(key.run.as_str()),
+            what: String::from("the job"),
+            most_usd: job_usd,
+        });
+        Arc::new(Self {
+            store: store.clone(),
+            key,
+            purses,
+            refused: Mutex::default(),
+            warned: Mutex::default(),
+        })
+    }
+
+    /// Sets money aside in the whole tree, or says whose budget is spent.
+    pub(crate) async fn set_aside(&self, usd: f64) -> Result<SetAside, MoneyRefused> {
+        let amount = micros(usd);
+        let of = self.purses.iter().map(|purse| Ceiling {
+            key: purse.key.clone(),
+            at_most: purse.most_usd.map_or(i64::MAX, micros),
+        });
+        let of: Vec<Ceiling> = of.collect();
+        let mut tries = 0;
+        let reserved = loop {
+            let reserved = self.store.clockwork.reserve(amount, of.clone(), Some(self.key.clone())).await;
+            tries += 1;
+            match reserved {
+                // Full, or gone for a while: the run waits, as long as its lease holds.
+                Err(err) if err.is_passing() => tokio::time::sleep(AGAIN).await,
+                // What others set aside may be more than they will use.
+                Ok(Reserved::No { .. }) if tries < TRIES => tokio::time::sleep(AGAIN).await,
+                answer => break answer,
+            }
+        };
+        match reserved {
+            Ok(Reserved::Yes(are)) => Ok(SetAside { amount, warnings: self.warnings(&are).await }),
+            Ok(Reserved::No { key, is, at_most }) => {
+                let purse = self.purses.iter().find(|it| it.key == key);
+                let what = purse.map_or(key.as_str(), |it| it.what.as_str());
+                let refused = MoneyRefused(format!(
+                    "the budget of {what} is spent: ${:.2} of ${:.2}, and the next request may cost ${usd:.2}",
+                    usd_of(is),
+                    usd_of(at_most)
+                ));
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused.clone());
+                Err(refused)
+            }
+            // Without a word of the store nothing is spent.
+            Err(err) => Err(MoneyRefused(format!("money could not be set aside: {err}"))),
+        }
+    }
+
+    /// Budgets of which most is gone. Each is warned about once, whoever draws from it.
+    async fn warnings(&self, are: &[i64]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (purse, is) in self.purses.iter().zip(are) {
+            let Some(most) = purse.most_usd.map(micros) else { continue };
+            if is.saturating_mul(100) < most.saturating_mul(WARNS_AT) {
+                continue;
+            }
+            let is_known = {
+                let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_known = warned.contains(&purse.key);
+                if !is_known {
+                    warned.push(purse.key.clone());
+                }
+                is_known
+            };
+            if is_known {
+                continue;
+            }
+            // A budget that was raised is another one.
+            let mark = format!("usd-warned/{most}/{}", purse.key);
+            let times = self.store.clockwork.count(mark, 1, Some(self.key.clone())).await;
+            if times.is_ok_and(|times| times == 1) {
+                warnings.push(format!(
+                    "{} % of the budget of {} are spent or set aside: ${:.2} of ${:.2}",
+                    is.saturating_mul(100) / most.max(1),
+                    purse.what,
+                    usd_of(*is),
+                    usd_of(most)
+                ));
+            }
+        }
+        warnings
+    }
+
+    /// What a request really cost.
+    pub(crate) async fn settle(&self, set_aside: SetAside, usd: f64) {
+        let difference = micros(usd) - set_aside.amount;
+        if difference == 0 {
+            return;
+        }
+        for purse in &self.purses {
+            self.store.clockwork.count(purse.key.clone(), difference, Some(self.key.clone())).await.ok();
+        }
+    }
+
+    /// Whose budget was spent, if one was.
+    pub(crate) fn refused(&self) -> Option<MoneyRefused> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The counter of a job's money, or of a batch's, or else of the tenant's.
+pub(crate) fn money_of(tenant: &FleetName, batch: Option<&FleetName>, job: Option<&RunId>) -> String {
+    match (job, batch) {
+        (Some(job), _) => job_key(job.as_str()),
+        (None, Some(batch)) => batch_key(tenant.as_str(), batch.as_str()),
+        (None, None) => tenant_key(tenant.as_str()),
+    }
+}
+
+fn job_key(job: &str) -> String {
+    format!("usd/job/{job}")
+}
+
+fn tenant_key(tenant: &str) -> String {
+    format!("usd/tenant/{tenant}")
+}
+
+fn batch_key(tenant: &str, batch: &str) -> String {
+    format!("usd/batch/{tenant}/{batch}")
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "no fleet spends nine billions")]
+fn micros(usd: f64) -> i64 {
+    (usd * MILLION).ceil() as i64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "money is shown in cents")]
+pub(crate) fn usd_of(micros: i64) -> f64 {
+    micros as f64 / MILLION
+}

@@ -1,0 +1,68 @@
+//! `Read` with the name of a blob: a model that meets `blob:HASH` in a file, in what a
+//! command printed or in a message reads it under that name.
+
+use std::{path::Path, sync::Arc};
+
+use haft_fleet_store::{BlobHash, FleetStore};
+use haft_hooks::{Callback, Handler, HookCall, HookDefinition, HookEvent, HookSource, Matcher};
+use serde_json::{Value, json};
+
+use crate::kept_results::{BlobFile, KeptResults};
+
+/// Looks at each `Read` before it is judged, and puts a file in the place of a blob.
+pub(super) fn hook(store: &FleetStore, results: &KeptResults) -> HookDefinition {
+    let (store, results) = (store.clone(), results.clone());
+    let look = move |call: HookCall| {
+        let (store, results) = (store.clone(), results.clone());
+        async move { Ok(answer(&store, &results, &call.json["tool_input"]).await.into()) }
+    };
+    let code = Callback { name: String::from("fleet-blobs"), code: Arc::new(look) };
+    let source = Arc::new(HookSource::Named(String::from("the fleet")));
+    HookDefinition::matching(HookEvent::PreToolUse, Matcher::parse("Read"), Handler::Callback(code), source)
+}
+
+async fn answer(store: &FleetStore, results: &KeptResults, input: &Value) -> Value {
+    let Some(hash) = input["file_path"].as_str().and_then(blob_named) else { return json!({}) };
+    // Read itself says that there is no such file; nothing was forbidden.
+    let told = |why: String| json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": why}});
+    match results.file_of(store, hash).await {
+        Ok(BlobFile::There(path)) => {
+            let mut input = input.clone();
+            input["file_path"] = json!(path);
+            json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": input}})
+        }
+        Ok(BlobFile::Unknown) => told(format!("The store of this fleet has no blob:{hash}.")),
+        Ok(BlobFile::NotWritten(why)) => told(format!("blob:{hash} could not become a file: {why}.")),
+        Err(err) => told(format!("The store of the fleet could not be asked for blob:{hash}: {err}.")),
+    }
+}
+
+/// The blob that a path names, unless there is a file of that name.
+fn blob_named(path: &str) -> Option<BlobHash> {
+    let name = Path::new(path).file_name()?.to_str()?;
+    let hash = BlobHash::parse(name.strip_prefix("blob:")?).ok()?;
+    (!Path::new(path).exists()).then_some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_names_of_blobs_are_blobs() {
+        let hash = BlobHash::of(b"x");
+        for (path, want) in [
+            (format!("blob:{hash}"), Some(hash)),
+            (format!("/srv/tree/blob:{hash}"), Some(hash)),
+            (format!("blob:{hash}.txt"), None),
+            (format!("x-blob:{hash}"), None),
+            (format!("blob:{hash}/x"), None),
+            (String::from("blob:12"), None),
+            (String::from("blob:"), None),
+            (hash.to_string(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(blob_named(&path), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How a run ended, as scripts and retries see it.
+
+use haft_agent::{EndReason, Exhausted};
+use haft_fleet_store::JobState;
+use haft_model::ModelError;
+use haft_session::TurnEnded;
+use serde_json::{Value, json};
+
+use crate::jobs::RetryOn;
+
+/// How the session of a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JobOutcome {
+    /// The exit code `haft -p` would have.
+    pub(crate) code: u8,
+    /// Its word.
+    pub(crate) word: &'static str,
+    /// The state of the job.
+    pub(crate) state: JobState,
+    /// Why, where it did not end well.
+    pub(crate) reason: Option<String>,
+    /// What a retry would be for.
+    pub(crate) retry: Option<RetryOn>,
+}
+
+impl JobOutcome {
+    /// Of the last turn. `denied` says that calls were not allowed and that counts.
+    pub(crate) fn of(reason: &EndReason, denied: bool) -> Self {
+        let (code, word) = haft_sdk::run_outcome(reason, denied);
+        let (state, retry) = match (reason, code) {
+            (_, 0) => (JobState::Done, None),
+            (_, 3) => (JobState::Denied, None),
+            (EndReason::Failed(error), _) => {
+                (JobState::Failed, is_passing(error).then_some(RetryOn::Provider))
+            }
+            (_, 1) => (JobState::Failed, Some(RetryOn::Incomplete)),
+            _ => (JobState::Failed, None),
+        };
+        Self { code, word, state, reason: in_words(reason, denied), retry }
+    }
+
+    /// A run that ended because somebody said so.
+    pub(crate) fn cancelled() -> Self {
+        let reason = Some(String::from("cancelled"));
+        Self { code: 130, word: "interrupted", state: JobState::Cancelled, reason, retry: None }
+    }
+
+    /// A run that never came to a session, or broke.
+    pub(crate) fn failed(code: u8, reason: impl Into<String>, retry: Option<RetryOn>) -> Self {
+        Self { code, word: "failed", state: JobState::Failed, reason: Some(reason.into()), retry }
+    }
+
+    /// The workspace grew beyond its limit.
+    pub(crate) fn out_of_disk(reason: String) -> Self {
+        Self { code: 5, word: "incomplete", state: JobState::Failed, reason: Some(reason), retry: None }
+    }
+
+    /// Money is spent.
+    pub(crate) fn out_of_money(reason: String) -> Self {
+        Self { code: 5, word: "incomplete", state: JobState::Failed, reason: Some(reason), retry: None }
+    }
+}
+
+/// Whether the same request may be answered later.
+fn is_passing(error: &ModelError) -> bool {
+    error.is_transient() || matches!(error, ModelError::RateLimited { .. })
+}
+
+fn in_words(reason: &EndReason, denied: bool) -> Option<String> {
+    Some(match reason {
+        EndReason::Completed if denied => String::from("calls were not allowed"),
+        EndReason::Completed => return None,
+        EndReason::Failed(error) => error.to_string(),
+        EndReason::Exhausted(Exhausted::Turns(most)) => format!("the limit of {most} turns was reached"),
+        EndReason::Exhausted(Exhausted::Budget(most)) => format!("the budget of ${most} is spent"),
+        EndReason::Exhausted(Exhausted::Tokens(most)) => format!("the limit of {most} tokens was reached"),
+        EndReason::Exhausted(Exhausted::Time(most)) => {
+            format!("the time limit of {} s was reached", most.as_secs())
+        }
+        EndReason::Interrupted => String::from("interrupted"),
+        EndReason::Stopped(why) | EndReason::NoProgress(why) => format!("stopped: {why}"),
+        EndReason::OutputTruncated => {
+            String::from("the answers were cut by the output limit again and again")
+        }
+        EndReason::NoStructuredOutput(tried) => {
+            format!("the model did not deliver the output that was asked for: {}", tried.join("; "))
+        }
+        EndReason::Refused => String::from("the model declined"),
+    })
+}
+
+/// What `haft -p --output-format json` would have printed.
+pub(crate) fn result_json(session: &haft_types::SessionId, turn: &TurnEnded, outcome: &JobOutcome) -> Value {
+    let mut frame = haft_sdk::turn_frame(session, &turn.end, &turn.bill, &turn.facts);
+    frame["outcome"] = json!(outcome.word);
+    frame["exit_code"] = json!(outcome.code);
+    frame
+}

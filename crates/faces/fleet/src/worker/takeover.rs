@@ -1,0 +1,139 @@
+//! Going on with a run that another worker had.
+
+use haft_fleet_store::{Lease, StoreError};
+use haft_session::{Prompt, Speaker};
+use serde_json::json;
+
+use super::FleetWorker;
+use crate::{
+    fence::StoreFence,
+    jobs::OnUnknown,
+    run_lines::{RunHistory, StartedCall},
+    workspace::{RunWorkspace, WorkspaceHome},
+};
+
+/// So many lines are asked for at once.
+const PAGE: usize = 2_000;
+
+/// The tool whose messages may go to other runs.
+const SEND_MESSAGE: &str = "SendMessage";
+
+/// Tools that change files of the workspace and nothing else.
+const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
+
+impl FleetWorker {
+    /// Everything the store has of this try of a run.
+    pub(super) async fn history(&self, lease: &Lease) -> Result<RunHistory, StoreError> {
+        let mut history = RunHistory::default();
+        let run = &lease.key.run;
+        // A node that is behind the others may say less than was true when we took over.
+        let end = self.store.log.end(run.clone()).await?.lines.max(lease.log_end);
+        let mut next = lease.log_begin;
+        while next < end {
+            let lines = self.store.log.read(run.clone(), next, PAGE).await?;
+            let Some(last) = lines.last() else {
+                let place = format!("the log of {run}");
+                let said = format!("it has {end} lines, and none from {next} on");
+                return Err(StoreError::Corrupt { place, said });
+            };
+            next = last.number + 1;
+            for line in lines {
+                history.take(&line.text);
+            }
+        }
+        Ok(history)
+    }
+}
+
+/// What becomes of calls whose outcome nobody knows; the error says why the run
+/// waits for a person.
+pub(super) fn judge_unknown(
+    history: &mut RunHistory,
+    order: OnUnknown,
+    workspace: &RunWorkspace,
+    fence: &StoreFence,
+) -> Result<(), String> {
+    let letters: Vec<String> =
+        history.open.iter().filter(|it| is_letter(history, it)).map(|it| it.id.clone()).collect();
+    history.forget_starts(&letters);
+    if history.open.is_empty() {
+        return Ok(());
+    }
+    let named = |calls: &[StartedCall]| {
+        let calls: Vec<String> = calls.iter().map(|it| format!("{} ({})", it.tool, it.id)).collect();
+        calls.join(", ")
+    };
+    match order {
+        OnUnknown::Stop => {
+            return Err(format!(
+                "the outcome of {} is not known; look, then retry or cancel",
+                named(&history.open)
+            ));
+        }
+        OnUnknown::UndoAndRerun if !workspace.is_lasting() => {
+            // The workspace is what it was before them.
+            let again = history.open.iter().filter(|it| {
+                FILE_TOOLS.contains(&it.tool.as_str())
+                    && history.acted_since.iter().any(|(_, id)| *id == it.id)
+            });
+            let again: Vec<String> = again.map(|it| it.id.clone()).collect();
+            history.forget_starts(&again);
+        }
+        OnUnknown::UndoAndRerun | OnUnknown::Tell => (),
+    }
+    if !workspace.is_lasting() {
+        for call in &history.open {
+            let words = "its worker was lost; the files here are those of the last checkpoint, so that changes it made \
+                         to them are gone; what it did elsewhere is not known";
+            fence.tell_about(&call.id, words.to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a call is a message to another run: the store takes the same call once, so
+/// that it is sent again.
+fn is_letter(history: &RunHistory, call: &StartedCall) -> bool {
+    call.tool == SEND_MESSAGE
+        && history
+            .input_of(&call.id)
+            .is_some_and(|it| it["to"].as_str().is_some_and(|to| to.trim().starts_with("run:")))
+}
+
+/// What the model is told about the move.
+pub(super) fn notice(history: &RunHistory, workspace: &RunWorkspace, epoch: u64) -> Prompt {
+    let mut text = String::from("[This session was moved to another worker. ");
+    let dir = workspace.dir.display().to_string();
+    match (&workspace.home, history.last_cwd.as_ref().filter(|old| **old != dir)) {
+        (WorkspaceHome::Host(host), _) => {
+            text.push_str(&format!("Files and commands are still on the tool host {host}. "));
+        }
+        (_, Some(old)) => text.push_str(&format!(
+            "The working directory is {dir} now; it was {old}, which is gone: use the new path. "
+        )),
+        (_, None) => text.push_str(&format!("The working directory is still {dir}. ")),
+    }
+    if !workspace.is_lasting() {
+        let lost: Vec<String> =
+            history.acted_since.iter().map(|(tool, id)| format!("{tool} ({id})")).collect();
+        match lost.is_empty() {
+            true => text.push_str("All changes of files are there. "),
+            false => text.push_str(&format!(
+                "Changes that these calls made to files of the workspace are lost: {}. What they did elsewhere is \
+                 not. ",
+                lost.join(", ")
+            )),
+        }
+    }
+    text.push_str(match workspace.home {
+        WorkspaceHome::Host(_) => "Commands in the background may still run there.]",
+        WorkspaceHome::Run | WorkspaceHome::Worker => "Commands that ran in the background have ended.]",
+    });
+    Prompt {
+        wants_answer: false,
+        is_verbatim: true,
+        speaker: Speaker::Task,
+        origin: Some(json!({"kind": "fleet-takeover", "epoch": epoch})),
+        ..Prompt::text(text)
+    }
+}

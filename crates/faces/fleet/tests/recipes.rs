@@ -1,0 +1,49 @@
+//! The recipes for starting workers can be read by what reads them.
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn recipe(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging/fleet").join(name)
+}
+
+#[test]
+fn yaml_can_be_read_and_says_what_workers_need() {
+    for (name, wanted) in [
+        ("kubernetes.yaml", &["kind: Deployment", "fleet, worker", "terminationGracePeriodSeconds: 90"][..]),
+        ("github-actions.yml", &["haft fleet worker --drain", "haft fleet map"]),
+    ] {
+        let text = std::fs::read_to_string(recipe(name)).unwrap();
+        for event in saphyr_parser::Parser::new_from_str(&text) {
+            event.unwrap();
+        }
+        wanted.iter().for_each(|part| assert!(text.contains(part), "{name}: {part}"));
+    }
+}
+
+#[test]
+fn the_pilot_job_is_a_script() {
+    let read = Command::new("sh").arg("-n").arg(recipe("slurm-pilot.sh")).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
+fn the_unit_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(recipe("haft-worker.service")).unwrap();
+    // The program and the user of the recipe are not on this machine.
+    let text = text.replace("/usr/bin/haft", "/bin/true").replace("User=haft", "User=root");
+    let unit = dir.path().join("haft-worker.service");
+    std::fs::write(&unit, text).unwrap();
+    match Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output() {
+        Err(_) => eprintln!("SKIPPED: no systemd-analyze"),
+        Ok(done) => {
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            let wrong = said.lines().filter(|line| line.contains("haft-worker"));
+            assert_eq!(wrong.collect::<Vec<_>>(), Vec::<&str>::new());
+        }
+    }
+}

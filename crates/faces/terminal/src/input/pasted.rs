@@ -1,0 +1,91 @@
+//! A paste with brackets around it, as its bytes come in.
+
+const PASTE_END: &[u8] = b"\x1b[201~";
+/// A paste that never ends is handed out in parts of this size.
+const LONGEST_PART: usize = if cfg!(test) { 1 << 16 } else { 32 << 20 };
+
+/// What came of a paste so far. Every byte is looked at once, however many reads
+/// bring it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OpenPaste {
+    bytes: Vec<u8>,
+    /// So many of them were searched for the end.
+    looked: usize,
+}
+
+/// What some more bytes made of a paste.
+#[derive(Debug, PartialEq)]
+pub(super) enum PasteStep {
+    /// More has to come.
+    More,
+    /// This much of it can be handed out; more comes.
+    Part(Vec<u8>),
+    /// This is the rest of it.
+    End(Vec<u8>),
+}
+
+impl OpenPaste {
+    /// Takes bytes; what stands behind the end of the paste is left.
+    pub(super) fn take(&mut self, bytes: &mut Vec<u8>) -> PasteStep {
+        self.bytes.append(bytes);
+        let from = self.looked.saturating_sub(PASTE_END.len() - 1);
+        if let Some(at) = super::find(&self.bytes[from..], PASTE_END) {
+            let mut whole = std::mem::take(&mut self.bytes);
+            *bytes = whole.split_off(from + at + PASTE_END.len());
+            whole.truncate(from + at);
+            return PasteStep::End(whole);
+        }
+        self.looked = self.bytes.len();
+        if self.bytes.len() <= LONGEST_PART {
+            return PasteStep::More;
+        }
+        // Neither the end nor a character is cut.
+        let mut cut = self.bytes.len() - PASTE_END.len();
+        while 0 < cut && self.bytes[cut] & 0xc0 == 0x80 {
+            cut -= 1;
+        }
+        let rest = self.bytes.split_off(cut);
+        self.looked = 0;
+        PasteStep::Part(std::mem::replace(&mut self.bytes, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paste_is_handed_out_once_wherever_it_is_split() {
+        let text = "ä漢\r\n".repeat(9);
+        let whole = [text.as_bytes(), PASTE_END, b"rest"].concat();
+        for size in 1..whole.len() {
+            let (mut paste, mut got, mut rest) = (OpenPaste::default(), None, Vec::new());
+            for part in whole.chunks(size) {
+                rest.extend_from_slice(part);
+                match got {
+                    Some(_) => (),
+                    None => {
+                        if let PasteStep::End(bytes) = paste.take(&mut rest) {
+                            got = Some(bytes);
+                        }
+                    }
+                }
+            }
+            assert_eq!(got.as_deref(), Some(text.as_bytes()), "{size}");
+            assert_eq!(rest, b"rest", "{size}");
+        }
+    }
+
+    #[test]
+    fn a_paste_without_an_end_comes_in_parts_that_cut_nothing() {
+        let mut all = "漢".repeat(LONGEST_PART / 3 + 10).into_bytes();
+        let length = all.len();
+        all.extend_from_slice(&PASTE_END[..3]);
+        let mut paste = OpenPaste::default();
+        let PasteStep::Part(first) = paste.take(&mut all) else { unreachable!("it is too long") };
+        assert!(std::str::from_utf8(&first).is_ok());
+        let mut rest = [&PASTE_END[3..], b"x"].concat();
+        let PasteStep::End(last) = paste.take(&mut rest) else { unreachable!("the end came") };
+        assert_eq!((first.len() + last.len(), rest.as_slice()), (length, &b"x"[..]));
+    }
+}

@@ -1,0 +1,202 @@
+//! A table that comes in row by row.
+//!
+//! Columns stand side by side while they fit; a table that has once been too wide
+//! is a list of names and values, and every row of it is finished when it is
+//! complete. Rows side by side are held because a later one may need wider
+//! columns, but not for ever: after a screenful the widths stay as they are.
+
+use pulldown_cmark::Alignment;
+
+use crate::text::{Fit, Ink, InkLine};
+
+/// Rows that are held back at most until the widths of the columns are final.
+const MOST_HELD: usize = 24;
+/// Columns between two columns.
+const BETWEEN: usize = 2;
+
+/// Rows of cells, the first of them the head.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableRows {
+    pub(super) rows: Vec<Vec<InkLine>>,
+    pub(super) alignments: Vec<Alignment>,
+}
+
+impl TableRows {
+    /// All of it, on a screen of this width.
+    pub(super) fn lines(self, width: usize) -> Vec<InkLine> {
+        let mut rows = self.rows.into_iter();
+        let mut table = TableStream::new(rows.next().unwrap_or_default(), self.alignments, width);
+        let mut out: Vec<InkLine> = rows.flat_map(|row| table.push(row)).collect();
+        out.extend(table.end());
+        out
+    }
+}
+
+/// A table that comes in row by row.
+#[derive(Clone, Debug)]
+pub(super) struct TableStream {
+    head: Vec<InkLine>,
+    alignments: Vec<Alignment>,
+    /// How wide each column is so far.
+    widths: Vec<usize>,
+    /// Rows that are complete and not handed out.
+    held: Vec<Vec<InkLine>>,
+    stage: TableStage,
+    /// Columns of the screen.
+    width: usize,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum TableStage {
+    /// Widths may still change: nothing was handed out.
+    Held,
+    /// Widths stay; the head was handed out.
+    Settled,
+    /// Names and values; says whether a row was handed out.
+    Listed(bool),
+}
+
+impl TableStream {
+    pub(super) fn new(head: Vec<InkLine>, alignments: Vec<Alignment>, width: usize) -> Self {
+        let widths = head.iter().map(InkLine::width).collect();
+        Self { head, alignments, widths, held: Vec::new(), stage: TableStage::Held, width }
+    }
+
+    /// How many cells a row has.
+    pub(super) fn columns(&self) -> usize {
+        self.head.len()
+    }
+
+    pub(super) fn set_width(&mut self, width: usize) {
+        self.width = width;
+    }
+
+    /// A row is complete; lines that will not change any more come back.
+    pub(super) fn push(&mut self, row: Vec<InkLine>) -> Vec<InkLine> {
+        match self.stage {
+            TableStage::Listed(any) => {
+                self.stage = TableStage::Listed(true);
+                return self.listed(&row, any);
+            }
+            TableStage::Settled => return vec![self.row(&row)],
+            TableStage::Held => (),
+        }
+        for (width, cell) in self.widths.iter_mut().zip(&row) {
+            *width = (*width).max(cell.width());
+        }
+        self.held.push(row);
+        if !self.fits() {
+            return self.list_held();
+        }
+        if self.held.len() < MOST_HELD {
+            return Vec::new();
+        }
+        self.settle()
+    }
+
+    /// No row comes any more.
+    pub(super) fn end(&mut self) -> Vec<InkLine> {
+        match self.stage {
+            TableStage::Held if self.fits() => self.settle(),
+            TableStage::Held => self.list_held(),
+            TableStage::Settled | TableStage::Listed(_) => Vec::new(),
+        }
+    }
+
+    fn settle(&mut self) -> Vec<InkLine> {
+        self.stage = TableStage::Settled;
+        let held = std::mem::take(&mut self.held);
+        std::iter::once(self.head_line()).chain(held.iter().map(|row| self.row(row))).collect()
+    }
+
+    fn list_held(&mut self) -> Vec<InkLine> {
+        let held = std::mem::take(&mut self.held);
+        self.stage = TableStage::Listed(!held.is_empty());
+        self.listed_all(&held)
+    }
+
+    /// How what is not handed out looks now, with a row that is not complete. Such
+    /// a row makes no column wider: everything above it would move with every
+    /// letter.
+    pub(super) fn tail(&self, partial: Option<&[InkLine]>) -> Vec<InkLine> {
+        match self.stage {
+            TableStage::Listed(any) => partial.map(|row| self.listed(row, any)).unwrap_or_default(),
+            TableStage::Settled => partial.map(|row| self.row(row)).into_iter().collect(),
+            TableStage::Held => {
+                let is_wide = partial.is_some_and(|row| self.width < self.row(row).width());
+                if is_wide || !self.fits() {
+                    let rows: Vec<Vec<InkLine>> =
+                        self.held.iter().cloned().chain(partial.map(<[InkLine]>::to_vec)).collect();
+                    return self.listed_all(&rows);
+                }
+                let rows = self.held.iter().map(Vec::as_slice).chain(partial);
+                std::iter::once(self.head_line()).chain(rows.map(|row| self.row(row))).collect()
+            }
+        }
+    }
+
+    fn fits(&self) -> bool {
+        let between = BETWEEN * self.widths.len().saturating_sub(1);
+        self.widths.iter().sum::<usize>() + between <= self.width
+    }
+
+    /// The head, underlined to the end of the last column.
+    fn head_line(&self) -> InkLine {
+        let mut line = self.cells(&self.head, /*to_the_end*/ true);
+        for span in &mut line.spans {
+            (span.ink.bold, span.ink.underline, span.ink.dim) = (true, true, false);
+        }
+        line.fit(Fit::Cut)
+    }
+
+    /// A row side by side. One with a cell that is wider than its column is pushed
+    /// to the right, and wrapped if need be: nothing is cut.
+    fn row(&self, row: &[InkLine]) -> InkLine {
+        self.cells(row, /*to_the_end*/ false)
+    }
+
+    fn cells(&self, row: &[InkLine], to_the_end: bool) -> InkLine {
+        let mut line = InkLine::blank();
+        // Blanks are put before the next word: none stand at the end of a line.
+        let mut blanks = 0;
+        for (column, width) in self.widths.iter().enumerate() {
+            let cell = row.get(column);
+            let room = width.saturating_sub(cell.map_or(0, InkLine::width));
+            let left = match self.alignments.get(column) {
+                Some(Alignment::Right) => room,
+                Some(Alignment::Center) => room / 2,
+                _ => 0,
+            };
+            if let Some(cell) = cell.filter(|it| !it.spans.is_empty()) {
+                line.push(&" ".repeat(blanks + left), Ink::GAP);
+                line.spans.extend(cell.spans.iter().cloned());
+                blanks = room - left + BETWEEN;
+            } else {
+                blanks += width + BETWEEN;
+            }
+        }
+        if to_the_end {
+            line.push(&" ".repeat(blanks.saturating_sub(BETWEEN)), Ink::GAP);
+        }
+        line
+    }
+
+    fn listed_all(&self, rows: &[Vec<InkLine>]) -> Vec<InkLine> {
+        rows.iter().enumerate().flat_map(|(at, row)| self.listed(row, 0 < at)).collect()
+    }
+
+    /// A row as lines of name and value.
+    fn listed(&self, row: &[InkLine], follows: bool) -> Vec<InkLine> {
+        let mut out = if follows { vec![InkLine::blank()] } else { Vec::new() };
+        for (head, cell) in self.head.iter().zip(row) {
+            let mut line = InkLine::blank();
+            for span in &head.spans {
+                line.push(span.text.as_str(), Ink::BOLD);
+            }
+            line.push(": ", Ink::PLAIN);
+            line.spans.extend(cell.spans.iter().cloned());
+            out.push(line.fit(Fit::Hang(2)));
+        }
+        out
+    }
+}

@@ -1,0 +1,299 @@
+//! Keys of vi in the prompt: operators with ways and pieces, counts, selections,
+//! registers, repeating, finding and searching.
+//!
+//! Keys are collected until they are an order ([`parse`]), which changes the draft
+//! and nothing else. What concerns more than the draft comes back as a [`ViStep`].
+
+mod change;
+mod glyphs;
+mod motion;
+mod object;
+mod parse;
+mod register;
+
+use std::ops::Range;
+
+use self::{
+    glyphs::Glyphs,
+    motion::{ViMemory, ViMotion},
+    parse::{ParsedKeys, ViCommand, ViOrder, ViTarget, parse},
+    register::ViRegisters,
+};
+use crate::{
+    composer::{CaretMove, Composer},
+    event::{KeyCode, KeyPress},
+};
+
+/// What keys mean now.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum ViMode {
+    /// They are text.
+    #[default]
+    Insert,
+    /// They are orders.
+    Normal,
+    /// They are orders, and something is selected from this byte on.
+    Visual { anchor: usize, lines: bool },
+}
+
+/// What a key did.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum ViStep {
+    /// Nothing: it means what it always means.
+    NotMine,
+    /// It was for the draft, or is part of an order.
+    Taken,
+    /// So many rows up or down; beyond the draft is what was sent before.
+    Rows { down: bool, count: usize },
+    /// This belongs into the clipboard.
+    Copied(String),
+}
+
+/// A change that can be made again: the order, and what was typed then.
+#[derive(Clone, Debug)]
+struct LastChange {
+    order: ViOrder,
+    typed: Vec<TypedEdit>,
+}
+
+/// Something typed while text was put in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum TypedEdit {
+    Char(char),
+    DeleteLeft,
+}
+
+/// A text that is being typed to be searched for.
+#[derive(Clone, Debug)]
+struct TypedSearch {
+    text: String,
+    back: bool,
+    order: ViOrder,
+}
+
+/// The state of vi's keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ViKeys {
+    mode: ViMode,
+    /// Keys of an order that is not complete.
+    keys: Vec<char>,
+    memory: ViMemory,
+    registers: ViRegisters,
+    search: Option<TypedSearch>,
+    last: Option<LastChange>,
+    /// Whether what is typed belongs to the last change.
+    records: bool,
+}
+
+impl ViKeys {
+    /// Whether keys are text.
+    pub(crate) fn is_inserting(&self) -> bool {
+        self.mode == ViMode::Insert
+    }
+
+    /// Keys are text again, whatever they were.
+    pub(crate) fn insert(&mut self) {
+        self.mode = ViMode::Insert;
+        self.keys.clear();
+        (self.search, self.records) = (None, false);
+    }
+
+    /// What the footer says: the mode, and the keys of an order that is not
+    /// complete.
+    pub(crate) fn label(&self) -> Option<String> {
+        let mode = match self.mode {
+            ViMode::Insert => return None,
+            ViMode::Normal => "NORMAL",
+            ViMode::Visual { lines: false, .. } => "VISUAL",
+            ViMode::Visual { lines: true, .. } => "VISUAL LINE",
+        };
+        let keys: String = match &self.search {
+            Some(search) => format!("{}{}", if search.back { '?' } else { '/' }, search.text),
+            None => self.keys.iter().collect(),
+        };
+        Some(format!("{mode} {keys}").trim_end().to_owned())
+    }
+
+    /// The bytes that are selected.
+    pub(crate) fn selection(&self, draft: &Composer) -> Option<Range<usize>> {
+        let ViMode::Visual { anchor, lines } = self.mode else { return None };
+        let glyphs = Glyphs::of(draft.text());
+        let (from, to) = change::selected(&glyphs, anchor, draft.at(), lines);
+        Some(glyphs.byte(from)..glyphs.byte(to))
+    }
+
+    /// Takes a key.
+    pub(crate) fn key(&mut self, key: KeyPress, draft: &mut Composer) -> ViStep {
+        if self.search.is_some() {
+            return self.search_key(key, draft);
+        }
+        if self.mode == ViMode::Insert {
+            return self.insert_key(key, draft);
+        }
+        if key == KeyPress::plain(KeyCode::Esc) {
+            return self.leave(draft);
+        }
+        if key == KeyPress::ctrl('r') {
+            self.keys.clear();
+            return self.carry_out(ViOrder { register: None, count: None, command: ViCommand::Redo }, draft);
+        }
+        let Some(it) = key.typed() else {
+            self.keys.clear();
+            return ViStep::NotMine;
+        };
+        if it == '/' && draft.is_empty() && self.keys.is_empty() {
+            // There is nothing to search in: a command begins.
+            self.insert();
+            return ViStep::NotMine;
+        }
+        self.keys.push(it);
+        match parse(&self.keys, matches!(self.mode, ViMode::Visual { .. })) {
+            ParsedKeys::More => ViStep::Taken,
+            ParsedKeys::Unknown => {
+                self.keys.clear();
+                ViStep::Taken
+            }
+            ParsedKeys::Order(order) => {
+                self.keys.clear();
+                self.carry_out(order, draft)
+            }
+        }
+    }
+
+    /// Esc among orders: what was begun is dropped; with nothing begun it is no key
+    /// of ours.
+    fn leave(&mut self, draft: &mut Composer) -> ViStep {
+        let had_keys = !std::mem::take(&mut self.keys).is_empty();
+        if self.mode != ViMode::Normal {
+            self.mode = ViMode::Normal;
+            self.stay_on_character(draft);
+            return ViStep::Taken;
+        }
+        if had_keys { ViStep::Taken } else { ViStep::NotMine }
+    }
+
+    /// A key that is text; Esc ends that, unless there is nothing to give orders
+    /// about.
+    fn insert_key(&mut self, key: KeyPress, draft: &mut Composer) -> ViStep {
+        if key == KeyPress::plain(KeyCode::Esc) {
+            if draft.is_empty() {
+                return ViStep::NotMine;
+            }
+            draft.end_group();
+            (self.mode, self.records) = (ViMode::Normal, false);
+            let glyphs = Glyphs::of(draft.text());
+            let at = glyphs.place(draft.at());
+            let left = at.saturating_sub(1).max(glyphs.line_start(at));
+            let byte = glyphs.byte(left);
+            draft.go(CaretMove::To(byte));
+            return ViStep::Taken;
+        }
+        if let Some(last) = self.last.as_mut().filter(|_| self.records) {
+            let is_newline = key.code == KeyCode::Enter || key == KeyPress::ctrl('j');
+            match (key.typed(), key.code) {
+                (Some(it), _) => last.typed.push(TypedEdit::Char(it)),
+                (None, KeyCode::Backspace) if !key.alt && !key.ctrl => last.typed.push(TypedEdit::DeleteLeft),
+                (None, _) if is_newline => last.typed.push(TypedEdit::Char('\n')),
+                // Whoever moves about begins something else.
+                _ => self.records = false,
+            }
+        }
+        ViStep::NotMine
+    }
+
+    fn search_key(&mut self, key: KeyPress, draft: &mut Composer) -> ViStep {
+        let Some(mut search) = self.search.take() else { return ViStep::NotMine };
+        match (key.code, key.typed()) {
+            (KeyCode::Enter, _) => {
+                if !search.text.is_empty() {
+                    self.memory.search = Some((search.text, search.back));
+                }
+                let again = ViTarget::Way(ViMotion::SearchAgain(false));
+                let command = match search.order.command {
+                    ViCommand::Operate(operator, _) => ViCommand::Operate(operator, again),
+                    _ => ViCommand::Go(again),
+                };
+                return self.carry_out(ViOrder { command, ..search.order }, draft);
+            }
+            (KeyCode::Backspace, _) if search.text.pop().is_none() => return ViStep::Taken,
+            (KeyCode::Backspace, _) => (),
+            (_, Some(it)) => search.text.push(it),
+            _ => return ViStep::Taken,
+        }
+        self.search = Some(search);
+        ViStep::Taken
+    }
+
+    fn carry_out(&mut self, order: ViOrder, draft: &mut Composer) -> ViStep {
+        let target = match order.command {
+            ViCommand::Go(target) | ViCommand::Operate(_, target) => Some(target),
+            _ => None,
+        };
+        if let Some(ViTarget::Search(back)) = target {
+            self.search = Some(TypedSearch { text: String::new(), back, order });
+            return ViStep::Taken;
+        }
+        let count = order.count.unwrap_or(1);
+        if let (ViCommand::Go(ViTarget::Way(way @ (ViMotion::Up | ViMotion::Down))), ViMode::Normal) =
+            (order.command, self.mode)
+        {
+            return ViStep::Rows { down: way == ViMotion::Down, count };
+        }
+        if order.command == ViCommand::Repeat {
+            self.repeat(order.count, draft);
+            return ViStep::Taken;
+        }
+        let copied = self.change(order, draft);
+        if self.is_inserting() {
+            return copied;
+        }
+        draft.end_group();
+        if self.mode == ViMode::Normal {
+            self.stay_on_character(draft);
+        }
+        copied
+    }
+
+    /// Makes the last change again, with another count if one is given.
+    fn repeat(&mut self, count: Option<usize>, draft: &mut Composer) {
+        let Some(mut last) = self.last.take() else { return };
+        last.order.count = count.or(last.order.count);
+        draft.begin_group();
+        self.change(last.order, draft);
+        for edit in &last.typed {
+            match edit {
+                TypedEdit::Char(it) => draft.insert(&it.to_string()),
+                TypedEdit::DeleteLeft => draft.delete(CaretMove::Left),
+            }
+        }
+        if self.is_inserting() {
+            self.insert_key(KeyPress::plain(KeyCode::Esc), draft);
+            self.mode = ViMode::Normal;
+        }
+        draft.end_group();
+        self.last = Some(last);
+        self.stay_on_character(draft);
+    }
+
+    /// A caret of orders stands upon a character, not behind the line.
+    pub(crate) fn stay_on_character(&self, draft: &mut Composer) {
+        if self.is_inserting() {
+            return;
+        }
+        let glyphs = Glyphs::of(draft.text());
+        let at = glyphs.place(draft.at());
+        let last = glyphs.last_of_line(at.min(glyphs.count()));
+        if last < at {
+            let byte = glyphs.byte(last);
+            draft.go(CaretMove::To(byte));
+        }
+    }
+
+    /// Remembers a change to be made again.
+    fn remember(&mut self, order: ViOrder) {
+        self.last = Some(LastChange { order, typed: Vec::new() });
+    }
+}
+
+#[cfg(test)]
+mod tests;

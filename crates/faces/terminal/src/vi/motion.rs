@@ -1,0 +1,257 @@
+//! Where the caret goes.
+
+use super::glyphs::{GlyphClass, Glyphs, WordSize};
+
+/// A way through the draft.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ViMotion {
+    Left,
+    Right,
+    Down,
+    Up,
+    LineStart,
+    FirstWord,
+    LineEnd,
+    Column,
+    Word(WordSize),
+    WordEnd(WordSize),
+    WordBack(WordSize),
+    WordEndBack(WordSize),
+    FirstLine,
+    LastLine,
+    Paragraph,
+    ParagraphBack,
+    Bracket,
+    Find(CharFind),
+    /// The last find again, or the other way.
+    FindAgain(bool),
+    /// The last search again, or the other way.
+    SearchAgain(bool),
+    /// The word under the caret, forwards or backwards.
+    SearchWord(bool),
+}
+
+/// A character to go to, in its line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct CharFind {
+    pub(super) target: char,
+    pub(super) back: bool,
+    /// Whether the caret stops before it.
+    pub(super) before: bool,
+}
+
+/// What an operator takes of a way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ViReach {
+    /// Up to there, without what stands there.
+    Exclusive,
+    /// With what stands there.
+    Inclusive,
+    /// Whole lines.
+    Lines,
+}
+
+/// What was found or sought last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ViMemory {
+    pub(super) find: Option<CharFind>,
+    /// The text, and whether it was sought backwards.
+    pub(super) search: Option<(String, bool)>,
+}
+
+/// Where a way leads, and what an operator takes of it; nothing if there is no way.
+pub(super) fn go(
+    glyphs: &Glyphs<'_>,
+    from: usize,
+    motion: ViMotion,
+    count: Option<usize>,
+    memory: &mut ViMemory,
+) -> Option<(usize, ViReach)> {
+    let times = count.unwrap_or(1);
+    let repeat = |step: &dyn Fn(usize) -> usize| (0..times).fold(from, |at, _| step(at));
+    let (start, end) = (glyphs.line_start(from), glyphs.line_end(from));
+    Some(match motion {
+        ViMotion::Left => (from.saturating_sub(times).max(start), ViReach::Exclusive),
+        ViMotion::Right => ((from + times).min(end), ViReach::Exclusive),
+        ViMotion::Down => (glyphs.lines_away(from, times, true), ViReach::Lines),
+        ViMotion::Up => (glyphs.lines_away(from, times, false), ViReach::Lines),
+        ViMotion::LineStart => (start, ViReach::Exclusive),
+        ViMotion::FirstWord => (glyphs.first_word_of_line(from), ViReach::Exclusive),
+        ViMotion::LineEnd => {
+            let line = glyphs.lines_away(from, times - 1, true);
+            (glyphs.last_of_line(line), ViReach::Inclusive)
+        }
+        ViMotion::Column => ((start + times - 1).min(glyphs.last_of_line(from)), ViReach::Exclusive),
+        ViMotion::Word(size) => (repeat(&|at| word_after(glyphs, at, size)), ViReach::Exclusive),
+        ViMotion::WordEnd(size) => (repeat(&|at| word_end(glyphs, at, size)), ViReach::Inclusive),
+        ViMotion::WordBack(size) => (repeat(&|at| word_before(glyphs, at, size)), ViReach::Exclusive),
+        ViMotion::WordEndBack(size) => (repeat(&|at| word_end_before(glyphs, at, size)), ViReach::Inclusive),
+        ViMotion::FirstLine => (line_number(glyphs, times), ViReach::Lines),
+        ViMotion::LastLine => {
+            let at = count.map_or(glyphs.line_start(glyphs.count()), |number| line_number(glyphs, number));
+            (glyphs.first_word_of_line(at).min(glyphs.last_of_line(at)), ViReach::Lines)
+        }
+        ViMotion::Paragraph => (repeat(&|at| empty_line(glyphs, at, true)), ViReach::Exclusive),
+        ViMotion::ParagraphBack => (repeat(&|at| empty_line(glyphs, at, false)), ViReach::Exclusive),
+        ViMotion::Bracket => (bracket(glyphs, from)?, ViReach::Inclusive),
+        ViMotion::Find(find) => {
+            memory.find = Some(find);
+            found(glyphs, from, find, times)?
+        }
+        ViMotion::FindAgain(turned) => {
+            let find = memory.find?;
+            let find = CharFind { back: find.back != turned, ..find };
+            // What stops before it stands there already.
+            let skips = find.before.then(|| found(glyphs, from, find, 1)).flatten();
+            let again = if skips.is_some_and(|it| it.0 == from) { times + 1 } else { times };
+            found(glyphs, from, find, again)?
+        }
+        ViMotion::SearchAgain(turned) => {
+            let (text, back) = memory.search.clone()?;
+            let seek = |at| sought(glyphs, at, &text, back != turned);
+            ((0..times).try_fold(from, |at, _| seek(at))?, ViReach::Exclusive)
+        }
+        ViMotion::SearchWord(back) => {
+            let word = word_at(glyphs, from)?;
+            memory.search = Some((word.clone(), back));
+            ((0..times).try_fold(from, |at, _| sought(glyphs, at, &word, back))?, ViReach::Exclusive)
+        }
+    })
+}
+
+fn line_number(glyphs: &Glyphs<'_>, number: usize) -> usize {
+    glyphs.line_start(glyphs.lines_away(0, number.saturating_sub(1), true))
+}
+
+/// The beginning of the next word; an empty line is one.
+pub(super) fn word_after(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+    let mut at = from;
+    let class = glyphs.class(at, size);
+    while class != GlyphClass::Blank && at < glyphs.count() && glyphs.class(at, size) == class {
+        at += 1;
+    }
+    while at < glyphs.count() && glyphs.class(at, size) == GlyphClass::Blank {
+        if at != from && glyphs.is_empty_line(at) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// The last character of this word, or of the next one.
+pub(super) fn word_end(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+    let last = glyphs.count().saturating_sub(1);
+    let mut at = (from + 1).min(last);
+    while at < last && glyphs.class(at, size) == GlyphClass::Blank {
+        at += 1;
+    }
+    let class = glyphs.class(at, size);
+    while at < last && glyphs.class(at + 1, size) == class && class != GlyphClass::Blank {
+        at += 1;
+    }
+    at
+}
+
+fn word_before(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+    let mut at = from.saturating_sub(1);
+    while 0 < at && glyphs.class(at, size) == GlyphClass::Blank && !glyphs.is_empty_line(at) {
+        at -= 1;
+    }
+    let class = glyphs.class(at, size);
+    while 0 < at && class != GlyphClass::Blank && glyphs.class(at - 1, size) == class {
+        at -= 1;
+    }
+    at
+}
+
+fn word_end_before(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+    let class = glyphs.class(from, size);
+    let mut at = from;
+    while 0 < at && class != GlyphClass::Blank && glyphs.class(at, size) == class {
+        at -= 1;
+    }
+    at = if at == from { at.saturating_sub(1) } else { at };
+    while 0 < at && glyphs.class(at, size) == GlyphClass::Blank && !glyphs.is_empty_line(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The next empty line that does not follow another, or the end.
+fn empty_line(glyphs: &Glyphs<'_>, from: usize, down: bool) -> usize {
+    let is_gap = |at: &usize| glyphs.is_empty_line(*at) && (*at == 0 || !glyphs.is_empty_line(at - 1));
+    match down {
+        true => (from + 1..glyphs.count()).find(is_gap).unwrap_or(glyphs.count()),
+        false => (0..from).rev().find(is_gap).unwrap_or(0),
+    }
+}
+
+const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
+
+/// The bracket that belongs to the first one from here on in the line.
+fn bracket(glyphs: &Glyphs<'_>, from: usize) -> Option<usize> {
+    let is_bracket = |at: &usize| {
+        glyphs.first(*at).is_some_and(|it| PAIRS.iter().any(|pair| pair.0 == it || pair.1 == it))
+    };
+    let at = (from..glyphs.line_end(from)).find(is_bracket)?;
+    let it = glyphs.first(at)?;
+    let (open, close) = PAIRS.into_iter().find(|pair| pair.0 == it || pair.1 == it)?;
+    let mut depth = 0_usize;
+    let mut belongs = |place: &usize| {
+        let sign = glyphs.first(*place);
+        if sign == Some(it) {
+            depth += 1;
+        } else if sign == Some(if it == open { close } else { open }) {
+            depth = depth.saturating_sub(1);
+            return depth == 0;
+        }
+        false
+    };
+    if it == open { (at..glyphs.count()).find(&mut belongs) } else { (0..=at).rev().find(&mut belongs) }
+}
+
+fn found(glyphs: &Glyphs<'_>, from: usize, find: CharFind, times: usize) -> Option<(usize, ViReach)> {
+    let is_it = |at: &usize| glyphs.first(*at) == Some(find.target);
+    let at = match find.back {
+        false => (from + 1..glyphs.line_end(from)).filter(is_it).nth(times - 1)?,
+        true => (glyphs.line_start(from)..from).rev().filter(is_it).nth(times - 1)?,
+    };
+    Some(match (find.back, find.before) {
+        (false, false) => (at, ViReach::Inclusive),
+        (false, true) => (at - 1, ViReach::Inclusive),
+        (true, false) => (at, ViReach::Exclusive),
+        (true, true) => (at + 1, ViReach::Exclusive),
+    })
+}
+
+/// The next place of a text, going on at the other end. Small letters find big
+/// ones; big letters only themselves.
+pub(super) fn sought(glyphs: &Glyphs<'_>, from: usize, wanted: &str, back: bool) -> Option<usize> {
+    let any_case = !wanted.chars().any(char::is_uppercase);
+    let wanted: Vec<char> = wanted.chars().collect();
+    let same = |found: char, wanted: char| match any_case {
+        true => found == wanted || found.to_lowercase().eq(wanted.to_lowercase()),
+        false => found == wanted,
+    };
+    let fits = |at: &usize| {
+        let mut chars = (*at..glyphs.count()).flat_map(|place| glyphs.glyph(place).chars());
+        wanted.iter().all(|it| chars.next().is_some_and(|found| same(found, *it)))
+    };
+    let count = glyphs.count();
+    if wanted.is_empty() {
+        return None;
+    }
+    match back {
+        false => (from + 1..count).find(fits).or_else(|| (0..count.min(from + 1)).find(fits)),
+        true => (0..from).rev().find(fits).or_else(|| (from..count).rev().find(fits)),
+    }
+}
+
+fn word_at(glyphs: &Glyphs<'_>, from: usize) -> Option<String> {
+    let is_word = |at: &usize| glyphs.class(*at, WordSize::Small) == GlyphClass::Word;
+    let at = (from..glyphs.line_end(from)).find(is_word)?;
+    let start = (0..=at).rev().take_while(is_word).last()?;
+    let end = (at..glyphs.count()).take_while(is_word).last()?;
+    Some((start..=end).map(|place| glyphs.glyph(place)).collect())
+}

@@ -1,0 +1,386 @@
+//! An index that is kept between two readers of a log, so that a log of any size is
+//! read once; and the end of a log alone, for whoever waits meanwhile.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_model::Catalog;
+use haft_paths::{Durability, ReplacedMode, replace_file};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    index::LogIndex,
+    row::{IndexedCall, IndexedRequest, IndexedRow, LogSpot, RowKind},
+};
+
+/// Raised when an index says more, or something else.
+const FORM: u32 = 1;
+
+/// Bytes at the beginning of a log, and before where it was read to, that tell it
+/// from another one.
+const TOLD_BY: u64 = 4 << 10;
+
+/// A shorter log is read as quickly as its index.
+const WORTH: u64 = 1 << 20;
+
+/// What is looked at first of the end of a log, and at most.
+const FIRST_TAIL: u64 = 256 << 10;
+const LARGEST_TAIL: u64 = 16 << 20;
+
+/// An index as it is kept.
+#[derive(Deserialize, Serialize)]
+struct KeptIndex {
+    form: u32,
+    path: PathBuf,
+    inode: u64,
+    end: u64,
+    told_by: String,
+    title: Option<String>,
+    cwd: String,
+    began: Option<i64>,
+    last: Option<i64>,
+    unread: usize,
+    tells_requests: bool,
+    rows: Vec<IndexedRow>,
+    calls: Vec<IndexedCall>,
+    requests: Vec<IndexedRequest>,
+}
+
+impl KeptIndex {
+    /// Whether nothing in it leads out of the log or out of itself.
+    fn is_sound(&self) -> bool {
+        let inside =
+            |it: &LogSpot| it.offset.checked_add(u64::from(it.length)).is_some_and(|it| it <= self.end);
+        let row = |it: &IndexedRow| {
+            let call = match it.kind {
+                RowKind::Call(call) => (call as usize) < self.calls.len(),
+                _ => true,
+            };
+            call && inside(&it.spot)
+        };
+        let call = |it: &IndexedCall| it.row < self.rows.len() && it.result.as_ref().is_none_or(inside);
+        self.rows.iter().all(row) && self.calls.iter().all(call)
+    }
+}
+
+/// Where the index of a log is kept.
+fn file_of(path: &Path, dir: &Path) -> PathBuf {
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    let name: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+    dir.join(format!("{name}.index"))
+}
+
+/// What tells a log from another one, as far as it was read, and how many bytes
+/// of it that took.
+fn told_by(file: &File, end: u64) -> io::Result<(String, u64)> {
+    let mut digest = Sha256::new();
+    let mut read = 0;
+    for (from, until) in [(0, end.min(TOLD_BY)), (end.saturating_sub(TOLD_BY), end)] {
+        let mut bytes = vec![0; usize::try_from(until - from).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, from)?;
+        read += until - from;
+        digest.update(&bytes);
+    }
+    Ok((digest.finalize().iter().map(|it| format!("{it:02x}")).collect(), read))
+}
+
+impl LogIndex {
+    /// The index of a log: what is kept of it in this directory, and what was
+    /// written since.
+    pub(crate) fn open(path: &Path, catalog: Arc<Catalog>, dir: Option<&Path>) -> io::Result<Self> {
+        let kept = dir.map(|dir| file_of(path, dir));
+        let mut index = kept
+            .as_ref()
+            .and_then(|it| Self::kept(path, it, &catalog))
+            .unwrap_or_else(|| Self::empty(path, catalog));
+        index.kept = kept;
+        index.extend()?;
+        Ok(index)
+    }
+
+    /// How much of a log is not in its kept index.
+    pub(crate) fn unindexed(path: &Path, dir: Option<&Path>) -> u64 {
+        let size = path.metadata().map(|it| it.len()).unwrap_or(0);
+        let end = dir.map(|dir| end_of(&file_of(path, dir))).unwrap_or(0);
+        size.saturating_sub(end)
+    }
+
+    fn kept(path: &Path, file: &Path, catalog: &Arc<Catalog>) -> Option<Self> {
+        let kept: KeptIndex = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+        let log = File::open(path).ok()?;
+        let about = log.metadata().ok()?;
+        let fits = kept.form == FORM
+            && kept.path == path
+            && kept.inode == about.ino()
+            && kept.end <= about.len()
+            && kept.is_sound();
+        if !fits {
+            return None;
+        }
+        let (told_by, read) = told_by(&log, kept.end).ok()?;
+        if told_by != kept.told_by {
+            return None;
+        }
+        let by_id = kept.calls.iter().enumerate();
+        let by_id = by_id.filter_map(|(at, it)| Some((it.id.clone(), u32::try_from(at).ok()?))).collect();
+        Some(Self {
+            end: kept.end,
+            inode: kept.inode,
+            kept_end: kept.end,
+            bytes_read: read,
+            title: kept.title,
+            cwd: kept.cwd,
+            began: kept.began,
+            last: kept.last,
+            rows: kept.rows,
+            calls: kept.calls,
+            requests: kept.requests,
+            unread: kept.unread,
+            by_id,
+            tells_requests: kept.tells_requests,
+            ..Self::empty(path, Arc::clone(catalog))
+        })
+    }
+
+    /// Keeps the index where enough came since the last time.
+    pub(crate) fn keep_sometimes(&mut self) {
+        let new = self.end.saturating_sub(self.kept_end);
+        if WORTH.max(self.kept_end / 16) <= new {
+            self.keep();
+        }
+    }
+
+    /// Keeps the index. Nothing depends on whether that succeeds.
+    pub(crate) fn keep(&mut self) {
+        let Some(file) = self.kept.clone() else { return };
+        self.kept_end = self.end;
+        let Ok((told_by, read)) = File::open(&self.path).and_then(|it| told_by(&it, self.end)) else {
+            return;
+        };
+        self.bytes_read += read;
+        let kept = KeptIndex {
+            form: FORM,
+            path: self.path.clone(),
+            inode: self.inode,
+            end: self.end,
+            told_by,
+            title: self.title.clone(),
+            cwd: self.cwd.clone(),
+            began: self.began,
+            last: self.last,
+            unread: self.unread,
+            tells_requests: self.tells_requests,
+            rows: std::mem::take(&mut self.rows),
+            calls: std::mem::take(&mut self.calls),
+            requests: std::mem::take(&mut self.requests),
+        };
+        if let Ok(bytes) = serde_json::to_vec(&kept) {
+            replace_file(&file, &bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever).ok();
+        }
+        (self.rows, self.calls, self.requests) = (kept.rows, kept.calls, kept.requests);
+    }
+
+    /// The end of a log alone: as much as it takes to have rows, and nothing of what
+    /// comes before. Their numbers are not those of the log.
+    pub(crate) fn tail(path: &Path, catalog: &Arc<Catalog>) -> io::Result<Self> {
+        let (mut window, mut read) = (FIRST_TAIL, 0);
+        loop {
+            let mut index = Self::empty(path, Arc::clone(catalog));
+            let file = File::open(path)?;
+            let about = file.metadata()?;
+            let from = about.len().saturating_sub(window);
+            index.inode = about.ino();
+            index.end = from;
+            if from != 0 {
+                // The first line is cut, most likely.
+                let (skipped, looked) = first_line_end(&file, from)?;
+                (index.end, read) = (skipped, read + looked);
+            }
+            index.extend()?;
+            read += index.bytes_read;
+            index.bytes_read = read;
+            if !index.rows.is_empty() || from == 0 || LARGEST_TAIL <= window {
+                return Ok(index);
+            }
+            window *= 8;
+        }
+    }
+}
+
+/// How far the log had been read that a kept index is of: the file begins with it.
+fn end_of(file: &Path) -> u64 {
+    let mut head = [0; 4096];
+    let Ok(read) = File::open(file).and_then(|it| it.read_at(&mut head, 0)) else { return 0 };
+    let head = String::from_utf8_lossy(&head[..read]);
+    let digits = head.split("\"end\":").nth(1).unwrap_or_default();
+    digits.split(|it: char| !it.is_ascii_digit()).next().and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+/// Where the line ends that this place is in, and how many bytes were read for it.
+fn first_line_end(file: &File, from: u64) -> io::Result<(u64, u64)> {
+    let (mut at, mut bytes) = (from, vec![0; 64 << 10]);
+    loop {
+        let read = file.read_at(&mut bytes, at)?;
+        match memchr::memchr(b'\n', &bytes[..read]) {
+            Some(end) => return Ok((at + end as u64 + 1, at - from + read as u64)),
+            None if read == 0 => return Ok((at, at - from)),
+            None => at += read as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use std::{fmt::Write as _, fs};
+
+    use serde_json::json;
+
+    use super::*;
+
+    const LINES: usize = 3_000;
+
+    fn line(number: usize) -> String {
+        let filler = "x".repeat(4_000);
+        let message = match number % 3 {
+            0 => json!({"role": "user", "content": format!("prompt {number} {filler}")}),
+            1 => {
+                json!({"role": "assistant", "id": format!("m{number}"), "model": "claude-opus-4-5", "content":
+                [{"type": "tool_use", "id": format!("c{number}"), "name": "T", "input": {"a": filler}}],
+                "usage": {"input_tokens": 10, "output_tokens": 5}})
+            }
+            _ => json!({"role": "user", "content":
+                [{"type": "tool_result", "tool_use_id": format!("c{}", number - 1), "content": filler}]}),
+        };
+        let kind = if number % 3 == 1 { "assistant" } else { "user" };
+        json!({"type": kind, "uuid": "u", "sessionId": "s", "timestamp": "2026-11-16T23:10:53.109Z", "cwd": "/x",
+            "message": message})
+        .to_string()
+            + "\n"
+    }
+
+    struct LogOnDisk {
+        dir: tempfile::TempDir,
+        path: PathBuf,
+    }
+
+    impl LogOnDisk {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("s.jsonl");
+            fs::write(&path, (0..LINES).map(line).collect::<String>()).unwrap();
+            Self { dir, path }
+        }
+
+        fn open(&self) -> LogIndex {
+            LogIndex::open(&self.path, Catalog::built_in(), Some(self.dir.path())).unwrap()
+        }
+
+        fn size(&self) -> u64 {
+            self.path.metadata().unwrap().len()
+        }
+
+        fn append(&self, text: &str) {
+            let mut file = fs::OpenOptions::new().append(true).open(&self.path).unwrap();
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+        }
+    }
+
+    fn state(index: &LogIndex) -> String {
+        let mut out = String::new();
+        write!(out, "{:?} {:?} {:?} {:?}", index.title, index.rows, index.calls, index.requests).unwrap();
+        write!(out, " {} {} {:?} {:?}", index.unread, index.cwd, index.began, index.last).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_log_is_read_once_whoever_opens_it() {
+        let log = LogOnDisk::new();
+        let first = log.open();
+        assert!(log.size() <= first.bytes_read && 10 << 20 < log.size());
+        let again = log.open();
+        assert!(again.bytes_read <= 2 * TOLD_BY, "{} bytes were read", again.bytes_read);
+        assert_eq!(state(&again), state(&first));
+        // What was written since is read, and nothing else; results find calls of before.
+        log.append(&line(LINES));
+        log.append(&line(LINES + 1));
+        log.append(&line(LINES + 2));
+        let grown = log.open();
+        assert!(grown.bytes_read < 2 * TOLD_BY + (20 << 10), "{} bytes were read", grown.bytes_read);
+        let whole = LogIndex::read(&log.path, Catalog::built_in()).unwrap();
+        assert_eq!(state(&grown), state(&whole));
+        assert!(whole.calls.last().unwrap().result.is_some());
+        let kept = fs::metadata(file_of(&log.path, log.dir.path())).unwrap();
+        assert!(kept.len() < log.size() / 10, "{} bytes are kept", kept.len());
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&kept.permissions()) & 0o777, 0o600);
+    }
+
+    #[test]
+    fn an_index_of_another_log_or_a_broken_one_does_not_count() {
+        let log = LogOnDisk::new();
+        log.open();
+        let file = file_of(&log.path, log.dir.path());
+        let kept = fs::read_to_string(&file).unwrap();
+        let whole = || state(&LogIndex::read(&log.path, Catalog::built_in()).unwrap());
+        let text = fs::read_to_string(&log.path).unwrap();
+        // Another log under the same name and number, as long as before: other first words, or other last ones.
+        for changed in [text.replacen("prompt 0", "PROMPT 0", 1), {
+            let last = text.rfind("prompt").unwrap();
+            format!("{}PROMPT{}", &text[..last], &text[last + 6..])
+        }] {
+            let file = fs::OpenOptions::new().write(true).open(&log.path).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, changed.as_bytes(), 0).unwrap();
+            let index = log.open();
+            assert!(log.size() <= index.bytes_read);
+            assert_eq!(state(&index), whole());
+        }
+        for broken in [
+            String::new(),
+            kept[..kept.len() / 2].to_owned(),
+            kept.replacen("\"form\":1", "\"form\":0", 1),
+            kept.replacen("{\"Call\":0}", "{\"Call\":4000000000}", 1),
+            kept.replacen("\"offset\":0,", "\"offset\":18446744073709551615,", 1),
+            String::from("[]"),
+        ] {
+            fs::write(&file, &broken).unwrap();
+            assert_eq!(state(&log.open()), whole(), "{}", &broken[..broken.len().min(60)]);
+        }
+        // One that nobody may write is not needed.
+        let index = LogIndex::open(&log.path, Catalog::built_in(), Some(Path::new("/nowhere"))).unwrap();
+        assert_eq!(state(&index), whole());
+        // A log that became shorter is another one.
+        fs::write(&log.path, line(0)).unwrap();
+        assert_eq!(log.open().rows.len(), 1);
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_there_before_the_rest_is_read() {
+        let log = LogOnDisk::new();
+        let whole = LogIndex::read(&log.path, Catalog::built_in()).unwrap();
+        let end = LogIndex::tail(&log.path, &Catalog::built_in()).unwrap();
+        assert!(end.bytes_read <= FIRST_TAIL + (128 << 10), "{} bytes were read", end.bytes_read);
+        assert!(30 < end.rows.len() && end.rows.len() < 60, "{} rows", end.rows.len());
+        let last = |it: &LogIndex| it.rows.last().unwrap().spot;
+        assert_eq!(last(&end), last(&whole));
+        // A line that is longer than what is looked at first.
+        let huge = json!({"type": "user", "uuid": "u", "timestamp": "2026-11-16T23:10:53.109Z",
+            "message": {"role": "user", "content": "y".repeat(1 << 20)}});
+        log.append(&format!("{huge}\n"));
+        let end = LogIndex::tail(&log.path, &Catalog::built_in()).unwrap();
+        assert!(1 < end.rows.len() && end.bytes_read < 6 << 20, "{} bytes were read", end.bytes_read);
+        // One that is being written is left for later.
+        log.append("{\"type\": \"us");
+        let end = LogIndex::tail(&log.path, &Catalog::built_in()).unwrap();
+        assert!(!end.rows.is_empty());
+        for text in ["", "nonsense", "\n\n"] {
+            fs::write(&log.path, text).unwrap();
+            assert_eq!(LogIndex::tail(&log.path, &Catalog::built_in()).unwrap().rows.len(), 0);
+        }
+    }
+}

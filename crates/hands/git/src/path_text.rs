@@ -1,0 +1,110 @@
+//! Paths of a repository as text, and back. Git knows bytes; who reads and
+//! writes JSON knows text.
+
+use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::PathBuf};
+
+/// A path as text. One that is no text, and one that looks like such a writing
+/// itself, is written in quotes with its strange bytes as numbers, as git does.
+pub fn path_text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !is_in_quotes(text) => text.to_owned(),
+        _ => in_quotes(bytes),
+    }
+}
+
+/// The bytes of a path that was written as [`path_text`] does; of any other text
+/// the text itself.
+pub fn path_bytes(text: &str) -> Vec<u8> {
+    let written = is_in_quotes(text).then(|| out_of_quotes(&text[1..text.len() - 1])).flatten();
+    match written.filter(|it| path_text(it) == text) {
+        Some(bytes) => bytes,
+        None => text.as_bytes().to_vec(),
+    }
+}
+
+/// The path that a text is.
+pub fn path_named(text: &str) -> PathBuf {
+    PathBuf::from(OsString::from_vec(path_bytes(text)))
+}
+
+fn is_in_quotes(text: &str) -> bool {
+    2 <= text.len() && text.starts_with('"') && text.ends_with('"')
+}
+
+fn in_quotes(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        for it in chunk.valid().chars() {
+            match it {
+                '"' | '\\' => text.extend(['\\', it]),
+                it if it.is_ascii_control() => text.push_str(&format!("\\{:03o}", u32::from(it))),
+                it => text.push(it),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\{byte:03o}")));
+    }
+    text.push('"');
+    text
+}
+
+fn out_of_quotes(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        match rest {
+            [it @ (b'"' | b'\\'), after @ ..] => {
+                bytes.push(*it);
+                rest = after;
+            }
+            [a, b, c, after @ ..] => {
+                let digits =
+                    std::str::from_utf8(&[*a, *b, *c]).ok().and_then(|it| u8::from_str_radix(it, 8).ok());
+                // No path holds a NUL byte.
+                bytes.push(digits.filter(|it| *it != 0)?);
+                rest = after;
+            }
+            _ => return None,
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_as_text() {
+        for (bytes, want) in [
+            (&b"plain.txt"[..], "plain.txt"),
+            (b"caf\xe9.txt", "\"caf\\351.txt\""),
+            ("größe".as_bytes(), "größe"),
+            (b"line\nbreak", "line\nbreak"),
+            (b"a\xff\nb\"\\", "\"a\\377\\012b\\\"\\\\\""),
+            (b"\"quoted\"", "\"\\\"quoted\\\"\""),
+            (b"\"", "\""),
+            (b"", ""),
+        ] {
+            assert_eq!(path_text(bytes), want);
+            assert_eq!(path_bytes(want), bytes, "{want}");
+        }
+        // What nothing is written as is a name like any other.
+        for text in ["\"abc\"", "\"\\351", "\"a\\9\"", "\"\\000\\377\"", "\"\\101\\377\""] {
+            assert_eq!(path_bytes(text), text.as_bytes(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_comes_back(bytes in prop::collection::vec(1_u8.., 0..40)) {
+            prop_assert_eq!(path_bytes(&path_text(&bytes)), bytes);
+        }
+    }
+}

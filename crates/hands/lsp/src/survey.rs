@@ -1,0 +1,98 @@
+//! Which languages there are here, and who serves them.
+
+use std::path::{Path, PathBuf};
+
+use crate::{LANGUAGES, LspSettings, NoServer, Programs, ServedLanguage};
+
+/// Entries of a project that are looked at to see what it is written in.
+const MOST_ENTRIES: usize = 2_000;
+/// Directories below its root that are looked into.
+const DEPTH: usize = 2;
+/// Directories that hold what others wrote.
+const OF_OTHERS: [&str; 6] = ["node_modules", "target", "vendor", "dist", "build", "venv"];
+
+/// A language, and whether somebody serves it.
+#[derive(Clone, Debug)]
+pub struct LanguageHere {
+    /// What people call it.
+    pub language: &'static str,
+    /// Whether the project has files of it, near its root.
+    pub in_project: bool,
+    /// The server by its name and program, or why there is none.
+    pub server: Result<(String, PathBuf), NoServer>,
+}
+
+impl Programs {
+    /// All languages of the table. Looks at the disk and starts nothing.
+    pub fn survey(&self, top: &Path, settings: &LspSettings) -> Vec<LanguageHere> {
+        let mut extensions = Vec::new();
+        let mut left = MOST_ENTRIES;
+        collect(top, DEPTH, &mut left, &mut extensions);
+        let has = |it: &ServedLanguage| {
+            it.roots.iter().any(|root| top.join(root).is_file())
+                || it.extensions.iter().any(|(known, _)| extensions.iter().any(|it| it == known))
+        };
+        let about = |it: &ServedLanguage| {
+            let extension = it.extensions.first().map_or("", |it| it.0);
+            let plan = self.plan(&top.join(format!("x.{extension}")), top, settings);
+            let server = plan.map(|plan| (plan.name, plan.program));
+            LanguageHere { language: it.name, in_project: has(it), server }
+        };
+        LANGUAGES.iter().map(about).collect()
+    }
+}
+
+fn collect(dir: &Path, depth: usize, left: &mut usize, into: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        let (name, kind) = (entry.file_name(), entry.file_type());
+        let is_dir = kind.as_ref().is_ok_and(|it| it.is_dir());
+        let hidden = name.as_encoded_bytes().starts_with(b".");
+        if is_dir && 0 < depth && !hidden && !OF_OTHERS.iter().any(|it| name == *it) {
+            collect(&entry.path(), depth - 1, left, into);
+        }
+        let path = Path::new(&name);
+        if let Some(extension) = path.extension().and_then(|it| it.to_str()).filter(|_| !is_dir)
+            && !into.iter().any(|it| it == extension)
+        {
+            into.push(extension.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn languages_of_a_project_and_their_servers() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (bin, work) = (top.join("bin"), top.join("work"));
+        for (path, text) in [
+            ("bin/gopls", ""),
+            ("work/cmd/tool/main.go", "package main"),
+            ("work/a.py", ""),
+            ("work/node_modules/x/y.rb", ""),
+            ("work/.hidden/y.lua", ""),
+        ] {
+            std::fs::create_dir_all(top.join(path).parent().unwrap()).unwrap();
+            std::fs::write(top.join(path), text).unwrap();
+        }
+        std::fs::set_permissions(bin.join("gopls"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let programs = Programs { path: vec![bin.clone()], never: vec![work.clone()] };
+        let found = programs.survey(&work, &LspSettings::default());
+        let here: Vec<&str> = found.iter().filter(|it| it.in_project).map(|it| it.language).collect();
+        assert_eq!(here, ["Python", "Go"]);
+        let served: Vec<&str> = found.iter().filter(|it| it.server.is_ok()).map(|it| it.language).collect();
+        assert_eq!(served, ["Go"]);
+        let python = found.iter().find(|it| it.language == "Python").unwrap();
+        assert!(matches!(&python.server, Err(NoServer::Missing { install, .. }) if install.contains("pip")));
+    }
+}

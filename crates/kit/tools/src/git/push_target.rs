@@ -1,0 +1,52 @@
+//! Where a push goes: said outright, here and there, so that no setting of the
+//! repository makes more of it, such as a mirror or a push that overwrites.
+
+use haft_git::{GitLine, RepositoryFacts};
+use haft_tool::ToolError;
+
+use super::{
+    input::Input,
+    read::{ok, status},
+    run::{Bounds, GitRun},
+};
+
+/// The push with its remote, and its branch here and there.
+pub(super) async fn completed(
+    run: &GitRun<'_>,
+    facts: &RepositoryFacts,
+    input: &Input,
+) -> Result<Input, ToolError> {
+    let named = input.branch.as_deref().filter(|it| *it != "HEAD");
+    if let (Some(remote), Some(branch)) = (&input.remote, named) {
+        return Ok(with(input, remote, branch, ""));
+    }
+    let now = status(run, facts, &[]).await?;
+    let line = GitLine::reading("for-each-ref", &facts.sinks)
+        .flag("--format=%(push:remotename) %(push:remoteref)")
+        .names([format!("refs/heads/{}", now.branch.as_deref().unwrap_or_default()).as_str()]);
+    let ran = ok(run.run(&line.text(), Bounds::READING).await?, "push")?;
+    let text = ran.text();
+    let (remote, there) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
+    let remote = input.remote.as_deref().unwrap_or(remote);
+    if remote.is_empty() {
+        return Err(ToolError::failed("push needs remote: the branch follows none."));
+    }
+    match (named, &now.branch) {
+        (Some(branch), _) => Ok(with(input, remote, branch, "")),
+        (None, Some(here)) if input.remote.is_none() => Ok(with(input, remote, here, there)),
+        (None, Some(here)) => Ok(with(input, remote, here, "")),
+        (None, None) => Err(ToolError::failed(
+            "push needs branch: HEAD is at no branch (HEAD:refs/heads/NAME names one there).",
+        )),
+    }
+}
+
+/// A name without its other side goes to the same name.
+fn with(input: &Input, remote: &str, branch: &str, there: &str) -> Input {
+    let branch = match (branch.contains(':'), there) {
+        (true, _) => branch.to_owned(),
+        (false, "") => format!("{branch}:{branch}"),
+        (false, there) => format!("{branch}:{there}"),
+    };
+    Input { remote: Some(remote.to_owned()), branch: Some(branch), ..input.clone() }
+}

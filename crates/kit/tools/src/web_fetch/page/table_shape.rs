@@ -1,0 +1,321 @@
+//! What the tables of a page are for: data in rows and columns, the arrangement of
+//! a page, a menu, lines of code beside their numbers.
+
+use super::{
+    code_lines::{is_heading, names_numbers},
+    tags::{HtmlPiece, OpenTag, Pieces},
+};
+
+/// A table has so many columns at most; what stands beyond them is put together.
+pub(super) const MOST_COLUMNS: usize = 128;
+/// A row of an arrangement with so much text at most, and no block in it, is a line.
+const LINE_CHARS: usize = 200;
+/// Tables within a cell of data stay there if they have so much text at most.
+const SMALL_CHARS: usize = 300;
+/// Code of so many lines at most can stand in a cell.
+const CELL_CODE_LINES: usize = 3;
+
+/// What a table is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum TableUse {
+    /// Rows and columns.
+    Data,
+    /// A few words within a cell of data.
+    Inside,
+    /// Boxes beside each other.
+    Layout,
+    /// A menu: nothing but links.
+    Links,
+    /// A row for every line of code, its number before it.
+    Code,
+    /// A column of numbers beside a block of code.
+    Numbered,
+}
+
+/// What is known about a table once it was read.
+#[derive(Debug)]
+pub(super) struct TableShape {
+    pub(super) used: TableUse,
+    pub(super) columns: usize,
+    /// For every row, whether it is shown as one line.
+    pub(super) lines: Vec<bool>,
+}
+
+/// Where the next cell of a row goes, with cells of earlier rows that reach down.
+#[derive(Debug, Default)]
+pub(super) struct SpanGrid {
+    /// For every column, how many rows from here on are taken.
+    taken: Vec<u32>,
+    pub(super) column: usize,
+}
+
+impl SpanGrid {
+    /// Begins a row.
+    pub(super) fn begin_row(&mut self) {
+        if self.column != 0 || !self.taken.is_empty() {
+            // Columns behind the last cell of the row before were taken there too.
+            for rows in self.taken.iter_mut().skip(self.column) {
+                *rows = rows.saturating_sub(1);
+            }
+            while self.taken.last() == Some(&0) {
+                self.taken.pop();
+            }
+        }
+        self.column = 0;
+    }
+
+    /// Places a cell; says how many columns before it are taken.
+    pub(super) fn place(&mut self, tag: &OpenTag<'_>) -> usize {
+        let number = |name: &str| tag.attribute(name).and_then(|it| it.trim().parse::<u32>().ok());
+        let wide = number("colspan").unwrap_or(1).clamp(1, MOST_COLUMNS as u32) as usize;
+        // Zero stands for all rows that follow.
+        let high = number("rowspan").map_or(1, |it| if it == 0 { u32::MAX } else { it });
+        let from = self.column;
+        while let Some(rows) = self.taken.get_mut(self.column).filter(|it| **it != 0) {
+            *rows -= 1;
+            self.column += 1;
+        }
+        let free = self.column - from;
+        let end = (self.column + wide).min(MOST_COLUMNS);
+        if 1 < high && self.column < end {
+            if self.taken.len() < end {
+                self.taken.resize(end, 0);
+            }
+            self.taken[self.column..end].fill(high - 1);
+        }
+        self.column = end.max(self.column);
+        free
+    }
+}
+
+/// What is noticed about a table while it is read.
+#[derive(Debug, Default)]
+struct TableFacts {
+    index: usize,
+    grid: SpanGrid,
+    columns: usize,
+    /// For every row: its text, and whether a block is in it.
+    rows: Vec<(usize, bool)>,
+    cells: usize,
+    heads: usize,
+    head_row: bool,
+    presents: bool,
+    /// Tables inside, their text, and whether one of them is more than a few words.
+    inner: usize,
+    inner_text: usize,
+    inner_large: bool,
+    blocks: bool,
+    paragraphs: usize,
+    code_lines: usize,
+    has_code: bool,
+    text: usize,
+    link_text: usize,
+    /// Which cell of its row this is, and whether it holds anything but numbers.
+    cell: usize,
+    number_cell: Option<bool>,
+    numbers: bool,
+    numbers_said: usize,
+    numbered_rows: usize,
+    paired_rows: usize,
+}
+
+impl TableFacts {
+    fn row(&mut self) {
+        self.end_row();
+        self.grid.begin_row();
+        self.rows.push((0, false));
+        self.cell = 0;
+        self.number_cell = None;
+        self.numbers = false;
+    }
+
+    fn end_row(&mut self) {
+        self.columns = self.columns.max(self.grid.column);
+        if self.cell == 2 {
+            self.paired_rows += 1;
+            if self.number_cell == Some(true) {
+                self.numbered_rows += 1;
+            }
+        }
+        self.cell = 0;
+    }
+
+    fn cell(&mut self, tag: &OpenTag<'_>) {
+        if self.rows.is_empty() {
+            self.row();
+        }
+        self.grid.place(tag);
+        self.columns = self.columns.max(self.grid.column);
+        self.cells += 1;
+        self.cell += 1;
+        self.paragraphs = 0;
+        if tag.name == "th" {
+            self.heads += 1;
+            self.head_row |= self.rows.len() == 1;
+        }
+        if self.cell == 1 {
+            self.number_cell = Some(true);
+            if names_numbers(tag) {
+                self.numbers_said += 1;
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, in_link: bool) {
+        let chars = text.bytes().filter(|it| !it.is_ascii_whitespace() && it & 0xc0 != 0x80).count();
+        self.text += chars;
+        if in_link {
+            self.link_text += chars;
+        }
+        if let Some(row) = self.rows.last_mut() {
+            row.0 += chars;
+        }
+        if chars != 0 && self.cell == 1 {
+            self.numbers = true;
+            if self.number_cell == Some(true)
+                && text.bytes().any(|it| !it.is_ascii_digit() && !it.is_ascii_whitespace())
+            {
+                self.number_cell = Some(false);
+            }
+        }
+    }
+
+    fn tag(&mut self, tag: &OpenTag<'_>) {
+        let name = tag.name.as_str();
+        let hard = is_heading(name) || matches!(name, "pre" | "hr" | "blockquote" | "form");
+        self.paragraphs += usize::from(name == "p");
+        self.blocks |= hard || 1 < self.paragraphs;
+        if (hard || matches!(name, "p" | "ul" | "ol" | "dl" | "div"))
+            && let Some(row) = self.rows.last_mut()
+        {
+            row.1 |= name != "div" && name != "p" || 1 < self.paragraphs;
+        }
+    }
+
+    fn decide(&self) -> TableUse {
+        let numbered = self.paired_rows != 0
+            && self.paired_rows == self.rows.len()
+            && self.numbered_rows == self.paired_rows
+            && self.inner == 0;
+        if numbered && self.numbers_said == self.rows.len() && !self.has_code {
+            return TableUse::Code;
+        }
+        if numbered && self.has_code && (self.rows.len() == 1 || self.numbers_said == self.rows.len()) {
+            return TableUse::Numbered;
+        }
+        if self.presents {
+            return TableUse::Layout;
+        }
+        if self.inner != 0 {
+            let keeps = self.heads != 0
+                && 1 < self.columns
+                && !self.inner_large
+                && self.code_lines <= CELL_CODE_LINES;
+            return if keeps && self.inner_text <= SMALL_CHARS { TableUse::Data } else { TableUse::Layout };
+        }
+        let links = self.heads == 0 && self.text != 0 && self.text * 9 / 10 < self.link_text;
+        if links && 1 < self.cells && !self.blocks {
+            return TableUse::Links;
+        }
+        let column = self.columns <= 1 && !(self.head_row && 2 < self.rows.len() && !self.blocks);
+        if column || self.heads == 0 && self.blocks || CELL_CODE_LINES < self.code_lines {
+            return TableUse::Layout;
+        }
+        TableUse::Data
+    }
+
+    fn shape(mut self) -> (usize, TableShape) {
+        self.end_row();
+        let lines = self.rows.iter().map(|(text, block)| !block && *text <= LINE_CHARS).collect();
+        (self.index, TableShape { used: self.decide(), columns: self.columns, lines })
+    }
+}
+
+/// What the tables of a page are for, in the order in which they are opened, and
+/// how many bytes were looked at to know it.
+pub(super) fn table_shapes(html: &str) -> (Vec<TableShape>, u64) {
+    let mut walk = Walk::default();
+    let mut pieces = Pieces::new(html);
+    for piece in pieces.by_ref() {
+        walk.piece(&piece);
+    }
+    while let Some(facts) = walk.open.pop() {
+        walk.end(facts);
+    }
+    let mut shapes = walk.found;
+    shapes.sort_unstable_by_key(|it| it.0);
+    let mut shapes: Vec<TableShape> = shapes.into_iter().map(|it| it.1).collect();
+    // What is inside data has no rows of its own.
+    for (index, parent) in walk.parents.into_iter().enumerate() {
+        if parent.is_some_and(|it| matches!(shapes[it].used, TableUse::Data | TableUse::Inside)) {
+            shapes[index].used = TableUse::Inside;
+        }
+    }
+    (shapes, pieces.looked_at())
+}
+
+#[derive(Default)]
+struct Walk {
+    open: Vec<TableFacts>,
+    parents: Vec<Option<usize>>,
+    found: Vec<(usize, TableShape)>,
+    in_link: bool,
+    in_code: bool,
+}
+
+impl Walk {
+    fn piece(&mut self, piece: &HtmlPiece<'_>) {
+        let (in_link, in_code) = (self.in_link, self.in_code);
+        match piece {
+            HtmlPiece::Open(tag) if tag.name == "table" => {
+                if let Some(outer) = self.open.last_mut() {
+                    outer.inner += 1;
+                    if let Some(row) = outer.rows.last_mut() {
+                        row.1 = true;
+                    }
+                }
+                let presents = tag.attribute("role").is_some_and(|it| matches!(it, "presentation" | "none"));
+                let index = self.parents.len();
+                self.parents.push(self.open.last().map(|it| it.index));
+                self.open.push(TableFacts { index, presents, ..TableFacts::default() });
+            }
+            HtmlPiece::Close(name) if name == "table" => {
+                if let Some(facts) = self.open.pop() {
+                    self.end(facts);
+                }
+            }
+            HtmlPiece::Open(tag) => {
+                self.in_link |= tag.name == "a" && tag.attribute("href").is_some();
+                self.in_code |= tag.name == "pre";
+                let Some(table) = self.open.last_mut() else { return };
+                match tag.name.as_str() {
+                    "tr" => table.row(),
+                    "td" | "th" => table.cell(tag),
+                    _ => table.tag(tag),
+                }
+                table.has_code |= tag.name == "pre" && table.cell == 2;
+            }
+            HtmlPiece::Close(name) => {
+                self.in_link &= name != "a";
+                self.in_code &= name != "pre";
+            }
+            HtmlPiece::Text(text) => {
+                let Some(table) = self.open.last_mut() else { return };
+                table.text(text, in_link);
+                if in_code {
+                    let lines = text.trim().bytes().filter(|it| *it == b'\n').count() + 1;
+                    table.code_lines = table.code_lines.max(lines);
+                }
+            }
+        }
+    }
+
+    /// A table ends: the one around it hears of it.
+    fn end(&mut self, facts: TableFacts) {
+        if let Some(outer) = self.open.last_mut() {
+            outer.inner_text += facts.text + facts.inner_text;
+            outer.inner_large |= facts.blocks || facts.inner != 0;
+        }
+        self.found.push(facts.shape());
+    }
+}

@@ -1,0 +1,176 @@
+//! What git is kept from: waiting for a key, losing commits with a branch,
+//! committing conflicts, skipping hooks.
+
+use crate::git_rig::Repo;
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+/// A program that signs by waiting for somebody.
+fn waiting_signer(repo: &Repo) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = repo.rig.outside.join("gpg-that-waits");
+    let pids = repo.rig.outside.join("signers");
+    std::fs::write(&path, format!("#!/bin/sh\necho $$ >> '{}'\nexec sleep 1000\n", pids.display())).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+/// A key that waits for a person ends the commit in time, says so, and nothing is made unsigned.
+#[tokio::test]
+async fn a_signature_that_waits_is_given_up() {
+    let repo = Repo::new();
+    repo.git(&["config", "gpg.program", &waiting_signer(&repo)]);
+    repo.git(&["config", "commit.gpgsign", "yes"]);
+    repo.git(&["config", "tag.gpgSign", "true"]);
+    repo.put("a.txt", "mine\n");
+    let head = repo.git(&["rev-parse", "HEAD"]);
+    let before = repo.git(&["ls-files", "-s"]);
+    let began = Instant::now();
+    let commit = repo.said(json!({"operation": "commit", "message": "x", "paths": ["a.txt"]}));
+    let said = commit.await;
+    assert!(said.contains("has to be signed") && said.contains("not committed unsigned"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
+    assert_eq!(repo.git(&["rev-parse", "HEAD"]), head);
+    assert_eq!(repo.git(&["ls-files", "-s"]), before);
+    let said = repo.said(json!({"operation": "tag", "action": "create", "name": "v1", "message": "m"})).await;
+    assert!(said.contains("has to be signed") && said.contains("unsigned"), "{said}");
+    assert_eq!(repo.git(&["tag"]), "");
+    // Nothing that was started is left.
+    let pids = std::fs::read_to_string(repo.rig.outside.join("signers")).unwrap();
+    assert_eq!(pids.lines().count(), 2, "{pids}");
+    let gone = || pids.lines().all(|pid| !std::path::Path::new("/proc").join(pid).join("exe").exists());
+    crate::shell_rig::eventually("the end of the signers", gone).await;
+}
+
+/// The same where hooks run as well, which may take as long as they like: the signature
+/// has its own time, whatever is signed.
+#[tokio::test]
+async fn a_signature_that_waits_is_given_up_behind_hooks() {
+    let check = async |input: serde_json::Value, hook: &str, place: Option<&str>| {
+        let repo = Repo::new();
+        repo.git(&["switch", "-qc", "side"]);
+        repo.put("side.txt", "side\n");
+        repo.git(&["add", "side.txt"]);
+        repo.git(&["commit", "-qm", "Side"]);
+        repo.git(&["switch", "-q", "main"]);
+        repo.put("b.txt", "more\n");
+        repo.git(&["commit", "-qam", "Main"]);
+        repo.put("a.txt", "mine\n");
+        let hooks = repo.dir().join(place.unwrap_or(".git/hooks"));
+        crate::lsp_rig::program(
+            &hooks,
+            hook,
+            "#!/bin/sh\necho ran >> \"$(git rev-parse --git-dir)/hooked\"\n",
+        );
+        if let Some(place) = place {
+            repo.git(&["config", "core.hooksPath", place]);
+        }
+        repo.git(&["config", "gpg.program", &waiting_signer(&repo)]);
+        repo.git(&["config", "commit.gpgsign", "yes"]);
+        let head = repo.git(&["rev-parse", "HEAD"]);
+        let said = repo.said(input.clone()).await;
+        assert!(
+            said.contains("signed") && said.contains("unsigned") && said.contains("gpg"),
+            "{input}: {said}"
+        );
+        assert_eq!(repo.git(&["rev-parse", "HEAD"]), head, "{input}");
+        assert!(!repo.dir().join(".git/index.lock").exists(), "{input}");
+        let pids = std::fs::read_to_string(repo.rig.outside.join("signers")).unwrap();
+        let gone = || pids.lines().all(|pid| !std::path::Path::new("/proc").join(pid).join("exe").exists());
+        crate::shell_rig::eventually("the end of the signers", gone).await;
+        repo.dir().join(".git/hooked").exists()
+    };
+    let commit = || json!({"operation": "commit", "message": "x", "paths": ["a.txt"]});
+    let (pre, message, picked, merged) = tokio::join!(
+        check(commit(), "pre-commit", None),
+        check(commit(), "commit-msg", Some(".husky")),
+        check(json!({"operation": "cherry_pick", "rev": "side"}), "post-commit", None),
+        check(json!({"operation": "merge", "rev": "side"}), "commit-msg", None),
+    );
+    assert!(pre && message && merged, "the hooks ran");
+    assert!(!picked, "nothing was committed");
+}
+
+#[tokio::test]
+async fn a_branch_with_commits_of_its_own_stays_and_one_without_goes() {
+    let repo = Repo::new();
+    repo.git(&["switch", "-qc", "work"]);
+    for number in 1..=3 {
+        repo.put("work.txt", &format!("{number}\n"));
+        repo.git(&["add", "."]);
+        repo.git(&["commit", "-qm", &format!("Work {number}")]);
+    }
+    repo.git(&["switch", "-q", "main"]);
+    let delete = || json!({"operation": "branch", "action": "delete", "name": "work"});
+    let said = repo.said(delete()).await;
+    for want in ["Work 1", "Work 2", "Work 3", "force: true", "neither in HEAD nor on a remote"] {
+        assert!(said.contains(want), "{want}: {said}");
+    }
+    assert!(repo.git(&["branch"]).contains("work"));
+    // A squashed merge brings the content without the commits.
+    repo.git(&["merge", "-q", "--squash", "work"]);
+    repo.git(&["commit", "-qm", "All of the work"]);
+    repo.put("more.txt", "and on\n");
+    repo.git(&["add", "."]);
+    repo.git(&["commit", "-qm", "On"]);
+    let before = repo.picture();
+    let (id, got) = repo.call(delete()).await;
+    let said = got.unwrap().content.to_text();
+    assert!(said.contains("what they changed is"), "{said}");
+    assert!(!repo.git(&["branch"]).contains("work"));
+    repo.undo(&id);
+    assert!(repo.picture() == before);
+}
+
+#[tokio::test]
+async fn staged_markers_are_not_committed() {
+    let repo = Repo::new();
+    repo.git(&["switch", "-qc", "side", "HEAD~1"]);
+    repo.put("a.txt", "one\nside\nthree\n");
+    repo.git(&["commit", "-qam", "Side"]);
+    repo.git(&["switch", "-q", "main"]);
+    repo.call(json!({"operation": "merge", "rev": "side"})).await.1.unwrap_err();
+    // Somebody adds the file as it is.
+    repo.git(&["add", "a.txt"]);
+    for input in [
+        json!({"operation": "merge", "action": "continue"}),
+        json!({"operation": "commit", "message": "x", "staged": true}),
+    ] {
+        let said = repo.said(input.clone()).await;
+        assert!(said.contains("a.txt is staged with the markers of a conflict"), "{input}: {said}");
+    }
+    assert_eq!(repo.git(&["log", "-1", "--format=%s"]), "Second");
+    repo.put("a.txt", "one\nboth\nthree\n");
+    repo.ok(json!({"operation": "add", "paths": ["a.txt"]})).await;
+    repo.ok(json!({"operation": "merge", "action": "continue"})).await;
+    assert_eq!(repo.git(&["rev-list", "--count", "--merges", "HEAD"]), "1");
+    // Lines that only look like one of them are text.
+    repo.put("b.txt", "Title\n=======\n>>>>>>> quoted\n");
+    repo.ok(json!({"operation": "commit", "message": "Text", "paths": ["b.txt"]})).await;
+}
+
+/// There is no way past a hook, and no way to be somebody else.
+#[tokio::test]
+async fn there_is_no_parameter_for_what_is_never_done() {
+    let repo = Repo::new();
+    repo.put("a.txt", "mine\n");
+    for more in [
+        json!({"no_verify": true}),
+        json!({"noVerify": true}),
+        json!({"author": "Somebody Else <else@example.test>"}),
+        json!({"sign": false}),
+        json!({"no_gpg_sign": true}),
+        json!({"date": "2000-01-01"}),
+        json!({"message": ["--no-verify"]}),
+        json!({"paths": ["--no-verify", "a.txt"]}),
+    ] {
+        let mut input = json!({"operation": "commit", "message": "x", "paths": ["a.txt"]});
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert!(repo.call(input.clone()).await.1.is_err(), "{input}");
+    }
+    assert_eq!(repo.git(&["log", "-1", "--format=%s %ae"]), "Second ann@example.test");
+    repo.ok(json!({"operation": "commit", "message": "--no-verify", "paths": ["a.txt"]})).await;
+    assert_eq!(repo.git(&["log", "-1", "--format=%s %ae"]), "--no-verify ann@example.test");
+}

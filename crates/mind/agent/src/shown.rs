@@ -1,0 +1,110 @@
+//! What the person was shown and no model hears: the log keeps it for whoever
+//! shows the session again.
+
+use haft_types::MessageBlock;
+
+use crate::{
+    Agent, EndReason, Exhausted,
+    log::{ShownLine, ShownPiece, ShownWhy, State},
+};
+
+/// Words of an answer that were told and are in no block yet.
+#[derive(Default)]
+pub(crate) struct OpenWords {
+    pub(crate) text: String,
+    thought: String,
+    were_told: bool,
+}
+
+impl OpenWords {
+    pub(crate) fn said(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        self.were_told |= !piece.is_empty();
+    }
+
+    pub(crate) fn thought(&mut self, piece: &str) {
+        self.thought.push_str(piece);
+        self.were_told |= !piece.is_empty();
+    }
+
+    /// They are part of this block now.
+    pub(crate) fn closed_by(&mut self, block: &MessageBlock) {
+        match block {
+            MessageBlock::Text { .. } => self.text.clear(),
+            MessageBlock::Thinking { .. } => self.thought.clear(),
+            _ => (),
+        }
+    }
+
+    /// What was shown of an answer, blocks and what is still open; whether words of
+    /// it were told at all.
+    pub(crate) fn take_shown<'a>(
+        &mut self,
+        blocks: impl Iterator<Item = &'a MessageBlock>,
+    ) -> (Vec<ShownPiece>, bool) {
+        let mut pieces: Vec<ShownPiece> = blocks
+            .filter_map(|block| match block {
+                MessageBlock::Text { text } => Some(ShownPiece::Said(text.clone())),
+                MessageBlock::Thinking { thinking, .. } => Some(ShownPiece::Thought(thinking.clone())),
+                _ => None,
+            })
+            .collect();
+        pieces.push(ShownPiece::Thought(std::mem::take(&mut self.thought)));
+        pieces.push(ShownPiece::Said(std::mem::take(&mut self.text)));
+        (pieces, std::mem::take(&mut self.were_told))
+    }
+
+    /// A thought that nobody ends any more.
+    pub(crate) fn take_thought(&mut self) -> Vec<ShownPiece> {
+        vec![ShownPiece::Thought(std::mem::take(&mut self.thought))]
+    }
+}
+
+impl ShownPiece {
+    fn words_mut(&mut self) -> &mut String {
+        match self {
+            Self::Thought(words) | Self::Said(words) | Self::Printed(words) => words,
+        }
+    }
+}
+
+impl Agent {
+    /// Keeps what the person was shown beside the conversation. Secrets are masked
+    /// as in every other line.
+    pub fn keep_shown(&mut self, mut line: ShownLine) {
+        line.pieces.retain_mut(|piece| !piece.words_mut().is_empty());
+        let texts = line.pieces.iter_mut().map(ShownPiece::words_mut).chain([&mut line.typed]);
+        for words in texts {
+            if let Some(masked) = self.conversation.masker.mask(words) {
+                *words = masked;
+            }
+        }
+        if !line.pieces.is_empty() {
+            self.note(State::Shown(Box::new(line)));
+        }
+    }
+
+    /// Keeps words of an answer that are part of no message.
+    pub(crate) fn keep_words(&mut self, why: ShownWhy, answer: &str, pieces: Vec<ShownPiece>) {
+        self.keep_shown(ShownLine { why, name: answer.to_owned(), typed: String::new(), pieces });
+    }
+}
+
+impl EndReason {
+    /// Why a turn ended, for the person, where it is not plain from the rest.
+    pub fn remark(&self) -> Option<String> {
+        match self {
+            Self::Stopped(why) | Self::NoProgress(why) => Some(format!("Stopped: {why}")),
+            Self::Exhausted(Exhausted::Budget(most)) => {
+                Some(format!("Stopped: the budget of ${most} is spent."))
+            }
+            Self::Exhausted(Exhausted::Tokens(most)) => {
+                Some(format!("Stopped: the limit of {most} tokens was reached."))
+            }
+            Self::Exhausted(Exhausted::Time(most)) => {
+                Some(format!("Stopped: the time limit of {} s was reached.", most.as_secs()))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What reading an answer asks of memory, in every form. More than a tenth above
+//! these rows is a decision, not an accident.
+
+use haft_testkit::{Allocated, CountingAllocator, Form, Piece, Turn};
+use serde_json::json;
+
+use super::tests::read;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// A long answer, as it comes from the network.
+fn answer(form: Form) -> Vec<u8> {
+    let line = "A line of an answer that is neither short nor very long, with a number: 42.\n";
+    let call = |number: usize| {
+        Piece::tool("put", json!({"file_path": format!("/tmp/{number}"), "content": line.repeat(20)}))
+    };
+    let mut pieces = vec![Piece::text(line.repeat(200))];
+    pieces.extend((0..10).map(call));
+    Turn::of(pieces).bytes(form, "m")
+}
+
+#[test]
+fn reading_an_answer() {
+    let mut dearer = Vec::new();
+    for (form, times, bytes) in [
+        (Form::Messages, 23_322, 2_314_225),
+        (Form::Chat, 43_072, 4_680_768),
+        (Form::Responses, 24_935, 3_079_844),
+        (Form::Gemini, 17_755, 2_199_378),
+    ] {
+        let body = answer(form);
+        let pieces: Vec<&[u8]> = body.chunks(1400).collect();
+        // What is made once and kept is made before.
+        read(form, &pieces).1.unwrap();
+        let (found, (answer, ended)) = Allocated::during(|| read(form, &pieces));
+        assert!(ended.is_ok() && answer.calls().len() == 10, "{form:?}");
+        if times + times / 10 < found.times || bytes + bytes / 10 < found.bytes {
+            dearer.push(format!("{form:?}: {found:?}, it was {times} times and {bytes} bytes"));
+        }
+    }
+    assert!(dearer.is_empty(), "{dearer:#?}");
+}

@@ -1,0 +1,110 @@
+//! The ports, made of a ledger and an engine.
+
+mod blobs;
+mod clockwork;
+mod committer;
+mod logs;
+mod mirror;
+mod queue;
+mod take;
+mod tenant;
+mod values;
+mod watch;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::task::AbortHandle;
+
+pub(crate) use blobs::CheckedBlobs;
+pub(crate) use clockwork::LedgerClockwork;
+pub(crate) use logs::BigLineLogs;
+pub(crate) use mirror::{LedgerEntry, Mirror, wall_ms};
+pub(crate) use queue::LedgerQueue;
+pub use queue::cancel_control;
+pub(crate) use tenant::scoped;
+
+use crate::{LeaseKey, StoreError, engine::FleetEngine, ledger::Command, ledger::Outcome};
+use committer::Committer;
+use values::Values;
+
+/// Tasks that end with what they work for.
+#[derive(Default)]
+struct OwnTasks(Vec<AbortHandle>);
+
+impl Drop for OwnTasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// What all ports of one open store share.
+pub(crate) struct StoreCore {
+    engine: Arc<dyn FleetEngine>,
+    mirror: Arc<Mirror>,
+    committer: Committer,
+    values: Values,
+    /// Whether this process gives up workers that are silent: it does once it
+    /// wants their jobs.
+    is_undertaker: Arc<AtomicBool>,
+    _tasks: OwnTasks,
+}
+
+impl StoreCore {
+    /// Starts what a store does by itself: writing in groups, looking for news,
+    /// giving up silent workers.
+    pub(crate) async fn start(engine: Arc<dyn FleetEngine>) -> Result<Arc<Self>, StoreError> {
+        let mirror = Arc::new(Mirror::default());
+        engine.catch_up(&mirror).await?;
+        let (committer, writing) = Committer::start(engine.clone(), mirror.clone());
+        let is_undertaker = Arc::new(AtomicBool::new(false));
+        let watching = watch::start(engine.clone(), mirror.clone(), committer.clone(), is_undertaker.clone());
+        let values = Values::new(engine.clone());
+        Ok(Arc::new(Self {
+            engine,
+            mirror,
+            committer,
+            values,
+            is_undertaker,
+            _tasks: OwnTasks(vec![writing, watching]),
+        }))
+    }
+
+    async fn ask(&self, command: Command) -> Result<Outcome, StoreError> {
+        self.committer.commit(command).await
+    }
+
+    /// Asks something that has no answer but done.
+    async fn order(&self, command: Command) -> Result<(), StoreError> {
+        match self.ask(command).await? {
+            Outcome::Refused(reason) => Err(StoreError::Refused(reason)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks something that only the holder of a lease may.
+    async fn fenced(&self, key: &LeaseKey, command: Command) -> Result<Outcome, StoreError> {
+        match self.ask(command).await? {
+            Outcome::Stale => Err(crate::engine::stale(key)),
+            Outcome::Refused(reason) => Err(StoreError::Refused(reason)),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// The ledger as it is now, for all.
+    async fn up_to_date(&self) -> Result<&Mirror, StoreError> {
+        self.engine.catch_up(&self.mirror).await?;
+        Ok(&self.mirror)
+    }
+
+    fn become_undertaker(&self) {
+        self.is_undertaker.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A bug, said instead of a panic.
+fn unexpected(outcome: &Outcome) -> StoreError {
+    StoreError::Corrupt { place: String::from("the ledger"), said: format!("unexpected answer {outcome:?}") }
+}

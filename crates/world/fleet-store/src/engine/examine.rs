@@ -1,0 +1,40 @@
+//! Findings about an engine, in words.
+
+use std::path::Path;
+
+use crate::EngineFinding;
+
+/// A finding that may still get advice.
+pub(crate) struct FindingDraft(EngineFinding);
+
+pub(crate) fn finding(what: &'static str, is_good: bool, said: String) -> FindingDraft {
+    FindingDraft(EngineFinding { what, is_good, said, advice: None })
+}
+
+impl FindingDraft {
+    /// What to do if it is not good.
+    pub(crate) fn advice(mut self, advice: &str) -> Self {
+        self.0.advice = (!self.0.is_good).then(|| advice.to_owned());
+        self
+    }
+
+    pub(crate) fn done(self) -> EngineFinding {
+        self.0
+    }
+}
+
+/// Less room than this is said to be little.
+const LITTLE: u64 = 512 * 1_024 * 1_024;
+
+/// How much room a directory has.
+pub(crate) fn room(path: &Path) -> EngineFinding {
+    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    match rustix::fs::statvfs(dir) {
+        Ok(stat) => {
+            let free = stat.f_bavail * stat.f_frsize;
+            let said = format!("{} MB free in {}", free / 1_048_576, dir.display());
+            finding("room", free >= LITTLE, said).advice("make room: writing stops when there is none").done()
+        }
+        Err(err) => finding("room", false, format!("{}: {err}", dir.display())).done(),
+    }
+}

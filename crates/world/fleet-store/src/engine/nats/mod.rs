@@ -1,0 +1,108 @@
+//! NATS JetStream: the engine of a fleet.
+//!
+//! One stream is the ledger, eight hold the logs of runs, one holds blobs. Logs
+//! are fenced by the server: a line is taken only if the newest message of the
+//! run's subject is the one its writer knows, and a takeover writes a message of
+//! its own. What must not be missed is asked of a stream's leader.
+//!
+//! Nobody waits for a consumer: whoever has written says so on a subject that is
+//! not stored, and others read.
+
+mod blobs;
+mod connection;
+mod ledger;
+mod logs;
+mod monitor;
+mod streams;
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, atomic::AtomicU64},
+};
+
+use url::Url;
+
+use crate::{
+    EngineFinding, RunId, StoreError, StoreFuture,
+    engine::{FleetEngine, examine::finding},
+};
+use connection::Connection;
+use logs::Tail;
+
+/// An open connection to a cluster.
+pub(crate) struct NatsEngine {
+    connection: Connection,
+    monitor: Option<String>,
+    is_lazy: bool,
+    /// The newest message of logs this process writes.
+    tails: Mutex<HashMap<RunId, Tail>>,
+    /// Where reading of a log goes on: the line and its message.
+    places: Mutex<HashMap<RunId, (u64, u64)>>,
+    snapshot_number: AtomicU64,
+    news: tokio::sync::watch::Receiver<u64>,
+    listener: tokio::task::AbortHandle,
+}
+
+impl Drop for NatsEngine {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+impl NatsEngine {
+    /// Connects, looks whether the servers will do, and makes the streams.
+    pub(crate) async fn open(urls: &[Url], name: String) -> Result<Self, StoreError> {
+        let options: HashMap<String, String> =
+            urls.iter().flat_map(|it| it.query_pairs().into_owned().collect::<Vec<_>>()).collect();
+        let connection = Connection::open(urls, name).await?;
+        let monitor = options.get("monitor").cloned();
+        let is_lazy = options.get("sync").is_some_and(|it| it == "lazy");
+        if let Some(monitor) = monitor.as_deref().filter(|_| !is_lazy) {
+            monitor::require_sync(monitor, connection.name()).await?;
+        }
+        connection.make_streams().await?;
+        let (news, listener) = connection.listen_for_news().await?;
+        Ok(Self {
+            connection,
+            monitor,
+            is_lazy,
+            tails: Mutex::default(),
+            places: Mutex::default(),
+            snapshot_number: AtomicU64::new(0),
+            news,
+            listener,
+        })
+    }
+}
+
+impl FleetEngine for NatsEngine {
+    fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
+        Box::pin(async move {
+            let info = self.connection.server();
+            let cluster = info.cluster.as_deref().map(|it| format!(", cluster {it}")).unwrap_or_default();
+            let mut findings =
+                vec![finding("version", true, format!("nats-server {}{cluster}", info.version)).done()];
+            let sync = match &self.monitor {
+                Some(monitor) => monitor::sync_of(monitor).await.map(|is_synced| {
+                    let said = if is_synced {
+                        "every write is synced"
+                    } else {
+                        "writes are synced every two minutes"
+                    };
+                    finding("sync", is_synced, said.to_owned())
+                }),
+                None => Err(String::from("cannot be seen from here")),
+            };
+            let sync = sync.unwrap_or_else(|said| finding("sync", self.is_lazy, said));
+            findings.push(
+                sync.advice(
+                    "set `sync_interval: always` under jetstream, and name the monitoring address \
+                     (`nats://host?monitor=host:8222`) so that it can be seen",
+                )
+                .done(),
+            );
+            findings.extend(self.connection.examine_streams().await?);
+            Ok(findings)
+        })
+    }
+}

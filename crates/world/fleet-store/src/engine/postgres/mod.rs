@@ -1,0 +1,75 @@
+//! PostgreSQL: the second engine of a fleet, for those who have it already.
+//!
+//! Every write is one call of a function in the database, safe to repeat: a
+//! connection that broke while it committed is asked the same again. Entries of
+//! the ledger are written one after another; logs of runs lock their own row
+//! only, so their syncs are shared by the server.
+//!
+//! Others are woken by `notify`, sent apart from what was written (a commit with a
+//! notification waits for all others with one), and look by themselves every
+//! second.
+
+mod blobs;
+mod connections;
+mod ledger;
+mod logs;
+mod tls;
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use crate::{
+    EngineFinding, StoreError, StoreFuture,
+    engine::{FleetEngine, examine::finding},
+};
+use connections::Connections;
+
+/// An open connection to a database.
+pub(crate) struct PostgresEngine {
+    connections: Arc<Connections>,
+    snapshot_number: AtomicU64,
+}
+
+impl PostgresEngine {
+    /// Connects, looks whether the server will do, and makes the tables.
+    pub(crate) async fn open(address: &str, name: String) -> Result<Self, StoreError> {
+        let connections = Connections::open(address, name).await?;
+        Ok(Self { connections, snapshot_number: AtomicU64::new(0) })
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or_default()
+}
+
+impl FleetEngine for PostgresEngine {
+    fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
+        Box::pin(async move {
+            let settings = "select current_setting('server_version'), current_setting('fsync'), \
+                            current_setting('synchronous_commit'), current_setting('full_page_writes'), \
+                            (extract(epoch from clock_timestamp()) * 1000)::bigint, \
+                            pg_database_size(current_database())";
+            let begin = crate::core::wall_ms();
+            let rows = self.connections.rows(settings, &[]).await?;
+            let Some(row) = rows.first() else { return Ok(Vec::new()) };
+            let text = |index: usize| row.get::<_, String>(index);
+            let is_safe =
+                text(1) == "on" && matches!(text(2).as_str(), "on" | "remote_apply") && text(3) == "on";
+            let said =
+                format!("fsync {}, synchronous_commit {}, full_page_writes {}", text(1), text(2), text(3));
+            let apart = (row.get::<_, i64>(4) - begin).abs();
+            Ok(vec![
+                finding("version", true, format!("PostgreSQL {}", text(0))).done(),
+                finding("sync", is_safe, said).advice("set all three to on").done(),
+                finding("clock", apart < 5_000, format!("{apart} ms apart"))
+                    .advice("set the clocks: schedules follow the server's; leases follow neither")
+                    .done(),
+                finding("room", true, format!("the database has {} MB", row.get::<_, i64>(5) / 1_048_576))
+                    .done(),
+            ])
+        })
+    }
+}

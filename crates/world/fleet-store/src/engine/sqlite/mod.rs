@@ -1,0 +1,73 @@
+//! One file: the engine of one machine, without a server.
+//!
+//! Write-ahead log with a full sync for every commit; everything that waits to be
+//! written shares one. Blobs lie beside the file. Other processes are woken by a
+//! byte in a file beside it, and look by themselves twice a second.
+
+mod blobs;
+mod database;
+mod ledger;
+mod logs;
+mod news;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use crate::{
+    EngineFinding, StoreError, StoreFuture,
+    engine::{FleetEngine, examine::finding},
+};
+use database::Database;
+use news::FileNews;
+
+/// A store in a file.
+pub(crate) struct SqliteEngine {
+    database: Database,
+    news: Arc<FileNews>,
+    blobs: PathBuf,
+    boot: Option<String>,
+    snapshot_number: AtomicU64,
+}
+
+impl SqliteEngine {
+    /// Opens a file, and makes it where it is not there.
+    pub(crate) async fn open(path: &Path) -> Result<Self, StoreError> {
+        let path = path.to_owned();
+        let news = Arc::new(FileNews::beside(&path));
+        let database = Database::open(&path, news.clone()).await?;
+        let blobs = beside(&path, ".blobs");
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+        let boot = boot.map(|it| it.trim().to_owned());
+        Ok(Self { database, news, blobs, boot, snapshot_number: AtomicU64::new(0) })
+    }
+}
+
+/// The file with an ending more.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+impl FleetEngine for SqliteEngine {
+    fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>> {
+        Box::pin(async move {
+            let place = self.database.place();
+            let (version, mode, sync) = self
+                .database
+                .read(|db| {
+                    let text = |name| db.pragma_query_value(None, name, |row| row.get::<_, String>(0));
+                    let sync = db.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))?;
+                    Ok((rusqlite::version().to_owned(), text("journal_mode")?, sync))
+                })
+                .await?;
+            let is_safe = mode == "wal" && sync >= 2;
+            let sync = finding("sync", is_safe, format!("journal {mode}, synchronous {sync}"))
+                .advice("another program changed the file's settings; open it with haft only");
+            let room = crate::engine::examine::room(&place);
+            Ok(vec![finding("version", true, format!("SQLite {version}")).done(), sync.done(), room])
+        })
+    }
+}

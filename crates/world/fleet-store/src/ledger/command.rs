@@ -1,0 +1,227 @@
+//! What changes a ledger, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::{StoredSchedule, StoredValue};
+use crate::{
+    Bucket, Cancelled, Ceiling, Draw, FiredSlot, FleetName, JobHead, JobState, LeaseKey, LeaseRenewal,
+    LimitScope, Limits, MachineShare, PauseScope, Reserved, RunId, StoreError, Submitted,
+};
+
+/// The newest form of commands and snapshots. A ledger with a higher one is refused.
+pub(crate) const LEDGER_VERSION: u32 = 2;
+
+/// The form that has what jobs need. What needs nothing is written in the form
+/// before, so that older workers go on until somebody asks for more than they know.
+pub(crate) fn version_for(needs: impl IntoIterator<Item = bool>) -> u32 {
+    if needs.into_iter().any(|it| it) { LEDGER_VERSION } else { 1 }
+}
+
+/// A job as it is submitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SubmitJob {
+    pub(crate) head: JobHead,
+    pub(crate) body: StoredValue,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) not_before: Option<i64>,
+}
+
+/// Something that is asked of a ledger.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "commands are few at a time, and moved rarely")]
+pub(crate) enum Command {
+    Submit {
+        jobs: Vec<SubmitJob>,
+    },
+    Take {
+        worker: FleetName,
+        pool: FleetName,
+        most: u32,
+        lease_ms: u64,
+        boot: Option<String>,
+        /// What the worker's machine has.
+        #[serde(default, skip_serializing_if = "MachineShare::is_empty")]
+        machine: MachineShare,
+    },
+    Renew {
+        worker: FleetName,
+        keys: Vec<LeaseKey>,
+        lease_ms: u64,
+    },
+    Report {
+        key: LeaseKey,
+        state: JobState,
+        summary: StoredValue,
+    },
+    Release {
+        key: LeaseKey,
+        delay_ms: u64,
+        reason: String,
+    },
+    End {
+        key: LeaseKey,
+        state: JobState,
+        reason: Option<String>,
+        summary: StoredValue,
+    },
+    Leave {
+        worker: FleetName,
+    },
+    /// A worker gave no sign of life for a lease after this beat.
+    Bury {
+        worker: FleetName,
+        beat: u64,
+    },
+    Cancel {
+        run: RunId,
+        reason: String,
+    },
+    Requeue {
+        run: RunId,
+        log_begin: Option<u64>,
+    },
+    Pause {
+        scope: PauseScope,
+    },
+    Resume {
+        scope: PauseScope,
+    },
+    SetLimits {
+        scope: LimitScope,
+        limits: Limits,
+    },
+    Forget {
+        before: i64,
+    },
+    Schedule {
+        schedule: StoredSchedule,
+    },
+    Unschedule {
+        tenant: FleetName,
+        name: FleetName,
+    },
+    /// Fires slots if the schedule still waits for the one that was expected.
+    Fire {
+        tenant: FleetName,
+        name: FleetName,
+        expected: i64,
+        slots: Vec<(i64, RunId)>,
+        next: Option<i64>,
+    },
+    Count {
+        key: String,
+        add: i64,
+        by: Option<LeaseKey>,
+    },
+    Reserve {
+        amount: i64,
+        of: Vec<Ceiling>,
+        by: Option<LeaseKey>,
+    },
+    Draw {
+        key: String,
+        want: u64,
+        bucket: Bucket,
+    },
+    Settle {
+        key: String,
+        amount: i64,
+    },
+    Freeze {
+        key: String,
+        ms: u64,
+    },
+}
+
+impl Command {
+    /// Whether an older Haft would decide something else after it.
+    fn does_ask_for_needs(&self) -> bool {
+        match self {
+            Self::Submit { jobs } => jobs.iter().any(|it| !it.head.needs.is_empty()),
+            Self::Schedule { schedule } => !schedule.head.needs.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+/// Commands that are written as one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CommandBatch {
+    pub(crate) version: u32,
+    pub(crate) commands: Vec<Command>,
+}
+
+impl CommandBatch {
+    pub(crate) fn encode(commands: &[Command]) -> Result<Vec<u8>, StoreError> {
+        #[derive(Serialize)]
+        struct Borrowed<'a> {
+            version: u32,
+            commands: &'a [Command],
+        }
+        let version = version_for(commands.iter().map(Command::does_ask_for_needs));
+        serde_json::to_vec(&Borrowed { version, commands })
+            .map_err(|err| StoreError::Refused(format!("a command cannot be written: {err}")))
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Command>, StoreError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let corrupt = |err: serde_json::Error| StoreError::Corrupt {
+            place: String::from("the ledger"),
+            said: err.to_string(),
+        };
+        match serde_json::from_slice::<Self>(bytes) {
+            Ok(batch) if batch.version <= LEDGER_VERSION => Ok(batch.commands),
+            Ok(batch) => Err(newer_ledger(batch.version)),
+            Err(err) => {
+                let version = serde_json::from_slice::<Version>(bytes).map_err(corrupt)?.version;
+                Err(if version > LEDGER_VERSION { newer_ledger(version) } else { corrupt(err) })
+            }
+        }
+    }
+}
+
+/// A newer Haft has written what this one cannot apply.
+pub(crate) fn newer_ledger(found: u32) -> StoreError {
+    StoreError::WrongVersion {
+        what: String::from("the fleet's ledger"),
+        found: found.to_string(),
+        needed: LEDGER_VERSION.to_string(),
+        advice: String::from("a newer haft has written to it; use that version here too"),
+    }
+}
+
+/// A job that was given out.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TakenJob {
+    pub(crate) key: LeaseKey,
+    pub(crate) head: JobHead,
+    pub(crate) body: StoredValue,
+    pub(crate) deliveries: u32,
+    pub(crate) lost: u32,
+    pub(crate) log_begin: u64,
+}
+
+/// What a ledger answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    Done,
+    /// The lease that was shown counts no more.
+    Stale,
+    /// There is no such thing.
+    Unknown,
+    Refused(String),
+    Submitted(Vec<Submitted>),
+    Taken(Vec<TakenJob>),
+    Renewed(Vec<LeaseRenewal>),
+    Cancelled(Cancelled),
+    Forgotten(Vec<RunId>),
+    Fired(Vec<FiredSlot>),
+    Flag(bool),
+    Number(i64),
+    Reserved(Reserved),
+    Drawn(Draw),
+}

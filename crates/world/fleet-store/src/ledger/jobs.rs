@@ -1,0 +1,352 @@
+//! What becomes of a job: submitted, reported, given back, ended, put aside.
+
+use std::collections::BTreeSet;
+
+use super::{JobLedger, LedgerJob, Outcome, StoredValue, SubmitJob};
+use crate::{Cancelled, FiredSlot, FleetName, JobHead, JobState, LeaseKey, PauseScope, RunId, Submitted};
+
+impl JobLedger {
+    pub(super) fn submit(&mut self, jobs: &[SubmitJob]) -> Outcome {
+        let mut answers = Vec::new();
+        let mut new: Vec<&SubmitJob> = Vec::new();
+        let mut new_ids: BTreeSet<&RunId> = BTreeSet::new();
+        for job in jobs {
+            let head = &job.head;
+            if let Some(order) = self.order_of.get(&head.id) {
+                if self.jobs[order].head.tenant != head.tenant {
+                    return Outcome::Refused(format!("{} cannot be the id of a new job", head.id));
+                }
+                answers.push(Submitted::Known(head.id.clone()));
+            } else if let Some(known) = self.known_by_words(job, &new) {
+                answers.push(Submitted::Known(known));
+            } else if new_ids.insert(&head.id) {
+                new.push(job);
+                answers.push(Submitted::Queued);
+            } else {
+                answers.push(Submitted::Known(head.id.clone()));
+            }
+        }
+        for (number, job) in new.iter().enumerate() {
+            let before: Vec<&JobHead> = match job.head.needs.runs.is_empty() {
+                true => continue,
+                false => new[..number].iter().map(|it| &it.head).collect(),
+            };
+            if let Some(why) = self.missing_need(&job.head, &before) {
+                return Outcome::Refused(why);
+            }
+        }
+        if let Some(full) = self.limits.overfull(new.iter().map(|it| &it.head), self.now) {
+            let refused = Submitted::Full {
+                scope: full.scope,
+                waiting: full.waiting,
+                bound: full.bound,
+                retry_after: full.retry_after,
+            };
+            return Outcome::Submitted(vec![refused; jobs.len()]);
+        }
+        new.into_iter().for_each(|job| self.add(job));
+        Outcome::Submitted(answers)
+    }
+
+    /// The job of the tenant with the same dedup words, stored or of this call.
+    fn known_by_words(&self, job: &SubmitJob, new: &[&SubmitJob]) -> Option<RunId> {
+        let words = job.head.dedup.as_ref()?;
+        let stored = self.known.get(&(job.head.tenant.clone(), words.clone()));
+        if let Some(order) = stored {
+            return Some(self.jobs[order].head.id.clone());
+        }
+        let same =
+            |it: &&&SubmitJob| it.head.tenant == job.head.tenant && it.head.dedup.as_ref() == Some(words);
+        new.iter().find(same).map(|it| it.head.id.clone())
+    }
+
+    fn add(&mut self, job: &SubmitJob) {
+        let order = self.next_order;
+        self.next_order += 1;
+        let job = LedgerJob {
+            head: job.head.clone(),
+            body: job.body.clone(),
+            state: JobState::Queued,
+            is_paused: false,
+            is_cancel_asked: false,
+            epoch: 0,
+            deliveries: 0,
+            lost: 0,
+            unnamed: 0,
+            worker: None,
+            submitted_at: self.now,
+            started_at: None,
+            changed_at: self.now,
+            not_before: job.not_before.filter(|moment| *moment > self.now),
+            reason: None,
+            summary: StoredValue::default(),
+            log_begin: 0,
+        };
+        let failed = self.failed_need(&job.head);
+        self.index(order, &job);
+        self.jobs.insert(order, job);
+        if failed.is_some() {
+            self.change(order, |job| {
+                job.state = JobState::Cancelled;
+                job.reason = failed;
+            });
+        }
+    }
+
+    /// Enters a job into everything that is found by looking at all jobs.
+    pub(super) fn index(&mut self, order: u64, job: &LedgerJob) {
+        self.order_of.insert(job.head.id.clone(), order);
+        if let Some(words) = &job.head.dedup {
+            self.known.insert((job.head.tenant.clone(), words.clone()), order);
+        }
+        if job.state == JobState::Queued {
+            self.limits.count_waiting(&job.head, true);
+            match job.not_before {
+                _ if job.is_paused => {}
+                _ if self.is_blocked(job) => self.block(order, job),
+                Some(moment) => {
+                    self.delayed.insert((moment, order));
+                }
+                None => self.ready.insert(&job.head, order),
+            }
+        } else if job.state.is_held() {
+            self.limits.count_running(&job.head, true);
+            if let Some(worker) = job.worker.as_ref().and_then(|it| self.workers.get_mut(it)) {
+                worker.holds.insert(order);
+            }
+        }
+    }
+
+    /// Takes a job out of all of that.
+    fn unindex(&mut self, order: u64) {
+        let Some(job) = self.jobs.get(&order) else { return };
+        if job.state == JobState::Queued {
+            self.limits.count_waiting(&job.head, false);
+            self.ready.remove(&job.head, order);
+            if let Some(moment) = job.not_before {
+                self.delayed.remove(&(moment, order));
+            }
+            let needs = job.head.needs.runs.clone();
+            self.unblock(order, &needs);
+        } else if job.state.is_held() {
+            self.limits.count_running(&job.head, false);
+            if let Some(worker) = job.worker.as_ref().and_then(|it| self.workers.get_mut(it)) {
+                worker.holds.remove(&order);
+            }
+        }
+    }
+
+    /// Changes a job, where it is found, and what becomes of those that wait for it.
+    fn change(&mut self, order: u64, change: impl FnOnce(&mut LedgerJob)) {
+        self.alter(order, change);
+        self.settle_waiting(order);
+    }
+
+    /// Finds a job anew.
+    pub(super) fn reindex(&mut self, order: u64) {
+        self.unindex(order);
+        let Some(job) = self.jobs.remove(&order) else { return };
+        self.index(order, &job);
+        self.jobs.insert(order, job);
+    }
+
+    /// Changes a job and where it is found.
+    pub(super) fn alter(&mut self, order: u64, change: impl FnOnce(&mut LedgerJob)) {
+        self.unindex(order);
+        let Some(mut job) = self.jobs.remove(&order) else { return };
+        change(&mut job);
+        job.not_before = job.not_before.filter(|moment| *moment > self.now);
+        job.changed_at = self.now;
+        self.index(order, &job);
+        self.jobs.insert(order, job);
+    }
+
+    /// The job of a lease that counts.
+    pub(super) fn held(&self, key: &LeaseKey) -> Option<u64> {
+        let order = *self.order_of.get(&key.run)?;
+        let job = &self.jobs[&order];
+        (job.state.is_held() && job.epoch == key.epoch).then_some(order)
+    }
+
+    /// Whether a lease counts.
+    pub(crate) fn is_held(&self, key: &LeaseKey) -> bool {
+        self.held(key).is_some()
+    }
+
+    pub(super) fn report(&mut self, key: &LeaseKey, state: JobState, summary: &StoredValue) -> Outcome {
+        if !state.is_held() {
+            return Outcome::Refused(format!(
+                "a report says starting, running or waiting, not {}",
+                state.as_str()
+            ));
+        }
+        let Some(order) = self.held(key) else { return Outcome::Stale };
+        self.change(order, |job| {
+            job.state = state;
+            job.summary = summary.clone();
+        });
+        Outcome::Done
+    }
+
+    pub(super) fn release(&mut self, key: &LeaseKey, delay_ms: u64, reason: &str) -> Outcome {
+        let Some(order) = self.held(key) else { return Outcome::Stale };
+        let until = self.now.saturating_add_unsigned(delay_ms);
+        self.put_back(order, (delay_ms > 0).then_some(until), reason);
+        Outcome::Done
+    }
+
+    /// A held job goes back to the queue, or ends if that was asked for.
+    pub(super) fn put_back(&mut self, order: u64, not_before: Option<i64>, reason: &str) {
+        self.change(order, |job| {
+            job.reason = Some(reason.to_owned());
+            if job.is_cancel_asked {
+                job.state = JobState::Cancelled;
+            } else {
+                job.state = JobState::Queued;
+                job.not_before = not_before;
+            }
+        });
+    }
+
+    pub(super) fn end(
+        &mut self,
+        key: &LeaseKey,
+        state: JobState,
+        reason: Option<&str>,
+        summary: &StoredValue,
+    ) -> Outcome {
+        if !state.is_ended() {
+            return Outcome::Refused(format!("{} is not an end", state.as_str()));
+        }
+        let Some(order) = self.held(key) else {
+            let same =
+                |order: &&u64| self.jobs[*order].epoch == key.epoch && self.jobs[*order].state == state;
+            return if self.order_of.get(&key.run).filter(same).is_some() {
+                Outcome::Done
+            } else {
+                Outcome::Stale
+            };
+        };
+        self.change(order, |job| {
+            job.state = state;
+            job.reason = reason.map(str::to_owned);
+            job.summary = summary.clone();
+        });
+        Outcome::Done
+    }
+
+    pub(super) fn cancel(&mut self, run: &RunId, reason: &str) -> Outcome {
+        let Some(order) = self.order_of.get(run).copied() else { return Outcome::Unknown };
+        let state = self.jobs[&order].state;
+        if state.is_held() {
+            self.change(order, |job| {
+                job.is_cancel_asked = true;
+                job.reason = Some(reason.to_owned());
+            });
+            return Outcome::Cancelled(Cancelled::Asked);
+        }
+        if state.is_ended() && state != JobState::Parked {
+            return Outcome::Cancelled(Cancelled::Already(state));
+        }
+        self.change(order, |job| {
+            job.state = JobState::Cancelled;
+            job.reason = Some(reason.to_owned());
+        });
+        Outcome::Cancelled(Cancelled::AtOnce)
+    }
+
+    pub(super) fn requeue(&mut self, run: &RunId, log_begin: Option<u64>) -> Outcome {
+        let Some(order) = self.order_of.get(run).copied() else { return Outcome::Unknown };
+        let state = self.jobs[&order].state;
+        if state.is_held() {
+            return Outcome::Refused(format!("run {run} is {}: cancel it first", state.as_str()));
+        }
+        if let Some(why) = self.failed_need(&self.jobs[&order].head) {
+            return Outcome::Refused(format!("run {run} cannot start: {why}; retry that first"));
+        }
+        self.change(order, |job| {
+            job.state = JobState::Queued;
+            job.is_cancel_asked = false;
+            job.not_before = None;
+            job.reason = None;
+            job.lost = 0;
+            job.log_begin = log_begin.unwrap_or(job.log_begin);
+        });
+        Outcome::Done
+    }
+
+    pub(super) fn pause(&mut self, scope: &PauseScope, is_paused: bool) -> Outcome {
+        match scope {
+            PauseScope::Batch(tenant, batch) => {
+                let batch = (tenant.clone(), batch.clone());
+                let _ = if is_paused {
+                    self.paused_batches.insert(batch)
+                } else {
+                    self.paused_batches.remove(&batch)
+                };
+            }
+            PauseScope::Run(run) => {
+                let Some(order) = self.order_of.get(run).copied() else { return Outcome::Unknown };
+                self.change(order, |job| job.is_paused = is_paused);
+            }
+        }
+        Outcome::Done
+    }
+
+    pub(super) fn forget(&mut self, before: i64) -> Outcome {
+        let old = self.jobs.iter().filter(|(_, job)| job.state.is_ended() && job.changed_at < before);
+        let old: Vec<u64> = old.map(|(order, _)| *order).collect();
+        let gone = old.into_iter().filter_map(|order| {
+            let job = self.jobs.remove(&order)?;
+            self.order_of.remove(&job.head.id);
+            if let Some(words) = job.head.dedup {
+                self.known.remove(&(job.head.tenant, words));
+            }
+            Some(job.head.id)
+        });
+        Outcome::Forgotten(gone.collect())
+    }
+
+    /// Jobs whose time has come can start.
+    pub(super) fn ready_what_is_due(&mut self) {
+        while let Some((moment, order)) =
+            self.delayed.first().copied().filter(|(moment, _)| *moment <= self.now)
+        {
+            self.delayed.remove(&(moment, order));
+            if let Some(job) = self.jobs.get_mut(&order) {
+                // Whoever reads a snapshot later must not find it early again.
+                job.not_before = None;
+                self.ready.insert(&job.head, order);
+            }
+        }
+    }
+
+    pub(super) fn fire(
+        &mut self,
+        tenant: &FleetName,
+        name: &FleetName,
+        expected: i64,
+        slots: &[(i64, RunId)],
+        next: Option<i64>,
+    ) -> Outcome {
+        let Some(stored) = self.clocks.fire(tenant, name, expected, slots.last().map(|it| it.0), next) else {
+            return Outcome::Fired(Vec::new());
+        };
+        let jobs = slots.iter().map(|(slot, run)| {
+            let mut head = stored.head.clone();
+            head.id = run.clone();
+            head.dedup = Some(format!("{name}/{}", super::clocks::moment(*slot)));
+            SubmitJob { head, body: stored.body.clone(), not_before: None }
+        });
+        let jobs: Vec<SubmitJob> = jobs.collect();
+        // A slot is due whatever waits already, so no bound refuses it.
+        let fired = slots.iter().zip(&jobs).filter_map(|((slot, run), job)| {
+            if self.known_by_words(job, &[]).is_some() {
+                return None;
+            }
+            self.add(job);
+            Some(FiredSlot { name: name.clone(), slot: super::clocks::moment(*slot), run: run.clone() })
+        });
+        Outcome::Fired(fired.collect())
+    }
+}

@@ -1,0 +1,49 @@
+//! Where a fleet keeps its jobs, the logs of its runs, its blobs and its clocks.
+//!
+//! Four ports ([`JobQueue`], [`LogStore`], [`BlobStore`], [`Clockwork`]) in one
+//! [`FleetStore`]; behind them one of three engines: SQLite in a file, NATS
+//! JetStream, PostgreSQL.
+//!
+//! **Does not know** sessions, models, tools or workspaces: a job is an id, a few
+//! labels and a JSON body nobody here reads.
+//!
+//! **Invariant:** what names a lease is checked against the owner's epoch where
+//! the data is; whoever was replaced gets [`StoreError::Stale`] and has changed
+//! nothing.
+//!
+//! **Invariant:** what was answered with `Ok` is on disk.
+//!
+//! **Invariant:** leases end by clocks that never jump: a worker is given up by
+//! others that saw no sign of it for a whole lease on their own boot clock.
+
+mod core;
+mod engine;
+mod error;
+mod job;
+mod lease;
+mod ledger;
+mod name;
+mod needs;
+mod open;
+mod ports;
+mod run_log;
+mod schedule;
+
+pub use core::cancel_control;
+pub use error::StoreError;
+pub use job::{
+    Cancelled, Counts, JobClass, JobFilter, JobHead, JobPage, JobRecord, JobState, LimitScope, Limits,
+    NewJob, Page, PauseScope, Requeue, Submitted,
+};
+pub use lease::{Lease, LeaseKey, LeaseRenewal, TakeJobs, WorkerRecord};
+pub use name::{FleetName, NameError, RunId};
+pub use needs::{JobNeeds, MachineShare};
+pub use open::FleetAddress;
+pub use ports::{
+    BlobHash, BlobStore, Clockwork, EngineFinding, FleetStore, JobQueue, LogStore, Revision, StoreFuture,
+    StoreStream,
+};
+pub use run_log::{ControlEntry, LogEnd, LogLine, NewControl};
+pub use schedule::{
+    Bucket, Ceiling, Draw, FiredSlot, MissedSlots, NewSchedule, Reserved, ScheduleRecord, When,
+};

@@ -1,0 +1,19 @@
+//! The engines, for real: one suite for all of them, and what breaks them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub,
+    reason = "test code"
+)]
+
+mod clusters;
+mod conformance;
+mod cuts;
+mod faults;
+mod kill_rig;
+mod numbers;
+mod repeats;
+mod sim;
+mod support;

@@ -1,0 +1,69 @@
+//! 8: everything comes twice, and acknowledgements get lost.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use haft_fleet_store::{FleetStore, JobFilter, JobState};
+
+use crate::{
+    kill_rig::{POOL, Tally, as_worker, judge},
+    support::{
+        cluster::open_cluster,
+        jobs::*,
+        nets::FarProcess,
+        servers::{Kind, Rig},
+        wires::{Wire, open_wire},
+        writers::at_last,
+    },
+};
+
+/// Each job is done once, with each of its calls, on a way where this happens.
+async fn each_job_once(kind: Kind, wire: Wire) {
+    let Some(rig) = Rig::start(kind) else { return };
+    let port = rig.server.as_ref().unwrap().port;
+    let address = rig.text.replace(&port.to_string(), &open_wire(wire, port).await.to_string());
+    let effects = rig.dir.path().join("effects");
+    let start = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        // Nobody is lost here, however long answers take.
+        FarProcess(as_worker(command.env("RIG_LEASE_MS", "600000"), &address, &effects))
+    };
+    // Also who submits has to say it again.
+    let far = open_cluster(&address).await;
+    let jobs: Vec<_> = (0..24).map(|_| job(&name(POOL))).collect();
+    at_last(|| far.queue.submit(jobs.clone())).await;
+    let workers: Vec<FarProcess> = (0..3).map(|_| start()).collect();
+    let store = rig.open().await;
+    let filter = JobFilter { pool: Some(name(POOL)), ..JobFilter::default() };
+    until_long("all are done", || async {
+        store.queue.counts(filter.clone()).await.unwrap().of(JobState::Done) == jobs.len() as u64
+    })
+    .await;
+    drop(workers);
+    let tally = judged(&store, &effects, &jobs.iter().map(id).collect::<Vec<_>>()).await;
+    assert_eq!((tally.takeovers, tally.unknown_that_ran + tally.unknown_that_did_not), (0, 0), "{tally:?}");
+}
+
+async fn judged(store: &FleetStore, effects: &Path, runs: &[haft_fleet_store::RunId]) -> Tally {
+    let mut tally = Tally::default();
+    judge(store, effects, runs, &mut tally).await;
+    tally
+}
+
+/// Waits for something that takes its time where every fifth answer has to be waited for.
+async fn until_long<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let begin = std::time::Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < WAITS * 3, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_job_once_where_nats_says_everything_twice_or_not_at_all() {
+    each_job_once(Kind::Nats, Wire::DoublingNats).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_job_once_where_answers_of_postgres_get_lost() {
+    each_job_once(Kind::Postgres, Wire::BreakingAnswers(20)).await;
+}

@@ -1,0 +1,114 @@
+//! Jobs, leases and waiting, said shortly.
+
+use std::time::{Duration, Instant};
+
+use haft_fleet_store::{
+    FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, Lease, LeaseKey, NewJob, Page, RunId,
+    Submitted, TakeJobs,
+};
+use serde_json::json;
+
+/// Longer than a machine stands still.
+pub const LEASE: Duration = Duration::from_secs(300);
+
+/// How long anything is waited for that surely comes.
+pub const WAITS: Duration = Duration::from_secs(120);
+
+pub fn name(text: &str) -> FleetName {
+    FleetName::parse(text).unwrap()
+}
+
+/// A name nobody else uses.
+pub fn fresh(text: &str) -> FleetName {
+    name(&format!("{text}-{}", &RunId::random().as_str()[..8]))
+}
+
+/// A job of tenant `t` in a pool.
+pub fn job(pool: &FleetName) -> NewJob {
+    let id = RunId::random();
+    NewJob {
+        body: json!({ "of": id.as_str() }),
+        head: JobHead {
+            id,
+            tenant: name("t"),
+            pool: pool.clone(),
+            class: JobClass::Normal,
+            batch: None,
+            dedup: None,
+            concurrency_key: None,
+            labels: Default::default(),
+            needs: Default::default(),
+        },
+        not_before: None,
+    }
+}
+
+pub fn with(mut job: NewJob, change: impl FnOnce(&mut JobHead)) -> NewJob {
+    change(&mut job.head);
+    job
+}
+
+pub fn id(job: &NewJob) -> RunId {
+    job.head.id.clone()
+}
+
+/// Queues jobs that are new.
+pub async fn submit(store: &FleetStore, jobs: &[NewJob]) {
+    let answers = store.queue.submit(jobs.to_vec()).await.unwrap();
+    assert!(answers.iter().all(|it| *it == Submitted::Queued), "{answers:?}");
+}
+
+pub fn room(worker: &FleetName, pool: &FleetName, most: u32) -> TakeJobs {
+    TakeJobs {
+        worker: worker.clone(),
+        pool: pool.clone(),
+        most,
+        machine: Default::default(),
+        lease: LEASE,
+        wait: Duration::ZERO,
+    }
+}
+
+/// What a worker gets without waiting.
+pub async fn take(store: &FleetStore, worker: &FleetName, pool: &FleetName, most: u32) -> Vec<Lease> {
+    store.queue.take(room(worker, pool, most)).await.unwrap()
+}
+
+/// The one job a worker gets within a time.
+pub async fn take_within(store: &FleetStore, worker: &FleetName, pool: &FleetName, wait: Duration) -> Lease {
+    let mut taken = store.queue.take(TakeJobs { wait, ..room(worker, pool, 1) }).await.unwrap();
+    assert_eq!(taken.len(), 1, "nothing came in {wait:?}");
+    taken.remove(0)
+}
+
+pub async fn record(store: &FleetStore, run: &RunId) -> JobRecord {
+    let filter = JobFilter { ids: Some(vec![run.clone()]), ..JobFilter::default() };
+    store.queue.jobs(filter, Page::default()).await.unwrap().jobs.remove(0)
+}
+
+/// A job whose first worker was given up and that a second one has: the stale
+/// key, and the lease that counts.
+pub async fn taken_over(store: &FleetStore, other: &FleetStore) -> (LeaseKey, Lease) {
+    let pool = fresh("takeover");
+    submit(store, &[job(&pool)]).await;
+    let short = Duration::from_millis(300);
+    let first = store
+        .queue
+        .take(TakeJobs { lease: short, ..room(&fresh("first"), &pool, 1) })
+        .await
+        .unwrap()
+        .remove(0);
+    let second = take_within(other, &fresh("second"), &pool, WAITS).await;
+    assert_eq!(second.key.run, first.key.run);
+    assert!(second.key.epoch > first.key.epoch);
+    (first.key, second)
+}
+
+/// Waits until something holds.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let begin = Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < WAITS, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,23 @@
+//! Servers, stores and jobs for tests.
+
+pub mod cluster;
+pub mod jobs;
+pub mod nets;
+pub mod servers;
+pub mod small_disk;
+pub mod wires;
+pub mod writers;
+
+use std::path::PathBuf;
+
+/// Says that a test does nothing here; where everything must be there, fails.
+pub fn skip(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "missing in CI: {why}");
+    eprintln!("SKIPPED: {why}");
+}
+
+/// A directory for what the tests install and keep.
+pub fn target_dir() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    exe.ancestors().find(|it| it.join("CACHEDIR.TAG").is_file()).unwrap().to_owned()
+}

@@ -1,0 +1,98 @@
+//! The far end: lends the pipelines of sessions without a model.
+
+mod answers;
+mod connection;
+mod meeting;
+mod relay;
+mod run;
+mod run_journal;
+mod runs;
+mod socket;
+mod web;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use haft_runtime::{Ask, Pipeline, SessionState, SharedPool};
+use haft_tool::BoxFuture;
+use haft_types::{AgentId, SessionId};
+use serde_json::Value;
+
+pub use meeting::{serve_meeting, serve_through};
+pub use relay::relay;
+pub use runs::FarRuns;
+pub use socket::{SocketPlace, serve_socket};
+pub use web::{WebOptions, serve_web};
+
+use crate::frame::{FarOrder, FarPlace};
+
+/// Opens sessions for callers.
+pub trait LendSession: Send + Sync {
+    /// The directory that a caller means, or why it cannot be worked in.
+    fn directory(&self, wanted: &str) -> Result<PathBuf, String>;
+
+    /// Opens a session that asks this one. The error is for the caller's person.
+    fn lend(&self, wanted: WantedRun, ask: Arc<dyn Ask>) -> BoxFuture<'_, Result<LentSession, String>>;
+}
+
+/// The session a caller wants.
+#[derive(Clone, Debug)]
+pub struct WantedRun {
+    /// Its id here: the same for the same session of the caller.
+    pub id: SessionId,
+    /// Where it works.
+    pub dir: PathBuf,
+}
+
+/// A session whose pipeline a caller uses.
+pub struct LentSession {
+    /// What every call passes through.
+    pub pipeline: Arc<Pipeline>,
+    /// The tools callers may use.
+    pub pool: SharedPool,
+    /// What calls see of the session.
+    pub state: SessionState,
+    /// Where calls run.
+    pub place: FarPlace,
+    /// What a caller may want beside calls.
+    pub hands: Arc<dyn FarHands>,
+}
+
+/// What a caller may want of a session beside calls.
+pub trait FarHands: Send + Sync {
+    /// Waits until an agent has something to be told that it had not before.
+    fn news(&self) -> BoxFuture<'_, ()>;
+
+    /// Which agents have something to be told.
+    fn agents_with_news(&self) -> Vec<AgentId>;
+
+    /// Does what was ordered.
+    fn order(&self, order: FarOrder) -> BoxFuture<'_, Result<Value, String>>;
+
+    /// Ends the session, and what it has running.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What bounds the far end.
+#[derive(Clone, Copy, Debug)]
+pub struct FarLimits {
+    /// How long a session waits for its caller to come back. Then what it has
+    /// running ends.
+    pub linger: Duration,
+    /// How often it says that it is still here.
+    pub ping: Duration,
+    /// Sessions at the same time.
+    pub runs: usize,
+    /// How long the journal of a session is kept after its last use.
+    pub journals: Duration,
+}
+
+impl Default for FarLimits {
+    fn default() -> Self {
+        Self {
+            linger: Duration::from_secs(30 * 60),
+            ping: Duration::from_secs(5),
+            runs: 256,
+            journals: Duration::from_secs(30 * 24 * 3600),
+        }
+    }
+}

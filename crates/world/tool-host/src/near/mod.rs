@@ -1,0 +1,12 @@
+//! The near end: far tools in a session, under their own names.
+
+mod connect;
+mod host_call;
+mod host_set;
+mod host_tool;
+mod link;
+mod link_task;
+
+pub(crate) use connect::web_socket;
+pub use host_set::{HostSet, LeftCall, NearAsk, TaskHome};
+pub use link::{HostLink, LinkSetup, LinkTimes, LinkTrouble};

@@ -1,0 +1,14 @@
+//! Every integration test of this crate, in one program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "test code"
+)]
+
+mod connections;
+mod cuts;
+mod lines;
+mod rig;

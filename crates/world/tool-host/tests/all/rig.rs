@@ -1,0 +1,331 @@
+//! A far end with one tool that leaves a mark, a near end, and a wire between
+//! them that can be cut.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_permission::Policy;
+use haft_runtime::{
+    Ask, CallSession, Gate, Pipeline, Pool, Report, ResultStore, SessionState, SharedPool, StoreLimits,
+};
+use haft_tool::{BoxFuture, DynTool, Outcome, Reach, Tool, ToolContext, ToolError, Traits, erase};
+use haft_tool_host::{
+    FarHands, FarLimits, FarRuns, HostConfig, HostSet, LendSession, LentSession, LinkSetup, LinkTimes,
+    WantedRun, WebOptions,
+    frame::{FarOrder, FarPlace},
+    serve_web,
+};
+use haft_types::{AgentId, PermissionMode, ToolUse};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+use tokio_util::sync::CancellationToken;
+
+pub const TOKEN: &str = "open sesame";
+
+/// Leaves a mark.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub struct MarkInput {
+    /// What is marked.
+    pub name: String,
+    /// How long it takes, in milliseconds.
+    #[serde(default)]
+    pub ms: u64,
+    /// Whether it only looks.
+    #[serde(default)]
+    pub looks: bool,
+    /// How long what it says is.
+    #[serde(default)]
+    pub size: usize,
+}
+
+/// Appends to a file, once per run.
+pub struct Mark {
+    pub file: PathBuf,
+}
+
+impl Tool for Mark {
+    type Input = MarkInput;
+    type Output = String;
+    type Progress = Value;
+    const NAME: &'static str = "Mark";
+
+    fn traits(&self) -> Traits {
+        Traits { max_result_chars: None, ..Traits::default() }
+    }
+
+    fn is_read_only(&self, input: &MarkInput) -> bool {
+        input.looks
+    }
+
+    fn is_concurrency_safe(&self, _input: &MarkInput) -> bool {
+        true
+    }
+
+    fn reach(&self, _input: &MarkInput, _cx: &haft_tool::CallContext) -> Reach {
+        Reach::nothing()
+    }
+
+    async fn call(&self, input: MarkInput, cx: &ToolContext<Value>) -> Result<Outcome<String>, ToolError> {
+        append(&self.file, &format!("begin {}\n", input.name));
+        cx.progress(&json!({"begun": input.name}));
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(input.ms)) => (),
+            () = cx.cancel.cancelled() => {
+                append(&self.file, &format!("stopped {}\n", input.name));
+                return Err(ToolError::failed("stopped"));
+            }
+        }
+        append(&self.file, &format!("end {}\n", input.name));
+        Ok(Outcome::from(format!("marked {} {}", input.name, "x".repeat(input.size))))
+    }
+}
+
+fn append(file: &Path, line: &str) {
+    use std::io::Write as _;
+    let mut file = std::fs::File::options().create(true).append(true).open(file).unwrap();
+    file.write_all(line.as_bytes()).unwrap();
+}
+
+/// Lends sessions with this one tool.
+pub struct MarkLender {
+    pub dir: PathBuf,
+    /// Deny rules of the far side.
+    pub deny: Vec<String>,
+    pub ask: Vec<String>,
+    pub closed: watch::Sender<usize>,
+}
+
+struct NoHands(watch::Sender<usize>);
+
+impl FarHands for NoHands {
+    fn news(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn agents_with_news(&self) -> Vec<AgentId> {
+        Vec::new()
+    }
+
+    fn order(&self, order: FarOrder) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            match order {
+                FarOrder::Redo => {
+                    let count = self.0.send_replace(0);
+                    self.0.send_replace(count);
+                    Ok(json!("redone"))
+                }
+                _ => Err(String::from("not here")),
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.send_modify(|it| *it += 1);
+        Box::pin(async {})
+    }
+}
+
+pub fn pipeline(dir: &Path, deny: &[String], ask: &[String], asker: Option<Arc<dyn Ask>>) -> Arc<Pipeline> {
+    let origin = haft_permission::Origin::new("the host's own file", haft_permission::Destination::Session);
+    let policy = Policy::builder(dir)
+        .mode(PermissionMode::BypassPermissions)
+        .rules(&origin, haft_permission::Behavior::Deny, deny.to_vec())
+        .rules(&origin, haft_permission::Behavior::Ask, ask.to_vec())
+        .build();
+    let mut gate = Gate::new(policy);
+    if let Some(asker) = asker {
+        gate = gate.with_ask(asker);
+    }
+    Arc::new(Pipeline::new(gate, ResultStore::new(dir.join("results"), StoreLimits::default())))
+}
+
+impl LendSession for MarkLender {
+    fn directory(&self, _wanted: &str) -> Result<PathBuf, String> {
+        Ok(self.dir.clone())
+    }
+
+    fn lend(&self, _wanted: WantedRun, ask: Arc<dyn Ask>) -> BoxFuture<'_, Result<LentSession, String>> {
+        let mark = erase(Mark { file: self.dir.join("marks") });
+        let lent = LentSession {
+            pipeline: pipeline(&self.dir, &self.deny, &self.ask, Some(ask)),
+            pool: SharedPool::new(Pool::assemble(vec![mark], Vec::new())),
+            state: SessionState::new(&self.dir),
+            place: FarPlace { cwd: self.dir.clone(), ..FarPlace::default() },
+            hands: Arc::new(NoHands(self.closed.clone())),
+        };
+        Box::pin(async move { Ok(lent) })
+    }
+}
+
+/// A far end at an address.
+pub struct Far {
+    pub dir: tempfile::TempDir,
+    pub stop: CancellationToken,
+    pub address: std::net::SocketAddr,
+    pub closed: watch::Receiver<usize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+pub struct FarRules {
+    pub deny: Vec<String>,
+    pub ask: Vec<String>,
+    pub linger: Duration,
+}
+
+impl Default for FarRules {
+    fn default() -> Self {
+        Self { deny: Vec::new(), ask: Vec::new(), linger: Duration::from_secs(60) }
+    }
+}
+
+impl Far {
+    pub async fn start(rules: FarRules) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), rules).await
+    }
+
+    pub async fn start_in(dir: tempfile::TempDir, rules: FarRules) -> Self {
+        let (closed, watched) = watch::channel(0);
+        let FarRules { deny, ask, linger } = rules;
+        let lender = MarkLender { dir: dir.path().to_owned(), deny, ask, closed };
+        let limits = FarLimits { linger, ping: Duration::from_millis(100), ..FarLimits::default() };
+        let runs = FarRuns::new(dir.path().join("state"), Arc::new(lender), "1.2.3", limits);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let options =
+            WebOptions { token: TOKEN.to_owned(), connections: 16, header_limit: Duration::from_secs(30) };
+        let ended = stop.clone();
+        let task = tokio::spawn(async move { serve_web(listener, runs, options, ended).await.unwrap() });
+        Self { dir, stop, address, closed: watched, task }
+    }
+
+    /// How often each line stands in the marks.
+    pub fn marks(&self) -> std::collections::BTreeMap<String, usize> {
+        let mut marks = std::collections::BTreeMap::new();
+        for line in std::fs::read_to_string(self.dir.path().join("marks")).unwrap_or_default().lines() {
+            *marks.entry(line.to_owned()).or_default() += 1;
+        }
+        marks
+    }
+
+    /// The far process is gone, in order; its journal stays.
+    pub async fn end(self) -> tempfile::TempDir {
+        self.stop.cancel();
+        self.task.await.unwrap();
+        self.dir
+    }
+}
+
+/// A wire that can be cut, or fall silent.
+pub struct Wire {
+    pub address: std::net::SocketAddr,
+    cut: watch::Sender<u64>,
+    silent: Arc<AtomicBool>,
+    pub count: Arc<Mutex<u64>>,
+}
+
+impl Wire {
+    pub async fn to(target: std::net::SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cut, silent) = (watch::Sender::new(0), Arc::new(AtomicBool::new(false)));
+        let count = Arc::new(Mutex::new(0));
+        let wire = Self { address, cut: cut.clone(), silent: Arc::clone(&silent), count: Arc::clone(&count) };
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                *count.lock().unwrap() += 1;
+                let (mut cuts, silent) = (cut.subscribe(), Arc::clone(&silent));
+                tokio::spawn(async move {
+                    let Ok(far) = TcpStream::connect(target).await else { return };
+                    let ((nr, nw), (fr, fw)) = (near.into_split(), far.into_split());
+                    tokio::select! {
+                        () = carry(nr, fw, &silent) => (),
+                        () = carry(fr, nw, &silent) => (),
+                        _ = cuts.changed() => (),
+                    }
+                });
+            }
+        });
+        wire
+    }
+
+    pub fn cut(&self) {
+        self.cut.send_modify(|it| *it += 1);
+    }
+
+    pub fn fall_silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Release);
+    }
+}
+
+async fn carry(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    silent: &AtomicBool,
+) {
+    let mut bytes = vec![0; 1 << 12];
+    while let Ok(length @ 1..) = from.read(&mut bytes).await {
+        if !silent.load(Ordering::Acquire) && to.write_all(&bytes[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+pub fn times() -> LinkTimes {
+    LinkTimes {
+        connect: Duration::from_secs(30),
+        ping: Duration::from_millis(100),
+        patience: Duration::from_secs(120),
+        first_wait: Duration::from_millis(2),
+        longest_wait: Duration::from_millis(50),
+    }
+}
+
+pub fn setup(name: &str, address: std::net::SocketAddr, session: &str) -> LinkSetup {
+    LinkSetup {
+        config: HostConfig::read(&format!("{name}=http://{address}/")).unwrap().with_token(TOKEN),
+        session: session.to_owned(),
+        epoch: None,
+        attended: false,
+        version: String::from("1.2.3"),
+        times: times(),
+        notice: Arc::new(|_| ()),
+    }
+}
+
+/// A near session whose tool runs at hosts.
+pub fn near(set: &Arc<HostSet>, dir: &Path) -> CallSession {
+    let tool: Arc<dyn DynTool> = erase(Mark { file: dir.join("never") });
+    let pool = SharedPool::new(Pool::assemble(vec![set.tool(tool, false)], Vec::new()));
+    let mut session =
+        CallSession::new(pipeline(dir, &[], &[], None), pool, SessionState::new(set.place().cwd.clone()));
+    session.limits.concurrency = 64;
+    session
+}
+
+pub fn mark(id: &str, input: Value) -> ToolUse {
+    ToolUse { id: id.into(), name: String::from("Mark"), input }
+}
+
+pub async fn open(setups: Vec<LinkSetup>) -> Result<Arc<HostSet>, String> {
+    tokio::task::spawn_blocking(move || HostSet::open(setups)).await.unwrap()
+}
+
+pub async fn one(session: &mut CallSession, call: ToolUse) -> Report {
+    session.run_message(vec![call], &CancellationToken::new()).await.remove(0)
+}
+
+pub fn text(report: &Report) -> String {
+    report.content.to_text()
+}

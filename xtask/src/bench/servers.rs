@@ -1,0 +1,216 @@
+//! Language servers and what can be taken back, each beside the least that could
+//! be done for the same: questions beside the server's own answers, edits beside
+//! edits without a server, changes of a repository beside git itself.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{median, release_binary, small, web::repository};
+
+/// Calls of one process, so that its start does not count.
+const CALLS: usize = 40;
+const ROUNDS: usize = 9;
+
+pub(super) fn run() -> Result<(), String> {
+    let haft = release_binary()?;
+    let place = BenchPlace::new()?;
+    let done =
+        questions(&haft, &place).and_then(|()| edits(&haft, &place)).and_then(|()| undo(&haft, &place));
+    std::fs::remove_dir_all(&place.dir).ok();
+    done
+}
+
+/// A home with a server, a directory with a file, and nothing of the person's.
+struct BenchPlace {
+    dir: PathBuf,
+    server: PathBuf,
+}
+
+impl BenchPlace {
+    fn new() -> Result<Self, String> {
+        let dir = std::env::temp_dir().join(format!("haft-bench-servers-{}", std::process::id()));
+        for name in ["ws", "with/.haft", "without/.haft"] {
+            std::fs::create_dir_all(dir.join(name)).map_err(|err| err.to_string())?;
+        }
+        let server = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../crates/hands/lsp/tests/all/support/fake_server.py")
+            .canonicalize()
+            .map_err(|err| format!("the server of the tests: {err}"))?;
+        let settings = json!({"lsp": {"servers": {"fake": {"command": "python3", "args": [server, "--pull"],
+            "extensionToLanguage": {".x": "text"}}}}});
+        let written = std::fs::write(dir.join("with/.haft/settings.json"), settings.to_string());
+        written.map_err(|err| err.to_string())?;
+        Ok(Self { dir, server })
+    }
+
+    /// One process that makes these calls, one after the other.
+    fn calls(&self, haft: &Path, home: &str, ws: &Path, calls: &[Value]) -> Result<Duration, String> {
+        let lines: String = calls.iter().map(|call| format!("{call}\n")).collect();
+        let file = self.dir.join("calls");
+        std::fs::write(&file, lines).map_err(|err| err.to_string())?;
+        let input = std::fs::File::open(&file).map_err(|err| err.to_string())?;
+        let mut command = Command::new(haft);
+        command
+            .args(["tool", "run", "--permission-mode", "bypassPermissions"])
+            .current_dir(ws)
+            .env("HOME", self.dir.join(home))
+            .stdin(input)
+            .stderr(Stdio::null());
+        let began = Instant::now();
+        let output = command.output().map_err(|err| err.to_string())?;
+        let took = began.elapsed();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        match printed.lines().find(|it| it.contains("\"is_error\":true")) {
+            None if output.status.success() && printed.lines().count() == calls.len() => Ok(took),
+            wrong => Err(format!("haft tool run: {}", wrong.unwrap_or("it did not answer every call"))),
+        }
+    }
+
+    /// How long one call takes, from processes with few and with many of them.
+    fn each(
+        &self,
+        haft: &Path,
+        home: &str,
+        ws: &Path,
+        call: impl Fn(usize) -> Value,
+    ) -> Result<Duration, String> {
+        let calls: Vec<Value> = (0..CALLS + 2).map(call).collect();
+        let few = self.calls(haft, home, ws, &calls[..2])?;
+        let many = self.calls(haft, home, ws, &calls)?;
+        Ok(many.saturating_sub(few) / CALLS as u32)
+    }
+}
+
+/// Where something is defined, beside the same question put to the server alone.
+fn questions(haft: &Path, place: &BenchPlace) -> Result<(), String> {
+    let ws = place.dir.join("ws");
+    let text: String = (0..400).map(|it| format!("def name_{it}\ncall name_{it}\n")).collect();
+    std::fs::write(ws.join("a.x"), text).map_err(|err| err.to_string())?;
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..small(ROUNDS) {
+        ours.push(place.each(haft, "with", &ws, |number| {
+            json!({"id": format!("c{number}"), "name": "LSP", "input": {"operation": "goToDefinition",
+                "filePath": "a.x", "line": 2 * (number % 300) + 2, "symbol": format!("name_{}", number % 300)}})
+        })?);
+        bare.push(asked_alone(place)?);
+    }
+    let (ours, bare) = (median(ours), median(bare));
+    println!("goToDefinition of a warm server");
+    println!(
+        "  LSP {ours:.1?}, the server alone {bare:.1?}, more {:.1?} (goal 2 ms)",
+        ours.saturating_sub(bare)
+    );
+    Ok(())
+}
+
+/// A client that asks the server and does nothing else.
+fn asked_alone(place: &BenchPlace) -> Result<Duration, String> {
+    const CLIENT: &str = r#"
+import json, subprocess, sys, time
+server = subprocess.Popen(['python3', sys.argv[1], '--pull'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def send(message):
+    body = json.dumps(dict(message, jsonrpc='2.0')).encode()
+    server.stdin.write(b'Content-Length: %d\r\n\r\n' % len(body) + body); server.stdin.flush()
+def answer(number):
+    while True:
+        length = 0
+        while (line := server.stdout.readline()) not in (b'\r\n', b''):
+            if line.lower().startswith(b'content-length:'): length = int(line.split(b':')[1])
+        message = json.loads(server.stdout.read(length))
+        if message.get('id') == number: return message
+uri = 'file://' + sys.argv[2]
+send({'id': 0, 'method': 'initialize', 'params': {'rootPath': '/', 'capabilities': {}}}); answer(0)
+send({'method': 'initialized', 'params': {}})
+send({'method': 'textDocument/didOpen', 'params': {'textDocument': {'uri': uri, 'version': 1, 'text': open(sys.argv[2]).read()}}})
+calls = int(sys.argv[3])
+for number in range(1, calls + 3):
+    if number == 3: began = time.monotonic()
+    position = {'line': 2 * (number % 300) + 1, 'character': 6}
+    send({'id': number, 'method': 'textDocument/definition', 'params': {'textDocument': {'uri': uri}, 'position': position}})
+    answer(number)
+print(int((time.monotonic() - began) / calls * 1e9))
+server.kill()
+"#;
+    let mut command = Command::new("python3");
+    command.args(["-c", CLIENT]).arg(&place.server).arg(place.dir.join("ws/a.x")).arg(CALLS.to_string());
+    let output = command.output().map_err(|err| format!("python3: {err}"))?;
+    let nanos = String::from_utf8_lossy(&output.stdout).trim().parse::<u64>();
+    nanos.map(Duration::from_nanos).map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Edits of a file a server knows and says nothing about, beside the same without one.
+fn edits(haft: &Path, place: &BenchPlace) -> Result<(), String> {
+    let ws = place.dir.join("ws");
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..small(ROUNDS) {
+        for (home, times) in [("with", &mut with), ("without", &mut without)] {
+            std::fs::write(ws.join("e.x"), "def number_0\n").map_err(|err| err.to_string())?;
+            let calls: Vec<Value> = (0..CALLS + 3)
+                .map(|number| match number {
+                    0 if home == "with" => json!({"id": "c0", "name": "LSP",
+                        "input": {"operation": "documentSymbol", "filePath": "e.x"}}),
+                    0 => json!({"id": "c0", "name": "Read", "input": {"file_path": "e.x"}}),
+                    1 => json!({"id": "c1", "name": "Read", "input": {"file_path": "e.x"}}),
+                    number => json!({"id": format!("c{number}"), "name": "Edit", "input": {"file_path": "e.x",
+                        "old_string": format!("number_{}", number - 2), "new_string": format!("number_{}", number - 1)}}),
+                })
+                .collect();
+            let few = place.calls(haft, home, &ws, &calls[..3])?;
+            std::fs::write(ws.join("e.x"), "def number_0\n").map_err(|err| err.to_string())?;
+            let many = place.calls(haft, home, &ws, &calls)?;
+            times.push(many.saturating_sub(few) / CALLS as u32);
+        }
+    }
+    let (with, without) = (median(with), median(without));
+    let ratio = with.as_secs_f64() / without.as_secs_f64();
+    println!("an edit of a file that a silent server knows");
+    println!("  with it {with:.1?}, without {without:.1?}, ratio {ratio:.2} (goal 1.05)");
+    Ok(())
+}
+
+/// Changes of a repository of many files that can be taken back, beside git's own.
+fn undo(haft: &Path, place: &BenchPlace) -> Result<(), String> {
+    let ws = place.dir.join("repository");
+    repository(&ws)?;
+    let git = |args: &[&str]| super::web::git(&ws, args);
+    git(&["config", "user.name", "x"])?;
+    git(&["config", "user.email", "x@example.com"])?;
+    let write = |number: usize| {
+        std::fs::write(ws.join("d1/f1.txt"), format!("changed {number}\n")).map_err(|err| err.to_string())
+    };
+    let status = json!({"id": "s", "name": "Git", "input": {"operation": "status"}});
+    for (what, ours, theirs, goal) in [
+        (
+            "commit",
+            json!({"operation": "commit", "message": "x", "paths": ["d1/f1.txt"]}),
+            &["commit", "-q", "--no-status", "-m", "x", "--only", "--", "d1/f1.txt"][..],
+            "5 ms more",
+        ),
+        (
+            "reset --hard",
+            json!({"operation": "reset", "mode": "hard", "rev": "HEAD"}),
+            &["reset", "-q", "--hard"],
+            "1.3 of a snapshot",
+        ),
+    ] {
+        let (mut with, mut bare) = (Vec::new(), Vec::new());
+        for round in 0..small(ROUNDS) {
+            write(2 * round)?;
+            let one = place.calls(haft, "without", &ws, std::slice::from_ref(&status))?;
+            let call = json!({"id": "c", "name": "Git", "input": ours.clone()});
+            with.push(place.calls(haft, "without", &ws, &[status.clone(), call])?.saturating_sub(one));
+            write(2 * round + 1)?;
+            let began = Instant::now();
+            git(theirs)?;
+            bare.push(began.elapsed());
+        }
+        let (with, bare) = (median(with), median(bare));
+        println!("{what} that can be taken back: Git {with:.1?}, git itself {bare:.1?} (goal {goal})");
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! Workers of a fleet killed again and again, for longer than a test may take.
+
+use std::process::Command;
+
+/// Kills workers this often.
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    let kills = args.first().map_or(Ok(200), |it| it.parse::<u32>());
+    let kills = kills.map_err(|_| String::from("cargo xtask fleet-soak [KILLS]"))?;
+    let mut line = Command::new("cargo");
+    line.args(["nextest", "run", "--workspace", "--no-capture", "-E"]);
+    line.arg("test(no_call_runs_twice_however_often_workers_are_killed)");
+    line.env("HAFT_FLEET_KILLS", kills.to_string());
+    let status = line.status().map_err(|err| format!("cargo: {err}"))?;
+    if status.success() { Ok(()) } else { Err(format!("after {kills} kills: see above")) }
+}

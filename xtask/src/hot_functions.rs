@@ -1,0 +1,96 @@
+//! `cargo xtask hot-functions`: which functions usual sessions run, written to
+//! `crates/faces/cli/hot-functions.txt`. The linker puts them together (see the
+//! build script beside that file), so that a process has few pages of the program
+//! in memory. Needs valgrind and nm.
+//!
+//! To be done again when dependencies or the compiler change: names of functions
+//! hold what they were made with. A list that is too old costs memory, nothing else.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{
+    run, tidy,
+    turns::{Scratch, agent_in, model},
+};
+
+/// Crates that are taken whole: they start processes, which valgrind does not
+/// survive.
+const WHOLE: &[&str] = &["haft_command", "haft_permission", "haft_process", "haft_sandbox", "haft_shell"];
+
+pub(crate) fn write() -> Result<(), String> {
+    run::cargo(&["rustc", "--release", "-p", "haft-cli", "--bin", "haft", "--", "-C", "strip=none"])?;
+    let haft = run::target_dir()?.join("release/haft");
+    let mut names = whole_crates(&haft)?;
+    names.extend(run_by_session(&haft)?);
+    for args in [&["--version"][..], &["tool", "list"], &["-p", "go"], &["doctor"]] {
+        names.extend(run_by(&haft, |mut command, scratch| {
+            command.args(args).current_dir(scratch.ws()).env("HOME", scratch.ws().with_file_name("home"));
+            command.output().map(drop).map_err(|err| format!("valgrind: {err}"))
+        })?);
+    }
+    let list: Vec<String> = names.into_iter().collect();
+    let path = tidy::root().join("crates/faces/cli/hot-functions.txt");
+    fs::write(&path, list.join("\n") + "\n").map_err(|err| format!("{}: {err}", path.display()))?;
+    println!("{} functions in {}", list.len(), path.display());
+    Ok(())
+}
+
+/// The functions of the crates that are taken whole.
+fn whole_crates(haft: &Path) -> Result<BTreeSet<String>, String> {
+    let listed = run::output("nm", &["--defined-only", &haft.display().to_string()])?;
+    let names = listed.lines().filter_map(|line| {
+        let (kind, name) = line.get(17..)?.split_once(' ')?;
+        let is_of = |of: &&&str| name.contains(&format!("{}{of}", of.len()));
+        (kind.eq_ignore_ascii_case("t") && WHOLE.iter().any(|it| is_of(&it))).then(|| name.to_owned())
+    });
+    Ok(names.collect())
+}
+
+/// What a session runs that reads, searches, writes and edits.
+fn run_by_session(haft: &Path) -> Result<BTreeSet<String>, String> {
+    let call = |name: &str, input: Value| json!({"reply": [{"tool": {"name": name, "input": input}}]});
+    let script = json!({"turns": [
+        call("Read", json!({"file_path": "a.txt"})),
+        call("Edit", json!({"file_path": "a.txt", "old_string": "line 1 ", "new_string": "changed 1 "})),
+        call("Grep", json!({"pattern": "line"})),
+        call("Glob", json!({"pattern": "**/*.txt"})),
+        call("Write", json!({"file_path": "b.txt", "content": "new\n"})),
+        call("TodoWrite", json!({"todos": [{"content": "a", "status": "pending", "activeForm": "b"}]})),
+        {"reply": [{"text": "Done."}]},
+    ]});
+    run_by(haft, |command, scratch| {
+        let lines: String = (0..200).map(|number| format!("line {number} of the file\n")).collect();
+        fs::write(scratch.ws().join("a.txt"), lines).map_err(|err| err.to_string())?;
+        let (mut server, url) = model(haft, scratch, &script)?;
+        let ended = agent_in(command, scratch, &url, &[]).status().map_err(|err| format!("valgrind: {err}"));
+        server.kill().ok();
+        server.wait().ok();
+        if ended?.success() { Ok(()) } else { Err(String::from("the session failed under valgrind")) }
+    })
+}
+
+/// The functions that run when this command, which has no arguments yet, is run.
+fn run_by(
+    haft: &Path,
+    ran: impl FnOnce(Command, &Scratch) -> Result<(), String>,
+) -> Result<BTreeSet<String>, String> {
+    let scratch = Scratch::new("hot-functions")?;
+    let profile = scratch.ws().with_file_name("profile");
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--demangle=no", "--quiet"]);
+    command.arg(format!("--callgrind-out-file={}", profile.display())).arg(haft);
+    ran(command, &scratch)?;
+    let profile = fs::read(&profile).map_err(|err| format!("what valgrind saw cannot be read: {err}"))?;
+    Ok(String::from_utf8_lossy(&profile).lines().filter_map(function_of).collect())
+}
+
+/// The function that a line of a profile introduces, if it is one of Rust.
+fn function_of(line: &str) -> Option<String> {
+    let named = line.strip_prefix("fn=(").or_else(|| line.strip_prefix("cfn=("))?;
+    let name = named.split_once(") ")?.1;
+    // Calls of a function by itself are counted.
+    let name = name.split('\'').next()?;
+    (name.starts_with("_Z") || name.starts_with("_R")).then(|| name.to_owned())
+}

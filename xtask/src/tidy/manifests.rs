@@ -1,0 +1,114 @@
+//! Crates have what somebody who finds them in a registry looks for, so that
+//! publishing them is one decision (`publish` in the workspace) and no work.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use crate::run;
+
+/// Crates that nobody is meant to depend on.
+const OURS: &[&str] = &["xtask"];
+
+pub(crate) fn check() -> Result<Vec<String>, String> {
+    let metadata = run::output("cargo", &["metadata", "--format-version", "1", "--no-deps", "--offline"])?;
+    let metadata: Value = serde_json::from_str(&metadata).map_err(|err| err.to_string())?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let own = packages.filter(|package| !OURS.iter().any(|name| package["name"] == *name));
+    Ok(own.filter_map(problem_of).collect())
+}
+
+/// What a crate lacks, in one line.
+fn problem_of(package: &Value) -> Option<String> {
+    let mut lacks = Vec::new();
+    let text = |name: &str| package[name].as_str().unwrap_or_default();
+    for name in ["description", "license", "rust_version"] {
+        if text(name).trim().is_empty() {
+            lacks.push(format!("a {name}"));
+        }
+    }
+    if text("license").contains('/') {
+        lacks.push(String::from("a license in the form `A OR B`"));
+    }
+    let words = |name: &str| package[name].as_array().map_or(&[][..], Vec::as_slice);
+    let fits = |word: &&Value| {
+        word.as_str().is_some_and(|it| {
+            (1..=20).contains(&it.len())
+                && it.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && it.chars().all(|c| c.is_ascii_alphanumeric() || "_-+".contains(c))
+        })
+    };
+    let keywords = words("keywords");
+    if !(1..=5).contains(&keywords.len()) || !keywords.iter().all(|word| fits(&word)) {
+        lacks.push(String::from("one to five keywords of at most 20 letters"));
+    }
+    if !(1..=5).contains(&words("categories").len()) {
+        lacks.push(String::from("one to five categories"));
+    }
+    let manifest = Path::new(text("manifest_path"));
+    let dir = manifest.parent().unwrap_or(manifest);
+    if text("readme").is_empty() || !dir.join(text("readme")).is_file() {
+        lacks.push(String::from("a readme"));
+    }
+    lacks.extend(undocumented(package));
+    for dependency in package["dependencies"].as_array().into_iter().flatten() {
+        // Dependencies of tests are left out of what is published.
+        let is_local = dependency["path"].is_string() && dependency["kind"] != "dev";
+        if is_local && dependency["req"] == "*" {
+            lacks.push(format!(
+                "a version for its dependency {}",
+                dependency["name"].as_str().unwrap_or_default()
+            ));
+        }
+    }
+    (!lacks.is_empty()).then(|| format!("{} lacks {}", text("name"), lacks.join(", ")))
+}
+
+/// A library begins with what it is.
+fn undocumented(package: &Value) -> Option<String> {
+    let targets = package["targets"].as_array().into_iter().flatten();
+    let mut libraries = targets
+        .filter(|it| it["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "lib")));
+    let source = libraries.next()?["src_path"].as_str()?;
+    let text = fs::read_to_string(source).unwrap_or_default();
+    (!text.lines().take(5).any(|line| line.starts_with("//! ")))
+        .then(|| format!("words about itself in {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_crate_could_be_published() {
+        assert_eq!(check(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let root = crate::tidy::root();
+        let whole = json!({
+            "name": "x", "description": "d", "license": "MIT OR Apache-2.0", "rust_version": "1.95",
+            "keywords": ["llm"], "categories": ["development-tools"], "readme": "README.md",
+            "manifest_path": root.join("Cargo.toml"), "targets": [],
+            "dependencies": [{"name": "y", "path": "/y", "req": "^0.1", "kind": null}],
+        });
+        assert_eq!(problem_of(&whole), None);
+        for (field, value, want) in [
+            ("description", json!(null), "x lacks a description"),
+            ("license", json!("MIT/Apache-2.0"), "A OR B"),
+            ("keywords", json!([]), "keywords"),
+            ("keywords", json!(["a", "b", "c", "d", "e", "f"]), "keywords"),
+            ("keywords", json!(["two words"]), "keywords"),
+            ("categories", json!([]), "categories"),
+            ("readme", json!("GONE.md"), "a readme"),
+            ("dependencies", json!([{"name": "y", "path": "/y", "req": "*", "kind": null}]), "dependency y"),
+        ] {
+            let mut spoilt = whole.clone();
+            spoilt[field] = value;
+            let said = problem_of(&spoilt).unwrap_or_default();
+            assert!(said.contains(want), "{field}: {said}");
+        }
+    }
+}
