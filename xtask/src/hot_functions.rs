@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     run, tidy,
-    turns::{Scratch, agent_in, model},
+    turns::{BYPASSING, Scratch, agent_in, model},
 };
 
 /// Crates that are taken whole: they start processes, which valgrind does not
@@ -64,7 +64,8 @@ fn run_by_session(haft: &Path) -> Result<BTreeSet<String>, String> {
         let lines: String = (0..200).map(|number| format!("line {number} of the file\n")).collect();
         fs::write(scratch.ws().join("a.txt"), lines).map_err(|err| err.to_string())?;
         let (mut server, url) = model(haft, scratch, &script)?;
-        let ended = agent_in(command, scratch, &url, &[]).status().map_err(|err| format!("valgrind: {err}"));
+        let ended =
+            agent_in(command, scratch, &url, &BYPASSING).status().map_err(|err| format!("valgrind: {err}"));
         server.kill().ok();
         server.wait().ok();
         if ended?.success() { Ok(()) } else { Err(String::from("the session failed under valgrind")) }

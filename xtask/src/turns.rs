@@ -70,11 +70,36 @@ pub(crate) fn run() -> Result<(), String> {
             vec![Value::from(parallel(json!({"tool": {"name": "Bash", "input": {"command": "sleep 0.3"}}})))],
         ),
     ] {
-        let (gaps, memory) = played(&haft, name, &turns)?;
+        let (gaps, memory) = played(&haft, name, &turns, &BYPASSING)?;
         println!("  {name:<24} {}  goal {goal}; peak {} MB (goal 18)", shown(&gaps), memory / 1024);
     }
+    walls(&haft, &numbered(&echo, 50))?;
     long_run(&haft)?;
     long_log(&haft)
+}
+
+/// Nothing is asked about.
+pub(crate) const BYPASSING: [&str; 2] = ["--permission-mode", "bypassPermissions"];
+
+/// What the walls around commands that only read add to a turn: the same turns once
+/// because they read, and once because a rule says so, in turns.
+fn walls(haft: &Path, turns: &[Value]) -> Result<(), String> {
+    const ROUNDS: usize = 7;
+    let (mut held, mut free) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        held.extend(played(haft, "held", turns, &[])?.0);
+        free.extend(played(haft, "free", turns, &["--allowedTools", "Bash(echo *)"])?.0);
+    }
+    let middle = |gaps: &mut Vec<f64>| {
+        gaps.sort_by(f64::total_cmp);
+        gaps[gaps.len() / 2]
+    };
+    let (held, free) = (middle(&mut held), middle(&mut free));
+    println!(
+        "  echo behind walls        {held:>8.2} ms, by a rule and without them {free:.2} ms: {:+.2} ms (goal 0.3)",
+        held - free
+    );
+    Ok(())
 }
 
 fn shown(gaps: &[f64]) -> String {
@@ -106,13 +131,13 @@ fn first_request(haft: &Path) -> Result<(), String> {
 }
 
 fn agent(haft: &Path, scratch: &Scratch, url: &str, extra: &[&str]) -> Command {
-    agent_in(Command::new(haft), scratch, url, extra)
+    agent_in(Command::new(haft), scratch, url, &[&BYPASSING[..], extra].concat())
 }
 
 /// An agent, started by a command that may have something around it.
 pub(crate) fn agent_in(mut command: Command, scratch: &Scratch, url: &str, extra: &[&str]) -> Command {
     command
-        .args(["-p", "go", "--permission-mode", "bypassPermissions"])
+        .args(["-p", "go"])
         .args(extra)
         .current_dir(scratch.ws())
         .env("HOME", scratch.home())
@@ -145,7 +170,7 @@ pub(crate) fn model(haft: &Path, scratch: &Scratch, script: &Value) -> Result<(C
 }
 
 /// Gaps in milliseconds, and the agent's peak memory in kB.
-fn played(haft: &Path, name: &str, turns: &[Value]) -> Result<(Vec<f64>, u64), String> {
+fn played(haft: &Path, name: &str, turns: &[Value], flags: &[&str]) -> Result<(Vec<f64>, u64), String> {
     let scratch = Scratch::new(&name.replace(' ', "-"))?;
     let lines: String = (0..200).map(|number| format!("line {number} of the file\n")).collect();
     fs::write(scratch.ws().join("a.txt"), &lines).map_err(|err| err.to_string())?;
@@ -155,7 +180,8 @@ fn played(haft: &Path, name: &str, turns: &[Value]) -> Result<(Vec<f64>, u64), S
     let mut list: Vec<Value> = turns.iter().map(|reply| json!({"reply": reply})).collect();
     list.push(json!({"reply": [{"text": "Done."}]}));
     let (mut server, url) = model(haft, &scratch, &json!({"turns": list}))?;
-    let mut child = agent(haft, &scratch, &url, &[]).spawn().map_err(|err| err.to_string())?;
+    let mut child =
+        agent_in(Command::new(haft), &scratch, &url, flags).spawn().map_err(|err| err.to_string())?;
     let memory = peak(&mut child)?;
     wait_for_lines(&scratch.0.join("requests.jsonl"), list.len())?;
     server.kill().ok();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     BadOutput, BlockEffect, ErrorPolicy, Failure, GeneralDecision, HookEvent, HookOutput, OnError,
-    PermissionDecision, capture::Captured, running::End,
+    PermissionDecision, capture::CapturedText, running::HookEnd,
 };
 
 /// What one handler said, in one shape for all kinds of handlers.
@@ -83,32 +83,32 @@ impl Answer {
 }
 
 /// A finished process, and how to find out whether it really ran.
-pub(crate) struct Finished<'a> {
-    pub(crate) end: End,
-    pub(crate) stdout: Captured,
-    pub(crate) stderr: Captured,
+pub(crate) struct FinishedProcess<'a> {
+    pub(crate) end: HookEnd,
+    pub(crate) stdout: CapturedText,
+    pub(crate) stderr: CapturedText,
     pub(crate) limit: std::time::Duration,
     /// Why a process with this status never ran, if that is certain.
     pub(crate) never_ran: &'a dyn Fn(i32, &str) -> Option<String>,
 }
 
 /// The answer of a command.
-pub(crate) fn of_process(finished: Finished<'_>, event: HookEvent, policy: ErrorPolicy) -> Answer {
-    let Finished { end, stdout, stderr, limit, never_ran } = finished;
+pub(crate) fn of_process(finished: FinishedProcess<'_>, event: HookEvent, policy: ErrorPolicy) -> Answer {
+    let FinishedProcess { end, stdout, stderr, limit, never_ran } = finished;
     let said = SaidVerdict::read(&stdout.text, event, stdout.dropped);
     let mut answer = match end {
-        End::TimedOut => Answer::broken_after(Failure::TimedOut(limit), Some(said)),
-        End::Signal(signal) => Answer::broken_after(Failure::Signal(signal), Some(said)),
-        End::Status(0) => match said {
+        HookEnd::TimedOut => Answer::broken_after(Failure::TimedOut(limit), Some(said)),
+        HookEnd::Signal(signal) => Answer::broken_after(Failure::Signal(signal), Some(said)),
+        HookEnd::Status(0) => match said {
             SaidVerdict::Answer(output) => Answer { output: *output, ..Answer::default() },
             SaidVerdict::Bad(bad) => Answer::of_bad(*bad),
             SaidVerdict::Text(text) => Answer::of_text(text, event, policy),
         },
-        End::Status(status) => of_status(status, said, &stderr.text, event, never_ran),
+        HookEnd::Status(status) => of_status(status, said, &stderr.text, event, never_ran),
     };
     let status = match end {
-        End::Status(status) => Some(status),
-        End::Signal(_) | End::TimedOut => None,
+        HookEnd::Status(status) => Some(status),
+        HookEnd::Signal(_) | HookEnd::TimedOut => None,
     };
     answer.transcript = CommandTranscript { status, stdout: stdout.text, stderr: stderr.text };
     answer
@@ -209,9 +209,9 @@ mod tests {
     use super::*;
     use crate::merge::verdict_of;
 
-    fn verdict(end: End, stdout: &str, stderr: &str) -> Option<PermissionDecision> {
-        let captured = |text: &str| Captured { text: text.to_owned(), dropped: 0 };
-        let finished = Finished {
+    fn verdict(end: HookEnd, stdout: &str, stderr: &str) -> Option<PermissionDecision> {
+        let captured = |text: &str| CapturedText { text: text.to_owned(), dropped: 0 };
+        let finished = FinishedProcess {
             end,
             stdout: captured(stdout),
             stderr: captured(stderr),
@@ -236,12 +236,12 @@ mod tests {
     proptest! {
         #[test]
         fn exit_status_two_is_always_a_no(stdout in prop_oneof![outputs(), ".*"], stderr in ".*") {
-            prop_assert_eq!(verdict(End::Status(2), &stdout, &stderr), Some(PermissionDecision::Deny));
+            prop_assert_eq!(verdict(HookEnd::Status(2), &stdout, &stderr), Some(PermissionDecision::Deny));
         }
 
         #[test]
         fn a_process_that_crashed_or_hung_never_allows(stdout in prop_oneof![outputs(), ".*"]) {
-            for end in [End::Signal(11), End::TimedOut] {
+            for end in [HookEnd::Signal(11), HookEnd::TimedOut] {
                 prop_assert_ne!(verdict(end, &stdout, ""), Some(PermissionDecision::Allow));
             }
         }
@@ -249,7 +249,7 @@ mod tests {
         #[test]
         fn a_clean_answer_means_what_it_says(stdout in outputs(), status in prop_oneof![Just(0), Just(1)]) {
             let clean: Option<Value> = serde_json::from_str(stdout.trim()).ok();
-            let allows = verdict(End::Status(status), &stdout, "") == Some(PermissionDecision::Allow);
+            let allows = verdict(HookEnd::Status(status), &stdout, "") == Some(PermissionDecision::Allow);
             // Nothing but a whole, well-formed answer can allow.
             let at = |pointer: &str| clean.as_ref().and_then(|it| it.pointer(pointer)?.as_str());
             let said = at("/hookSpecificOutput/permissionDecision") == Some("allow") || at("/decision") == Some("approve");

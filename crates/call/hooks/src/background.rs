@@ -5,12 +5,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// The hooks nobody waits for. Dropping it ends them and everything they
 /// started.
 #[derive(Debug, Default)]
-pub(crate) struct Background {
+pub(crate) struct BackgroundHooks {
     tasks: TaskTracker,
     end: CancellationToken,
 }
 
-impl Background {
+impl BackgroundHooks {
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let end = self.end.clone();
         self.tasks.spawn(async move {
@@ -31,7 +31,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundHooks {
     fn drop(&mut self) {
         self.end.cancel();
     }

@@ -32,8 +32,8 @@ impl<S> Capture<S> {
     }
 
     /// The kept text, with a mark where something is missing.
-    pub(crate) fn text(&self) -> Captured {
-        Captured { text: String::from_utf8_lossy(&self.kept).into_owned(), dropped: self.dropped }
+    pub(crate) fn text(&self) -> CapturedText {
+        CapturedText { text: String::from_utf8_lossy(&self.kept).into_owned(), dropped: self.dropped }
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -79,7 +79,7 @@ impl<S: AsFd> Capture<S> {
 
 /// What a stream said.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Captured {
+pub(crate) struct CapturedText {
     pub(crate) text: String,
     /// Bytes beyond the limit, which were read and forgotten.
     pub(crate) dropped: u64,

@@ -8,11 +8,11 @@ use tokio::{process::Command, time::Instant};
 
 use crate::{
     CommandHandler, ErrorPolicy, Failure, HookCall, HookEnvironment, HookId,
-    answer::{Answer, Finished, of_process},
+    answer::{Answer, FinishedProcess, of_process},
     group::{HookLeftover, HookName},
-    launch::{Surroundings, never_ran},
+    launch::{ScriptSurroundings, never_ran},
     ports::working_directory,
-    running::{Announcement, Ended, Running, Waited},
+    running::{Announcement, EndedProcess, RunningHook, Waited},
 };
 
 /// A command hook with what it needs to run.
@@ -31,7 +31,7 @@ pub(crate) struct CommandRun<'a> {
 pub(crate) enum CommandEnd {
     Answered(Box<Answer>, Option<Remains>),
     /// It goes on in the background, for this long.
-    Announced(Box<Running>, Duration),
+    Announced(Box<RunningHook>, Duration),
 }
 
 /// What a command left running, and until when that is allowed.
@@ -55,7 +55,7 @@ impl CommandRun<'_> {
     /// Waits for a command that is running already.
     pub(crate) async fn wait(
         &self,
-        running: Running,
+        running: RunningHook,
         deadline: Instant,
         announcement: Announcement,
     ) -> CommandEnd {
@@ -64,8 +64,8 @@ impl CommandRun<'_> {
                 CommandEnd::Announced(running, asked.unwrap_or(self.timeout).min(self.timeout))
             }
             Waited::Ended(ended) => {
-                let Ended { end, stdout, stderr, leftover } = ended;
-                let finished = Finished {
+                let EndedProcess { end, stdout, stderr, leftover } = ended;
+                let finished = FinishedProcess {
                     end,
                     stdout,
                     stderr,
@@ -81,7 +81,7 @@ impl CommandRun<'_> {
         }
     }
 
-    fn start(&self) -> io::Result<Running> {
+    fn start(&self) -> io::Result<RunningHook> {
         let variables = self.environment.variables(self.call);
         let directory = working_directory(self.call, self.environment);
         let mut command = match self.handler {
@@ -103,7 +103,7 @@ impl CommandRun<'_> {
             CommandHandler::Exec { program, args } => [&[program.clone()][..], args].concat().join(" "),
         };
         let name = HookName { id: self.id.as_str(), command: &line };
-        Running::start(self.processes, name, command, self.call.bytes.clone())
+        RunningHook::start(self.processes, name, command, self.call.bytes.clone())
     }
 
     fn never_ran(&self, status: i32, stderr: &str) -> Option<String> {
@@ -117,7 +117,7 @@ impl CommandRun<'_> {
             },
             shell @ CommandHandler::Shell { .. } => shell.clone(),
         };
-        never_ran(&filled, status, stderr, &Surroundings { cwd, variable: &variable })
+        never_ran(&filled, status, stderr, &ScriptSurroundings { cwd, variable: &variable })
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::{
     BlockCause, Decision, HookCall, HookDefinition, HookEvent, HookId, HookInput, HookStart, IsAboutCall,
     OnError, Outcome, Ports, Repeat, Rewrite, RunMode,
-    background::Background,
+    background::BackgroundHooks,
     matcher::Match,
     merge::{Contribution, merge},
     runner::{Chosen, Core, Detached, Prepared, Waited, detached},
@@ -25,7 +25,7 @@ pub struct Hooks {
     listening: u64,
     hooks: Arc<[Arc<Prepared>]>,
     core: Arc<Core>,
-    background: Arc<Background>,
+    background: Arc<BackgroundHooks>,
 }
 
 /// What to do with a rewritten input the tool did not accept.
@@ -68,7 +68,7 @@ impl Hooks {
         Self::with(kept, Arc::clone(&self.core), Arc::clone(&self.background))
     }
 
-    fn with(definitions: Vec<HookDefinition>, core: Arc<Core>, background: Arc<Background>) -> Self {
+    fn with(definitions: Vec<HookDefinition>, core: Arc<Core>, background: Arc<BackgroundHooks>) -> Self {
         let listening = definitions.iter().fold(0, |bits, it| bits | it.event.bit());
         let prepare = |definition: HookDefinition| {
             let identity = format!(

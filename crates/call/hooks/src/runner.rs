@@ -13,7 +13,7 @@ use crate::{
     command::{CommandEnd, CommandRun, Remains},
     http,
     merge::Contribution,
-    running::{Announcement, Running},
+    running::{Announcement, RunningHook},
     settle::{Answered, settle},
     state::State,
 };
@@ -50,7 +50,7 @@ pub(crate) enum Waited {
 /// A handler nobody waits for.
 pub(crate) enum Detached {
     Unstarted,
-    Running(Box<Running>, Duration),
+    Running(Box<RunningHook>, Duration),
 }
 
 impl Core {

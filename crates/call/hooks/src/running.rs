@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    capture::{Capture, Captured},
+    capture::{Capture, CapturedText},
     group::{HookGroup, HookLeftover, HookName, HookPipes},
 };
 
@@ -21,23 +21,23 @@ const ERROR_LIMIT: usize = 256 * 1024;
 
 /// A hook's process, its pipes and what came out of them so far.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningHook {
     group: HookGroup,
-    feed: Feed,
+    feed: StdinFeed,
     stdout: Capture<ChildStdout>,
     stderr: Capture<ChildStderr>,
 }
 
 /// What the hook is told, and how much of it is in the pipe.
 #[derive(Debug)]
-struct Feed {
+struct StdinFeed {
     stdin: Option<ChildStdin>,
     input: Bytes,
 }
 
 /// How a hook's process ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum End {
+pub(crate) enum HookEnd {
     Status(i32),
     Signal(i32),
     TimedOut,
@@ -45,10 +45,10 @@ pub(crate) enum End {
 
 /// What is known when the process has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) end: End,
-    pub(crate) stdout: Captured,
-    pub(crate) stderr: Captured,
+pub(crate) struct EndedProcess {
+    pub(crate) end: HookEnd,
+    pub(crate) stdout: CapturedText,
+    pub(crate) stderr: CapturedText,
     /// What it left running.
     pub(crate) leftover: Option<HookLeftover>,
 }
@@ -62,12 +62,12 @@ pub(crate) enum Announcement {
 
 /// Why waiting ended.
 pub(crate) enum Waited {
-    Ended(Ended),
+    Ended(EndedProcess),
     /// The hook has said that it goes on in the background.
-    Announced(Box<Running>, Option<Duration>),
+    Announced(Box<RunningHook>, Option<Duration>),
 }
 
-impl Running {
+impl RunningHook {
     /// Starts a hook. `input` is fed to it while we wait.
     pub(crate) fn start(
         owner: &Arc<ProcessOwner>,
@@ -78,7 +78,7 @@ impl Running {
         let (group, HookPipes { stdin, stdout, stderr }) = HookGroup::spawn(owner, name, command)?;
         Ok(Self {
             group,
-            feed: Feed { stdin: Some(stdin), input },
+            feed: StdinFeed { stdin: Some(stdin), input },
             stdout: Capture::new(stdout, OUTPUT_LIMIT),
             stderr: Capture::new(stderr, ERROR_LIMIT),
         })
@@ -112,33 +112,33 @@ impl Running {
         Waited::Ended(if timed_out { self.cut_off().await } else { self.conclude().await })
     }
 
-    async fn cut_off(mut self) -> Ended {
+    async fn cut_off(mut self) -> EndedProcess {
         self.group.stop().await;
-        self.finish(End::TimedOut)
+        self.finish(HookEnd::TimedOut)
     }
 
-    async fn conclude(mut self) -> Ended {
+    async fn conclude(mut self) -> EndedProcess {
         let end = match self.group.reap().await {
             Ok(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => End::Status(code),
-                (None, signal) => End::Signal(signal.unwrap_or_default()),
+                (Some(code), _) => HookEnd::Status(code),
+                (None, signal) => HookEnd::Signal(signal.unwrap_or_default()),
             },
             // Nobody can say how it ended: that is a crash.
-            Err(_) => End::Signal(0),
+            Err(_) => HookEnd::Signal(0),
         };
         self.finish(end)
     }
 
-    fn finish(mut self, end: End) -> Ended {
+    fn finish(mut self, end: HookEnd) -> EndedProcess {
         self.stdout.take_what_is_there();
         self.stderr.take_what_is_there();
         let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
         let leftover = self.group.into_leftover();
-        Ended { end, stdout, stderr, leftover }
+        EndedProcess { end, stdout, stderr, leftover }
     }
 }
 
-impl Feed {
+impl StdinFeed {
     /// Writes some more, and closes the pipe at the end. A hook that does not
     /// read is its own affair: nothing waits for this.
     async fn some(&mut self) {

@@ -2,7 +2,7 @@ use haft_tool::{CallContext, DynCall, Verdict};
 
 use crate::{
     Behavior, Destination, Opinion, Origin, Policy, RuleEntry,
-    judge::{Facts, Level, Role, Standing},
+    judge::{Facts, Level, LevelRole, Standing},
 };
 
 impl Policy {
@@ -20,6 +20,6 @@ impl Policy {
         let tool = policy.inner.blueprint.names.canonical(tool);
         let facts =
             Facts { verdict: Verdict::Passthrough, ..Facts::gather(&policy, tool, call, cx, &Opinion::None) };
-        Level::new(&policy, &facts, Role::Acting).judge().verdict().standing == Standing::Denied
+        Level::new(&policy, &facts, LevelRole::Acting).judge().verdict().standing == Standing::Denied
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     Behavior, Decision, Policy,
     judge::Standing,
     reason::Why,
-    rule::{About, Rule},
+    rule::{Rule, RuleSubject},
 };
 
 /// Answers in the person's place in auto mode.
@@ -165,11 +165,15 @@ const SWEEPING_COMMANDS: &[&str] = &[
 /// next to it.
 pub(crate) fn is_sweeping(rule: &Rule) -> bool {
     match &rule.about {
-        About::Everything => rule.name.exact().is_some_and(|name| SWEEPING_TOOLS.contains(&name)),
-        About::Command(pattern) => match pattern.first_word() {
+        RuleSubject::Everything => rule.name.exact().is_some_and(|name| SWEEPING_TOOLS.contains(&name)),
+        RuleSubject::Command(pattern) => match pattern.first_word() {
             None => true,
             Some(word) => pattern.is_prefix() && SWEEPING_COMMANDS.contains(&word),
         },
-        About::Path(_) | About::Domain(_) | About::Named(_) | About::Input | About::Broken(_) => false,
+        RuleSubject::Path(_)
+        | RuleSubject::Domain(_)
+        | RuleSubject::Named(_)
+        | RuleSubject::Input
+        | RuleSubject::Broken(_) => false,
     }
 }

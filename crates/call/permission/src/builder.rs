@@ -8,7 +8,7 @@ use haft_types::PermissionMode;
 
 use crate::{
     Behavior, Boundary, Classifier, CommandJudge, Delegation, Destination, Enforcement, Names, Origin,
-    PlainWords, Policy, ReadingHeld, RuleEntry, SandboxedCommands, places::Places,
+    PlainWords, Policy, ReadingHeld, RuleEntry, SandboxedCommands, places::PolicyPlaces,
 };
 
 /// What a [`Policy`] is made of.
@@ -16,7 +16,7 @@ use crate::{
 pub struct PolicyBuilder {
     pub(crate) mode: PermissionMode,
     pub(crate) rules: Vec<RuleEntry>,
-    pub(crate) places: Places,
+    pub(crate) places: PolicyPlaces,
     pub(crate) names: Arc<Names>,
     pub(crate) commands: Arc<dyn CommandJudge>,
     pub(crate) classifier: Option<Arc<dyn Classifier>>,
@@ -35,7 +35,7 @@ impl Default for PolicyBuilder {
         Self {
             mode: PermissionMode::Default,
             rules: Vec::new(),
-            places: Places::default(),
+            places: PolicyPlaces::default(),
             names: Arc::new(Names::built_in()),
             commands: Arc::new(PlainWords),
             classifier: None,

@@ -12,7 +12,7 @@ const MAX_ENTRIES: usize = 20_000;
 
 /// What a pattern of the shell finds.
 #[derive(Debug, Default)]
-pub(crate) struct Expansion {
+pub(crate) struct PatternExpansion {
     /// The part without wildcards: everything found lies below.
     pub(crate) start: PathBuf,
     pub(crate) found: Vec<PathBuf>,
@@ -47,14 +47,14 @@ fn names(path: &Path) -> impl Iterator<Item = String> {
 
 /// Finds the files of an absolute pattern, one segment at a time. Hidden files
 /// are found by every `*`, so this never finds less than a shell.
-pub(crate) fn expand(pattern: &Path) -> Expansion {
+pub(crate) fn expand(pattern: &Path) -> PatternExpansion {
     let mut segments = pattern.components().peekable();
     let mut start = PathBuf::new();
     while let Some(segment) = segments.next_if(|it| !is_wild(it.as_os_str())) {
         start.push(segment);
     }
     let shape = PathShape::new(pattern);
-    let mut out = Expansion { found: vec![start.clone()], start, cut: false, shape };
+    let mut out = PatternExpansion { found: vec![start.clone()], start, cut: false, shape };
     let mut budget = MAX_ENTRIES;
     for segment in segments {
         out.found = match segment {

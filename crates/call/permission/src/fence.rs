@@ -51,14 +51,14 @@ fn add(level: &Policy, anchors: &Arc<Anchors>, fence: &mut Fence) {
     for (using, list) in [(PathUse::Read, &mut fence.unreadable), (PathUse::Write, &mut fence.unchangeable)] {
         for matcher in paths.denies(using) {
             let rule = |number: usize| level.rules().rules()[number].entry.text.to_string();
-            let mut search = Search { matcher, using, rule: &rule, list, left: MOST };
+            let mut search = FenceSearch { matcher, using, rule: &rule, list, left: MOST };
             search.exact();
             fence.missed.extend(search.patterns(anchors));
         }
     }
 }
 
-struct Search<'a> {
+struct FenceSearch<'a> {
     matcher: &'a PathMatcher,
     using: PathUse,
     rule: &'a dyn Fn(usize) -> String,
@@ -66,7 +66,7 @@ struct Search<'a> {
     left: usize,
 }
 
-impl Search<'_> {
+impl FenceSearch<'_> {
     /// What is named outright. Something that is not there yet can be created,
     /// but not read.
     fn exact(&mut self) {

@@ -10,7 +10,7 @@ use haft_paths::real;
 use crate::{
     Behavior,
     places::{Anchors, Spot},
-    rule::{About, Anchor, Covers, PathPattern, Rule, compile},
+    rule::{Anchor, Covers, PathPattern, Rule, RuleSubject, compile},
 };
 
 /// Whether a path is read or written.
@@ -65,10 +65,13 @@ impl PathMatcher {
         let mut groups: BTreeMap<PathBuf, (GlobSetBuilder, Vec<Entry>)> = BTreeMap::new();
         for (number, rule) in rules {
             match &rule.about {
-                About::Everything => matcher.bare = first(matcher.bare, Some(number)),
-                About::Broken(_) => matcher.broken = first(matcher.broken, Some(number)),
-                About::Path(pattern) => matcher.add(number, rule, pattern, anchors, &mut groups),
-                About::Command(_) | About::Domain(_) | About::Named(_) | About::Input => (),
+                RuleSubject::Everything => matcher.bare = first(matcher.bare, Some(number)),
+                RuleSubject::Broken(_) => matcher.broken = first(matcher.broken, Some(number)),
+                RuleSubject::Path(pattern) => matcher.add(number, rule, pattern, anchors, &mut groups),
+                RuleSubject::Command(_)
+                | RuleSubject::Domain(_)
+                | RuleSubject::Named(_)
+                | RuleSubject::Input => (),
             }
         }
         matcher.globs = groups

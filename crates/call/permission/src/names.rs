@@ -6,13 +6,13 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     aliases: HashMap<String, String>,
-    remote: HashMap<String, RemoteTool>,
+    remote: HashMap<String, RemoteToolOrigin>,
     by_original: HashMap<String, String>,
 }
 
 /// Where the tool of an MCP server comes from, in the server's own words.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct RemoteTool {
+pub(crate) struct RemoteToolOrigin {
     pub(crate) server: String,
     pub(crate) original: String,
 }
@@ -72,7 +72,7 @@ impl Names {
     pub fn add_remote(&mut self, name: &str, server: &str, tool: &str) {
         let original = format!("mcp__{server}__{tool}");
         self.by_original.insert(original.clone(), name.to_owned());
-        self.remote.insert(name.to_owned(), RemoteTool { server: server.to_owned(), original });
+        self.remote.insert(name.to_owned(), RemoteToolOrigin { server: server.to_owned(), original });
     }
 
     /// The name the registry uses.
@@ -89,7 +89,7 @@ impl Names {
         known.or_else(|| self.aliases.get(bare).map(String::as_str))
     }
 
-    pub(crate) fn remote(&self, name: &str) -> Option<&RemoteTool> {
+    pub(crate) fn remote(&self, name: &str) -> Option<&RemoteToolOrigin> {
         self.remote.get(name)
     }
 }

@@ -6,7 +6,7 @@ use crate::protected::is_kernel;
 
 /// The directories a policy talks about, as they were given.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct PolicyPlaces {
     /// Where the session works; the directory of each call when not given.
     pub(crate) workspace: Option<PathBuf>,
     /// Further directories that count as the workspace.
@@ -61,7 +61,7 @@ pub(crate) struct Anchors {
 }
 
 impl Anchors {
-    pub(crate) fn new(places: &Places, cwd: &Path, home: Option<&Path>) -> Self {
+    pub(crate) fn new(places: &PolicyPlaces, cwd: &Path, home: Option<&Path>) -> Self {
         let absolute = |path: &PathBuf| Some(Spot::new(&expand(path, cwd, home).ok()?));
         let own = places.own.iter().filter_map(absolute).flat_map(|it| [it.lexical, it.real]).collect();
         let additional = places.additional.iter().filter_map(|(path, _)| absolute(path));

@@ -9,7 +9,7 @@ use crate::{
     Warning,
     agent::AgentLevel,
     auto,
-    judge::{Facts, Level, Role, Ruling, Standing, Tally},
+    judge::{Facts, Level, LevelRole, Ruling, Standing, Tally},
     matcher::PathUse,
     places::Anchors,
     reason::Why,
@@ -144,14 +144,14 @@ impl Policy {
     pub fn judge(&self, tool: &str, call: &dyn DynCall, cx: &CallContext, hook: &Opinion) -> Decision {
         let tool = self.inner.blueprint.names.canonical(tool);
         let facts = Facts::gather(self, tool, call, cx, hook);
-        let mut tally = Level::new(self, &facts, Role::Acting).judge();
+        let mut tally = Level::new(self, &facts, LevelRole::Acting).judge();
         let mut chain = Vec::new();
         let mut below = self;
         while let Some(agent) = &below.inner.agent {
             if chain.is_empty() {
                 chain.push(below.link(&tally));
             }
-            let above = Level::new(&agent.parent, &facts, Role::Above(&agent.received)).judge();
+            let above = Level::new(&agent.parent, &facts, LevelRole::Above(&agent.received)).judge();
             chain.push(agent.parent.link(&above));
             tally = tally.and(above);
             below = &agent.parent;

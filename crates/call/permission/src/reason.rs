@@ -19,7 +19,7 @@ pub(crate) enum Why {
     /// A rule decided.
     Rule {
         rule: RuleEntry,
-        action: Action,
+        action: CallAction,
         via: Via,
     },
     /// A rule that may be a deny cannot be read.
@@ -59,10 +59,10 @@ pub(crate) enum Why {
         blocked: bool,
     },
     /// Nobody speaks for it.
-    NoRule(Action),
+    NoRule(CallAction),
     /// Nobody speaks for it, but a rule almost does.
     NearMiss {
-        action: Action,
+        action: CallAction,
         rule: RuleEntry,
         word: Option<String>,
     },
@@ -74,7 +74,7 @@ pub(crate) enum Why {
     /// The kernel's own files.
     Kernel(PathBuf),
     /// Plan mode.
-    Plan(Action),
+    Plan(CallAction),
     /// The mode asks nobody.
     Bypass,
     /// The path cannot be judged.
@@ -111,7 +111,7 @@ pub(crate) enum Why {
 
 /// What a call does, in a few words.
 #[derive(Clone, Debug)]
-pub(crate) enum Action {
+pub(crate) enum CallAction {
     Tool(String),
     Input { tool: String, param: String },
     Path { path: PathBuf, using: PathUse },
@@ -197,7 +197,7 @@ impl fmt::Display for Why {
     }
 }
 
-fn rule_text(f: &mut fmt::Formatter<'_>, rule: &RuleEntry, action: &Action, via: &Via) -> fmt::Result {
+fn rule_text(f: &mut fmt::Formatter<'_>, rule: &RuleEntry, action: &CallAction, via: &Via) -> fmt::Result {
     let verb = match rule.behavior {
         Behavior::Allow => "allows",
         Behavior::Ask => "asks before",
@@ -237,7 +237,7 @@ fn protected_text(f: &mut fmt::Formatter<'_>, path: &Path, real: Option<&Path>) 
 
 fn near_text(
     f: &mut fmt::Formatter<'_>,
-    action: &Action,
+    action: &CallAction,
     rule: &RuleEntry,
     word: Option<&str>,
 ) -> fmt::Result {
@@ -248,7 +248,7 @@ fn near_text(
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for CallAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tool(tool) => write!(f, "the tool {}", shown::text(tool)),

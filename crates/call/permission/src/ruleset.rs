@@ -12,7 +12,7 @@ use crate::{
     hardlink::{FileId, same_file},
     matcher::{PathMatcher, PathUse},
     places::Anchors,
-    rule::{self, About, Family, Parsed, Reading, Rule},
+    rule::{self, Family, ParsedRule, PatternReading, Rule, RuleSubject},
 };
 
 /// The rules of one level, indexed by what they are about.
@@ -67,7 +67,7 @@ impl RuleSet {
         let mut set = Self { names: Arc::clone(&names), ..Self::default() };
         let mut warnings = Vec::new();
         for entry in entries {
-            let Parsed { rule, warning } = rule::read(entry, &names);
+            let ParsedRule { rule, warning } = rule::read(entry, &names);
             warnings.extend(warning);
             if let Some(rule) = rule {
                 set.add(rule);
@@ -85,7 +85,7 @@ impl RuleSet {
         if let Some(family) = rule.name.exact().and_then(Family::of) {
             self.families[family as usize][rule.slot() as usize].push(number);
         }
-        if let About::Command(pattern) = &rule.about {
+        if let RuleSubject::Command(pattern) = &rule.about {
             match pattern.first_word() {
                 Some(word) => self.commands.by_word.entry(word.to_owned()).or_default().push(number),
                 None => self.commands.anywhere.push(number),
@@ -136,11 +136,14 @@ impl RuleSet {
                 view.inputs.push(number);
             }
             match &rule.about {
-                About::Everything | About::Broken(_) => {
+                RuleSubject::Everything | RuleSubject::Broken(_) => {
                     view.bare[rule.slot() as usize].get_or_insert(number);
                 }
-                About::Named(_) => view.named.push(number),
-                About::Path(_) | About::Command(_) | About::Domain(_) | About::Input => (),
+                RuleSubject::Named(_) => view.named.push(number),
+                RuleSubject::Path(_)
+                | RuleSubject::Command(_)
+                | RuleSubject::Domain(_)
+                | RuleSubject::Input => (),
             }
         }
         view
@@ -168,7 +171,7 @@ impl RuleSet {
     pub(crate) fn named(&self, view: &ToolView, behavior: Behavior, name: &str) -> Option<&Rule> {
         let rules = view.named.iter().map(|number| &self.rules[*number]);
         rules.filter(|rule| rule.entry.behavior == behavior).find(|rule| match &rule.about {
-            About::Named(pattern) => pattern.matches_text(name) || is_of_group(&rule.entry.text, name),
+            RuleSubject::Named(pattern) => pattern.matches_text(name) || is_of_group(&rule.entry.text, name),
             _ => false,
         })
     }
@@ -183,8 +186,8 @@ impl RuleSet {
     /// The first rule about a host.
     pub(crate) fn fetch(&self, behavior: Behavior, host: &str) -> Option<&Rule> {
         self.family(Family::Fetch, behavior).find(|rule| match &rule.about {
-            About::Domain(pattern) => pattern.matches(host),
-            About::Everything | About::Broken(_) => true,
+            RuleSubject::Domain(pattern) => pattern.matches(host),
+            RuleSubject::Everything | RuleSubject::Broken(_) => true,
             _ => false,
         })
     }
@@ -192,7 +195,7 @@ impl RuleSet {
     /// Whether the rule that lets a command run spells all of it.
     pub(crate) fn command_exactly(&self, part: &CommandPart) -> bool {
         let rule = self.command(Behavior::Allow, part);
-        rule.is_some_and(|rule| matches!(&rule.about, About::Command(pattern) if !pattern.is_prefix()))
+        rule.is_some_and(|rule| matches!(&rule.about, RuleSubject::Command(pattern) if !pattern.is_prefix()))
     }
 
     /// The first rule that denies what a command may run, and what that is.
@@ -201,8 +204,8 @@ impl RuleSet {
             return None;
         }
         self.family(Family::Command, Behavior::Deny).find_map(|rule| {
-            let About::Command(pattern) = &rule.about else { return None };
-            let face = part.suspect_faces.iter().find(|face| pattern.matches(face, Reading::Eager))?;
+            let RuleSubject::Command(pattern) = &rule.about else { return None };
+            let face = part.suspect_faces.iter().find(|face| pattern.matches(face, PatternReading::Eager))?;
             Some((rule, face.words.first()?.as_str()))
         })
     }
@@ -210,20 +213,20 @@ impl RuleSet {
     /// The first rule about a command.
     pub(crate) fn command(&self, behavior: Behavior, part: &CommandPart) -> Option<&Rule> {
         let (faces, reading) = match behavior {
-            Behavior::Allow => (&part.allow_faces, Reading::Cautious),
-            Behavior::Ask | Behavior::Deny => (&part.deny_faces, Reading::Eager),
+            Behavior::Allow => (&part.allow_faces, PatternReading::Cautious),
+            Behavior::Ask | Behavior::Deny => (&part.deny_faces, PatternReading::Eager),
         };
         // An allow for every command speaks for what has a face; a command
         // without one is nobody's.
         let whole = self.family(Family::Command, behavior).find(|rule| match rule.about {
-            About::Everything => behavior != Behavior::Allow || !faces.is_empty(),
-            About::Broken(_) => true,
+            RuleSubject::Everything => behavior != Behavior::Allow || !faces.is_empty(),
+            RuleSubject::Broken(_) => true,
             _ => false,
         });
         let numbers = self.command_candidates(part, faces);
         let by_pattern =
             numbers.into_iter().map(|number| &self.rules[number]).find(|rule| match &rule.about {
-                About::Command(pattern) if rule.entry.behavior == behavior => {
+                RuleSubject::Command(pattern) if rule.entry.behavior == behavior => {
                     let reaches = |face: &Face| match face.coverage {
                         _ if behavior != Behavior::Allow => true,
                         Coverage::AnyRule => true,
@@ -256,7 +259,7 @@ impl RuleSet {
     pub(crate) fn near_miss<'a>(&'a self, part: &'a CommandPart) -> Option<(&'a Rule, Option<&'a str>)> {
         let rules = self.family(Family::Command, Behavior::Allow);
         let misses = rules.filter_map(|rule| match &rule.about {
-            About::Command(pattern) => {
+            RuleSubject::Command(pattern) => {
                 let misses = part.allow_faces.iter().filter_map(|face| pattern.differs_at(face));
                 misses.max_by_key(|miss| miss.0).map(|(same, word)| (same, rule, word))
             }

@@ -212,7 +212,7 @@ impl Pipeline {
         }
         let own = turn.child_token();
         let timeout = tool.spec().timeout;
-        let mut task = Task(tokio::spawn(call.run(permit, CallContext { cancel: own.clone(), ..cx })));
+        let mut task = CallTask(tokio::spawn(call.run(permit, CallContext { cancel: own.clone(), ..cx })));
         // Most calls are done by the time it is our turn again; no clock is set for those.
         give_way().await;
         tokio::select! {
@@ -235,7 +235,7 @@ impl Pipeline {
     async fn cut_short(
         &self,
         tool: &Arc<dyn DynTool>,
-        mut task: Task,
+        mut task: CallTask,
         kind: ErrorKind,
         why: String,
     ) -> Result<Output, ToolError> {
@@ -277,9 +277,9 @@ impl Pipeline {
         }
     }
 
-    fn observer(&self, tool: &Arc<dyn DynTool>, hooked: &Hooked, cx: &CallContext) -> Option<Observer> {
+    fn observer(&self, tool: &Arc<dyn DynTool>, hooked: &Hooked, cx: &CallContext) -> Option<CallObserver> {
         let wanted = AFTER.iter().any(|event| self.gate.hooks().listens(*event));
-        wanted.then(|| Observer {
+        wanted.then(|| CallObserver {
             tool: Arc::clone(tool),
             input: hooked.call.input().clone(),
             about: self
@@ -294,7 +294,7 @@ impl Pipeline {
     /// Stage seven.
     async fn observed(
         &self,
-        observer: Option<Observer>,
+        observer: Option<CallObserver>,
         mut ran: Result<Output, ToolError>,
     ) -> (Result<Output, ToolError>, After) {
         let Some(observer) = observer else { return (ran, After::default()) };
@@ -302,7 +302,7 @@ impl Pipeline {
             Ok(output) => LeftFiles::of(output).await,
             Err(_) => None,
         };
-        let Observer { tool, input, about, cx, started } = &observer;
+        let CallObserver { tool, input, about, cx, started } = &observer;
         let subject = self.gate.past_subject(tool.as_ref(), input, about, cx);
         let after = tokio::select! {
             biased;
@@ -338,7 +338,7 @@ fn masked(
 }
 
 /// What post-hooks are told about a call that is gone by then.
-struct Observer {
+struct CallObserver {
     tool: Arc<dyn DynTool>,
     input: Value,
     about: RuleAnswers,
@@ -350,9 +350,9 @@ struct Observer {
 const AFTER: [HookEvent; 2] = [HookEvent::PostToolUse, HookEvent::PostToolUseFailure];
 
 /// Aborts the task when nobody waits for it any more.
-struct Task(JoinHandle<Result<Output, ToolError>>);
+struct CallTask(JoinHandle<Result<Output, ToolError>>);
 
-impl Drop for Task {
+impl Drop for CallTask {
     fn drop(&mut self) {
         self.0.abort();
     }

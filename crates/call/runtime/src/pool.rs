@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     names::{folded, marked, wire_name},
-    search::{Document, Index},
+    search::{ToolDocument, ToolIndex},
 };
 
 /// Switches of the settings that turn optional tools on and off.
@@ -60,7 +60,7 @@ pub struct Pool {
     /// Names and aliases of built-in tools as [`folded`] has them; nothing where
     /// two tools share one.
     by_folded: HashMap<String, Option<usize>>,
-    search: OnceLock<Arc<Index>>,
+    search: OnceLock<Arc<ToolIndex>>,
     why_absent: Option<WhyAbsent>,
 }
 
@@ -279,19 +279,19 @@ impl Pool {
     }
 
     /// The index over the deferred tools, by position among them.
-    pub(crate) fn search_index(&self) -> &Index {
+    pub(crate) fn search_index(&self) -> &ToolIndex {
         self.search.get_or_init(|| {
             let documents = self.deferred().map(|(wire_name, tool)| {
                 let spec = tool.spec();
                 // The wire name has lost what is not ASCII.
-                Document {
+                ToolDocument {
                     name: tool.name(),
                     wire_name,
                     hint: &spec.search_hint,
                     description: &spec.description,
                 }
             });
-            Arc::new(Index::build(documents))
+            Arc::new(ToolIndex::build(documents))
         })
     }
 

@@ -17,11 +17,11 @@ const MOST_FILES: usize = 20;
 const MOST_NAMED: usize = 5;
 
 /// The files a call changed, as it left them.
-pub(crate) struct LeftFiles(Vec<(PathBuf, FileLook)>);
+pub(crate) struct LeftFiles(Vec<(PathBuf, FileVersion)>);
 
 /// What a file is, as far as a change of it shows.
 #[derive(Debug, Eq, PartialEq)]
-enum FileLook {
+enum FileVersion {
     Gone,
     Content(u64),
     Large(u64, Option<SystemTime>),
@@ -62,13 +62,13 @@ impl LeftFiles {
     }
 }
 
-fn look(path: &Path) -> FileLook {
-    let Ok(meta) = std::fs::metadata(path) else { return FileLook::Gone };
+fn look(path: &Path) -> FileVersion {
+    let Ok(meta) = std::fs::metadata(path) else { return FileVersion::Gone };
     if MOST_READ < meta.len() {
-        return FileLook::Large(meta.len(), meta.modified().ok());
+        return FileVersion::Large(meta.len(), meta.modified().ok());
     }
-    let Ok(bytes) = std::fs::read(path) else { return FileLook::Gone };
+    let Ok(bytes) = std::fs::read(path) else { return FileVersion::Gone };
     let mut hasher = DefaultHasher::new();
     hasher.write(&bytes);
-    FileLook::Content(hasher.finish())
+    FileVersion::Content(hasher.finish())
 }

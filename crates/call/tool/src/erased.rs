@@ -126,10 +126,10 @@ pub fn erase<T: Tool>(tool: T) -> Arc<dyn DynTool> {
 
 struct Erased<T> {
     tool: T,
-    built: OnceLock<Built>,
+    built: OnceLock<BuiltSpec>,
 }
 
-struct Built {
+struct BuiltSpec {
     spec: ToolSpec,
     /// What input is checked against; `spec.input_schema` may be its flattened
     /// form.
@@ -137,7 +137,7 @@ struct Built {
 }
 
 impl<T: Tool> Erased<T> {
-    fn built(&self) -> &Built {
+    fn built(&self) -> &BuiltSpec {
         self.built.get_or_init(|| {
             let traits = self.tool.traits();
             let InputSchema { checked, doc } = schema::input_schema::<T::Input>();
@@ -150,7 +150,7 @@ impl<T: Tool> Erased<T> {
                 max_result_chars: traits.max_result_chars,
                 timeout: traits.timeout,
             };
-            Built { spec, checked }
+            BuiltSpec { spec, checked }
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     ToolError, ToolSpec, Verdict, input, schema,
 };
 
-type Handler =
+type RawHandler =
     dyn Fn(Value, ToolContext<Value>) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync;
 type Precheck = dyn Fn(&Value) -> Result<(), ToolError> + Send + Sync;
 
@@ -25,7 +25,7 @@ pub struct RawTool {
     claims: Claims,
     precheck: Option<Box<Precheck>>,
     verdict: Verdict,
-    handler: Arc<Handler>,
+    handler: Arc<RawHandler>,
 }
 
 /// What the outside says about a [`RawTool`].

@@ -20,7 +20,7 @@ use crate::{EventSender, Happening, Prompt, Speaker, premises::Premises};
 const TAIL: usize = 8 << 10;
 
 /// The commands of a session that go on in the background.
-pub(crate) struct Background {
+pub(crate) struct BackgroundCommands {
     tasks: Option<Arc<Tasks>>,
     /// Those of tool hosts are there.
     hosts: Option<Arc<HostSet>>,
@@ -50,7 +50,7 @@ pub struct TaskTail {
     pub truncated: bool,
 }
 
-impl Background {
+impl BackgroundCommands {
     pub(crate) fn new(tasks: Option<Arc<Tasks>>, hosts: Option<Arc<HostSet>>, events: EventSender) -> Self {
         Self { tasks, hosts, events, told: Mutex::default(), is_lent: AtomicBool::new(false) }
     }

@@ -16,7 +16,7 @@ use haft_types::{MessageBlock, PermissionMode, ToolUse};
 
 use crate::{
     Bill, DeniedCall, EventSender, Happening,
-    background::Background,
+    background::BackgroundCommands,
     premises::Premises,
     questions::AskedCalls,
     telemetry::{HeadersHelper, Observer, TelemetrySettings, TraceDesk},
@@ -25,7 +25,7 @@ use crate::{
 /// Listens to the agent of a session.
 pub(crate) struct TurnWatch {
     events: EventSender,
-    pub(crate) background: Background,
+    pub(crate) background: BackgroundCommands,
     asked: Arc<AskedCalls>,
     pipeline: Weak<Pipeline>,
     seen: Mutex<SeenTurn>,
@@ -74,7 +74,7 @@ impl TurnWatch {
             deferred: None,
         };
         Arc::new(Self {
-            background: Background::new(tasks, hosts, events.clone()),
+            background: BackgroundCommands::new(tasks, hosts, events.clone()),
             events,
             asked,
             pipeline: Arc::downgrade(pipeline),

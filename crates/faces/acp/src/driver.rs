@@ -6,6 +6,7 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, SettingsOrder};
+use haft_host::LineBatch;
 use haft_model::Event;
 use haft_session::{
     CloseHow, Command, EventStream, Happening, Introduction, Prompt, PromptState, QuestionAnswer,
@@ -185,7 +186,7 @@ impl SessionDriver {
     }
 
     fn update(&self, update: &Value) {
-        self.editor.notify("session/update", &json!({"sessionId": self.id, "update": update}));
+        self.editor.update(&self.id, update);
     }
 
     /// Tells an update, now or when the next prompt comes.
@@ -261,15 +262,17 @@ impl SessionDriver {
         let (journal, catalog) = (driven.journal.clone(), Arc::clone(&self.choices.catalog));
         let runtime = tokio::runtime::Handle::current();
         let replayed = tokio::task::spawn_blocking(move || {
+            let mut batch = LineBatch::default();
             // A conversation is not put into memory because an editor reads slowly.
             let tell = |update: Value| {
                 if editor.waiting().is_behind() {
                     runtime.block_on(editor.waiting().caught_up());
                 }
-                editor.notify("session/update", &json!({"sessionId": session, "update": update}));
+                editor.update_many(&mut batch, &session, &update);
             };
-            replay_log(&path, &mut teller, &journal, &catalog, tell)
-                .map_err(|err| AcpError::internal(format!("{}: {err}", path.display())))
+            let replayed = replay_log(&path, &mut teller, &journal, &catalog, tell);
+            editor.finish_batch(&mut batch);
+            replayed.map_err(|err| AcpError::internal(format!("{}: {err}", path.display())))
         });
         replayed.await.map_err(|err| AcpError::internal(err.to_string()))?
     }

@@ -8,11 +8,15 @@ use std::{
     time::Duration,
 };
 
-use haft_host::{LineWriter, OpenQuestions, WaitingOutput};
+use haft_host::{LineBatch, LineWriter, OpenQuestions, WaitingOutput};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::wire::{AcpError, CANCELLED, answer_line, notification_line, request_line};
+use crate::wire::{AcpError, CANCELLED, NotificationLine, SessionUpdate, answer_line, request_line};
+
+/// How the protocol calls what is told about a session.
+const UPDATE: &str = "session/update";
 
 /// The editor. Clones are the same one.
 #[derive(Clone)]
@@ -34,7 +38,7 @@ impl EditorPeer {
         Self(Arc::new(line))
     }
 
-    fn write(&self, line: &Value) {
+    fn write(&self, line: &impl Serialize) {
         self.0.out.lock().unwrap_or_else(PoisonError::into_inner).frame(line);
     }
 
@@ -49,8 +53,26 @@ impl EditorPeer {
     }
 
     /// Says something.
-    pub(crate) fn notify(&self, method: &str, params: &Value) {
-        self.write(&notification_line(method, params));
+    pub(crate) fn notify(&self, method: &'static str, params: &impl Serialize) {
+        self.write(&NotificationLine::new(method, params));
+    }
+
+    /// Tells what happened in a session.
+    pub(crate) fn update(&self, session_id: &str, update: &Value) {
+        self.notify(UPDATE, &SessionUpdate { session_id, update });
+    }
+
+    /// Tells what happened in a session when the batch is full, or finished.
+    pub(crate) fn update_many(&self, batch: &mut LineBatch, session_id: &str, update: &Value) {
+        batch.add(&NotificationLine::new(UPDATE, &SessionUpdate { session_id, update }));
+        if batch.is_full() {
+            self.finish_batch(batch);
+        }
+    }
+
+    /// Tells the rest of a batch.
+    pub(crate) fn finish_batch(&self, batch: &mut LineBatch) {
+        self.0.out.lock().unwrap_or_else(PoisonError::into_inner).batch(batch);
     }
 
     /// Asks, and waits for the answer. Dropping the future takes the question

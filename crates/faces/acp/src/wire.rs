@@ -1,5 +1,6 @@
 //! Lines of JSON-RPC 2.0, taken apart and put together.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The protocol's own codes beside those of JSON-RPC.
@@ -148,8 +149,25 @@ pub(crate) fn request_line(id: u64, method: &str, params: &Value) -> Value {
 }
 
 /// Something we say.
-pub(crate) fn notification_line(method: &str, params: &Value) -> Value {
-    json!({"jsonrpc": "2.0", "method": method, "params": params})
+#[derive(Serialize)]
+pub(crate) struct NotificationLine<'a, P> {
+    jsonrpc: &'static str,
+    method: &'static str,
+    params: &'a P,
+}
+
+impl<'a, P> NotificationLine<'a, P> {
+    pub(crate) fn new(method: &'static str, params: &'a P) -> Self {
+        Self { jsonrpc: "2.0", method, params }
+    }
+}
+
+/// What is told about a session.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionUpdate<'a> {
+    pub(crate) session_id: &'a str,
+    pub(crate) update: &'a Value,
 }
 
 #[cfg(test)]

@@ -25,14 +25,14 @@ pub(crate) async fn ask_permission(question: PermissionQuestion, asker: Option<S
     let asked =
         tokio::task::spawn_blocking(move || ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions)));
     match asked.await {
-        Ok(Ok((Reply::Yes, _))) => Answer::yes(),
-        Ok(Ok((Reply::Always, updates))) => Answer::Allow { updated_input: None, updates },
-        Ok(Ok((Reply::No, _))) => Answer::no("the user said no"),
+        Ok(Ok((TerminalReply::Yes, _))) => Answer::yes(),
+        Ok(Ok((TerminalReply::Always, updates))) => Answer::Allow { updated_input: None, updates },
+        Ok(Ok((TerminalReply::No, _))) => Answer::no("the user said no"),
         Ok(Err(_)) | Err(_) => Answer::no("the question could not be asked"),
     }
 }
 
-enum Reply {
+enum TerminalReply {
     Yes,
     Always,
     No,
@@ -125,7 +125,7 @@ fn mark(behavior: Behavior) -> &'static str {
     }
 }
 
-fn ask(text: &str, always: bool) -> std::io::Result<Reply> {
+fn ask(text: &str, always: bool) -> std::io::Result<TerminalReply> {
     let mut terminal: File = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     let choices = if always { "[y]es, [n]o, [a]lways" } else { "[y]es, [n]o" };
     write!(terminal, "{text}Run it? {choices}: ")?;
@@ -133,8 +133,8 @@ fn ask(text: &str, always: bool) -> std::io::Result<Reply> {
     let mut line = String::new();
     BufReader::new(terminal).read_line(&mut line)?;
     Ok(match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Reply::Yes,
-        "a" | "always" if always => Reply::Always,
-        _ => Reply::No,
+        "y" | "yes" => TerminalReply::Yes,
+        "a" | "always" if always => TerminalReply::Always,
+        _ => TerminalReply::No,
     })
 }

@@ -143,7 +143,7 @@ fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result
 
 /// What happened, in numbers.
 #[derive(Default)]
-struct Counts {
+struct DemoCounts {
     calls: usize,
     edits: usize,
     refused: usize,
@@ -155,8 +155,8 @@ async fn watch(
     pace: Duration,
     handle: &SessionHandle,
     cancel: &CancellationToken,
-) -> Result<(Option<TurnEnd>, Counts), Failure> {
-    let (mut counts, mut end, mut interrupted) = (Counts::default(), None, false);
+) -> Result<(Option<TurnEnd>, DemoCounts), Failure> {
+    let (mut counts, mut end, mut interrupted) = (DemoCounts::default(), None, false);
     loop {
         let event = tokio::select! {
             event = events.next() => event,
@@ -211,7 +211,7 @@ fn opening(look: Look, project: &Path) -> String {
     )
 }
 
-fn closing(look: Look, end: &TurnEnd, counts: &Counts, passes: bool, took: Duration) -> String {
+fn closing(look: Look, end: &TurnEnd, counts: &DemoCounts, passes: bool, took: Duration) -> String {
     let paint = |text: &str, paint: &str| painted(text, paint, look.colours);
     let (mark, verdict) = match (&end.reason, passes) {
         (EndReason::Completed, true) => (paint("✓", "32;1"), "the tests pass"),

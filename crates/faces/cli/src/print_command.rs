@@ -95,7 +95,7 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     handle.prompt(Prompt::text(prompt));
     handle.send(Command::Finish);
     let verbose = run.verbose || handle.premises().flag_setting("verbose") == Some(true);
-    let mut printed = Printed {
+    let mut printed = PrintedRun {
         shower: shower(run, &handle, verbose),
         run,
         verbose,
@@ -163,7 +163,7 @@ fn command_name(prompt: &str) -> Option<&str> {
 }
 
 /// What is shown while the session works, and what is left for its end.
-struct Printed<'a> {
+struct PrintedRun<'a> {
     shower: Shower,
     run: &'a RunArgs,
     /// Whether more is said on standard error: by the flag, or by the settings.
@@ -223,7 +223,7 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> Shower {
     Shower::Watcher(Box::new(watcher))
 }
 
-impl Printed<'_> {
+impl PrintedRun<'_> {
     /// Shows events until the session is closed. When nobody reads them any
     /// more, the run is stopped.
     async fn show(&mut self, mut events: EventStream, handle: &SessionHandle) -> Result<(), Failure> {

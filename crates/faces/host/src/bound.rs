@@ -1,6 +1,7 @@
 //! Lines that no reader chokes on.
 
 use haft_types::text;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Longest line we write, in bytes: the Python SDK ends the session at 1 MiB.
@@ -9,12 +10,13 @@ pub const MAX_LINE: usize = 1_000_000;
 /// The frame as one line. Where it is too long, its longest texts are cut and
 /// say so; pictures and documents that do not fit are replaced by a word about
 /// them.
-pub fn bounded_line(frame: &Value) -> String {
-    let line = frame.to_string();
-    if line.len() <= MAX_LINE {
-        return line;
+pub fn bounded_line(frame: &impl Serialize) -> String {
+    match serde_json::to_string(frame) {
+        Ok(line) if line.len() <= MAX_LINE => return line,
+        Ok(_) => (),
+        Err(problem) => return json!({"error": problem.to_string()}).to_string(),
     }
-    let mut frame = frame.clone();
+    let mut frame = json!(frame);
     let (mut texts, mut items) = (200_000, usize::MAX);
     loop {
         cut(&mut frame, texts, items);

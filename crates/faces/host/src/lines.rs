@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,9 @@ pub const MAX_INPUT: usize = 64 << 20;
 
 /// So many bytes that wait to be written mean that nobody reads.
 const BEHIND: usize = 256 << 10;
+
+/// So many bytes are handed over at once where there is much to say.
+const BATCH: usize = 64 << 10;
 
 /// A line of standard input.
 #[derive(Debug)]
@@ -120,6 +123,26 @@ impl WaitingOutput {
     }
 }
 
+/// Lines that are handed over together: waking the thread that writes costs more than
+/// writing a short line.
+#[derive(Default)]
+pub struct LineBatch(String);
+
+impl LineBatch {
+    /// Adds a frame as a line.
+    pub fn add(&mut self, frame: &impl Serialize) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0.push_str(&bounded_line(frame));
+    }
+
+    /// Whether it is worth being handed over.
+    pub fn is_full(&self) -> bool {
+        BATCH <= self.0.len()
+    }
+}
+
 /// Writes frames to standard output, one line each, in order.
 pub struct LineWriter {
     lines: Option<blocking::Sender<String>>,
@@ -157,14 +180,24 @@ impl LineWriter {
     }
 
     /// Hands a frame over to be written.
-    pub fn frame(&self, frame: &Value) {
-        if let Some(lines) = &self.lines {
-            let line = bounded_line(frame);
-            let bytes = line.len();
-            self.waiting.add(bytes);
-            if lines.send(line).is_err() {
-                self.waiting.close();
-            }
+    pub fn frame(&self, frame: &impl Serialize) {
+        if self.lines.is_some() {
+            self.hand_over(bounded_line(frame));
+        }
+    }
+
+    /// Hands over what a batch holds, which is empty afterwards.
+    pub fn batch(&self, batch: &mut LineBatch) {
+        if !batch.0.is_empty() {
+            self.hand_over(std::mem::take(&mut batch.0));
+        }
+    }
+
+    fn hand_over(&self, lines: String) {
+        let Some(sender) = &self.lines else { return };
+        self.waiting.add(lines.len());
+        if sender.send(lines).is_err() {
+            self.waiting.close();
         }
     }
 

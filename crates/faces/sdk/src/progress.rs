@@ -15,11 +15,11 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Calls that run.
 #[derive(Debug, Default)]
 pub(crate) struct CallProgress {
-    running: HashMap<CallId, RunningCall>,
+    running: HashMap<CallId, TimedCall>,
 }
 
 #[derive(Debug)]
-struct RunningCall {
+struct TimedCall {
     tool: String,
     began: Instant,
     told: Instant,
@@ -32,7 +32,7 @@ impl CallProgress {
         match event {
             AgentEvent::Block(it) => {
                 if let MessageBlock::ToolUse(call) = &it.block {
-                    let running = RunningCall { tool: call.name.clone(), began: now, told: now };
+                    let running = TimedCall { tool: call.name.clone(), began: now, told: now };
                     self.running.insert(call.id.clone(), running);
                 }
                 None

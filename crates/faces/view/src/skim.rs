@@ -96,13 +96,13 @@ impl SkimmedBlock<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for SkimmedContent<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ContentVisitor)
+        from.deserialize_any(SkimVisitor)
     }
 }
 
-struct ContentVisitor;
+struct SkimVisitor;
 
-impl<'de> Visitor<'de> for ContentVisitor {
+impl<'de> Visitor<'de> for SkimVisitor {
     type Value = SkimmedContent<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -55,7 +55,7 @@ impl Hops {
             _ => Ok(()),
         };
         match judged {
-            Err(why) => attempt.error(Refused(why)),
+            Err(why) => attempt.error(RefusedHop(why)),
             Ok(()) if self.limit < attempt.previous().len() => attempt.error(self.too_many),
             Ok(()) => attempt.follow(),
         }
@@ -63,12 +63,12 @@ impl Hops {
 }
 
 #[derive(Debug)]
-struct Refused(String);
+struct RefusedHop(String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedHop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedHop {}

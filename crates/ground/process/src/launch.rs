@@ -45,7 +45,7 @@ impl Launch<'_> {
             actions.dup(source.as_raw_fd(), *target)?;
         }
         actions.chdir(self.directory)?;
-        let attributes = Attributes::new()?;
+        let attributes = SpawnAttributes::new()?;
         let argv = pointers(self.argv.iter().copied());
         let environment = pointers(self.environment.iter().map(CString::as_c_str));
         let mut pid = 0;
@@ -183,9 +183,9 @@ impl Drop for Actions {
     }
 }
 
-struct Attributes(libc::posix_spawnattr_t);
+struct SpawnAttributes(libc::posix_spawnattr_t);
 
-impl Attributes {
+impl SpawnAttributes {
     fn new() -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: `init` and the set functions fill the values they are given.
@@ -206,7 +206,7 @@ impl Attributes {
     }
 }
 
-impl Drop for Attributes {
+impl Drop for SpawnAttributes {
     fn drop(&mut self) {
         // SAFETY: the value is initialised and used no more.
         unsafe { libc::posix_spawnattr_destroy(&mut self.0) };

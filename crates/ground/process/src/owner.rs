@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 use crate::{
     Announced, Process, ProcessId, ProcessMark, ProcessPurpose, guardian,
     registry::{ProcessRegistry, end_all},
-    search::{self, Wanted},
+    search::{self, WantedProcesses},
     table,
 };
 
@@ -159,7 +159,7 @@ impl ProcessOwner {
 
     /// What lives of each call, which is remembered as theirs.
     fn search(&self, calls: &[OwnedCall]) -> Vec<Vec<ProcessId>> {
-        let wanted: Vec<Wanted<'_>> = calls.iter().map(OwnedCall::wanted).collect();
+        let wanted: Vec<WantedProcesses<'_>> = calls.iter().map(OwnedCall::wanted).collect();
         let found = search::search(&wanted);
         let mut owned = self.owned();
         for (call, ids) in calls.iter().zip(&found) {
@@ -253,7 +253,7 @@ impl OwnedCall {
         self.root.is_none() && !self.detached
     }
 
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted { mark: &self.mark, since: self.since, seen: Some(&self.seen), root: self.root }
+    fn wanted(&self) -> WantedProcesses<'_> {
+        WantedProcesses { mark: &self.mark, since: self.since, seen: Some(&self.seen), root: self.root }
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Process, ProcessId, ProcessMark,
-    search::{self, Wanted},
+    search::{self, WantedProcesses},
     session_file::{file_name_of_id, lock_session_file},
     table,
 };
@@ -180,8 +180,8 @@ struct LeftoverRecord {
 
 impl LeftoverRecord {
     /// After a crash the mark is the only proof.
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted { mark: &self.mark, since: self.since, seen: None, root: None }
+    fn wanted(&self) -> WantedProcesses<'_> {
+        WantedProcesses { mark: &self.mark, since: self.since, seen: None, root: None }
     }
 }
 
@@ -331,7 +331,7 @@ fn read(file: &mut File) -> Vec<Leftover> {
 }
 
 fn living(mut calls: Vec<Leftover>) -> Vec<Leftover> {
-    let wanted: Vec<Wanted<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
+    let wanted: Vec<WantedProcesses<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
     let found = search::search(&wanted);
     for (call, ids) in calls.iter_mut().zip(found) {
         call.processes = search::describe(&ids);

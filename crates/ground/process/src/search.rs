@@ -9,7 +9,7 @@ use rustix::process::{
 use crate::{Process, ProcessId, ProcessMark, table};
 
 /// Whose processes are looked for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedProcesses<'a> {
     pub(crate) mark: &'a ProcessMark,
     /// No process of the call is older than this.
     pub(crate) since: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Wanted<'a> {
 ///
 /// A process belongs to a call when it carries its mark, was seen to belong to
 /// it, or descends from one that does.
-pub(crate) fn search(wanted: &[Wanted<'_>]) -> Vec<Vec<ProcessId>> {
+pub(crate) fn search(wanted: &[WantedProcesses<'_>]) -> Vec<Vec<ProcessId>> {
     let Some(oldest) = wanted.iter().map(|it| it.since).min() else { return Vec::new() };
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let stats: HashMap<i32, table::ProcessStat> = table::all_pids()
@@ -57,7 +57,7 @@ pub(crate) fn search(wanted: &[Wanted<'_>]) -> Vec<Vec<ProcessId>> {
     found
 }
 
-fn belongs(wanted: &Wanted<'_>, stat: table::ProcessStat) -> bool {
+fn belongs(wanted: &WantedProcesses<'_>, stat: table::ProcessStat) -> bool {
     wanted.since <= stat.id.start
         && (wanted.seen.is_some_and(|seen| seen.contains(&stat.id)) || wanted.mark.is_on(stat.id.pid))
 }

@@ -1,7 +1,7 @@
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
-use crate::{CallId, Content, MediaSource};
+use crate::{Block, CallId, Content, MediaSource};
 
 /// A tool call as the model wrote it: nothing about it has been checked.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -46,7 +46,7 @@ impl Message {
 }
 
 /// One block of a message, in the shape of the Messages API.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum MessageBlock {
     /// Plain text.
@@ -105,6 +105,93 @@ pub enum MessageBlock {
     Other(Value),
 }
 
+/// By hand, because a derived reader of such a type copies every text twice and writes
+/// an error with the whole text in it for each form that does not fit.
+impl<'de> Deserialize<'de> for MessageBlock {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        Value::deserialize(reader).map(Self::from)
+    }
+}
+
+impl From<Value> for MessageBlock {
+    /// The block a value describes; what describes none is kept as it is.
+    fn from(mut value: Value) -> Self {
+        known_block(&mut value).unwrap_or(Self::Other(value))
+    }
+}
+
+/// The block a value describes. Takes nothing out of a value that describes none.
+fn known_block(value: &mut Value) -> Option<MessageBlock> {
+    let fields = value.as_object_mut()?;
+    match fields.get("type")?.as_str()? {
+        "text" => Some(MessageBlock::Text { text: take_text(fields, "text")? }),
+        "tool_use" => {
+            let id = CallId::from(fields.get("id")?.as_str()?);
+            fields.get("input")?;
+            let name = take_text(fields, "name")?;
+            let input = fields.get_mut("input").map(Value::take)?;
+            Some(MessageBlock::ToolUse(ToolUse { id, name, input }))
+        }
+        "tool_result" => {
+            let tool_use_id = CallId::from(fields.get("tool_use_id")?.as_str()?);
+            let is_error = fields.get("is_error").map_or(Some(false), Value::as_bool)?;
+            let content = take_content(fields.get_mut("content")?)?;
+            Some(MessageBlock::ToolResult { tool_use_id, content, is_error })
+        }
+        "thinking" => {
+            let (signature, model) = (text_or_none(fields, "signature")?, text_or_none(fields, "model")?);
+            let (thinking, signature) = (take_text(fields, "thinking")?, signature.unwrap_or_default());
+            Some(MessageBlock::Thinking { thinking, signature, model })
+        }
+        "redacted_thinking" => {
+            let model = text_or_none(fields, "model")?;
+            Some(MessageBlock::RedactedThinking { data: take_text(fields, "data")?, model })
+        }
+        "image" => {
+            Some(MessageBlock::Image { source: MediaSource::deserialize(fields.get("source")?).ok()? })
+        }
+        "document" => {
+            let title = text_or_none(fields, "title")?;
+            let source = MediaSource::deserialize(fields.get("source")?).ok()?;
+            Some(MessageBlock::Document { source, title })
+        }
+        _ => None,
+    }
+}
+
+fn take_text(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
+    match fields.get_mut(name)? {
+        Value::String(text) => Some(std::mem::take(text)),
+        _ => None,
+    }
+}
+
+/// A text that may be missing; nothing where something else stands in its place.
+fn text_or_none(fields: &Map<String, Value>, name: &str) -> Option<Option<String>> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Some(None),
+        Some(Value::String(text)) => Some(Some(text.clone())),
+        Some(_) => None,
+    }
+}
+
+/// The content of a result: blocks, or one text, as other programs write it.
+fn take_content(value: &mut Value) -> Option<Content> {
+    match value {
+        Value::String(text) => Some(Content::text(std::mem::take(text))),
+        Value::Array(blocks) if blocks.iter().all(is_text_block) => {
+            let texts = blocks.iter_mut().filter_map(|it| take_text(it.as_object_mut()?, "text"));
+            Some(Content(texts.map(Block::text).collect()))
+        }
+        Value::Array(_) => Content::deserialize(&*value).ok(),
+        _ => None,
+    }
+}
+
+fn is_text_block(block: &Value) -> bool {
+    block.get("type").is_some_and(|it| it == "text") && block.get("text").is_some_and(Value::is_string)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -126,5 +213,33 @@ mod tests {
             assert_eq!(serde_json::to_value(&block).unwrap(), wire);
             assert_eq!(matches!(block, MessageBlock::Other(_)), wire["type"] == "server_tool_use");
         }
+    }
+
+    #[test]
+    fn what_describes_no_block_is_kept_whole() {
+        for wire in [
+            json!("text"),
+            json!({"text": "no type"}),
+            json!({"type": "text", "text": 1}),
+            json!({"type": "thinking", "thinking": "t", "signature": 5}),
+            json!({"type": "tool_use", "id": "t1", "name": "Read"}),
+            json!({"type": "tool_use", "id": 1, "name": "Read", "input": {}}),
+            json!({"type": "tool_result", "tool_use_id": "t1"}),
+            json!({"type": "tool_result", "tool_use_id": "t1", "content": "x", "is_error": "no"}),
+            json!({"type": "tool_result", "tool_use_id": "t1", "content": [
+                {"type": "text", "text": "a"}, {"type": "search_result", "title": "b"}]}),
+            json!({"type": "image", "source": {"type": "file", "file_id": "f"}}),
+        ] {
+            let block: MessageBlock = serde_json::from_value(wire.clone()).unwrap();
+            assert_eq!(block, MessageBlock::Other(wire));
+        }
+    }
+
+    #[test]
+    fn a_result_may_be_one_text() {
+        let wire = json!({"type": "tool_result", "tool_use_id": "t1", "content": "x", "is_error": true});
+        let block: MessageBlock = serde_json::from_value(wire).unwrap();
+        let content = Content::text("x");
+        assert_eq!(block, MessageBlock::ToolResult { tool_use_id: "t1".into(), content, is_error: true });
     }
 }

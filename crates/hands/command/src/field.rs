@@ -3,7 +3,7 @@
 use super::{
     brace,
     state::{Binding, MAX_ALTERNATIVES, State},
-    syntax::{Action, Item, Kind, List, Piece, Word},
+    syntax::{ExpansionAction, Item, Kind, List, Piece, Word},
 };
 
 /// One word of the command that runs.
@@ -157,7 +157,7 @@ impl Growth {
             Piece::Expansion(expansion) => {
                 let single = (expansion.quoted || place == Place::Value)
                     && !makes_many(&expansion.name)
-                    && expansion.action != Action::Subscript
+                    && expansion.action != ExpansionAction::Subscript
                     && expansion.operands.len() < 2;
                 self.unknown(if single { Unknown::One } else { Unknown::Many });
             }

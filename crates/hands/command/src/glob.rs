@@ -8,11 +8,11 @@
 /// A pattern for one name: no slash in it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileNamePattern {
-    parts: Vec<PatternPart>,
+    parts: Vec<ShellPatternPart>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum PatternPart {
+enum ShellPatternPart {
     Any,
     One,
     Char(char),
@@ -37,26 +37,26 @@ impl FileNamePattern {
         while let Some(&c) = chars.get(at) {
             at += 1;
             match c {
-                '*' if parts.last() == Some(&PatternPart::Any) => {}
-                '*' => parts.push(PatternPart::Any),
-                '?' => parts.push(PatternPart::One),
+                '*' if parts.last() == Some(&ShellPatternPart::Any) => {}
+                '*' => parts.push(ShellPatternPart::Any),
+                '?' => parts.push(ShellPatternPart::One),
                 '\\' => {
-                    parts.push(PatternPart::Char(chars.get(at).copied().unwrap_or('\\')));
+                    parts.push(ShellPatternPart::Char(chars.get(at).copied().unwrap_or('\\')));
                     at += 1;
                 }
                 '[' => match set(&chars[at..]) {
                     // Where such a set ends is another question in some versions.
-                    Some((PatternPart::Set { items, .. }, _)) if items.contains(&SetItem::Anything) => {
-                        parts.push(PatternPart::Any);
+                    Some((ShellPatternPart::Set { items, .. }, _)) if items.contains(&SetItem::Anything) => {
+                        parts.push(ShellPatternPart::Any);
                         break;
                     }
                     Some((part, len)) => {
                         parts.push(part);
                         at += len;
                     }
-                    None => parts.push(PatternPart::Char('[')),
+                    None => parts.push(ShellPatternPart::Char('[')),
                 },
-                _ => parts.push(PatternPart::Char(c)),
+                _ => parts.push(ShellPatternPart::Char(c)),
             }
         }
         Self { parts }
@@ -70,7 +70,7 @@ impl FileNamePattern {
         let mut star: Option<(usize, usize)> = None;
         loop {
             match self.parts.get(part) {
-                Some(PatternPart::Any) => {
+                Some(ShellPatternPart::Any) => {
                     star = Some((part, at));
                     part += 1;
                     continue;
@@ -89,7 +89,7 @@ impl FileNamePattern {
     }
 }
 
-impl PatternPart {
+impl ShellPatternPart {
     fn fits(&self, c: char) -> bool {
         match self {
             Self::Any | Self::One => true,
@@ -148,7 +148,7 @@ impl SetItem {
 }
 
 /// A set behind its bracket, and how many characters it takes.
-fn set(chars: &[char]) -> Option<(PatternPart, usize)> {
+fn set(chars: &[char]) -> Option<(ShellPatternPart, usize)> {
     let negated = matches!(chars.first(), Some('!' | '^'));
     let mut at = usize::from(negated);
     let first = at;
@@ -156,7 +156,7 @@ fn set(chars: &[char]) -> Option<(PatternPart, usize)> {
     loop {
         let c = *chars.get(at)?;
         if c == ']' && first < at {
-            return Some((PatternPart::Set { negated, items }, at + 1));
+            return Some((ShellPatternPart::Set { negated, items }, at + 1));
         }
         let (item, len) = element(&chars[at..])?;
         at += len;

@@ -220,7 +220,7 @@ pub(crate) fn reads_script(name: &str) -> bool {
 
 /// Looks for commands inside commands, up to a limit.
 #[derive(Default)]
-struct Search {
+struct InnerSearch {
     found: Vec<Vec<String>>,
     /// Bytes of text read as a script.
     read: usize,
@@ -237,19 +237,19 @@ pub(crate) struct Readings {
 
 /// Every reading of a command.
 pub(crate) fn readings(words: &[String]) -> Readings {
-    let mut search = Search::default();
+    let mut search = InnerSearch::default();
     search.collect(words, 0);
     Readings { commands: search.found, exhausted: search.exhausted }
 }
 
 /// The readings of a command that runs nothing in turn.
 pub(crate) fn plain_readings(words: &[String]) -> Vec<Vec<String>> {
-    let mut search = Search::default();
+    let mut search = InnerSearch::default();
     search.collect(words, MAX_DEPTH);
     search.found
 }
 
-impl Search {
+impl InnerSearch {
     fn collect(&mut self, words: &[String], depth: usize) {
         let Some(first) = words.first() else { return };
         if MAX_FOUND <= self.found.len() {

@@ -138,9 +138,9 @@ impl Changes {
 }
 
 fn assigns_inside(word: &Word) -> bool {
-    use super::syntax::{Action, Piece};
+    use super::syntax::{ExpansionAction, Piece};
     word.pieces.iter().any(|piece| match piece {
-        Piece::Expansion(expansion) => expansion.action == Action::Assign,
+        Piece::Expansion(expansion) => expansion.action == ExpansionAction::Assign,
         Piece::Arithmetic { .. } => true,
         _ => false,
     })

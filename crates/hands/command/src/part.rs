@@ -14,7 +14,7 @@ use super::{
     mention::{mentioned, mentioned_in_text, runs_text},
     state::State,
     suspect::{suspects, suspects_in},
-    syntax::Span,
+    syntax::SourceSpan,
     text, variables, wrapper,
 };
 
@@ -39,8 +39,8 @@ pub(crate) struct WrittenAssignment {
 }
 
 /// A simple command with everything in it expanded.
-pub(crate) struct Written<'a> {
-    pub(crate) span: Span,
+pub(crate) struct WrittenCommand<'a> {
+    pub(crate) span: SourceSpan,
     pub(crate) text: String,
     pub(crate) assignments: Vec<WrittenAssignment>,
     pub(crate) words: Vec<WrittenWord>,
@@ -72,7 +72,7 @@ struct Findings {
     weak: bool,
 }
 
-impl Written<'_> {
+impl WrittenCommand<'_> {
     pub(crate) fn into_part(mut self) -> Part {
         self.name_doubts();
         let mut findings = Findings::default();
@@ -414,7 +414,7 @@ pub(crate) fn guess(words: &[String], source: &str, place: Place<'_>) -> Part {
     });
     let words: Vec<WrittenWord> = written.collect();
     let text = words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
-    let written = Written {
+    let written = WrittenCommand {
         span: 0..source.len(),
         text,
         assignments: Vec::new(),

@@ -6,12 +6,12 @@ use super::{
     facts::{Access, Belief, Class, Directory, Effect, Faces, Part, Place},
     field::{self, Field, Place as Where},
     known, names,
-    part::{Written, WrittenAssignment, WrittenWord, redirect_effects},
+    part::{WrittenAssignment, WrittenCommand, WrittenWord, redirect_effects},
     pipe::{self, Pipe, handed_on, only_silences},
     state::{Binding, State},
     syntax::{
-        Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline,
-        Redirect, Span, Word,
+        AssignedValue, Assignment, Command, ExpansionAction, Item, Join, Kind, List, Operator, Piece,
+        Pipeline, Redirect, SourceSpan, Word,
     },
     text, variables, wrapper,
 };
@@ -275,7 +275,7 @@ impl<'a> Walker<'a> {
         if name.as_deref() == Some("exec") && words.len() == 1 && !command.redirects.is_empty() {
             doubts.push(Doubt::Descriptor);
         }
-        let part = Written {
+        let part = WrittenCommand {
             span: command.span.clone(),
             text: self.slice(&command.span),
             assignments: written_assignments,
@@ -488,22 +488,24 @@ impl<'a> Walker<'a> {
                 Piece::Expansion(expansion) => {
                     expansion.operands.iter().for_each(|word| self.inspect(word, state, doubts));
                     match expansion.action {
-                        Action::Plain => (),
-                        Action::Assign => {
+                        ExpansionAction::Plain => (),
+                        ExpansionAction::Assign => {
                             if !variables::is_harmless_in_script(&expansion.name) {
                                 doubts.push(Doubt::Variable(expansion.name.clone()));
                             }
                             state.set(&expansion.name, None);
                         }
-                        Action::Slice | Action::Subscript => doubts.push(Doubt::Arithmetic),
-                        Action::Indirect | Action::Transform => doubts.push(Doubt::EvaluatedValue),
+                        ExpansionAction::Slice | ExpansionAction::Subscript => doubts.push(Doubt::Arithmetic),
+                        ExpansionAction::Indirect | ExpansionAction::Transform => {
+                            doubts.push(Doubt::EvaluatedValue)
+                        }
                     }
                 }
             }
         }
     }
 
-    fn slice(&self, span: &Span) -> String {
+    fn slice(&self, span: &SourceSpan) -> String {
         self.source.get(span.clone()).unwrap_or_default().to_owned()
     }
 }

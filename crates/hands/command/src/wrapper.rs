@@ -3,7 +3,7 @@
 use super::{facts::Cover, known};
 
 /// A word, if it is known.
-type Known<'a> = Option<&'a str>;
+type KnownWord<'a> = Option<&'a str>;
 
 /// Commands whose own prefix rule would cover anything.
 const EXECUTORS: &[&str] = &["flock", "ionice", "setsid", "watch"];
@@ -13,7 +13,7 @@ pub(crate) const FIND_ACTIONS: &[&str] =
     &["-delete", "-exec", "-execdir", "-fls", "-fprint", "-fprint0", "-fprintf", "-ok", "-okdir"];
 
 /// How many words belong to transparent wrappers.
-pub(crate) fn transparent_words(words: &[Known<'_>]) -> usize {
+pub(crate) fn transparent_words(words: &[KnownWord<'_>]) -> usize {
     let mut skipped = 0;
     while let Some(more) = words.get(skipped..).and_then(one_wrapper) {
         skipped += more;
@@ -23,7 +23,7 @@ pub(crate) fn transparent_words(words: &[Known<'_>]) -> usize {
 
 /// How many words the wrapper in front takes; none if it is not understood or
 /// nothing follows.
-fn one_wrapper(words: &[Known<'_>]) -> Option<usize> {
+fn one_wrapper(words: &[KnownWord<'_>]) -> Option<usize> {
     let name = words.first().copied().flatten()?;
     let rest = &words[1..];
     let taken = match name {
@@ -44,7 +44,7 @@ fn one_wrapper(words: &[Known<'_>]) -> Option<usize> {
 }
 
 /// Words taken by these options; none if another one is met.
-fn options(words: &[Known<'_>], flags: &[&str], valued: &[&str]) -> Option<usize> {
+fn options(words: &[KnownWord<'_>], flags: &[&str], valued: &[&str]) -> Option<usize> {
     let mut at = 0;
     loop {
         let Some(word) = words.get(at).copied()? else { return Some(at) };
@@ -71,7 +71,7 @@ fn options(words: &[Known<'_>], flags: &[&str], valued: &[&str]) -> Option<usize
 }
 
 /// `-n 5`, `-n5`, `-5`, `--adjustment=5`.
-fn nice(words: &[Known<'_>]) -> Option<usize> {
+fn nice(words: &[KnownWord<'_>]) -> Option<usize> {
     let first = words.first().copied().flatten()?;
     let old_form =
         first.len() > 1 && first.strip_prefix('-').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
@@ -79,10 +79,10 @@ fn nice(words: &[Known<'_>]) -> Option<usize> {
 }
 
 /// Which rules may cover a command (wrappers taken off).
-pub(crate) fn cover(words: &[Known<'_>]) -> Cover {
+pub(crate) fn cover(words: &[KnownWord<'_>]) -> Cover {
     let Some(name) = words.first().copied().flatten() else { return Cover::Exact };
     let name = name.rsplit('/').next().unwrap_or(name);
-    let acts = |word: &Known<'_>| word.is_none_or(|word| FIND_ACTIONS.contains(&word));
+    let acts = |word: &KnownWord<'_>| word.is_none_or(|word| FIND_ACTIONS.contains(&word));
     if EXECUTORS.contains(&name)
         || (name == "find" && words.iter().any(acts))
         || (name == "git" && known::runs_named_program(words))

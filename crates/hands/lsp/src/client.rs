@@ -68,7 +68,7 @@ const LEAVES: Duration = Duration::from_secs(2);
 /// How long reports about one text follow each other.
 const SETTLE: Duration = Duration::from_millis(150);
 
-type Reply = Result<Value, (i64, String)>;
+type ServerReply = Result<Value, (i64, String)>;
 
 /// One server that runs.
 pub struct LspClient {
@@ -87,7 +87,7 @@ pub struct LspClient {
 
 /// What the reading side and the asking side share.
 struct Shared {
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Reply>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<ServerReply>>>,
     readiness: watch::Sender<Readiness>,
     ledger: ReportLedger,
     /// What it said when it was asked.

@@ -18,10 +18,10 @@ use rustix::{
 
 use crate::{
     Backend, Domains, Features, Lookup, Network, Policy, Report, SystemLookup, WITHOUT, bubblewrap,
-    order::{HELPER, Net, Order, Walls},
+    order::{HELPER, Net, Order, WallKind},
     sockets,
     space::Space,
-    stand_in::{Held, StandIns},
+    stand_in::{HeldPaths, StandIns},
 };
 
 /// What package managers and compilers want to write wherever they run, and
@@ -138,7 +138,7 @@ impl std::os::fd::AsFd for HandedDescriptor {
 
 /// What has to be put right when the command has ended.
 pub struct WallGuard {
-    held: Held,
+    held: HeldPaths,
     quarantine: PathBuf,
     /// The way out, and how much it had refused when the command started.
     space: Option<(Arc<Space>, u64)>,
@@ -322,12 +322,12 @@ impl Confinement {
         let (walls, network) = match self.backend {
             Backend::Namespaces => {
                 let joined = Net::Join { user: numbers.user, net: numbers.net };
-                (Walls::Namespaces, if self.space.is_some() { joined } else { Net::Open })
+                (WallKind::Namespaces, if self.space.is_some() { joined } else { Net::Open })
             }
-            Backend::Bubblewrap if self.policy.network == Network::Open => (Walls::Inside, Net::Open),
-            Backend::Bubblewrap => (Walls::Inside, Net::Closed),
-            Backend::Landlock if self.policy.network == Network::Open => (Walls::Landlock, Net::Open),
-            Backend::Landlock => (Walls::Landlock, Net::Refuse),
+            Backend::Bubblewrap if self.policy.network == Network::Open => (WallKind::Inside, Net::Open),
+            Backend::Bubblewrap => (WallKind::Inside, Net::Closed),
+            Backend::Landlock if self.policy.network == Network::Open => (WallKind::Landlock, Net::Open),
+            Backend::Landlock => (WallKind::Landlock, Net::Refuse),
         };
         // A link to something hidden leads to nothing then.
         let mut hide: Vec<PathBuf> =

@@ -48,7 +48,7 @@ struct Placed {
 
 /// What a policy protects, made to exist.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldPaths {
     owner: Arc<StandIns>,
     /// Stand-ins this command uses.
     used: Vec<PathBuf>,
@@ -75,9 +75,9 @@ impl StandIns {
     /// Makes every path of a policy exist that has to, and says which paths the
     /// helper can protect now. A link on the way to a path is protected too, and
     /// so is where it leads. What is said to be there stays until the returned
-    /// [`Held`] is dropped, whoever placed it.
-    pub(crate) fn hold(self: &Arc<Self>, protect: &[Protected]) -> io::Result<(Held, Vec<PathBuf>)> {
-        let mut held = Held {
+    /// [`HeldPaths`] is dropped, whoever placed it.
+    pub(crate) fn hold(self: &Arc<Self>, protect: &[Protected]) -> io::Result<(HeldPaths, Vec<PathBuf>)> {
+        let mut held = HeldPaths {
             owner: Arc::clone(self),
             used: Vec::new(),
             foreign: Vec::new(),
@@ -123,7 +123,7 @@ impl StandIns {
         placed: &mut HashMap<PathBuf, Placed>,
         real: &Path,
         kind: PathKind,
-        held: &mut Held,
+        held: &mut HeldPaths,
     ) -> io::Result<Option<PathBuf>> {
         // Another session may take away or place something at any moment.
         for attempt in 0..PLACING_ATTEMPTS {
@@ -195,7 +195,7 @@ impl Placed {
     }
 }
 
-impl Held {
+impl HeldPaths {
     /// Whether something is at this path and no session will take it away before
     /// this is dropped.
     fn stays(&mut self, path: &Path) -> bool {
@@ -278,7 +278,7 @@ fn watch_directories(watch: &OwnedFd, paths: &[PathBuf]) {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldPaths {
     fn drop(&mut self) {
         for path in &self.used {
             self.owner.release(path);

@@ -18,7 +18,7 @@ use crate::{
     conversation::{NewLine, Origin, uuid},
     ledger::Reservation,
     log::State,
-    prefix::{Declared, Watch},
+    prefix::{DeclaredPrefix, Watch},
     repeats::Repeats,
     request::DEFAULT_MAX_TOKENS,
     structured::Structured,
@@ -63,7 +63,7 @@ pub struct Agent {
     /// What the last request was made of.
     pub fork_point: ForkPoint,
     /// What requests begin with, once there was one.
-    pub(crate) declared: Option<Declared>,
+    pub(crate) declared: Option<DeclaredPrefix>,
     /// What they began with in an earlier process.
     pub(crate) stored: StoredPrefix,
     pub(crate) watch: Watch,

@@ -2,7 +2,7 @@
 
 use haft_types::{AgentId, Role, Usage};
 
-use crate::{Agent, log::Purpose, turn::Incoming};
+use crate::{Agent, log::Purpose, turn::IncomingAnswer};
 
 /// An answer that was paid for.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub(crate) struct UsedTokens {
 
 impl Agent {
     /// A request that was answered, if only in part, is paid for and written down.
-    pub(crate) fn settle_begun(&mut self, answer: &mut Incoming) {
+    pub(crate) fn settle_begun(&mut self, answer: &mut IncomingAnswer) {
         self.pay(answer);
         if let Some(used) = answer.paid {
             self.settle(answer.sent.take().as_ref(), used, Purpose::Answer);
@@ -37,7 +37,7 @@ impl Agent {
     }
 
     /// Pays for an answer, once; what was set aside for it is free.
-    pub(crate) fn pay(&mut self, answer: &mut Incoming) {
+    pub(crate) fn pay(&mut self, answer: &mut IncomingAnswer) {
         if !answer.message_id.is_empty() && answer.paid.is_none() {
             answer.paid = Some(self.charge(&answer.model, answer.usage));
         }
@@ -46,7 +46,7 @@ impl Agent {
 
     /// An answer broke off and is asked for again: what the provider counted of it
     /// is paid for all the same.
-    pub(crate) fn settle_broken(&mut self, answer: &Incoming) {
+    pub(crate) fn settle_broken(&mut self, answer: &IncomingAnswer) {
         if !answer.message_id.is_empty() && !answer.usage.is_untold() {
             let used = self.charge(&answer.model, answer.usage);
             self.settle(None, used, Purpose::Answer);

@@ -232,7 +232,7 @@ impl Agent {
             let stream = self.provider.stream(Request { tool_choice: choice, ..request.clone() });
             let said = tokio::select! {
                 said = said_in(stream, &mut used) => said,
-                () = cancel.cancelled() => Said::Nothing,
+                () = cancel.cancelled() => WordsAnswer::Nothing,
             };
             if !used.is_untold() {
                 let model = self.settings.model.clone();
@@ -240,9 +240,9 @@ impl Agent {
                 self.settle(None, used, Purpose::Summary);
             }
             match said {
-                Said::Words(summary) => return Some(summary),
-                Said::Called => (),
-                Said::Nothing => return None,
+                WordsAnswer::Words(summary) => return Some(summary),
+                WordsAnswer::Called => (),
+                WordsAnswer::Nothing => return None,
             }
         }
         None
@@ -338,14 +338,14 @@ fn is_media(block: &Block) -> bool {
 }
 
 /// What a model answers when it is asked for words.
-enum Said {
+enum WordsAnswer {
     Words(String),
     /// It wants to do something first.
     Called,
     Nothing,
 }
 
-async fn said_in(mut stream: EventStream, used: &mut Usage) -> Said {
+async fn said_in(mut stream: EventStream, used: &mut Usage) -> WordsAnswer {
     let (mut text, mut called) = (String::new(), false);
     while let Some(event) = stream.next().await {
         match event {
@@ -354,13 +354,13 @@ async fn said_in(mut stream: EventStream, used: &mut Usage) -> Said {
             Ok(Event::Usage(usage)) => *used = usage,
             Ok(Event::ToolStarted { .. }) => called = true,
             Ok(_) => (),
-            Err(_) => return Said::Nothing,
+            Err(_) => return WordsAnswer::Nothing,
         }
     }
     match (called, text.trim().is_empty()) {
-        (true, _) => Said::Called,
-        (false, true) => Said::Nothing,
-        (false, false) => Said::Words(text),
+        (true, _) => WordsAnswer::Called,
+        (false, true) => WordsAnswer::Nothing,
+        (false, false) => WordsAnswer::Words(text),
     }
 }
 

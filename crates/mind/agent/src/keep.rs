@@ -9,7 +9,7 @@ use haft_tool::{CallTrace, ContextChange, ErrorKind, WorkItem};
 use haft_types::{ToolUse, text};
 use serde::{Deserialize, Serialize};
 
-use crate::repeats::Effect;
+use crate::repeats::CallEffect;
 
 /// State that outlives every compaction and every restart.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -53,7 +53,7 @@ const SKILLS: usize = 100_000;
 
 impl Kept {
     /// Takes in what a call did.
-    pub(crate) fn see(&mut self, call: &ToolUse, report: &Report, effect: Effect) {
+    pub(crate) fn see(&mut self, call: &ToolUse, report: &Report, effect: CallEffect) {
         if matches!(report.error, Some(ErrorKind::Denied | ErrorKind::GateFailed)) {
             let input = text::one_line(&call.input.to_string(), 200);
             push(&mut self.denials, format!("{} {input}", report.name));
@@ -61,7 +61,7 @@ impl Kept {
         if report.error.is_some() {
             return;
         }
-        if effect == Effect::Acted {
+        if effect == CallEffect::Acted {
             self.idle_compactions = 0;
         }
         for change in &report.changes {

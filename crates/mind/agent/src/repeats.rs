@@ -38,7 +38,7 @@ pub(crate) enum Repeated {
 
 /// Whether a call changed something.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Effect {
+pub(crate) enum CallEffect {
     /// It only looked.
     Looked,
     /// It may have changed something.
@@ -101,11 +101,11 @@ impl Repeats {
     /// Told what came of a call. Something new that was done makes everything
     /// worth another try: tests that fail again after an edit are no
     /// repetition.
-    pub(crate) fn tell(&mut self, call: &ToolUse, report: &Report, effect: Effect) {
+    pub(crate) fn tell(&mut self, call: &ToolUse, report: &Report, effect: CallEffect) {
         let (key, text) = (of_call(call), report.content.to_text());
         let outcome = of_report(report, &text);
         // What only looks is never something new that was done.
-        let is_new = effect == Effect::Acted && self.known.insert((key, in_essence(report, &text)));
+        let is_new = effect == CallEffect::Acted && self.known.insert((key, in_essence(report, &text)));
         if is_new && report.error.is_none() {
             self.calls.values_mut().for_each(|seen| seen.times = seen.times.min(1));
         }
@@ -193,7 +193,7 @@ mod tests {
                         report.error = None;
                     }
                     let acts = name.chars().all(char::is_uppercase);
-                    repeats.tell(&call, &report, if acts { Effect::Acted } else { Effect::Looked });
+                    repeats.tell(&call, &report, if acts { CallEffect::Acted } else { CallEffect::Looked });
                 }
             }
         }

@@ -12,7 +12,7 @@ use crate::{
     charge::UsedTokens,
     conversation::Origin,
     log::{Asked, Purpose, State},
-    prefix::{Declared, Reason, Sources, Watch},
+    prefix::{DeclaredPrefix, Reason, Sources, Watch},
     structured::Structured,
 };
 
@@ -70,7 +70,7 @@ impl Agent {
         (declared.system(), declared.set())
     }
 
-    pub(crate) fn declare(&mut self, beginning: Beginning) -> &mut Declared {
+    pub(crate) fn declare(&mut self, beginning: Beginning) -> &mut DeclaredPrefix {
         if self.declared.as_ref().is_some_and(|it| !it.is_of(self.conversation.session_id())) {
             // Another session: nothing of the old one is in its requests.
             self.declared = None;
@@ -90,7 +90,7 @@ impl Agent {
             messages: self.conversation.messages(),
         };
         let declared =
-            self.declared.get_or_insert_with(|| Declared::new(&from, std::mem::take(&mut self.stored)));
+            self.declared.get_or_insert_with(|| DeclaredPrefix::new(&from, std::mem::take(&mut self.stored)));
         match beginning {
             Beginning::Kept => declared.follow(&from),
             Beginning::Renewed => declared.renew(&from),
@@ -159,7 +159,7 @@ impl Agent {
         let price = self.provider.info(&model).price;
         let (request, sent, bust) = match sent.filter(|_| purpose == Purpose::Answer) {
             Some(sent) => {
-                let parts = self.declared.as_ref().map(Declared::part_names).unwrap_or_default();
+                let parts = self.declared.as_ref().map(DeclaredPrefix::part_names).unwrap_or_default();
                 let (request, kept, bust) = self.watch.answered(sent, &usage, &parts);
                 (request, Some(kept), bust)
             }

@@ -17,7 +17,7 @@ use crate::{
     conversation::{NewLine, Origin, uuid},
     log::{CallLine, ShownWhy, State},
     prefix::Reason,
-    repeats::{Effect, Repeated},
+    repeats::{CallEffect, Repeated},
     shown::OpenWords,
     structured::{STRUCTURED_OUTPUT, Structured},
     unique_ids::CallIds,
@@ -46,7 +46,7 @@ pub(crate) enum NoAnswer {
 }
 
 /// The answer while it comes in.
-pub(crate) struct Incoming {
+pub(crate) struct IncomingAnswer {
     pub(crate) message_id: String,
     pub(crate) model: String,
     pub(crate) usage: Usage,
@@ -69,7 +69,7 @@ pub(crate) struct Incoming {
     running: Vec<Option<usize>>,
     /// A call that only looks and runs already, although the answer may still be
     /// taken back: the executor's number of it.
-    early: Option<(ToolUse, usize, Effect)>,
+    early: Option<(ToolUse, usize, CallEffect)>,
     /// How many results are in the log.
     flushed: usize,
     /// Whether blocks may still come. Results wait for the last block: a
@@ -86,7 +86,7 @@ pub(crate) struct Incoming {
 /// A call of the answer.
 struct Slot {
     call: ToolUse,
-    effect: Effect,
+    effect: CallEffect,
     ran: bool,
 }
 
@@ -100,7 +100,7 @@ impl Agent {
         if let Err(bound) = self.affordable(&mut request, cancel).await? {
             return Err(NoAnswer::TooDear(bound));
         }
-        let mut answer = Incoming::new(&self.settings.model);
+        let mut answer = IncomingAnswer::new(&self.settings.model);
         request.sent = Some(answer.sent.clone());
         let (session, turn) = (self.conversation.session_id().clone(), self.spending.turns);
         tracing::debug!(%session, turn, messages = request.messages.len(), "waits for the model");
@@ -161,7 +161,7 @@ impl Agent {
         self.finish(&executor, answer).await
     }
 
-    fn take(&mut self, mut event: Event, answer: &mut Incoming, executor: &mut Executor) {
+    fn take(&mut self, mut event: Event, answer: &mut IncomingAnswer, executor: &mut Executor) {
         answer.ids.make_unique(&mut event, |id| self.conversation.has_call(id));
         match &event {
             Event::Started { id, model } => {
@@ -220,7 +220,7 @@ impl Agent {
     }
 
     /// Takes back what was told of an answer that breaks off.
-    fn withdraw(&mut self, answer: &mut Incoming) {
+    fn withdraw(&mut self, answer: &mut IncomingAnswer) {
         let (shown, has_spoken) = answer.words.take_shown(answer.pending.iter().map(|(_, block)| block));
         let withdrawn = WithdrawnAnswer {
             message_id: answer.message_id.clone(),
@@ -235,7 +235,7 @@ impl Agent {
     }
 
     /// Blocks that nobody takes back any more become part of the conversation.
-    fn settle_blocks(&mut self, answer: &mut Incoming) {
+    fn settle_blocks(&mut self, answer: &mut IncomingAnswer) {
         for (uuid, block) in std::mem::take(&mut answer.pending) {
             let origin = Origin::Model {
                 model: answer.model.clone(),
@@ -248,7 +248,7 @@ impl Agent {
     }
 
     /// Adds a block that stays.
-    fn add_block(&mut self, block: MessageBlock, answer: &mut Incoming) {
+    fn add_block(&mut self, block: MessageBlock, answer: &mut IncomingAnswer) {
         let event = answer.hold_block(block);
         self.settle_blocks(answer);
         self.tell(event);
@@ -256,7 +256,7 @@ impl Agent {
 
     /// A call that only looks need not wait until it is certain that the answer
     /// goes on behind it.
-    fn start_early(&mut self, call: ToolUse, answer: &mut Incoming, executor: &mut Executor) {
+    fn start_early(&mut self, call: ToolUse, answer: &mut IncomingAnswer, executor: &mut Executor) {
         let is_plain =
             self.cassette.is_none() && call.name != STRUCTURED_OUTPUT && !self.repeats.knows(&call);
         if !is_plain || answer.early.is_some() || self.calls_are_over {
@@ -276,7 +276,7 @@ impl Agent {
         }
     }
 
-    fn add_call(&mut self, call: ToolUse, answer: &mut Incoming, executor: &mut Executor) {
+    fn add_call(&mut self, call: ToolUse, answer: &mut IncomingAnswer, executor: &mut Executor) {
         if call.name == STRUCTURED_OUTPUT
             && let Some(structured) = &mut self.structured
         {
@@ -334,7 +334,7 @@ impl Agent {
 
     /// A result that has to wait for its place in the conversation is told at
     /// once to whoever watches.
-    fn tell_waiting(&self, answer: &Incoming, id: &haft_types::CallId) {
+    fn tell_waiting(&self, answer: &IncomingAnswer, id: &haft_types::CallId) {
         let mut waiting = answer.done.range(answer.flushed..).map(|it| it.1);
         if let Some(report) = waiting.find(|it| it.id == *id) {
             self.tell(AgentEvent::CallEnded(Box::new(report.clone())));
@@ -343,7 +343,7 @@ impl Agent {
 
     /// Puts results into the conversation in the order of the calls, as far as
     /// they are there.
-    fn flush(&mut self, answer: &mut Incoming) {
+    fn flush(&mut self, answer: &mut IncomingAnswer) {
         while let Some(report) = answer.done.get(&answer.flushed).filter(|_| !answer.open) {
             let slot = &answer.calls[answer.flushed];
             let mut report = report.clone();
@@ -393,7 +393,11 @@ impl Agent {
         self.tell(AgentEvent::Result(Box::new(ResultEvent { uuid, report, input: call.input.clone() })));
     }
 
-    async fn finish(&mut self, executor: &Executor, mut answer: Incoming) -> Result<Answered, NoAnswer> {
+    async fn finish(
+        &mut self,
+        executor: &Executor,
+        mut answer: IncomingAnswer,
+    ) -> Result<Answered, NoAnswer> {
         self.settle_begun(&mut answer);
         let mut changes = executor.committed().to_vec();
         changes.append(&mut answer.changes);
@@ -426,7 +430,11 @@ impl Agent {
 
     /// The person interrupted: what was said stays, what ran says how far it
     /// came.
-    async fn cut_off(&mut self, mut executor: Executor, mut answer: Incoming) -> Vec<(ToolUse, Report)> {
+    async fn cut_off(
+        &mut self,
+        mut executor: Executor,
+        mut answer: IncomingAnswer,
+    ) -> Vec<(ToolUse, Report)> {
         self.settle_blocks(&mut answer);
         self.keep_words(ShownWhy::Interrupted, &answer.message_id, answer.words.take_thought());
         if !answer.words.text.trim().is_empty() {
@@ -480,7 +488,7 @@ impl Agent {
     }
 }
 
-impl Incoming {
+impl IncomingAnswer {
     fn new(model: &str) -> Self {
         Self {
             message_id: String::new(),
@@ -560,11 +568,11 @@ impl Incoming {
     fn accept(&mut self, call: ToolUse) {
         tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
         self.done.insert(self.calls.len(), Structured::accepted(&call));
-        self.calls.push(Slot { call, effect: Effect::Looked, ran: false });
+        self.calls.push(Slot { call, effect: CallEffect::Looked, ran: false });
     }
 
     /// Answers a call as it was answered before.
-    fn recorded(&mut self, call: ToolUse, report: Report, effect: Effect) {
+    fn recorded(&mut self, call: ToolUse, report: Report, effect: CallEffect) {
         self.changes.extend(report.changes.iter().filter(|change| change.is_lasting()).cloned());
         self.done.insert(self.calls.len(), report);
         self.calls.push(Slot { call, effect, ran: true });
@@ -574,12 +582,12 @@ impl Incoming {
     fn refuse(&mut self, call: ToolUse, message: String) {
         let report = Report::refused(call.id.clone(), call.name.clone(), ErrorKind::InvalidInput, message);
         self.done.insert(self.calls.len(), report);
-        self.calls.push(Slot { call, effect: Effect::Looked, ran: false });
+        self.calls.push(Slot { call, effect: CallEffect::Looked, ran: false });
     }
 }
 
-fn effect_of(outline: CallOutline) -> Effect {
-    if outline.is_read_only { Effect::Looked } else { Effect::Acted }
+fn effect_of(outline: CallOutline) -> CallEffect {
+    if outline.is_read_only { CallEffect::Looked } else { CallEffect::Acted }
 }
 
 async fn next(stream: &mut EventStream) -> Option<Result<Event, ModelError>> {

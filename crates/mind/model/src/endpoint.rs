@@ -7,7 +7,7 @@ use crate::{
     KeySource, ModelError,
     wire::{
         gemini::model_name,
-        messages::{Purpose, wire_model},
+        messages::{BodyPurpose, wire_model},
     },
 };
 
@@ -21,7 +21,7 @@ fn path_segment(name: &str) -> String {
 
 /// Where requests go.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Target {
+pub(crate) enum RequestTarget {
     /// `{base}/v1/messages`.
     Messages { base: String },
     /// `{base}/v1/projects/…/models/MODEL:streamRawPredict`.
@@ -37,16 +37,16 @@ pub(crate) enum Target {
     Gemini { base: String },
 }
 
-impl Target {
+impl RequestTarget {
     /// The address of a request.
-    pub(crate) fn url(&self, model: &str, purpose: Purpose) -> String {
+    pub(crate) fn url(&self, model: &str, purpose: BodyPurpose) -> String {
         match self {
             Self::Messages { base } => {
                 let base = base.trim_end_matches('/');
                 let base = base.strip_suffix("/v1").unwrap_or(base);
                 match purpose {
-                    Purpose::Answer => format!("{base}/v1/messages"),
-                    Purpose::Count => format!("{base}/v1/messages/count_tokens"),
+                    BodyPurpose::Answer => format!("{base}/v1/messages"),
+                    BodyPurpose::Count => format!("{base}/v1/messages/count_tokens"),
                 }
             }
             Self::Vertex { base, project, region } => {
@@ -54,8 +54,8 @@ impl Target {
                 let models =
                     format!("{base}/v1/projects/{project}/locations/{region}/publishers/anthropic/models");
                 match purpose {
-                    Purpose::Answer => format!("{models}/{}:streamRawPredict", wire_model(model)),
-                    Purpose::Count => format!("{models}/count-tokens:rawPredict"),
+                    BodyPurpose::Answer => format!("{models}/{}:streamRawPredict", wire_model(model)),
+                    BodyPurpose::Count => format!("{models}/count-tokens:rawPredict"),
                 }
             }
             #[cfg(feature = "bedrock")]
@@ -63,8 +63,8 @@ impl Target {
                 let base = base.trim_end_matches('/');
                 let model = crate::cloud::aws::path_segment(wire_model(model));
                 match purpose {
-                    Purpose::Answer => format!("{base}/model/{model}/invoke-with-response-stream"),
-                    Purpose::Count => format!("{base}/model/{model}/count-tokens"),
+                    BodyPurpose::Answer => format!("{base}/model/{model}/invoke-with-response-stream"),
+                    BodyPurpose::Count => format!("{base}/model/{model}/count-tokens"),
                 }
             }
             Self::Chat { base } => format!("{}/chat/completions", base.trim_end_matches('/')),
@@ -73,8 +73,8 @@ impl Target {
                 let base = base.trim_end_matches('/');
                 let base = if base.ends_with("/v1beta") { base.to_owned() } else { format!("{base}/v1beta") };
                 let verb = match purpose {
-                    Purpose::Answer => "streamGenerateContent?alt=sse",
-                    Purpose::Count => "countTokens",
+                    BodyPurpose::Answer => "streamGenerateContent?alt=sse",
+                    BodyPurpose::Count => "countTokens",
                 };
                 format!("{base}/models/{}:{verb}", path_segment(model_name(model)))
             }

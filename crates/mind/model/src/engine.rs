@@ -20,7 +20,7 @@ use crate::{
     Catalog, Event, LoginRenewal, ModelError, ModelInfo, Patience, Repair, RepairKind, Request, Retry,
     RetryPolicy, ToolCalls,
     catalog::LastListed,
-    endpoint::{Auth, Target},
+    endpoint::{Auth, RequestTarget},
     failure,
     http::{LazyClient, body_head, drain},
     lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
@@ -33,7 +33,7 @@ use crate::{
         framing::Framing,
         gemini,
         gemini_events::GeminiDecoder,
-        messages::{self, FeatureBetas, Host, Purpose},
+        messages::{self, BodyPurpose, FeatureBetas, Host},
         messages_events::MessagesDecoder,
         openai::ChatOptions,
         responses,
@@ -60,7 +60,7 @@ pub(crate) enum Form {
 /// Everything an answer needs.
 pub(crate) struct Engine {
     pub(crate) form: Form,
-    pub(crate) target: Target,
+    pub(crate) target: RequestTarget,
     pub(crate) auth: Auth,
     pub(crate) headers: HeaderMap,
     pub(crate) client: LazyClient,
@@ -90,12 +90,12 @@ pub(crate) struct ToldLimits {
 }
 
 /// An attempt that did not bring the whole answer.
-struct Failed {
+struct FailedAttempt {
     error: ModelError,
     hint: Hint,
 }
 
-impl From<ModelError> for Failed {
+impl From<ModelError> for FailedAttempt {
     fn from(error: ModelError) -> Self {
         Self { error, hint: Hint::default() }
     }
@@ -105,7 +105,7 @@ impl From<ModelError> for Failed {
 enum Attempt {
     /// The answer is complete, or was interrupted after calls were handed out.
     Done(Option<Usage>),
-    Failed(Failed),
+    Failed(FailedAttempt),
 }
 
 impl Engine {
@@ -155,7 +155,7 @@ impl Engine {
         self.names.get(model).or_else(|| self.names.get(plain)).map_or(model, String::as_str)
     }
 
-    fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: Purpose) -> Encoded {
+    fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> Encoded {
         let name = self.wire_name(&linted.request.model);
         if name == linted.request.model {
             return self.encode_named(linted, info, purpose);
@@ -165,7 +165,7 @@ impl Engine {
         self.encode_named(&renamed, info, purpose)
     }
 
-    fn encode_named(&self, linted: &Linted, info: &ModelInfo, purpose: Purpose) -> Encoded {
+    fn encode_named(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> Encoded {
         let (cache, meter) = (&self.cache, &self.meter);
         match &self.form {
             Form::Messages(host) => {
@@ -219,7 +219,7 @@ impl Engine {
             let (mut linted, repairs) = self.lint(&request, &info).await;
             self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
             linted.max_tokens = max_tokens;
-            let encoded = self.encode(&linted, &info, Purpose::Answer);
+            let encoded = self.encode(&linted, &info, BodyPurpose::Answer);
             if let Some(slot) = &request.sent {
                 slot.fill(sent_prefix(&linted, &self.cache));
             }
@@ -331,8 +331,8 @@ impl Engine {
     }
 
     /// Waits before a retry, or gives up.
-    async fn wait(&self, attempt: u32, failed: Failed, emitter: &Emitter) -> Result<(), ModelError> {
-        let Failed { error, hint } = failed;
+    async fn wait(&self, attempt: u32, failed: FailedAttempt, emitter: &Emitter) -> Result<(), ModelError> {
+        let FailedAttempt { error, hint } = failed;
         let worth_it = hint.should.unwrap_or_else(|| error.is_transient());
         let error = match error {
             ModelError::RateLimited { message, .. } => {
@@ -354,7 +354,7 @@ impl Engine {
     }
 
     async fn attempt(&self, request: &Request, encoded: &Encoded, emitter: &Emitter) -> Attempt {
-        let response = match self.send(request, encoded, Purpose::Answer).await {
+        let response = match self.send(request, encoded, BodyPurpose::Answer).await {
             Ok(response) => response,
             Err(failed) => return Attempt::Failed(failed),
         };
@@ -391,7 +391,12 @@ impl Engine {
     }
 
     /// Sends a body and waits for the head of the answer.
-    async fn send(&self, request: &Request, encoded: &Encoded, purpose: Purpose) -> Result<Response, Failed> {
+    async fn send(
+        &self,
+        request: &Request,
+        encoded: &Encoded,
+        purpose: BodyPurpose,
+    ) -> Result<Response, FailedAttempt> {
         let url = self.target.url(self.wire_name(&request.model), purpose);
         let mut headers = self.headers.clone();
         headers.insert("content-type", reqwest::header::HeaderValue::from_static("application/json"));
@@ -430,7 +435,7 @@ impl Engine {
         let mut hint = Hint::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
         let body = tokio::time::timeout(limit, body_head(response)).await.unwrap_or_default();
         hint.after = hint.after.or_else(|| failure::retry_delay(&body, SystemTime::now()));
-        Err(Failed { error: failure::of_status(status, &body), hint })
+        Err(FailedAttempt { error: failure::of_status(status, &body), hint })
     }
 
     /// Sends a body once.
@@ -519,7 +524,7 @@ impl Engine {
         let (linted, _) = self.lint(&request, &info).await;
         let encoded = self.count_body(&linted, &info);
         let response =
-            self.send(&linted.request, &encoded, Purpose::Count).await.map_err(|failed| failed.error)?;
+            self.send(&linted.request, &encoded, BodyPurpose::Count).await.map_err(|failed| failed.error)?;
         let body: Bytes = response.bytes().await.map_err(failure::of_transport)?;
         let body: Value =
             serde_json::from_slice(&body).map_err(|err| ModelError::protocol(err.to_string()))?;
@@ -532,12 +537,12 @@ impl Engine {
         #[cfg(feature = "bedrock")]
         if let Form::Messages(Host::Bedrock) = self.form {
             use base64::{Engine as _, engine::general_purpose::STANDARD};
-            let encoded = self.encode(linted, info, Purpose::Answer);
+            let encoded = self.encode(linted, info, BodyPurpose::Answer);
             let inner = STANDARD.encode(&encoded.body);
             let body = serde_json::json!({"input": {"invokeModel": {"body": inner}}}).to_string();
             return Encoded { body: Bytes::from(body), ..encoded };
         }
-        self.encode(linted, info, Purpose::Count)
+        self.encode(linted, info, BodyPurpose::Count)
     }
 }
 

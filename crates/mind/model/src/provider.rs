@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 use crate::{
     Catalog, EventStream, FeatureBetas, KeySource, LoginRenewal, MediaPort, ModelError, ModelInfo, Patience,
     Request, RetryPolicy,
-    endpoint::{Auth, Target, fixed_headers},
+    endpoint::{Auth, RequestTarget, fixed_headers},
     engine::{Engine, Form},
     http::LazyClient,
     lint::Linter,
@@ -93,7 +93,7 @@ impl HttpProvider {
     fn new(
         name: &'static str,
         form: Form,
-        target: Target,
+        target: RequestTarget,
         auth: Auth,
         common: Common,
     ) -> Result<Self, ModelError> {
@@ -126,7 +126,7 @@ impl HttpProvider {
             AnthropicLogin::Bearer(token) => Auth::Bearer(token),
             AnthropicLogin::None => Auth::None,
         };
-        let target = Target::Messages { base: base_url.to_owned() };
+        let target = RequestTarget::Messages { base: base_url.to_owned() };
         Self::new("anthropic", Form::Messages(Host::Direct), target, auth, common)
     }
 
@@ -136,7 +136,7 @@ impl HttpProvider {
             FoundryLogin::ApiKey(key) => Auth::Header { name: "api-key", key },
             FoundryLogin::Bearer(token) => Auth::Bearer(token),
         };
-        let target = Target::Messages { base: base_url.to_owned() };
+        let target = RequestTarget::Messages { base: base_url.to_owned() };
         Self::new("foundry", Form::Messages(Host::Direct), target, auth, common)
     }
 
@@ -150,7 +150,7 @@ impl HttpProvider {
             VertexLogin::Default => Auth::Google(Default::default()),
         };
         common.betas = common.betas.for_cloud();
-        let target = Target::Vertex { base, project: place.project, region: place.region };
+        let target = RequestTarget::Vertex { base, project: place.project, region: place.region };
         Self::new("vertex", Form::Messages(Host::Vertex), target, auth, common)
     }
 
@@ -179,7 +179,7 @@ impl HttpProvider {
             AwsLogin::None => Auth::None,
         };
         common.betas = common.betas.for_cloud();
-        Self::new("bedrock", Form::Messages(Host::Bedrock), Target::Bedrock { base }, auth, common)
+        Self::new("bedrock", Form::Messages(Host::Bedrock), RequestTarget::Bedrock { base }, auth, common)
     }
 
     /// Any server that speaks OpenAI's Chat Completions at `base_url` (which
@@ -190,7 +190,7 @@ impl HttpProvider {
         options: ChatOptions,
         common: Common,
     ) -> Result<Self, ModelError> {
-        let target = Target::Chat { base: base_url.to_owned() };
+        let target = RequestTarget::Chat { base: base_url.to_owned() };
         Self::new("openai", Form::Chat(options), target, bearer(key), common)
     }
 
@@ -200,14 +200,14 @@ impl HttpProvider {
         key: Option<KeySource>,
         common: Common,
     ) -> Result<Self, ModelError> {
-        let target = Target::Responses { base: base_url.to_owned() };
+        let target = RequestTarget::Responses { base: base_url.to_owned() };
         Self::new("openai", Form::Responses, target, bearer(key), common)
     }
 
     /// Google's Gemini API, or anything that speaks its form at `base_url`.
     pub fn gemini(base_url: &str, key: Option<KeySource>, common: Common) -> Result<Self, ModelError> {
         let auth = key.map_or(Auth::None, |key| Auth::Header { name: "x-goog-api-key", key });
-        let target = Target::Gemini { base: base_url.to_owned() };
+        let target = RequestTarget::Gemini { base: base_url.to_owned() };
         Self::new("gemini", Form::Gemini, target, auth, common)
     }
 }

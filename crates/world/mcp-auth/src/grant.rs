@@ -45,7 +45,7 @@ pub(super) async fn obtain(
 ) -> Result<Login, NoToken> {
     let wire = Wire::new(endpoint).await.map_err(NoToken::Trouble)?;
     let authority = find(endpoint, challenge, &wire).await.map_err(NoToken::Trouble)?;
-    let asking = Asking { settings: &endpoint.oauth, wire: &wire, authority };
+    let asking = GrantRequest { settings: &endpoint.oauth, wire: &wire, authority };
     let granted = before.map(|it| it.login.credentials.granted_scopes.as_slice());
     let mut scopes = asking.authority.scopes(endpoint, challenge, granted).await;
     // Such tokens are not renewed but asked for again.
@@ -63,13 +63,13 @@ pub(super) fn wants_proof(challenge: Option<&str>) -> bool {
     schemes.into_iter().any(|it| it.eq_ignore_ascii_case("dpop"))
 }
 
-struct Asking<'a> {
+struct GrantRequest<'a> {
     settings: &'a OAuthSettings,
     wire: &'a Arc<Wire>,
     authority: Authority,
 }
 
-impl Asking<'_> {
+impl GrantRequest<'_> {
     fn signs_proofs(&self) -> bool {
         self.authority
             .list("dpop_signing_alg_values_supported")

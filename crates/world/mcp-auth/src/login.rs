@@ -32,14 +32,14 @@ pub struct LoginFlow {
     wire: Arc<Wire>,
     store: InMemoryCredentialStore,
     file: Arc<TokenFile>,
-    record: Unfinished,
+    record: UnfinishedLogin,
     url: String,
     /// Tells the answer to this login from any other.
     state: String,
 }
 
 /// What the record of the login will hold beside its tokens.
-struct Unfinished {
+struct UnfinishedLogin {
     server: String,
     url: String,
     client_secret: Option<String>,
@@ -88,7 +88,7 @@ pub async fn begin(
         wire.bound.set(Arc::new(Dpop::generate()?)).ok();
     }
     let state = field(&url, "state").unwrap_or_default();
-    let record = Unfinished {
+    let record = UnfinishedLogin {
         server: server.to_owned(),
         url: endpoint.url.clone(),
         client_secret,
@@ -191,7 +191,7 @@ impl LoginFlow {
         exchanged.await.map_err(failed)?;
         let stored = self.store.load().await.map_err(failed)?;
         let credentials = stored.ok_or_else(|| LoginError(String::from("the server gave no token")))?;
-        let Unfinished { server, url, client_secret, redirect_uri, challenge } = self.record;
+        let UnfinishedLogin { server, url, client_secret, redirect_uri, challenge } = self.record;
         let bound_key = self.wire.bound.get().map(|it| it.keep().to_owned());
         let login = Login { credentials, challenge, bound_key };
         let record = Record { server, url, client_secret, redirect_uri, settings: None, wanted: None, login };

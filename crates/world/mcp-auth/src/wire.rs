@@ -45,12 +45,12 @@ pub(super) struct Wire {
     pub(super) bound: OnceLock<Arc<Dpop>>,
     /// What the authorization server thinks the time is.
     pub(super) clock: Clock,
-    notes: Mutex<Notes>,
+    notes: Mutex<RequestNotes>,
 }
 
 /// What became of the last request.
 #[derive(Clone, Default)]
-struct Notes {
+struct RequestNotes {
     trouble: Option<String>,
     refusal: Option<Refusal>,
 }
@@ -92,7 +92,7 @@ impl Wire {
         }))
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    fn notes(&self) -> MutexGuard<'_, RequestNotes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,7 +155,7 @@ impl Wire {
     /// One request and its answer; a token request is proven, if tokens are
     /// bound, and a proof that lacks the server's number is made again.
     async fn carry(&self, mut request: Request, client: &Client) -> Result<Answer, String> {
-        *self.notes() = Notes::default();
+        *self.notes() = RequestNotes::default();
         let asks_for_token = is_form(&request);
         let bound = self.bound.get().filter(|_| asks_for_token);
         let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default().to_vec();

@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolServer,
-    caller::{Caller, Protocol},
-    client::{CallClient, Can, Input, Presence, Wish},
+    caller::{Caller, ProtocolEra},
+    client::{CallClient, Can, ClientWish, Input, Presence},
     inputs::{Round, to_request},
     result, stored,
     tasks_of_clients::{TaskCaller, rename},
@@ -38,9 +38,9 @@ use super::{
 const ANSWER_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// A call that is running: what it reports, what it wishes, what comes of it.
-struct Running {
+struct RunningToolCall {
     run: BoxFuture<'static, Report>,
-    wishes: mpsc::UnboundedReceiver<Wish>,
+    wishes: mpsc::UnboundedReceiver<ClientWish>,
     progress: mpsc::Receiver<ProgressEvent>,
     /// Fires at the latest when nobody drives the call any more.
     cancel: CancellationToken,
@@ -52,7 +52,7 @@ struct Running {
     _presence: Presence,
 }
 
-impl Drop for Running {
+impl Drop for RunningToolCall {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
@@ -60,11 +60,11 @@ impl Drop for Running {
 
 enum Step {
     Done(Box<Report>),
-    Wish(Wish),
+    Wish(ClientWish),
     Progress(ProgressEvent),
 }
 
-impl Running {
+impl RunningToolCall {
     async fn step(&mut self) -> Step {
         tokio::select! {
             biased;
@@ -85,8 +85,8 @@ impl ToolServer {
             return Err(ErrorData::internal_error("too many calls at once; try again", None));
         };
         let mut round = match caller.protocol {
-            Protocol::Modern => Some(Round::open(&self.shared.seal, &params)?),
-            Protocol::Legacy => None,
+            ProtocolEra::Modern => Some(Round::open(&self.shared.seal, &params)?),
+            ProtocolEra::Legacy => None,
         };
         let task_caller = TaskCaller::of(&self.client, caller.protocol, self.shared.options.several_clients);
         let tasks = self.shared.tasks_of_clients.resolve(params.arguments.as_mut(), &task_caller);
@@ -112,8 +112,8 @@ impl ToolServer {
                     return self.finished(*report, &running).map(CallToolResponse::Complete);
                 }
                 Step::Progress(event) => caller.progress(event).await,
-                Step::Wish(Wish::Log { level, data }) => caller.log(&level, data).await,
-                Step::Wish(Wish::Inputs { inputs, answers }) => match &mut round {
+                Step::Wish(ClientWish::Log { level, data }) => caller.log(&level, data).await,
+                Step::Wish(ClientWish::Inputs { inputs, answers }) => match &mut round {
                     None => answering.push(ask_now(caller.peer.clone(), inputs, answers)),
                     Some(round) => match round.answers(&inputs) {
                         Some(given) => drop(answers.send(given)),
@@ -125,7 +125,7 @@ impl ToolServer {
     }
 
     /// Begins to run the call through the pipeline.
-    fn start(&self, params: CallToolRequestParams, can: Can, caller: TaskCaller) -> Running {
+    fn start(&self, params: CallToolRequestParams, can: Can, caller: TaskCaller) -> RunningToolCall {
         let (client, wishes) = CallClient::new(can);
         let (sink, progress) = ProgressSink::channel();
         let call = next_call_id(&self.client);
@@ -145,11 +145,20 @@ impl ToolServer {
         let tool_use = ToolUse { id: call.clone(), name: params.name.into_owned(), input };
         let (pipeline, pool) = (Arc::clone(&self.shared.pipeline), self.shared.pool.get());
         let run = Box::pin(async move { pipeline.run(ParsedCall::parse(&pool, tool_use, &cx), cx).await });
-        Running { run, wishes, progress, cancel, call, caller, tasks: Vec::new(), _presence: presence }
+        RunningToolCall {
+            run,
+            wishes,
+            progress,
+            cancel,
+            call,
+            caller,
+            tasks: Vec::new(),
+            _presence: presence,
+        }
     }
 
     /// What the client gets, and what stays with its session.
-    fn finished(&self, mut report: Report, running: &Running) -> Result<CallToolResult, ErrorData> {
+    fn finished(&self, mut report: Report, running: &RunningToolCall) -> Result<CallToolResult, ErrorData> {
         if report.error == Some(ErrorKind::UnknownTool) {
             return Err(ErrorData::invalid_params(report.content.to_text(), None));
         }
@@ -161,8 +170,8 @@ impl ToolServer {
         let named = |name: &str| listed.tools.iter().find(|tool| tool.name == name);
         let tool = named(&report.name).or_else(|| named(&wire_name(&report.name)));
         let structured = match tool.is_some_and(|it| it.output_schema.is_some()) {
-            true => result::Structured::Declared,
-            false => result::Structured::Undeclared,
+            true => result::ResultSchema::Declared,
+            false => result::ResultSchema::Undeclared,
         };
         let stored = stored::Stored::of(&self.shared.pipeline.results, &running.call, &report.content)
             .or_else(|| stored::Stored::named_in(report.data.as_ref()?, &self.shared));
@@ -170,7 +179,7 @@ impl ToolServer {
     }
 
     /// Lets the call go on without its request; the client looks after it.
-    fn go_on_as_task(&self, mut running: Running) -> CallToolResponse {
+    fn go_on_as_task(&self, mut running: RunningToolCall) -> CallToolResponse {
         let server = self.clone();
         let task = self.shared.tasks.spawn(TaskOptions::new().with_poll_interval_ms(500), move |task| {
             Box::pin(async move {
@@ -200,8 +209,10 @@ impl ToolServer {
                                 task.set_status_message(text::one_line(message, 200));
                             }
                         }
-                        Step::Wish(Wish::Log { .. }) => (),
-                        Step::Wish(Wish::Inputs { inputs, answers }) => ask_in_task(&task, inputs, answers),
+                        Step::Wish(ClientWish::Log { .. }) => (),
+                        Step::Wish(ClientWish::Inputs { inputs, answers }) => {
+                            ask_in_task(&task, inputs, answers)
+                        }
                     }
                 }
             })

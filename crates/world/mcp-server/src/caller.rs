@@ -15,7 +15,7 @@ use super::client::Can;
 
 /// Which era of the protocol a request belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Protocol {
+pub(super) enum ProtocolEra {
     /// With a session, in which the server may ask the client.
     Legacy,
     /// Every request stands for itself.
@@ -25,7 +25,7 @@ pub(super) enum Protocol {
 /// The client behind one request.
 pub(super) struct Caller {
     pub(super) peer: Peer<RoleServer>,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: ProtocolEra,
     pub(super) can: Can,
     /// Fires when the client takes its request back.
     pub(super) withdrawn: CancellationToken,
@@ -49,7 +49,7 @@ impl Caller {
         );
         match is_modern {
             // Without a level in the request there are no log messages.
-            true => Self { protocol: Protocol::Modern, log_level: wanted.map(str::to_owned), ..legacy },
+            true => Self { protocol: ProtocolEra::Modern, log_level: wanted.map(str::to_owned), ..legacy },
             false => legacy,
         }
     }
@@ -63,7 +63,7 @@ impl Caller {
     ) -> Self {
         let token = meta.get_progress_token();
         let log_level = Some(String::from("debug"));
-        Self { peer, protocol: Protocol::Legacy, can, withdrawn, token, log_level, steps: 0.0 }
+        Self { peer, protocol: ProtocolEra::Legacy, can, withdrawn, token, log_level, steps: 0.0 }
     }
 
     /// Passes progress on, if the client asked for it.

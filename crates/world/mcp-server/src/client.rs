@@ -48,7 +48,7 @@ impl Drop for Presence {
 /// The client that made one call.
 #[derive(Clone)]
 pub struct CallClient {
-    wishes: mpsc::UnboundedSender<Wish>,
+    wishes: mpsc::UnboundedSender<ClientWish>,
     can: Can,
 }
 
@@ -81,7 +81,7 @@ impl Can {
 }
 
 /// Something a call wants from its client.
-pub(super) enum Wish {
+pub(super) enum ClientWish {
     Inputs { inputs: Vec<Input>, answers: oneshot::Sender<Vec<Value>> },
     Log { level: String, data: Value },
 }
@@ -135,7 +135,7 @@ impl InputKind {
 pub struct NotAnswered;
 
 impl CallClient {
-    pub(super) fn new(can: Can) -> (Self, mpsc::UnboundedReceiver<Wish>) {
+    pub(super) fn new(can: Can) -> (Self, mpsc::UnboundedReceiver<ClientWish>) {
         let (wishes, receiver) = mpsc::unbounded_channel();
         (Self { wishes, can }, receiver)
     }
@@ -155,7 +155,7 @@ impl CallClient {
             return Err(NotAnswered);
         }
         let (answers, answered) = oneshot::channel();
-        self.wishes.send(Wish::Inputs { inputs, answers }).map_err(|_| NotAnswered)?;
+        self.wishes.send(ClientWish::Inputs { inputs, answers }).map_err(|_| NotAnswered)?;
         answered.await.map_err(|_| NotAnswered)
     }
 
@@ -166,7 +166,7 @@ impl CallClient {
 
     /// Sends a log message, if the client wants log messages.
     pub fn log(&self, level: &str, data: Value) {
-        let _ = self.wishes.send(Wish::Log { level: level.to_owned(), data });
+        let _ = self.wishes.send(ClientWish::Log { level: level.to_owned(), data });
     }
 }
 

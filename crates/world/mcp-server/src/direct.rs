@@ -154,12 +154,12 @@ fn answer(id: &RequestId, outcome: Result<CallToolResponse, ErrorData>) -> Vec<u
 }
 
 /// A session the SDK has begun.
-pub(super) struct Session {
+pub(super) struct SdkSession {
     peer: Peer<RoleServer>,
     can: Can,
 }
 
-impl Session {
+impl SdkSession {
     /// Nothing for clients whose calls have to take the long way: those of the
     /// modern protocol have no session, and those that know tasks may get one.
     pub(super) fn of(peer: Peer<RoleServer>) -> Option<Self> {
@@ -171,17 +171,17 @@ impl Session {
 }
 
 /// One client over two pipes, with the SDK behind.
-pub(super) struct Lines<R, W> {
+pub(super) struct ClientLines<R, W> {
     pub(super) server: ToolServer,
     pub(super) input: R,
     pub(super) output: W,
     pub(super) sdk: DuplexStream,
     /// Filled when a session has begun.
-    pub(super) session: Arc<OnceLock<Session>>,
+    pub(super) session: Arc<OnceLock<SdkSession>>,
     pub(super) stop: CancellationToken,
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
     /// Carries lines until the SDK is done and all calls are answered, or that
     /// takes too long after the client has said its last word.
     pub(super) async fn carry(self) {
@@ -290,7 +290,7 @@ impl Between {
 /// Calls under way.
 struct Calls {
     server: ToolServer,
-    session: Arc<OnceLock<Session>>,
+    session: Arc<OnceLock<SdkSession>>,
     running: JoinSet<(RequestId, Vec<u8>)>,
     /// Those whose results the client still waits for.
     withdraw: HashMap<RequestId, CancellationToken>,

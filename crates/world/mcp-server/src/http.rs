@@ -133,7 +133,7 @@ pub async fn serve_http_handler<H: ServerHandler>(
     let sessions = BoundedSessions::new(options.max_sessions);
     let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&sessions), config);
     let mut app = Router::new().fallback_service(Router::new().route_service("/mcp", service));
-    let reading = Reading { time: options.header_limit * 4, bytes: options.max_body_bytes as u64 };
+    let reading = ReadingLimits { time: options.header_limit * 4, bytes: options.max_body_bytes as u64 };
     app = app.layer(middleware::from_fn_with_state(reading, in_time));
     app = app.layer(middleware::from_fn_with_state(sessions, later));
     app = app.layer(middleware::from_fn_with_state(options.auth.clone(), guard));
@@ -157,14 +157,14 @@ fn own_origins(port: u16) -> Vec<String> {
 
 /// What a request may take.
 #[derive(Clone, Copy)]
-struct Reading {
+struct ReadingLimits {
     time: Duration,
     bytes: u64,
 }
 
 /// A request that never ends is cut off: its connection is wanted by others. One
 /// that says how much too large it is, is not begun.
-async fn in_time(State(limits): State<Reading>, request: Request, next: Next) -> Response {
+async fn in_time(State(limits): State<ReadingLimits>, request: Request, next: Next) -> Response {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok());
     if length.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| limits.bytes < it) {
         return (StatusCode::PAYLOAD_TOO_LARGE, [(header::CONNECTION, "close")]).into_response();

@@ -21,7 +21,7 @@ pub struct Introspection {
     /// How we show who we are there.
     client: Option<(String, String)>,
     /// What a token must be like.
-    wanted: Wanted,
+    wanted: WantedToken,
     http: reqwest::Client,
     known: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
     /// A flood of tokens must not become a flood of questions.
@@ -30,7 +30,7 @@ pub struct Introspection {
 
 /// What a token must be like to be taken.
 #[derive(Clone, Debug, Default)]
-struct Wanted {
+struct WantedToken {
     resource: String,
     issuer: Option<String>,
     scopes: Vec<String>,
@@ -52,7 +52,7 @@ impl Introspection {
         resource: impl Into<String>,
     ) -> Self {
         let http = reqwest::Client::builder().timeout(LIMIT).build().unwrap_or_default();
-        let wanted = Wanted { resource: resource.into(), ..Wanted::default() };
+        let wanted = WantedToken { resource: resource.into(), ..WantedToken::default() };
         let questions = Semaphore::new(QUESTIONS_AT_ONCE);
         Self { endpoint: endpoint.into(), client, wanted, http, known: Mutex::default(), questions }
     }
@@ -100,7 +100,7 @@ impl Introspection {
 /// Two clocks may differ that much.
 const SKEW_SECONDS: u64 = 30;
 
-impl Wanted {
+impl WantedToken {
     fn judge(&self, answer: &Value, now: u64) -> Verdict {
         let ended = answer["exp"].as_f64().is_some_and(|it| it as u64 + SKEW_SECONDS < now);
         let not_begun = answer["nbf"].as_f64().is_some_and(|it| now + SKEW_SECONDS < it as u64);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_token_must_be_all_that_is_wanted() {
-        let wanted = Wanted {
+        let wanted = WantedToken {
             resource: String::from("r"),
             issuer: Some(String::from("https://as.test")),
             scopes: vec![String::from("a"), String::from("b")],
@@ -221,12 +221,12 @@ mod tests {
         };
 
         #[derive(Default)]
-        struct Counts {
+        struct IntrospectionCounts {
             now: AtomicUsize,
             most: AtomicUsize,
             all: AtomicUsize,
         }
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<IntrospectionCounts>::default();
         let seen = Arc::clone(&counts);
         let answer = move |body: String| {
             let counts = Arc::clone(&seen);

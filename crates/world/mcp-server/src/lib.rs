@@ -72,14 +72,14 @@ struct Shared {
     tasks: TaskManager,
     changes: broadcast::Sender<()>,
     busy: Semaphore,
-    listed: Mutex<Option<Listed>>,
+    listed: Mutex<Option<ListedTools>>,
     /// Whose tasks in the background are whose.
     tasks_of_clients: tasks_of_clients::TasksOfClients,
 }
 
 /// The list of tools, as long as the pool it was made of is the current one.
 #[derive(Clone)]
-struct Listed {
+struct ListedTools {
     pool: Arc<Pool>,
     tools: Arc<Vec<Tool>>,
 }
@@ -174,14 +174,16 @@ impl ToolServer {
         let _ = self.shared.changes.send(());
     }
 
-    fn listed(&self) -> Listed {
+    fn listed(&self) -> ListedTools {
         let pool = self.shared.pool.get();
         let mut slot = self.shared.listed.lock().unwrap_or_else(PoisonError::into_inner);
         match slot.as_ref().filter(|listed| Arc::ptr_eq(&listed.pool, &pool)) {
             Some(listed) => listed.clone(),
             None => {
-                let listed =
-                    Listed { tools: Arc::new(describe::tools(&pool, self.shared.options.structured)), pool };
+                let listed = ListedTools {
+                    tools: Arc::new(describe::tools(&pool, self.shared.options.structured)),
+                    pool,
+                };
                 *slot = Some(listed.clone());
                 listed
             }

@@ -10,7 +10,7 @@ use super::stored;
 
 /// Whether a tool says what its structured results look like.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Structured {
+pub(super) enum ResultSchema {
     /// It does, so they are sent.
     Declared,
     /// It does not.
@@ -20,7 +20,7 @@ pub(super) enum Structured {
 /// Turns a report into the result of `tools/call`.
 pub(super) fn result(
     report: Report,
-    structured: Structured,
+    structured: ResultSchema,
     stored: Option<stored::Stored>,
 ) -> CallToolResult {
     if let Some(result) = passed_through(&report) {
@@ -40,7 +40,7 @@ pub(super) fn result(
         Some(_) => CallToolResult::error(content),
         None => CallToolResult::success(content),
     };
-    if report.error.is_none() && structured == Structured::Declared {
+    if report.error.is_none() && structured == ResultSchema::Declared {
         result.structured_content = report.data.filter(Value::is_object);
     }
     result

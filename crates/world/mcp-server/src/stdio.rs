@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolServer,
-    direct::{Lines, Session},
+    direct::{ClientLines, SdkSession},
 };
 
 /// What the pipe to the SDK holds.
@@ -34,12 +34,12 @@ async fn serve_pipes(
     // The SDK fires its own when it is done.
     let sdk_stop = stop.child_token();
     let lines =
-        Lines { server: server.clone(), input, output, sdk: near, session: Arc::clone(&session), stop };
+        ClientLines { server: server.clone(), input, output, sdk: near, session: Arc::clone(&session), stop };
     let shared = Arc::clone(&server.shared);
     let sdk = tokio::spawn(async move {
         // A client that leaves before it said anything is no failure.
         let Ok(running) = server.serve_with_ct(far, sdk_stop).await else { return };
-        if let Some(begun) = Session::of(running.peer().clone()) {
+        if let Some(begun) = SdkSession::of(running.peer().clone()) {
             let _ = session.set(begun);
         }
         running.waiting().await.ok();

@@ -8,7 +8,7 @@ use haft_tool::{CallTrace, ContextChange};
 use haft_types::Block;
 use serde_json::{Map, Value};
 
-use super::caller::Protocol;
+use super::caller::ProtocolEra;
 
 /// Which client left what running.
 ///
@@ -41,11 +41,11 @@ pub(super) enum TaskCaller {
 }
 
 impl TaskCaller {
-    pub(super) fn of(client: &Arc<str>, protocol: Protocol, several_clients: bool) -> Self {
+    pub(super) fn of(client: &Arc<str>, protocol: ProtocolEra, several_clients: bool) -> Self {
         match (protocol, several_clients) {
-            (Protocol::Legacy, _) => Self::Session(Arc::clone(client)),
-            (Protocol::Modern, true) => Self::Nameless,
-            (Protocol::Modern, false) => Self::OnlyClient,
+            (ProtocolEra::Legacy, _) => Self::Session(Arc::clone(client)),
+            (ProtocolEra::Modern, true) => Self::Nameless,
+            (ProtocolEra::Modern, false) => Self::OnlyClient,
         }
     }
 }

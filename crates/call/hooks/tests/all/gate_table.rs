@@ -51,27 +51,27 @@ async fn every_gate_under_both_policies() {
     std::fs::write(rig.path("plain.sh"), "#!/bin/sh\nexit 0\n").unwrap();
     let deny = r#"{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"policy"}}"#;
     let bad_input = r#"{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":7}}}"#;
-    let exec = |program: &str| json!({"type": "command", "command": program, "args": [], "timeout": 20});
+    let exec = |program: &str| json!({"type": "command", "command": program, "args": [], "timeout": 60});
     for (name, hook, closed, open, words) in [
-        ("exit 0", command("exit 0", 20.0), Runs, Runs, ""),
-        ("exit 2 with stderr", command("echo no way >&2; exit 2", 20.0), SaidNo, SaidNo, "no way"),
-        ("exit 2 without stderr", command("exit 2", 20.0), SaidNo, SaidNo, "gave no reason"),
-        ("missing script", command("python3 missing.py", 20.0), CouldNotRun, Runs, "missing.py"),
+        ("exit 0", command("exit 0", 60.0), Runs, Runs, ""),
+        ("exit 2 with stderr", command("echo no way >&2; exit 2", 60.0), SaidNo, SaidNo, "no way"),
+        ("exit 2 without stderr", command("exit 2", 60.0), SaidNo, SaidNo, "gave no reason"),
+        ("missing script", command("python3 missing.py", 60.0), CouldNotRun, Runs, "missing.py"),
         (
             "missing script, by path",
-            command("python3 \"$CLAUDE_PROJECT_DIR\"/no/x.py", 20.0),
+            command("python3 \"$CLAUDE_PROJECT_DIR\"/no/x.py", 60.0),
             CouldNotRun,
             Runs,
             "no/x.py",
         ),
-        ("missing shell script", command("sh ./gone.sh", 20.0), CouldNotRun, Runs, "gone.sh"),
-        ("not executable, shell", command("./plain.sh", 20.0), CouldNotRun, Runs, "ermission denied"),
+        ("missing shell script", command("sh ./gone.sh", 60.0), CouldNotRun, Runs, "gone.sh"),
+        ("not executable, shell", command("./plain.sh", 60.0), CouldNotRun, Runs, "ermission denied"),
         ("not executable, exec", exec("./plain.sh"), CouldNotRun, Runs, "not executable"),
-        ("no such command, shell", command("no-such-command-here", 20.0), CouldNotRun, Runs, "not found"),
+        ("no such command, shell", command("no-such-command-here", 60.0), CouldNotRun, Runs, "not found"),
         ("no such command, exec", exec("no-such-command-here"), CouldNotRun, Runs, "there is no program"),
-        ("shell syntax error", command("if then", 20.0), CouldNotRun, Runs, "syntax error"),
-        ("segfault", command("kill -SEGV $$", 20.0), CouldNotRun, Runs, "signal 11"),
-        ("exception", command("python3 -c 'raise SystemExit(1)'", 20.0), CouldNotRun, Runs, "status 1"),
+        ("shell syntax error", command("if then", 60.0), CouldNotRun, Runs, "syntax error"),
+        ("segfault", command("kill -SEGV $$", 60.0), CouldNotRun, Runs, "signal 11"),
+        ("exception", command("python3 -c 'raise SystemExit(1)'", 60.0), CouldNotRun, Runs, "status 1"),
         (
             "timeout, child holds the pipe",
             command("sleep 600 & sleep 600", 0.3),
@@ -79,19 +79,19 @@ async fn every_gate_under_both_policies() {
             Runs,
             "within 0.3 s",
         ),
-        ("garbage", command("echo }{ what", 20.0), CouldNotRun, Runs, "cannot be understood"),
-        ("garbage like JSON", command("echo '{\"decision\": '", 20.0), CouldNotRun, Runs, "not JSON"),
-        ("valid deny, exit 0", command(&format!("echo '{deny}'"), 20.0), SaidNo, SaidNo, "policy"),
+        ("garbage", command("echo }{ what", 60.0), CouldNotRun, Runs, "cannot be understood"),
+        ("garbage like JSON", command("echo '{\"decision\": '", 60.0), CouldNotRun, Runs, "not JSON"),
+        ("valid deny, exit 0", command(&format!("echo '{deny}'"), 60.0), SaidNo, SaidNo, "policy"),
         (
             "valid deny, then a crash",
-            command(&format!("echo '{deny}'; kill -9 $$"), 20.0),
+            command(&format!("echo '{deny}'; kill -9 $$"), 60.0),
             SaidNo,
             SaidNo,
             "policy",
         ),
         (
             "input the tool refuses",
-            command(&format!("echo '{bad_input}'"), 20.0),
+            command(&format!("echo '{bad_input}'"), 60.0),
             CouldNotRun,
             Runs,
             "expected text",
@@ -113,12 +113,12 @@ async fn every_gate_under_both_policies() {
 #[tokio::test]
 async fn the_public_spelling_and_the_default_mean_the_same_machinery() {
     let rig = Rig::default();
-    let broken = command("exit 7", 20.0);
+    let broken = command("exit 7", 60.0);
     assert_eq!(fate(&rig, broken.clone()).await.0, CouldNotRun);
     assert_eq!(fate(&rig, with(broken.clone(), "onFailure", "block")).await.0, CouldNotRun);
     assert_eq!(fate(&rig, with(broken, "onFailure", "continue")).await.0, Runs);
     // Without a word about errors, a note on standard output is just a note.
-    assert_eq!(fate(&rig, command("echo checking", 20.0)).await.0, Runs);
+    assert_eq!(fate(&rig, command("echo checking", 60.0)).await.0, Runs);
     // What has no handler, and what makes no sense, could not run either.
     assert_eq!(fate(&rig, json!({"type": "prompt", "prompt": "?"})).await.0, CouldNotRun);
     assert_eq!(fate(&rig, json!({"type": "comand", "command": "true"})).await.0, CouldNotRun);
@@ -128,7 +128,7 @@ async fn the_public_spelling_and_the_default_mean_the_same_machinery() {
 async fn a_broken_matcher_fails_as_its_policy_says() {
     let rig = Rig::default();
     for (policy, blocked) in [("closed", true), ("open", false)] {
-        let hook = with(command("exit 0", 20.0), "on_error", policy);
+        let hook = with(command("exit 0", 60.0), "on_error", policy);
         let hooks = rig.hooks(&json!({"PreToolUse": [{"matcher": "Bash(", "hooks": [hook]}]}));
         let outcome = rig.ask(&hooks).await;
         assert_eq!(
@@ -146,7 +146,7 @@ async fn a_broken_matcher_fails_as_its_policy_says() {
 #[tokio::test]
 async fn observers_that_break_stay_out_of_the_way() {
     let rig = Rig::default();
-    let hook = command("exit 9", 20.0);
+    let hook = command("exit 9", 60.0);
     let hooks = rig.hooks(&json!({"Stop": [{"hooks": [hook]}], "PreCompact": [{"hooks": [hook]}]}));
     let stop = haft_hooks::Stop {
         stop_hook_active: false,
@@ -169,7 +169,7 @@ async fn after_three_crashes_the_message_says_how_to_disable_the_hook() {
     let rig = Rig::default();
     let flag = rig.path("well");
     let line = format!("test -e {} || kill -SEGV $$", flag.display());
-    let hooks = rig.gate(with(command(&line, 20.0), "id", "my-gate"));
+    let hooks = rig.gate(with(command(&line, 60.0), "id", "my-gate"));
     let advice = "add \"my-gate\" to \"disabledHooks\" in /home/u/.haft/settings.json";
     for (crash, advised) in [(1, false), (2, false), (3, true), (4, true)] {
         let outcome = rig.ask(&hooks).await;
@@ -188,7 +188,7 @@ async fn after_three_crashes_the_message_says_how_to_disable_the_hook() {
 async fn a_row_of_refused_rewrites_is_counted_too() {
     let rig = Rig::default();
     let answer = r#"{"hookSpecificOutput":{"updatedInput":{"command":7}}}"#;
-    let hooks = rig.gate(with(command(&format!("echo '{answer}'"), 20.0), "id", "rewriter"));
+    let hooks = rig.gate(with(command(&format!("echo '{answer}'"), 60.0), "id", "rewriter"));
     for round in 1..=3 {
         let rewrite = rig.ask(&hooks).await.updated_input.unwrap();
         let RefusedRewrite::Blocked(Decision::Block { reason, cause }) =

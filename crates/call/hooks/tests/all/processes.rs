@@ -22,38 +22,53 @@ fn tell_pid(name: &str) -> String {
     format!("echo $BASHPID > {name}.new && mv {name}.new {name}")
 }
 
+/// Time limits of a hook that has to do something before they are over, which takes
+/// longer on a busy machine: the first that is enough counts.
+const LIMITS: [u32; 3] = [3, 15, 60];
+
 #[tokio::test]
 async fn a_timeout_is_kept_and_the_whole_group_ends() {
-    let rig = Rig::default();
     // The leader ignores SIGTERM, its child holds the pipes and ignores it too.
     let line = format!(
         "trap '' TERM; ( {}; while :; do sleep 600; done ) & {}; while :; do sleep 600; done",
         tell_pid("child"),
         tell_pid("leader")
     );
-    let hooks = rig.gate(command(&line, 3.0));
-    let started = Instant::now();
-    let outcome = rig.ask(&hooks).await;
-    let took = started.elapsed();
-    assert_eq!(*failure(&outcome), Failure::TimedOut(Duration::from_secs(3)));
-    assert!(Duration::from_secs(3) <= took, "{took:?}");
-    // The promise is 200 ms, measured apart; here only that nobody waits for the sleepers.
-    assert!(took < Duration::from_secs(10), "{took:?}");
-    for name in ["leader", "child"] {
-        let pid = pid_in(&rig.path(name)).unwrap();
-        eventually("the group is gone", || !lives(pid)).await;
+    for limit in LIMITS {
+        let rig = Rig::default();
+        let hooks = rig.gate(command(&line, f64::from(limit)));
+        let limit = Duration::from_secs(limit.into());
+        let started = Instant::now();
+        let outcome = rig.ask(&hooks).await;
+        let took = started.elapsed();
+        assert_eq!(*failure(&outcome), Failure::TimedOut(limit));
+        assert!(limit <= took, "{took:?}");
+        // The promise is 200 ms, measured apart; here only that nobody waits for the sleepers.
+        assert!(took < limit + Duration::from_secs(60), "{took:?}");
+        let pids = ["leader", "child"].map(|name| pid_in(&rig.path(name)));
+        for pid in pids.into_iter().flatten() {
+            eventually("the group is gone", || !lives(pid)).await;
+        }
+        if pids.iter().all(Option::is_some) {
+            return;
+        }
     }
+    panic!("it never started");
 }
 
 #[tokio::test]
 async fn a_daemon_that_left_the_group_ends_with_the_timeout() {
-    let rig = Rig::default();
     let line = format!("setsid setsid bash -c '{}; exec sleep 600' & sleep 600", tell_pid("daemon"));
-    let hooks = rig.gate(command(&line, 3.0));
-    let outcome = rig.ask(&hooks).await;
-    assert!(matches!(failure(&outcome), Failure::TimedOut(_)));
-    let pid = pid_in(&rig.path("daemon")).unwrap();
-    eventually("the daemon is gone", || !lives(pid)).await;
+    for limit in LIMITS {
+        let rig = Rig::default();
+        let hooks = rig.gate(command(&line, f64::from(limit)));
+        let outcome = rig.ask(&hooks).await;
+        assert!(matches!(failure(&outcome), Failure::TimedOut(_)));
+        if let Some(pid) = pid_in(&rig.path("daemon")) {
+            return eventually("the daemon is gone", || !lives(pid)).await;
+        }
+    }
+    panic!("it never started");
 }
 
 #[tokio::test]
@@ -64,11 +79,11 @@ async fn an_answer_does_not_wait_for_what_a_hook_leaves_behind() {
         "( {}; exec sleep 600 ) & until test -e left; do sleep 0.01; done; echo '{deny}'",
         tell_pid("left")
     );
-    let hooks = rig.gate(command(&line, 30.0));
+    let hooks = rig.gate(command(&line, 300.0));
     let started = Instant::now();
     let outcome = rig.ask(&hooks).await;
     assert!(matches!(outcome.decision, Decision::Block { .. }));
-    assert!(started.elapsed() < Duration::from_secs(20), "it waited for the pipe");
+    assert!(started.elapsed() < Duration::from_secs(120), "it waited for the pipe");
     // What it left may go on, but not longer than the hooks themselves.
     let pid = pid_in(&rig.path("left")).unwrap();
     assert!(lives(pid));
@@ -78,13 +93,20 @@ async fn an_answer_does_not_wait_for_what_a_hook_leaves_behind() {
 
 #[tokio::test]
 async fn what_a_hook_leaves_behind_ends_when_its_time_is_up() {
-    let rig = Rig::default();
     let line = format!("( {}; exec sleep 600 ) & until test -e left; do sleep 0.01; done", tell_pid("left"));
-    let hooks = rig.gate(command(&line, 2.0));
-    assert_eq!(rig.ask(&hooks).await.decision, Decision::NoOpinion);
-    let pid = pid_in(&rig.path("left")).unwrap();
-    eventually("its time is up", || !lives(pid)).await;
-    drop(hooks);
+    for limit in LIMITS {
+        let rig = Rig::default();
+        let hooks = rig.gate(command(&line, f64::from(limit)));
+        let outcome = rig.ask(&hooks).await;
+        if let Happened::Broke { failure: Failure::TimedOut(_), .. } = &outcome.reports[0].happened {
+            continue;
+        }
+        assert_eq!(outcome.decision, Decision::NoOpinion);
+        let pid = pid_in(&rig.path("left")).unwrap();
+        eventually("its time is up", || !lives(pid)).await;
+        return drop(hooks);
+    }
+    panic!("it never left anything");
 }
 
 #[tokio::test]
@@ -224,8 +246,8 @@ async fn no_zombies_and_no_descriptors_are_left() {
     for _ in 0..20 {
         assert_eq!(rig.ask(&hooks).await.decision, Decision::NoOpinion);
     }
-    assert_eq!(open(), before);
+    eventually("descriptors are closed", || open() <= before).await;
     let me = std::process::id().to_string();
-    let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
-    assert_eq!(children.trim(), "");
+    let children = || std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
+    eventually("no child is left", || children().trim().is_empty()).await;
 }

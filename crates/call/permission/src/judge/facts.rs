@@ -24,7 +24,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) verdict: Verdict,
     /// Whether the tool says what it touches.
     pub(crate) declared: bool,
-    pub(crate) touches: Vec<Touch>,
+    pub(crate) touches: Vec<CallTouch>,
 }
 
 /// A path in both of its forms, and which file it is.
@@ -46,7 +46,7 @@ impl Spotted {
 }
 
 /// One thing a call touches, looked up.
-pub(crate) enum Touch {
+pub(crate) enum CallTouch {
     Path { asked: PathBuf, using: PathUse, spotted: Result<Spotted, PathProblem> },
     Command { line: CommandLine, parts: Vec<(CommandPart, Vec<FileSpot>)>, doubt: Option<String> },
     Fetch { address: String, host: Result<String, &'static str> },
@@ -94,8 +94,8 @@ impl<'a> Facts<'a> {
             real: spotted.located.real.clone(),
         };
         let grants = self.touches.iter().flat_map(|touch| match touch {
-            Touch::Path { asked, spotted: Ok(spotted), .. } => vec![grant(asked, spotted)],
-            Touch::Command { parts, .. } => {
+            CallTouch::Path { asked, spotted: Ok(spotted), .. } => vec![grant(asked, spotted)],
+            CallTouch::Command { parts, .. } => {
                 let files = parts.iter().flat_map(|(_, files)| files);
                 let named = files.filter(|it| it.through != Through::Mention);
                 named
@@ -112,31 +112,31 @@ impl<'a> Facts<'a> {
 
     /// Whether a command line is all of the call.
     pub(crate) fn is_one_line(&self) -> bool {
-        matches!(&self.touches[..], [Touch::Command { .. }])
+        matches!(&self.touches[..], [CallTouch::Command { .. }])
     }
 
     /// Whether a command line is part of the call.
     pub(crate) fn runs_commands(&self) -> bool {
-        self.touches.iter().any(|touch| matches!(touch, Touch::Command { .. }))
+        self.touches.iter().any(|touch| matches!(touch, CallTouch::Command { .. }))
     }
 }
 
-fn touch(policy: &Policy, access: Access, cx: &CallContext) -> Touch {
+fn touch(policy: &Policy, access: Access, cx: &CallContext) -> CallTouch {
     match access {
         Access::Read(asked) => path(policy, asked, PathUse::Read, cx),
         Access::Write(asked) => path(policy, asked, PathUse::Write, cx),
-        Access::Fetch(address) => Touch::Fetch { host: host_of(&address), address },
-        Access::Named(name) => Touch::Named(name),
+        Access::Fetch(address) => CallTouch::Fetch { host: host_of(&address), address },
+        Access::Named(name) => CallTouch::Named(name),
         Access::Command(line) => command(policy, line, cx),
     }
 }
 
-fn path(policy: &Policy, asked: PathBuf, using: PathUse, cx: &CallContext) -> Touch {
+fn path(policy: &Policy, asked: PathBuf, using: PathUse, cx: &CallContext) -> CallTouch {
     let spotted = Spotted::find(&asked, cx, home(policy, cx));
-    Touch::Path { asked, using, spotted }
+    CallTouch::Path { asked, using, spotted }
 }
 
-fn command(policy: &Policy, line: CommandLine, cx: &CallContext) -> Touch {
+fn command(policy: &Policy, line: CommandLine, cx: &CallContext) -> CallTouch {
     let anchors = policy.anchors(cx);
     let roots = anchors.root_paths();
     let home = home(policy, cx);
@@ -146,7 +146,7 @@ fn command(policy: &Policy, line: CommandLine, cx: &CallContext) -> Touch {
         let files = part.files.iter().flat_map(|file| spots(file, cx, home)).collect();
         (part, files)
     });
-    Touch::Command { parts: spotted.collect(), line, doubt }
+    CallTouch::Command { parts: spotted.collect(), line, doubt }
 }
 
 /// Looks up a file a command names. A pattern stands for its directory, for

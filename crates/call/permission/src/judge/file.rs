@@ -2,13 +2,13 @@ use std::path::Path;
 
 use haft_paths::Located;
 
-use super::{FileSpot, FileWhat, Level, Ruling, Standing, by_rule, path::Speaker};
+use super::{FileSpot, FileWhat, Level, Ruling, Standing, by_rule, path::PathSpeaker};
 use crate::{
     Behavior, FileReach, Through,
     expansion::PathShape,
     matcher::PathUse,
     protected::is_protected,
-    reason::{Action, Why},
+    reason::{CallAction, Why},
 };
 
 /// As many entries of a directory as are looked at.
@@ -18,7 +18,7 @@ impl Level<'_> {
     /// Whether a command may use a file it names.
     pub(super) fn file(&self, file: &FileSpot) -> Ruling {
         let ruling = match &file.what {
-            FileWhat::Spotted(spotted) => self.path(file.using, spotted, Speaker::Nobody),
+            FileWhat::Spotted(spotted) => self.path(file.using, spotted, PathSpeaker::Nobody),
             FileWhat::Shape(shape) => {
                 let fine = || Ruling::allowed(Why::CommandReads);
                 self.shape_forbidden(shape, file.using).unwrap_or_else(fine)
@@ -32,7 +32,7 @@ impl Level<'_> {
     /// the command.
     pub(super) fn file_forbidden(&self, file: &FileSpot) -> Option<Ruling> {
         match &file.what {
-            FileWhat::Spotted(Ok(spotted)) => self.path_forbidden(file.using, spotted, Speaker::Nobody),
+            FileWhat::Spotted(Ok(spotted)) => self.path_forbidden(file.using, spotted, PathSpeaker::Nobody),
             FileWhat::Spotted(Err(_)) if file.through == Through::Mention => None,
             FileWhat::Spotted(Err(problem)) => Some(Ruling::denied(Why::Path(*problem))),
             FileWhat::Shape(shape) => self.shape_forbidden(shape, file.using),
@@ -75,7 +75,7 @@ impl Level<'_> {
     fn shape_forbidden(&self, shape: &PathShape, using: PathUse) -> Option<Ruling> {
         let paths = self.policy.rules().paths(self.anchors());
         let (rule, path) = paths.find_named(shape, using)?;
-        let why = by_rule(rule, Action::Path { path, using });
+        let why = by_rule(rule, CallAction::Path { path, using });
         Some(match rule.slot() {
             Behavior::Deny => Ruling::denied(why),
             Behavior::Allow | Behavior::Ask => Ruling::firm(why),

@@ -1,11 +1,11 @@
 use haft_tool::CommandLine;
 use haft_types::PermissionMode;
 
-use super::{FileSpot, FileWhat, Level, Role, Ruling, Standing, Tally, Wish, by_rule};
+use super::{FileSpot, FileWhat, Level, LevelRole, Ruling, Standing, Tally, Wish, by_rule};
 use crate::{
     Behavior, CommandPart, Concern, Nature, Through,
     matcher::PathUse,
-    reason::{Action, Why},
+    reason::{CallAction, Why},
     ruleset::RuleSet,
     shown,
 };
@@ -68,7 +68,7 @@ impl Level<'_> {
         match (ruling.standing, self.tool_allow()) {
             (Standing::Open, Some(rule)) if known => {
                 let subject = ruling.subject.clone().unwrap_or_default();
-                Ruling::allowed(by_rule(rule, Action::Tool(self.facts.tool.to_owned()))).about(subject)
+                Ruling::allowed(by_rule(rule, CallAction::Tool(self.facts.tool.to_owned()))).about(subject)
             }
             _ => ruling,
         }
@@ -154,15 +154,15 @@ impl Level<'_> {
     }
 
     fn command_held_back(&self, part: &CommandPart) -> Option<Why> {
-        let Role::Acting = self.role else { return None };
+        let LevelRole::Acting = self.role else { return None };
         let rule = self.policy.held_back()?.command(Behavior::Deny, part)?;
         Some(self.policy.delegate_only(rule))
     }
 
     pub(super) fn command_handed(&self, part: &CommandPart) -> bool {
         match self.role {
-            Role::Acting => false,
-            Role::Above(received) => received.command(Behavior::Allow, part).is_some(),
+            LevelRole::Acting => false,
+            LevelRole::Above(received) => received.command(Behavior::Allow, part).is_some(),
         }
     }
 
@@ -178,8 +178,8 @@ impl Level<'_> {
             Some(by_rule(rule, action(part)))
         };
         let received = || match self.role {
-            Role::Acting => None,
-            Role::Above(received) => find(received),
+            LevelRole::Acting => None,
+            LevelRole::Above(received) => find(received),
         };
         find(self.policy.rules()).or_else(by_tool).or_else(received)
     }
@@ -247,6 +247,6 @@ fn walled(ruling: Ruling, held: bool) -> Ruling {
     }
 }
 
-fn action(part: &CommandPart) -> Action {
-    Action::Command(part.text.clone())
+fn action(part: &CommandPart) -> CallAction {
+    CallAction::Command(part.text.clone())
 }

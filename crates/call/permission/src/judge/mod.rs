@@ -12,20 +12,20 @@ use std::{cell::OnceCell, sync::Arc};
 use haft_tool::Verdict;
 use haft_types::PermissionMode;
 
-pub(crate) use facts::{Facts, FileSpot, FileWhat, Spotted, Touch};
+pub(crate) use facts::{CallTouch, Facts, FileSpot, FileWhat, Spotted};
 pub(crate) use ruling::{Ruling, Standing, Tally, Wish};
 
 use crate::{
     Behavior, Opinion, Policy,
     places::Anchors,
-    reason::{Action, Via, Why},
-    rule::{About, Rule},
+    reason::{CallAction, Via, Why},
+    rule::{Rule, RuleSubject},
     ruleset::{RuleSet, ToolView},
 };
 
 /// Where a level stands towards the agent that calls.
 #[derive(Clone, Copy)]
-pub(crate) enum Role<'a> {
+pub(crate) enum LevelRole<'a> {
     /// It is the agent's own.
     Acting,
     /// It is above, and handed these rights down.
@@ -36,13 +36,13 @@ pub(crate) enum Role<'a> {
 pub(crate) struct Level<'a> {
     policy: &'a Policy,
     facts: &'a Facts<'a>,
-    role: Role<'a>,
+    role: LevelRole<'a>,
     view: Arc<ToolView>,
     anchors: OnceCell<Arc<Anchors>>,
 }
 
 impl<'a> Level<'a> {
-    pub(crate) fn new(policy: &'a Policy, facts: &'a Facts<'a>, role: Role<'a>) -> Self {
+    pub(crate) fn new(policy: &'a Policy, facts: &'a Facts<'a>, role: LevelRole<'a>) -> Self {
         let view = policy.rules().view(facts.tool);
         Self { policy, facts, role, view, anchors: OnceCell::new() }
     }
@@ -57,12 +57,14 @@ impl<'a> Level<'a> {
         }
         for touch in &self.facts.touches {
             match touch {
-                Touch::Path { using, spotted, .. } => {
-                    tally.add(self.settle(self.path(*using, spotted, path::Speaker::Tool)));
+                CallTouch::Path { using, spotted, .. } => {
+                    tally.add(self.settle(self.path(*using, spotted, path::PathSpeaker::Tool)));
                 }
-                Touch::Command { line, parts, doubt } => self.line(line, parts, doubt.as_deref(), &mut tally),
-                Touch::Fetch { address, host } => tally.add(self.settle(self.fetch(address, host))),
-                Touch::Named(name) => tally.add(self.settle(self.named(name))),
+                CallTouch::Command { line, parts, doubt } => {
+                    self.line(line, parts, doubt.as_deref(), &mut tally)
+                }
+                CallTouch::Fetch { address, host } => tally.add(self.settle(self.fetch(address, host))),
+                CallTouch::Named(name) => tally.add(self.settle(self.named(name))),
             }
         }
         tally
@@ -100,7 +102,7 @@ impl<'a> Level<'a> {
         if self.shielded() || self.policy.is_agent() && self.all_handed_down() {
             return None;
         }
-        let action = || Action::Tool(facts.tool.to_owned());
+        let action = || CallAction::Tool(facts.tool.to_owned());
         if let Some(rule) = rules.bare(&self.view, Behavior::Deny) {
             return Some(Ruling::denied(by_rule(rule, action())));
         }
@@ -114,19 +116,19 @@ impl<'a> Level<'a> {
         if let Some(rule) = rules.input(&self.view, Behavior::Ask, input) {
             return Some(Ruling::firm(by_rule(rule, self.input_action(rule))));
         }
-        let names_something = facts.touches.iter().any(|touch| matches!(touch, Touch::Named(_)));
+        let names_something = facts.touches.iter().any(|touch| matches!(touch, CallTouch::Named(_)));
         let rule = rules.incomparable(&self.view).filter(|_| !names_something)?;
         Some(Ruling::firm(Why::Incomparable(rule.entry.clone())))
     }
 
-    fn input_action(&self, rule: &Rule) -> Action {
+    fn input_action(&self, rule: &Rule) -> CallAction {
         let param = rule.param.as_ref().map(|param| param.param.clone()).unwrap_or_default();
-        Action::Input { tool: self.facts.tool.to_owned(), param }
+        CallAction::Input { tool: self.facts.tool.to_owned(), param }
     }
 
     /// A right that exists only to be passed on.
     fn held_back(&self) -> Option<Ruling> {
-        let Role::Acting = self.role else { return None };
+        let LevelRole::Acting = self.role else { return None };
         let held = self.policy.held_back()?;
         let rule = held.bare(&held.view(self.facts.tool), Behavior::Deny)?;
         Some(Ruling::denied(self.policy.delegate_only(rule)))
@@ -140,17 +142,17 @@ impl<'a> Level<'a> {
 
     /// Whether everything the call touches was handed down piece by piece.
     fn all_handed_down(&self) -> bool {
-        let Role::Above(received) = self.role else { return false };
-        let handed = |touch: &Touch| match touch {
-            Touch::Path { using, spotted: Ok(it), .. } => self.handed_path(*using, &it.located).is_some(),
-            Touch::Path { spotted: Err(_), .. } => false,
-            Touch::Command { parts, doubt, .. } => {
+        let LevelRole::Above(received) = self.role else { return false };
+        let handed = |touch: &CallTouch| match touch {
+            CallTouch::Path { using, spotted: Ok(it), .. } => self.handed_path(*using, &it.located).is_some(),
+            CallTouch::Path { spotted: Err(_), .. } => false,
+            CallTouch::Command { parts, doubt, .. } => {
                 doubt.is_none() && parts.iter().all(|(part, _)| self.command_handed(part))
             }
-            Touch::Fetch { host, .. } => {
+            CallTouch::Fetch { host, .. } => {
                 host.as_ref().is_ok_and(|host| received.fetch(Behavior::Allow, host).is_some())
             }
-            Touch::Named(name) => {
+            CallTouch::Named(name) => {
                 received.named(&received.view(self.facts.tool), Behavior::Allow, name).is_some()
             }
         };
@@ -158,7 +160,7 @@ impl<'a> Level<'a> {
     }
 
     fn handed_down(&self) -> Option<&'a Rule> {
-        let Role::Above(received) = self.role else { return None };
+        let LevelRole::Above(received) = self.role else { return None };
         received.bare(&received.view(self.facts.tool), Behavior::Allow)
     }
 
@@ -185,7 +187,7 @@ impl<'a> Level<'a> {
         if facts.declared {
             return facts.touches.is_empty().then(|| Ruling::allowed(Why::TouchesNothing));
         }
-        let action = || Action::Tool(facts.tool.to_owned());
+        let action = || CallAction::Tool(facts.tool.to_owned());
         if facts.call.is_read_only() {
             return Some(Ruling::allowed(Why::OnlyReads));
         }
@@ -214,9 +216,9 @@ impl<'a> Level<'a> {
 }
 
 /// The reason a rule gives, or why it cannot give one.
-fn by_rule(rule: &Rule, action: Action) -> Why {
+fn by_rule(rule: &Rule, action: CallAction) -> Why {
     match rule.about {
-        About::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
+        RuleSubject::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
         _ => Why::Rule { rule: rule.entry.clone(), action, via: Via::Name },
     }
 }

@@ -3,21 +3,21 @@ use std::path::Path;
 use haft_paths::{Located, PathProblem};
 use haft_types::PermissionMode;
 
-use super::{Level, Role, Ruling, Spotted, Standing, Wish, by_rule};
+use super::{Level, LevelRole, Ruling, Spotted, Standing, Wish, by_rule};
 use crate::{
     Behavior, Boundary,
     matcher::PathUse,
     places::Form,
     protected::{is_kernel, is_protected},
-    reason::{Action, Via, Why},
-    rule::{About, Rule},
+    reason::{CallAction, Via, Why},
+    rule::{Rule, RuleSubject},
     ruleset::RuleSet,
     shown,
 };
 
 /// Whose rules speak for a path besides path rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Speaker {
+pub(super) enum PathSpeaker {
     /// Those about the tool: it declared the path.
     Tool,
     /// Nobody's: a command names the path, and rules about commands do not
@@ -32,7 +32,7 @@ impl Level<'_> {
         &self,
         using: PathUse,
         spotted: &Result<Spotted, PathProblem>,
-        speaker: Speaker,
+        speaker: PathSpeaker,
     ) -> Ruling {
         let spotted = match spotted {
             Ok(spotted) => spotted,
@@ -50,12 +50,12 @@ impl Level<'_> {
         &self,
         using: PathUse,
         spotted: &Spotted,
-        speaker: Speaker,
+        speaker: PathSpeaker,
     ) -> Option<Ruling> {
         let located = &spotted.located;
-        let by_tool = speaker == Speaker::Tool && self.shielded();
+        let by_tool = speaker == PathSpeaker::Tool && self.shielded();
         let shielded = by_tool || self.policy.is_agent() && self.handed_path(using, located).is_some();
-        if let Role::Acting = self.role
+        if let LevelRole::Acting = self.role
             && let Some(held) = self.policy.held_back()
             && let Some((rule, _)) = self.path_hit(held, using, spotted, Behavior::Deny)
         {
@@ -99,7 +99,7 @@ impl Level<'_> {
     }
 
     /// What is left: the workspace, allow rules, or a question.
-    fn path_allowed(&self, using: PathUse, located: &Located, speaker: Speaker) -> Ruling {
+    fn path_allowed(&self, using: PathUse, located: &Located, speaker: PathSpeaker) -> Ruling {
         let lexical = self.form_allowed(using, located, Form::Lexical);
         let real = match located.lexical == located.real {
             true => lexical.clone(),
@@ -108,7 +108,7 @@ impl Level<'_> {
         match (lexical, real) {
             (Some(lexical), Some(Why::Inside { .. })) => Ruling::allowed(lexical),
             (Some(_), Some(real)) => Ruling::allowed(real),
-            (Some(_), None) | (None, _) => match self.tool_allow().filter(|_| speaker == Speaker::Tool) {
+            (Some(_), None) | (None, _) => match self.tool_allow().filter(|_| speaker == PathSpeaker::Tool) {
                 Some(rule) => Ruling::allowed(by_rule(rule, action(using, located))),
                 None => self.path_open(using, located),
             },
@@ -163,8 +163,8 @@ impl Level<'_> {
             self.policy.counts(rule).then(|| by_rule(rule, action(using, located)))
         };
         find(self.policy.rules()).or_else(|| match self.role {
-            Role::Acting => None,
-            Role::Above(received) => find(received),
+            LevelRole::Acting => None,
+            LevelRole::Above(received) => find(received),
         })
     }
 
@@ -193,7 +193,7 @@ impl Level<'_> {
 
     /// The right to both forms that an agent above handed down.
     pub(super) fn handed_path(&self, using: PathUse, located: &Located) -> Option<()> {
-        let Role::Above(received) = self.role else { return None };
+        let LevelRole::Above(received) = self.role else { return None };
         let paths = received.paths(self.anchors());
         paths.find(&located.lexical, using, Behavior::Allow)?;
         paths.find(&located.real, using, Behavior::Allow).map(|_| ())
@@ -202,13 +202,13 @@ impl Level<'_> {
 
 fn path_rule(rule: &Rule, using: PathUse, located: &Located, via: Via) -> Why {
     match rule.about {
-        About::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
+        RuleSubject::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
         _ => Why::Rule { rule: rule.entry.clone(), action: action(using, located), via },
     }
 }
 
-fn action(using: PathUse, located: &Located) -> Action {
-    Action::Path { path: located.lexical.clone(), using }
+fn action(using: PathUse, located: &Located) -> CallAction {
+    CallAction::Path { path: located.lexical.clone(), using }
 }
 
 fn verb(using: PathUse) -> &'static str {

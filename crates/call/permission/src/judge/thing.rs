@@ -1,9 +1,9 @@
 use haft_tool::Verdict;
 
-use super::{Level, Role, Ruling, Standing, Wish, by_rule};
+use super::{Level, LevelRole, Ruling, Standing, Wish, by_rule};
 use crate::{
     Behavior,
-    reason::{Action, Why},
+    reason::{CallAction, Why},
     rule::Rule,
     ruleset::RuleSet,
     shown,
@@ -16,7 +16,7 @@ impl<'a> Level<'a> {
             Err(problem) => Ruling::denied(Why::Address(problem)),
             Ok(host) => self.by_lookup(
                 |rules, behavior| rules.fetch(behavior, host),
-                || Action::Fetch(host.clone()),
+                || CallAction::Fetch(host.clone()),
                 self.facts.verdict == Verdict::Allow,
                 || Wish::Fetch(host.clone()),
             ),
@@ -29,7 +29,7 @@ impl<'a> Level<'a> {
         let tool = self.facts.tool;
         let ruling = self.by_lookup(
             |rules, behavior| rules.named(&rules.view(tool), behavior, name),
-            || Action::Named { tool: tool.to_owned(), name: name.to_owned() },
+            || CallAction::Named { tool: tool.to_owned(), name: name.to_owned() },
             self.facts.verdict == Verdict::Allow || self.facts.call.is_read_only(),
             || Wish::Named { tool: tool.to_owned(), name: name.to_owned() },
         );
@@ -41,13 +41,13 @@ impl<'a> Level<'a> {
     fn by_lookup(
         &self,
         find: impl Fn(&'a RuleSet, Behavior) -> Option<&'a Rule>,
-        action: impl Fn() -> Action,
+        action: impl Fn() -> CallAction,
         harmless: bool,
         wish: impl FnOnce() -> Wish,
     ) -> Ruling {
         let handed = match self.role {
-            Role::Above(received) => find(received, Behavior::Allow),
-            Role::Acting => {
+            LevelRole::Above(received) => find(received, Behavior::Allow),
+            LevelRole::Acting => {
                 if let Some(rule) = self.policy.held_back().and_then(|held| find(held, Behavior::Deny)) {
                     return Ruling::denied(self.policy.delegate_only(rule));
                 }

@@ -15,7 +15,7 @@ pub(crate) struct CommandPattern {
 /// On whose behalf a pattern is compared. What could be read in two ways
 /// counts for a deny and does not count for an allow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Reading {
+pub(crate) enum PatternReading {
     Cautious,
     Eager,
 }
@@ -48,15 +48,15 @@ impl CommandPattern {
         self.longer.is_some() || self.words.is_none()
     }
 
-    pub(crate) fn matches(&self, face: &Face, reading: Reading) -> bool {
+    pub(crate) fn matches(&self, face: &Face, reading: PatternReading) -> bool {
         if let Some(words) = &self.words
             && self.words_match(words, &face.words)
         {
             return true;
         }
         match reading {
-            Reading::Eager => self.matches_text(&face.text),
-            Reading::Cautious => {
+            PatternReading::Eager => self.matches_text(&face.text),
+            PatternReading::Cautious => {
                 let one_word = face.words.first().is_some_and(|word| !word.contains(char::is_whitespace));
                 self.words.is_none() && one_word && self.matches_text(&face.text)
             }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(spec: &str, words: &[&str], reading: Reading, want: bool) {
+    fn check(spec: &str, words: &[&str], reading: PatternReading, want: bool) {
         let face = Face::new(words.iter().map(ToString::to_string).collect());
         let pattern = CommandPattern::parse(spec).unwrap();
         assert_eq!(pattern.matches(&face, reading), want, "{spec} {words:?} {reading:?}");
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn prefixes_end_at_words() {
-        for reading in [Reading::Cautious, Reading::Eager] {
+        for reading in [PatternReading::Cautious, PatternReading::Eager] {
             for spec in ["npm run test:*", "npm run test *"] {
                 check(spec, &["npm", "run", "test"], reading, true);
                 check(spec, &["npm", "run", "test", "-x"], reading, true);
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn a_blank_inside_a_word_is_no_separator_for_an_allow() {
-        check("git log:*", &["git log"], Reading::Cautious, false);
-        check("git log:*", &["git log"], Reading::Eager, true);
-        check("git * main", &["git x main"], Reading::Cautious, false);
-        check("git commit -m *", &["git", "commit", "-m", "a b"], Reading::Cautious, true);
+        check("git log:*", &["git log"], PatternReading::Cautious, false);
+        check("git log:*", &["git log"], PatternReading::Eager, true);
+        check("git * main", &["git x main"], PatternReading::Cautious, false);
+        check("git commit -m *", &["git", "commit", "-m", "a b"], PatternReading::Cautious, true);
     }
 
     #[test]

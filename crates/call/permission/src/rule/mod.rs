@@ -11,7 +11,7 @@ mod wildcard;
 
 use std::{fmt, path::Path, sync::Arc};
 
-pub(crate) use command::{CommandPattern, Reading};
+pub(crate) use command::{CommandPattern, PatternReading};
 pub(crate) use domain::{DomainPattern, host_of};
 pub(crate) use name::NamePattern;
 pub(crate) use param::ParamPattern;
@@ -86,7 +86,7 @@ impl fmt::Display for Warning {
 pub(crate) struct Rule {
     pub(crate) entry: RuleEntry,
     pub(crate) name: NamePattern,
-    pub(crate) about: About,
+    pub(crate) about: RuleSubject,
     /// The other meaning a specification can have, for deny and ask.
     pub(crate) param: Option<ParamPattern>,
 }
@@ -95,7 +95,7 @@ impl Rule {
     /// The list the rule acts in: what cannot be read asks.
     pub(crate) fn slot(&self) -> Behavior {
         match self.about {
-            About::Broken(_) => Behavior::Ask,
+            RuleSubject::Broken(_) => Behavior::Ask,
             _ => self.entry.behavior,
         }
     }
@@ -103,7 +103,7 @@ impl Rule {
 
 /// What a rule says its tool may or may not touch.
 #[derive(Clone, Debug)]
-pub(crate) enum About {
+pub(crate) enum RuleSubject {
     /// Every call.
     Everything,
     /// These paths.
@@ -152,13 +152,13 @@ pub(crate) fn speaks_for(tool: &str) -> Option<&'static str> {
 }
 
 /// What became of a rule's text.
-pub(crate) struct Parsed {
+pub(crate) struct ParsedRule {
     /// Nothing when it is ignored.
     pub(crate) rule: Option<Rule>,
     pub(crate) warning: Option<Warning>,
 }
 
-impl Parsed {
+impl ParsedRule {
     fn ignored(warning: Warning) -> Self {
         Self { rule: None, warning: Some(warning) }
     }
@@ -166,7 +166,7 @@ impl Parsed {
 
 /// Reads a rule. An allow that cannot be read is ignored; a deny or ask that
 /// cannot be read asks about everything it could have been about.
-pub(crate) fn read(entry: RuleEntry, names: &Names) -> Parsed {
+pub(crate) fn read(entry: RuleEntry, names: &Names) -> ParsedRule {
     let split = match parse::split(&entry.text) {
         Ok(split) => split,
         Err(malformed) => {
@@ -180,7 +180,7 @@ pub(crate) fn read(entry: RuleEntry, names: &Names) -> Parsed {
     };
     let tool = name.exact().unwrap_or(split.tool).to_owned();
     let (about, param) = match split.spec {
-        None => (Ok(About::Everything), None),
+        None => (Ok(RuleSubject::Everything), None),
         Some(spec) => {
             let param = (entry.behavior != Behavior::Allow).then(|| ParamPattern::parse(spec)).flatten();
             (about(&tool, spec, entry.behavior, param.is_some()), param)
@@ -190,48 +190,48 @@ pub(crate) fn read(entry: RuleEntry, names: &Names) -> Parsed {
         Ok(about) => about,
         Err(problem) => return broken(entry.clone(), &tool, problem, names),
     };
-    if matches!(about, About::Path(_))
+    if matches!(about, RuleSubject::Path(_))
         && let Some(family) = speaks_for(&tool)
     {
         return as_family(Rule { entry, name, about, param }, &tool, family);
     }
-    Parsed { rule: Some(Rule { entry, name, about, param }), warning: None }
+    ParsedRule { rule: Some(Rule { entry, name, about, param }), warning: None }
 }
 
-fn about(tool: &str, spec: &str, behavior: Behavior, is_param: bool) -> Result<About, &'static str> {
+fn about(tool: &str, spec: &str, behavior: Behavior, is_param: bool) -> Result<RuleSubject, &'static str> {
     match Family::of(tool) {
-        Some(Family::Read | Family::Edit) => Ok(About::Path(PathPattern::parse(spec, behavior)?)),
-        Some(Family::Command) => Ok(About::Command(CommandPattern::parse(spec)?)),
+        Some(Family::Read | Family::Edit) => Ok(RuleSubject::Path(PathPattern::parse(spec, behavior)?)),
+        Some(Family::Command) => Ok(RuleSubject::Command(CommandPattern::parse(spec)?)),
         Some(Family::Fetch) => match spec.strip_prefix("domain:") {
-            Some(domain) => Ok(About::Domain(DomainPattern::parse(domain)?)),
-            None if is_param => Ok(About::Input),
+            Some(domain) => Ok(RuleSubject::Domain(DomainPattern::parse(domain)?)),
+            None if is_param => Ok(RuleSubject::Input),
             None => Err("write WebFetch(domain:<host>)"),
         },
-        None if speaks_for(tool).is_some() && is_param => Ok(About::Input),
-        None if speaks_for(tool).is_some() => Ok(About::Path(PathPattern::parse(spec, behavior)?)),
-        None => Ok(About::Named(CommandPattern::parse(spec)?)),
+        None if speaks_for(tool).is_some() && is_param => Ok(RuleSubject::Input),
+        None if speaks_for(tool).is_some() => Ok(RuleSubject::Path(PathPattern::parse(spec, behavior)?)),
+        None => Ok(RuleSubject::Named(CommandPattern::parse(spec)?)),
     }
 }
 
 /// `Write(path)` and its kind have no meaning of their own. As a deny or ask
 /// they are taken for the family's, because a rule that says no must not turn
 /// into nothing.
-fn as_family(mut rule: Rule, tool: &str, family: &str) -> Parsed {
+fn as_family(mut rule: Rule, tool: &str, family: &str) -> ParsedRule {
     if rule.entry.behavior == Behavior::Allow {
         let message = format!("is ignored: paths are allowed with {family}(path), not {tool}(path)");
-        return Parsed::ignored(Warning { rule: rule.entry, message });
+        return ParsedRule::ignored(Warning { rule: rule.entry, message });
     }
     let message = format!("is read as {family}(path), which covers {tool} and every tool like it");
     let warning = Warning { rule: rule.entry.clone(), message };
     rule.name = NamePattern::Exact(family.to_owned());
-    Parsed { rule: Some(rule), warning: Some(warning) }
+    ParsedRule { rule: Some(rule), warning: Some(warning) }
 }
 
-fn broken(entry: RuleEntry, tool: &str, problem: &'static str, names: &Names) -> Parsed {
+fn broken(entry: RuleEntry, tool: &str, problem: &'static str, names: &Names) -> ParsedRule {
     let nothing_said = entry.text.trim().is_empty();
     if entry.behavior == Behavior::Allow || nothing_said {
         let message = format!("is ignored: {problem}");
-        return Parsed::ignored(Warning { rule: entry, message });
+        return ParsedRule::ignored(Warning { rule: entry, message });
     }
     let tool = speaks_for(tool).unwrap_or(tool);
     let name = NamePattern::parse(tool, entry.behavior, names)
@@ -239,8 +239,8 @@ fn broken(entry: RuleEntry, tool: &str, problem: &'static str, names: &Names) ->
     let whose = if tool == "*" { String::from("every call") } else { format!("every call of {tool}") };
     let message = format!("cannot be read ({problem}), so {whose} asks until it is corrected");
     let warning = Warning { rule: entry.clone(), message };
-    Parsed {
-        rule: Some(Rule { entry, name, about: About::Broken(problem), param: None }),
+    ParsedRule {
+        rule: Some(Rule { entry, name, about: RuleSubject::Broken(problem), param: None }),
         warning: Some(warning),
     }
 }

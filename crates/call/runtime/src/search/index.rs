@@ -13,14 +13,14 @@ const SAME_MEANING: f64 = 0.35;
 
 /// How often a word must be thought of when it stands in this field.
 #[derive(Clone, Copy)]
-enum Weight {
+enum FieldWeight {
     Name = 4,
     Hint = 2,
     Description = 1,
 }
 
 /// A searchable list of tools, by position.
-pub(crate) struct Index {
+pub(crate) struct ToolIndex {
     names: Vec<Name>,
     /// Weighted length of each document.
     lengths: Vec<f64>,
@@ -36,7 +36,7 @@ struct Name {
 }
 
 /// What the index is made of.
-pub(crate) struct Document<'a> {
+pub(crate) struct ToolDocument<'a> {
     pub(crate) name: &'a str,
     /// What the name is on the wire.
     pub(crate) wire_name: &'a str,
@@ -44,17 +44,17 @@ pub(crate) struct Document<'a> {
     pub(crate) description: &'a str,
 }
 
-impl Index {
-    pub(crate) fn build<'a>(documents: impl Iterator<Item = Document<'a>>) -> Self {
+impl ToolIndex {
+    pub(crate) fn build<'a>(documents: impl Iterator<Item = ToolDocument<'a>>) -> Self {
         let mut index =
             Self { names: Vec::new(), lengths: Vec::new(), average_length: 1.0, postings: HashMap::new() };
         for (at, document) in documents.enumerate() {
             let mut counts: HashMap<String, f64> = HashMap::new();
             let mut length = 0.0;
             let fields = [
-                (document.name, Weight::Name),
-                (document.hint, Weight::Hint),
-                (document.description, Weight::Description),
+                (document.name, FieldWeight::Name),
+                (document.hint, FieldWeight::Hint),
+                (document.description, FieldWeight::Description),
             ];
             for (text, weight) in fields {
                 for word in words(text) {
@@ -220,9 +220,9 @@ mod tests {
             ("mcp__sky__outlook_for_city", "", "Returns the forecast of the next days."),
             ("mcp__pixels__resize", "", "Gives a picture another width."),
         ];
-        let index = Index::build(tools.iter().map(|&(name, hint, description)| {
+        let index = ToolIndex::build(tools.iter().map(|&(name, hint, description)| {
             let wire_name = name;
-            Document { name, wire_name, hint, description }
+            ToolDocument { name, wire_name, hint, description }
         }));
         for (query, required, want) in [
             ("cron", vec![], vec!["CronList", "CronCreate"]),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Pool;
-pub(crate) use index::{Document, Index};
+pub(crate) use index::{ToolDocument, ToolIndex};
 
 /// The tools of a session as they are right now. Clones share it.
 #[derive(Clone)]
@@ -59,7 +59,7 @@ fn five() -> u32 {
 #[derive(Debug, Serialize)]
 pub struct ToolSearchOutput {
     query: String,
-    matches: Vec<Match>,
+    matches: Vec<ToolMatch>,
     total_deferred_tools: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_found: Vec<String>,
@@ -68,7 +68,7 @@ pub struct ToolSearchOutput {
 }
 
 #[derive(Debug, Serialize)]
-struct Match {
+struct ToolMatch {
     name: String,
     description: String,
     input_schema: Arc<Value>,
@@ -176,9 +176,9 @@ fn select(pool: &Pool, list: &str) -> (Vec<String>, Vec<String>) {
     (names, not_found)
 }
 
-fn described(pool: &Pool, name: &str) -> Option<Match> {
+fn described(pool: &Pool, name: &str) -> Option<ToolMatch> {
     let spec = pool.get(name)?.spec();
-    Some(Match {
+    Some(ToolMatch {
         name: name.to_owned(),
         description: spec.description.clone(),
         input_schema: spec.input_schema.clone(),

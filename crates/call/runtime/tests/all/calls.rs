@@ -209,7 +209,7 @@ async fn a_call_that_takes_too_long_is_stopped() {
         (json!({"wait": "never"}), "what it did until then is unknown"),
         (json!({"wait": "never", "partial": "half"}), "Until then it returned:\nhalf"),
         // Even one that blocks its thread.
-        (json!({"block_ms": 1_500}), "what it did until then is unknown"),
+        (json!({"block_ms": 4_000}), "what it did until then is unknown"),
     ] {
         check(Setup { timeout, ..Setup::default() }, "Probe", input, Some(ErrorKind::TimedOut), text).await;
     }

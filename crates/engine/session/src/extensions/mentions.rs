@@ -33,15 +33,15 @@ const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '\''];
 
 /// A path in a prompt.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Mention {
+struct PathMention {
     path: String,
     /// First and last line, where the prompt says so (`@file#L3-9`).
     lines: Option<(u64, u64)>,
 }
 
 /// The paths a text names, each once.
-fn mentions(text: &str) -> Vec<Mention> {
-    let mut found: Vec<Mention> = Vec::new();
+fn mentions(text: &str) -> Vec<PathMention> {
+    let mut found: Vec<PathMention> = Vec::new();
     for (at, _) in text.match_indices('@') {
         let before = text[..at].chars().next_back();
         if before.is_some_and(|it| !it.is_whitespace() && it != '(') {
@@ -52,7 +52,7 @@ fn mentions(text: &str) -> Vec<Mention> {
             Some((quoted, _)) => quoted,
             None => rest.split(char::is_whitespace).next().unwrap_or_default(),
         };
-        let mention = Mention::of(path);
+        let mention = PathMention::of(path);
         if !path.is_empty() && !found.contains(&mention) {
             found.push(mention);
         }
@@ -63,7 +63,7 @@ fn mentions(text: &str) -> Vec<Mention> {
     found
 }
 
-impl Mention {
+impl PathMention {
     fn of(text: &str) -> Self {
         let number = |it: &str| it.trim_start_matches('L').parse::<u64>().ok().filter(|it| 0 < *it);
         let ranged = text.rsplit_once("#L").and_then(|(path, range)| {
@@ -109,7 +109,7 @@ pub(crate) enum NamedBy {
 }
 
 impl NamedBy {
-    fn is_by_person(&self, mention: &Mention) -> bool {
+    fn is_by_person(&self, mention: &PathMention) -> bool {
         match self {
             Self::Person => true,
             Self::Command { args, vouched } => {
@@ -164,7 +164,7 @@ pub(crate) async fn from_editor(agent: &Agent, news: &EditorNews, readers: &Read
     let (selected, mentioned) = news.take();
     let mut attached = Vec::new();
     for SelectedPlace { path, lines, .. } in mentioned {
-        let mention = Mention { path: path.display().to_string(), lines };
+        let mention = PathMention { path: path.display().to_string(), lines };
         let Some(content) = shown(agent, &readers.read, mention.reading(&path)).await else { continue };
         let filename = haft_paths::lexical(&path).display().to_string();
         attached.push(Attachment {
@@ -175,7 +175,7 @@ pub(crate) async fn from_editor(agent: &Agent, news: &EditorNews, readers: &Read
         });
     }
     if let Some(SelectedPlace { path, lines, text }) = selected {
-        let mention = Mention { path: path.display().to_string(), lines };
+        let mention = PathMention { path: path.display().to_string(), lines };
         // What is selected may be unsaved: the editor's own text is shown, if the file may be.
         if may_read(agent, &readers.read, mention.reading(&path)) {
             let (first, last) = lines.unwrap_or((1, 1));
@@ -191,7 +191,7 @@ pub(crate) async fn from_editor(agent: &Agent, news: &EditorNews, readers: &Read
     attached
 }
 
-impl Mention {
+impl PathMention {
     fn reading(&self, path: &Path) -> Value {
         let mut input = json!({"file_path": path});
         if let Some((first, last)) = self.lines {
@@ -255,7 +255,7 @@ mod tests {
         let Ok(dir) = tempfile::tempdir() else { return };
         let there = dir.path().join("a.txt");
         std::fs::write(&there, "x").ok();
-        let find = |text: &str| Mention::of(text).find(dir.path(), Some(dir.path()));
+        let find = |text: &str| PathMention::of(text).find(dir.path(), Some(dir.path()));
         assert_eq!(find("a.txt"), Some(there.clone()));
         assert_eq!(find("a.txt?!"), Some(there.clone()));
         assert_eq!(find("~/a.txt,"), Some(there));

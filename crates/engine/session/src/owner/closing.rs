@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft_hooks::{HookInput, SessionEnd};
 
-use super::{OwnedSeat, Owner, calls_of, turn::Ended};
+use super::{OwnedSeat, Owner, calls_of, turn::EndedWork};
 use crate::{CloseHow, assembly::Seat};
 
 /// How long what runs may take to end when the session is told to go.
@@ -60,8 +60,10 @@ impl Owner {
         running.cancel();
         let ended = tokio::time::timeout(LAST_WORDS, running.ended()).await;
         self.seat = match ended {
-            Ok(Ended::Turn(Ok((agent, _))) | Ended::Look(Ok(agent))) => OwnedSeat::Idle(Seat::Agent(agent)),
-            Ok(Ended::Calls(Ok(session))) => OwnedSeat::Idle(Seat::Calls(session)),
+            Ok(EndedWork::Turn(Ok((agent, _))) | EndedWork::Look(Ok(agent))) => {
+                OwnedSeat::Idle(Seat::Agent(agent))
+            }
+            Ok(EndedWork::Calls(Ok(session))) => OwnedSeat::Idle(Seat::Calls(session)),
             _ => OwnedSeat::Broken,
         };
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     OwnedSeat, Owner,
-    turn::{Ended, Running, TurnEnding, TurnRun, facts_of},
+    turn::{EndedWork, Running, TurnEnding, TurnRun, facts_of},
 };
 use crate::{
     Activity, CommandEnded, CommandResult, Happening, Prompt, PromptState, Speaker, TurnEnded, TurnFacts,
@@ -26,7 +26,7 @@ use crate::{
 pub(super) struct BrokeOff;
 
 impl Owner {
-    pub(super) fn finish(&mut self, ended: Ended) -> Result<(), BrokeOff> {
+    pub(super) fn finish(&mut self, ended: EndedWork) -> Result<(), BrokeOff> {
         let running = match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
             OwnedSeat::Working(running) => running,
             other => {
@@ -35,18 +35,20 @@ impl Owner {
             }
         };
         match (running, ended) {
-            (Running::Turn(turn), Ended::Turn(Ok((agent, ending)))) => self.finish_turn(turn, agent, ending),
-            (Running::Calls(_), Ended::Calls(Ok(session))) => {
+            (Running::Turn(turn), EndedWork::Turn(Ok((agent, ending)))) => {
+                self.finish_turn(turn, agent, ending)
+            }
+            (Running::Calls(_), EndedWork::Calls(Ok(session))) => {
                 self.seat = OwnedSeat::Idle(Seat::Calls(session));
             }
-            (_, Ended::Turn(Err(err)) | Ended::Calls(Err(err)) | Ended::Look(Err(err))) => {
+            (_, EndedWork::Turn(Err(err)) | EndedWork::Calls(Err(err)) | EndedWork::Look(Err(err))) => {
                 self.events.tell(Happening::Broke(format!("the turn broke off inside Haft: {err}")));
                 return Err(BrokeOff);
             }
-            (_, Ended::Turn(Ok((agent, _))) | Ended::Look(Ok(agent))) => {
+            (_, EndedWork::Turn(Ok((agent, _))) | EndedWork::Look(Ok(agent))) => {
                 self.seat = OwnedSeat::Idle(Seat::Agent(agent))
             }
-            (_, Ended::Calls(Ok(session))) => self.seat = OwnedSeat::Idle(Seat::Calls(session)),
+            (_, EndedWork::Calls(Ok(session))) => self.seat = OwnedSeat::Idle(Seat::Calls(session)),
         }
         Ok(())
     }

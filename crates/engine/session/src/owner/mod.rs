@@ -28,7 +28,7 @@ use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant as Moment};
 use tokio_util::sync::CancellationToken;
 
-use self::turn::{Ended, Running, ServerTurn};
+use self::turn::{EndedWork, Running, ServerTurn};
 use crate::{
     AgentKind, CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt,
     Reply, SessionSpec,
@@ -495,7 +495,7 @@ async fn at(moment: Option<Moment>) {
 }
 
 /// The end of what runs, if something does.
-async fn ended(seat: &mut OwnedSeat) -> Ended {
+async fn ended(seat: &mut OwnedSeat) -> EndedWork {
     match seat {
         OwnedSeat::Working(running) => running.ended().await,
         OwnedSeat::Idle(_) | OwnedSeat::Broken => std::future::pending().await,

@@ -38,7 +38,7 @@ pub(super) enum Running {
 }
 
 /// How what ran has ended.
-pub(super) enum Ended {
+pub(super) enum EndedWork {
     /// A prompt.
     Turn(Result<(Box<Agent>, TurnEnding), JoinError>),
     /// The calls of one message.
@@ -73,11 +73,11 @@ impl Running {
         }
     }
 
-    pub(super) async fn ended(&mut self) -> Ended {
+    pub(super) async fn ended(&mut self) -> EndedWork {
         match self {
-            Self::Turn(turn) => Ended::Turn((&mut turn.task).await),
-            Self::Calls(calls) => Ended::Calls((&mut calls.task).await),
-            Self::Look(task, _) => Ended::Look(task.await),
+            Self::Turn(turn) => EndedWork::Turn((&mut turn.task).await),
+            Self::Calls(calls) => EndedWork::Calls((&mut calls.task).await),
+            Self::Look(task, _) => EndedWork::Look(task.await),
         }
     }
 }

@@ -34,7 +34,7 @@ pub fn journal_path(state: &Path, server: &str) -> PathBuf {
 
 /// Writes the journals of one session while it goes on: what is written is
 /// there even if we are killed a moment later.
-pub(crate) struct Journal {
+pub(crate) struct ServerJournal {
     done: Arc<Notify>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -45,7 +45,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// As many events are written together.
 const TOGETHER: usize = 512;
 
-impl Journal {
+impl ServerJournal {
     /// Writes down what happens to the manager's servers from now on.
     pub(crate) fn keep(manager: &Manager, state: PathBuf) -> Self {
         let done = Arc::new(Notify::new());

@@ -36,7 +36,7 @@ pub(crate) use self::{
 };
 pub use self::{journal::journal_path, tools::needs_servers};
 
-use self::{journal::Journal, media::SessionMedia, tools::ToolLoading};
+use self::{journal::ServerJournal, media::SessionMedia, tools::ServerToolLoading};
 use crate::{
     EventSender, ModelSpec, OpenError, ServerSpec,
     assembly::{ChosenProvider, media_work, model_of},
@@ -118,7 +118,7 @@ struct ChosenServers {
     added: Vec<ServerConfig>,
     /// Exactly these, since the host said so.
     replaced: Option<Vec<ServerConfig>>,
-    journal: Option<Arc<Journal>>,
+    journal: Option<Arc<ServerJournal>>,
 }
 
 impl SessionServers {
@@ -316,10 +316,10 @@ impl SessionServers {
         let (mut servers, problems) = self.permitted(servers);
         FoundServers { problems, ..FoundServers::default() }.tell(&self.premises.events);
         self.prepare(&mut servers);
-        if ToolLoading::of(&self.premises) == ToolLoading::AllAtOnce {
+        if ServerToolLoading::of(&self.premises) == ServerToolLoading::AllAtOnce {
             servers.iter_mut().for_each(|it| it.always_load = true);
         }
-        let journal = || Arc::new(Journal::keep(&self.manager, self.premises.state_dir()));
+        let journal = || Arc::new(ServerJournal::keep(&self.manager, self.premises.state_dir()));
         self.chosen().journal.get_or_insert_with(journal);
         self.manager.set_servers(servers);
     }

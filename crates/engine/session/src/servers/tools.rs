@@ -19,7 +19,7 @@ use crate::{AgentKind, premises::Premises};
 
 /// How the tools of servers come into a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ToolLoading {
+pub(super) enum ServerToolLoading {
     /// By name; ToolSearch brings the rest.
     OnDemand,
     /// All of them, always.
@@ -31,7 +31,7 @@ pub(super) enum ToolLoading {
 /// About as many characters are one token.
 const CHARS_PER_TOKEN: u64 = 4;
 
-impl ToolLoading {
+impl ServerToolLoading {
     /// What `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH` says: `true`, `false`,
     /// `auto`, `auto:N`.
     pub(super) fn of(premises: &Premises) -> Self {
@@ -64,7 +64,7 @@ pub(crate) struct ServerTools {
     manager: Manager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
-    loading: ToolLoading,
+    loading: ServerToolLoading,
     /// The session is over: whoever follows the servers lets go of its tools.
     over: CancellationToken,
     /// What the main agent is, whose definition may leave it some tools only.
@@ -88,7 +88,7 @@ impl ServerTools {
     /// Those of this session.
     pub(crate) fn new(servers: &SessionServers, session: &CallSession) -> Self {
         let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
-        let loading = ToolLoading::of(&servers.premises);
+        let loading = ServerToolLoading::of(&servers.premises);
         Self {
             manager: servers.manager.clone(),
             pool,
@@ -146,7 +146,7 @@ impl ServerTools {
         let must_wait = self.manager.has_always_loaded();
         let usual = if must_wait { ALWAYS_LOAD_PATIENCE } else { PATIENCE };
         self.manager.settled(patience.unwrap_or(usual)).await;
-        if let ToolLoading::UpTo(percent) = self.loading {
+        if let ServerToolLoading::UpTo(percent) = self.loading {
             let most = agent.window() * u64::from(percent) * CHARS_PER_TOKEN / 100;
             self.manager.load_if_small(usize::try_from(most).unwrap_or(usize::MAX));
         }
@@ -263,7 +263,7 @@ struct WeakTools {
     watcher: haft_mcp_client::WeakManager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
-    loading: ToolLoading,
+    loading: ServerToolLoading,
     over: CancellationToken,
     kind: Arc<OnceLock<Arc<AgentKind>>>,
 }

@@ -33,14 +33,14 @@ pub(crate) struct TelemetrySettings {
     headers: Vec<(String, String)>,
     /// A command that prints more of them.
     helper: Option<HeadersHelper>,
-    content: Content,
+    content: SentContent,
     service: String,
     traceparent: Option<String>,
 }
 
 /// Whether what was said and done is sent too.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Content {
+enum SentContent {
     /// Only names, numbers and times.
     Off,
     /// Prompts, inputs and results as well.
@@ -60,7 +60,7 @@ impl Telemetry {
             session: info.session.to_owned(),
             model: info.model.to_owned(),
             provider: info.provider.to_owned(),
-            prompt: (settings.content == Content::On).then(|| info.prompt.to_owned()),
+            prompt: (settings.content == SentContent::On).then(|| info.prompt.to_owned()),
         };
         let run = Run::new(info, settings.traceparent.as_deref(), SystemTime::now());
         Self { settings, run }
@@ -68,7 +68,7 @@ impl Telemetry {
 
     /// Hears an event of an agent.
     fn hear(&mut self, agent: &AgentId, event: &AgentEvent) {
-        self.run.hear(agent, event, SystemTime::now(), self.settings.content == Content::On);
+        self.run.hear(agent, event, SystemTime::now(), self.settings.content == SentContent::On);
     }
 
     /// The run is over.
@@ -134,7 +134,7 @@ impl TelemetrySettings {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             headers: headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
             helper: None,
-            content: if content.into_iter().any(is_on) { Content::On } else { Content::Off },
+            content: if content.into_iter().any(is_on) { SentContent::On } else { SentContent::Off },
             service: get("OTEL_SERVICE_NAME").unwrap_or_else(|| String::from("haft")),
             traceparent: get("TRACEPARENT"),
         })
@@ -168,9 +168,9 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, c=d=e"),
         ])
         .unwrap();
-        assert_eq!((on.endpoint.as_str(), on.content), ("http://x", Content::Off));
+        assert_eq!((on.endpoint.as_str(), on.content), ("http://x", SentContent::Off));
         assert_eq!(on.headers, [("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d=e".to_owned())]);
         let content = read(&[("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_LOG_TOOL_CONTENT", "1")]).unwrap();
-        assert_eq!(content.content, Content::On);
+        assert_eq!(content.content, SentContent::On);
     }
 }

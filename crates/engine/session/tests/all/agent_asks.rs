@@ -38,7 +38,7 @@ async fn what_nobody_answers_is_denied_and_told() {
     for background in [true, false] {
         let place = Place::new();
         let spec = SessionSpec { asking: Asking::Nobody, ..wants_to_write(&place, background) };
-        let events = tokio::time::timeout(Duration::from_secs(30), run(spec, "go")).await.unwrap();
+        let events = tokio::time::timeout(Duration::from_secs(100), run(spec, "go")).await.unwrap();
         let report = &reports(&events)[0];
         assert_eq!(report.denials.len(), 1, "{report:?}");
         assert_eq!(report.denials[0].tool, "Write");

@@ -345,7 +345,7 @@ async fn hooks_hear_of_memory_after_a_summary() {
         lines.map(|it| it["load_reason"].as_str().unwrap().to_owned()).collect()
     };
     let mut waited = 0;
-    while reasons().len() < 2 && waited < 500 {
+    while reasons().len() < 2 && waited < 6_000 {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         waited += 1;
     }

@@ -444,7 +444,7 @@ async fn questions_of_a_child_say_who_asks() {
     assert_eq!(question.asker.as_deref(), Some("general-purpose (writes it)"));
     assert!(matches!(&question.subject, QuestionSubject::Permission(it) if it.tool == "Write"));
     handle.answer(&question.id, QuestionAnswer::Permission(Answer::yes()));
-    let all = tokio::time::timeout(Duration::from_secs(20), async {
+    let all = tokio::time::timeout(Duration::from_secs(100), async {
         let mut all = Vec::new();
         while let Some(event) = events.next().await {
             let heard = matches!(&event.what, Happening::TurnEnded(turn) if turn.facts.origin.is_some());

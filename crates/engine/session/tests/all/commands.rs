@@ -8,7 +8,7 @@ use haft_session::{
 use haft_types::{AgentId, PermissionMode};
 use serde_json::json;
 
-use crate::rig::{Place, call, ends, results, run, text, told};
+use crate::rig::{Place, call, ends, results, text, told};
 
 #[tokio::test]
 async fn a_question_is_a_value_and_closed_means_no() {
@@ -119,12 +119,25 @@ async fn modes_change_by_command_and_the_bypass_only_where_it_was_launched() {
 async fn what_ends_in_the_background_is_told_to_the_model() {
     let place = Place::new();
     let mut spec = place.spec(vec![
-        call("1", "Bash", json!({"command": "sleep 0.2; echo finished", "run_in_background": true})),
+        call("1", "Bash", json!({"command": "until [ -e go ]; do sleep 0.01; done; echo finished", "run_in_background": true})),
         text("Started."),
         text("I heard that it finished."),
     ]);
     spec.permissions.mode = Some(PermissionMode::BypassPermissions);
-    let all = run(spec, "go").await;
+    let (handle, mut events) = Session::open(spec).unwrap();
+    handle.prompt(Prompt::text("go"));
+    let mut all = Vec::new();
+    while let Some(event) = events.next().await {
+        let is_ended = matches!(event.what, Happening::TurnEnded(_));
+        all.push(event);
+        if is_ended {
+            break;
+        }
+    }
+    // It ends only after the turn it was started in.
+    place.write("ws/go", "");
+    handle.send(Command::Finish);
+    all.extend(told(events).await);
     let said: Vec<&str> = ends(&all).iter().map(|it| it.end.text.as_str()).collect();
     assert_eq!(said, ["Started.", "I heard that it finished."]);
 }

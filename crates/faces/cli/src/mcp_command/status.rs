@@ -32,7 +32,7 @@ struct Row {
 
 /// How much is said about the tools of a server.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Tools {
+enum ToolDetail {
     Counted,
     Named,
 }
@@ -75,7 +75,7 @@ pub(super) async fn list(desk: &ServerDesk) -> Ended {
 pub(super) async fn get(desk: &ServerDesk, name: &str) -> Ended {
     find(desk, name)?;
     let rows = look(desk, Some(name), None).await?;
-    show_all(desk, &rows, Tools::Named)
+    show_all(desk, &rows, ToolDetail::Named)
 }
 
 pub(super) async fn doctor(desk: &ServerDesk, name: Option<&str>) -> Ended {
@@ -87,11 +87,11 @@ pub(super) async fn doctor(desk: &ServerDesk, name: Option<&str>) -> Ended {
         print_line("No MCP servers. Name one with `haft mcp add`.")?;
         return Ok(ExitCode::SUCCESS);
     }
-    show_all(desk, &rows, Tools::Counted)
+    show_all(desk, &rows, ToolDetail::Counted)
 }
 
 /// Everything about these servers. Fails if one of them does not work.
-fn show_all(desk: &ServerDesk, rows: &[Row], tools: Tools) -> Ended {
+fn show_all(desk: &ServerDesk, rows: &[Row], tools: ToolDetail) -> Ended {
     if desk.json {
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
     } else {
@@ -295,7 +295,7 @@ impl Row {
     }
 
     /// Everything about it.
-    fn report(&self, tools: Tools) -> String {
+    fn report(&self, tools: ToolDetail) -> String {
         let mut out = format!("{}: {}\n", show::clean(&self.name), self.mark());
         let mut line = |label: &str, said: &str| {
             out.push_str(&format!(
@@ -318,7 +318,7 @@ impl Row {
             },
         );
         if let Some(status) = &self.status {
-            let named = if tools == Tools::Named { &self.offers[..] } else { &[] };
+            let named = if tools == ToolDetail::Named { &self.offers[..] } else { &[] };
             status_lines(status, named, &mut line);
         }
         out

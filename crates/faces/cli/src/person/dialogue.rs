@@ -7,8 +7,8 @@ use haft_tool::check_input;
 use serde_json::{Map, Value, json};
 
 use super::{
-    field::Field,
-    terminal::{Lines, Typed},
+    field::FormField,
+    terminal::{TerminalLines, Typed},
 };
 use crate::show::{clean, painted};
 
@@ -21,12 +21,12 @@ pub(super) struct Dialogue<'a, L> {
 }
 
 /// Why there are no fields.
-enum Left {
+enum NoFields {
     Declined,
     Cancelled,
 }
 
-impl<L: Lines> Dialogue<'_, L> {
+impl<L: TerminalLines> Dialogue<'_, L> {
     pub(super) fn ask(&mut self, request: &Elicitation) -> io::Result<ElicitAnswer> {
         let server = painted(&clean(&request.server), "1", self.colours);
         let wants = if request.url.is_some() { "wants you to open a page" } else { "asks" };
@@ -35,7 +35,7 @@ impl<L: Lines> Dialogue<'_, L> {
             return self.page(url);
         }
         let schema = request.schema.clone().unwrap_or_else(|| json!({"type": "object"}));
-        let fields = Field::all(&schema);
+        let fields = FormField::all(&schema);
         if MOST_FIELDS < fields.len() {
             let many = fields.len();
             self.lines.say(&format!("  Its form has {many} fields, too many to fill in here.\n"))?;
@@ -51,8 +51,8 @@ impl<L: Lines> Dialogue<'_, L> {
         }
         Ok(match self.form(&schema, &fields, &request.server)? {
             Ok(filled) => ElicitAnswer::Accept(filled),
-            Err(Left::Declined) => ElicitAnswer::Decline,
-            Err(Left::Cancelled) => ElicitAnswer::Cancel,
+            Err(NoFields::Declined) => ElicitAnswer::Decline,
+            Err(NoFields::Cancelled) => ElicitAnswer::Cancel,
         })
     }
 
@@ -73,16 +73,16 @@ impl<L: Lines> Dialogue<'_, L> {
     fn form(
         &mut self,
         schema: &Value,
-        fields: &[Field<'_>],
+        fields: &[FormField<'_>],
         server: &str,
-    ) -> io::Result<Result<Map<String, Value>, Left>> {
+    ) -> io::Result<Result<Map<String, Value>, NoFields>> {
         let mut filled = Map::new();
         for field in fields {
             filled.extend(field.default().map(|it| (field.name.to_owned(), it.clone())));
         }
         loop {
             if !self.fill(fields, &mut filled)? {
-                return Ok(Err(Left::Cancelled));
+                return Ok(Err(NoFields::Cancelled));
             }
             let mut whole = Value::Object(filled.clone());
             if let Err(problem) = check_input("The form", schema, &mut whole) {
@@ -98,14 +98,14 @@ impl<L: Lines> Dialogue<'_, L> {
             match self.choose(&question, "[y]es, [e]dit, [n]o", &["y", "e", "n"])? {
                 Some("y") => return Ok(Ok(in_order(fields, filled))),
                 Some("e") => (),
-                Some(_) => return Ok(Err(Left::Declined)),
-                None => return Ok(Err(Left::Cancelled)),
+                Some(_) => return Ok(Err(NoFields::Declined)),
+                None => return Ok(Err(NoFields::Cancelled)),
             }
         }
     }
 
     /// Every field in turn. Says whether the person came to the end.
-    fn fill(&mut self, fields: &[Field<'_>], filled: &mut Map<String, Value>) -> io::Result<bool> {
+    fn fill(&mut self, fields: &[FormField<'_>], filled: &mut Map<String, Value>) -> io::Result<bool> {
         for field in fields {
             self.lines.say(&format!("\n{}\n", indented(&field.about())))?;
             loop {
@@ -137,7 +137,7 @@ impl<L: Lines> Dialogue<'_, L> {
     }
 
     /// What will be sent.
-    fn show(&mut self, fields: &[Field<'_>], filled: &Map<String, Value>) -> io::Result<()> {
+    fn show(&mut self, fields: &[FormField<'_>], filled: &Map<String, Value>) -> io::Result<()> {
         let widest = fields.iter().map(|it| it.title().chars().count()).max().unwrap_or(0).min(40);
         let mut out = String::from("\n");
         for field in fields {
@@ -181,7 +181,7 @@ impl<L: Lines> Dialogue<'_, L> {
 }
 
 /// The values in the order of the form.
-fn in_order(fields: &[Field<'_>], mut filled: Map<String, Value>) -> Map<String, Value> {
+fn in_order(fields: &[FormField<'_>], mut filled: Map<String, Value>) -> Map<String, Value> {
     fields.iter().filter_map(|it| Some((it.name.to_owned(), filled.shift_remove(it.name)?))).collect()
 }
 
@@ -202,7 +202,7 @@ mod tests {
         shown: String,
     }
 
-    impl Lines for Played {
+    impl TerminalLines for Played {
         fn say(&mut self, text: &str) -> io::Result<()> {
             self.shown.push_str(text);
             Ok(())

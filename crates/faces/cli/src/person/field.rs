@@ -8,20 +8,20 @@ use serde_json::{Map, Value, json};
 const MOST_CHOICES: usize = 50;
 
 /// One field.
-pub(super) struct Field<'a> {
+pub(super) struct FormField<'a> {
     pub(super) name: &'a str,
     schema: &'a Value,
     pub(super) is_required: bool,
-    choices: Vec<Choice>,
+    choices: Vec<FieldChoice>,
 }
 
 /// One value a field may have, and what to call it.
-struct Choice {
+struct FieldChoice {
     value: Value,
     title: String,
 }
 
-impl<'a> Field<'a> {
+impl<'a> FormField<'a> {
     /// The fields of a form, in its order.
     pub(super) fn all(form: &'a Value) -> Vec<Self> {
         let required: Vec<&str> =
@@ -161,7 +161,7 @@ impl<'a> Field<'a> {
 
     /// By number, by value, or by what the choice is called.
     fn choice(&self, line: &str) -> Result<Value, String> {
-        let named = |it: &&Choice| it.value == *line || it.title.eq_ignore_ascii_case(line);
+        let named = |it: &&FieldChoice| it.value == *line || it.title.eq_ignore_ascii_case(line);
         let numbered = || line.parse::<usize>().ok().and_then(|at| self.choices.get(at.checked_sub(1)?));
         let found = self.choices.iter().find(named).or_else(numbered);
         found.map(|it| it.value.clone()).ok_or_else(|| {
@@ -262,7 +262,7 @@ fn is_time(text: &str) -> bool {
 }
 
 /// The values a field may have, where they are listed.
-fn choices(schema: &Value) -> Vec<Choice> {
+fn choices(schema: &Value) -> Vec<FieldChoice> {
     let schema = if schema["type"] == "array" { &schema["items"] } else { schema };
     let titles = schema["enumNames"].as_array().map(Vec::as_slice).unwrap_or_default();
     let plain = schema["enum"]
@@ -275,7 +275,7 @@ fn choices(schema: &Value) -> Vec<Choice> {
     let titled = titled.filter_map(|it| Some((it.get("const")?, it["title"].as_str())));
     let choice = |(value, title): (&Value, Option<&str>)| {
         let spelt = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Choice { value: value.clone(), title: title.map_or(spelt, str::to_owned) }
+        FieldChoice { value: value.clone(), title: title.map_or(spelt, str::to_owned) }
     };
     plain.chain(titled).map(choice).collect()
 }
@@ -329,7 +329,7 @@ mod tests {
             (json!({"type": "object"}), "a", Err("not JSON")),
         ] {
             let form = json!({"type": "object", "properties": {"f": schema}});
-            let fields = Field::all(&form);
+            let fields = FormField::all(&form);
             match (fields[0].read(line), want) {
                 (Ok(got), Ok(want)) => assert_eq!(got, want, "{schema} {line}"),
                 (Err(why), Err(part)) => assert!(why.contains(part), "{schema} {line}: {why}"),
@@ -353,7 +353,7 @@ mod tests {
             ),
         ] {
             let form = json!({"properties": {"f": schema}});
-            assert_eq!(Field::all(&form)[0].about(), want);
+            assert_eq!(FormField::all(&form)[0].about(), want);
         }
     }
 }

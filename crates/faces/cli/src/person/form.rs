@@ -5,23 +5,23 @@ use haft_tool::check_input;
 use haft_types::text;
 use serde_json::{Map, Value};
 
-use super::field::Field;
+use super::field::FormField;
 
 /// The fields of a form, with what it suggests filled in.
 pub(crate) fn fields(form: &Value) -> Vec<AskField> {
-    let field = |field: &Field<'_>| AskField {
+    let field = |field: &FormField<'_>| AskField {
         name: field.name.to_owned(),
         label: field.title(),
         hint: text::one_line(&field.about(), 200),
         value: field.default().map(|it| field.shown(it)).unwrap_or_default(),
     };
-    Field::all(form).iter().map(field).collect()
+    FormField::all(form).iter().map(field).collect()
 }
 
 /// What was typed, as the form wants it, or what is wrong with it.
 pub(crate) fn read(form: &Value, values: &[String]) -> Result<Map<String, Value>, String> {
     let mut filled = Map::new();
-    for (field, value) in Field::all(form).iter().zip(values) {
+    for (field, value) in FormField::all(form).iter().zip(values) {
         if value.trim().is_empty() && !field.is_required {
             continue;
         }

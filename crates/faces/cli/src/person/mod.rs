@@ -14,7 +14,7 @@ use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_tool::BoxFuture;
 
 use dialogue::Dialogue;
-use terminal::Terminal;
+use terminal::RawTerminal;
 
 /// Shows the question on the controlling terminal and reads the answer there.
 #[derive(Debug)]
@@ -27,10 +27,10 @@ impl Elicit for PersonAtTerminal {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         Box::pin(async move {
             let _turn = ONE_AT_A_TIME.lock().await;
-            let question = Question::default();
+            let question = AwaitedQuestion::default();
             let taken_back = Arc::clone(&question.taken_back);
             // A terminal that is gone has neither agreed nor refused.
-            let Ok(mut terminal) = Terminal::open(taken_back) else { return ElicitAnswer::Cancel };
+            let Ok(mut terminal) = RawTerminal::open(taken_back) else { return ElicitAnswer::Cancel };
             let before = terminal.before();
             let asked = tokio::task::spawn_blocking(move || {
                 let colours = terminal.colours();
@@ -63,11 +63,11 @@ async fn told_to_end() {
 /// A question somebody waits for. Dropped, it is taken back: the terminal is
 /// free again a moment later.
 #[derive(Default)]
-struct Question {
+struct AwaitedQuestion {
     taken_back: Arc<AtomicBool>,
 }
 
-impl Drop for Question {
+impl Drop for AwaitedQuestion {
     fn drop(&mut self) {
         self.taken_back.store(true, Ordering::Relaxed);
     }

@@ -26,7 +26,7 @@ pub(super) enum Typed {
 }
 
 /// Who shows text and reads lines.
-pub(super) trait Lines {
+pub(super) trait TerminalLines {
     /// Shows text.
     fn say(&mut self, text: &str) -> io::Result<()>;
 
@@ -35,18 +35,18 @@ pub(super) trait Lines {
 }
 
 /// The controlling terminal without line mode and echo, until it is dropped.
-pub(super) struct Terminal {
+pub(super) struct RawTerminal {
     file: File,
-    before: Before,
+    before: TerminalBefore,
     taken_back: Arc<AtomicBool>,
 }
 
 /// What a terminal was before, for whoever has to leave in a hurry. Clones are
 /// the same.
 #[derive(Clone)]
-pub(super) struct Before(Arc<(File, Termios)>);
+pub(super) struct TerminalBefore(Arc<(File, Termios)>);
 
-impl Before {
+impl TerminalBefore {
     pub(super) fn restore(&self) {
         // A terminal that is gone needs nothing back.
         let _gone = tcsetattr(&self.0.0, OptionalActions::Now, &self.0.1);
@@ -62,7 +62,7 @@ const ONE_KEY: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
 /// A longer line is no answer.
 const MAX_CHARS: usize = 10_000;
 
-impl Terminal {
+impl RawTerminal {
     pub(super) fn open(taken_back: Arc<AtomicBool>) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
         let before = tcgetattr(&file)?;
@@ -71,12 +71,12 @@ impl Terminal {
             .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         // Also drops what was typed before the question was there.
         tcsetattr(&file, OptionalActions::Flush, &keys)?;
-        let before = Before(Arc::new((file.try_clone()?, before)));
+        let before = TerminalBefore(Arc::new((file.try_clone()?, before)));
         Ok(Self { file, before, taken_back })
     }
 
     /// What it was before.
-    pub(super) fn before(&self) -> Before {
+    pub(super) fn before(&self) -> TerminalBefore {
         self.before.clone()
     }
 
@@ -164,7 +164,7 @@ enum Key {
     Nothing,
 }
 
-impl Lines for Terminal {
+impl TerminalLines for RawTerminal {
     fn say(&mut self, text: &str) -> io::Result<()> {
         self.file.write_all(text.as_bytes())
     }
@@ -198,7 +198,7 @@ impl Lines for Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         self.before.restore();
     }

@@ -80,7 +80,7 @@ async fn what_only_reads_is_not_asked_about() {
 }
 
 /// Settings with a guard that is not waited for long.
-const IMPATIENT: &str = r#"{"autoMode": {"model": "guard-1", "timeoutSeconds": 1}}"#;
+const IMPATIENT: &str = r#"{"autoMode": {"model": "guard-1", "timeoutSeconds": 5}}"#;
 
 #[tokio::test]
 async fn a_guard_that_is_slow_broken_or_gone_lets_nothing_run() {

@@ -34,7 +34,7 @@ fn script() -> Script {
         Turn::of([
             Piece::text("Looking."),
             Piece::tool("Read", json!({"file_path": "a.txt"})),
-            Piece::tool("Bash", json!({"command": "sleep 0.3; echo two", "run_in_background": true})),
+            Piece::tool("Bash", json!({"command": "sh wait.sh", "run_in_background": true})),
         ]),
         Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
         Turn::text("Changed it."),
@@ -46,12 +46,13 @@ fn script() -> Script {
 fn project() -> Haft {
     let haft = Haft::new();
     haft.write("a.txt", "one\n");
+    haft.write("wait.sh", "while [ ! -e go ]; do sleep 0.05; done; echo two\n");
     haft.write("CLAUDE.md", "Be brief.");
     haft.write(".claude/commands/greet.md", "Greet whoever $ARGUMENTS names.");
     haft.write_home(".haft/skills/tidy/SKILL.md", "---\ndescription: Tidies up.\n---\nTidy.");
     let hook = |name: &str| json!([{"hooks": [{"type": "command", "command": format!("echo {name} >> \"$HOME/hooks.txt\"")}]}]);
     let settings = json!({
-        "permissions": {"allow": ["Bash(sleep 0.3; echo two)", "Edit"]},
+        "permissions": {"allow": ["Bash(sh wait.sh)", "Edit"]},
         "hooks": {"SessionStart": hook("start"), "UserPromptSubmit": hook("prompt"), "Stop": hook("stop"),
                   "SessionEnd": hook("end")},
     });
@@ -78,6 +79,22 @@ async fn run(face: Face, haft: &Haft, model: &MockModel) {
     assert!(output.status.success(), "{face:?}: {}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("And the command has ended."), "{face:?}: {said}");
+}
+
+/// Lets the command in the background end when the turn that began it is over.
+async fn end_command(haft: &Haft, model: &MockModel) {
+    model.wait_until(|requests| 3 <= requests.len()).await;
+    let hooks = haft.home().join("hooks.txt");
+    let begin = std::time::Instant::now();
+    // Its last hook has run, or has had time enough.
+    while !std::fs::read_to_string(&hooks).unwrap_or_default().contains("stop") {
+        if 10 < begin.elapsed().as_secs() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    haft.write("go", "");
+    std::future::pending().await
 }
 
 async fn sdk(haft: &Haft, model: &MockModel) {
@@ -221,7 +238,10 @@ async fn one_scripted_session_is_the_same_through_every_face() {
     for face in FACES {
         let haft = project();
         let model = MockModel::start(script()).await.unwrap();
-        run(face, &haft, &model).await;
+        tokio::select! {
+            () = run(face, &haft, &model) => (),
+            () = end_command(&haft, &model) => (),
+        }
         assert_eq!(model.refusals(), [""; 0], "{face:?}");
         assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "two\n", "{face:?}");
         let hooks = std::fs::read_to_string(haft.home().join("hooks.txt")).unwrap();

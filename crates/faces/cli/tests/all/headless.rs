@@ -119,7 +119,7 @@ async fn an_interrupt_stops_the_work_and_tells_the_truth() {
         let haft = Haft::new();
         let turns = [
             Turn::of([
-                Piece::tool("Bash", json!({"command": "echo began; touch begun; sleep 60; touch never"})),
+                Piece::tool("Bash", json!({"command": "echo began; touch begun; sleep 600; touch never"})),
                 Piece::tool("Write", json!({"file_path": "after.txt", "content": "x"})),
             ]),
             Turn::text("Here again."),
@@ -128,7 +128,7 @@ async fn an_interrupt_stops_the_work_and_tells_the_truth() {
         let args = ["-p", "go", "--permission-mode", "bypassPermissions", "--output-format", "json"];
         let child = command(&haft, &args, &anthropic(&model)).spawn().unwrap();
         let begun = haft.ws().join("begun");
-        tokio::time::timeout(Duration::from_secs(30), async {
+        tokio::time::timeout(Duration::from_secs(120), async {
             while !begun.exists() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -139,7 +139,7 @@ async fn an_interrupt_stops_the_work_and_tells_the_truth() {
         let sent = std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status();
         assert!(sent.unwrap().success());
         let output =
-            tokio::time::timeout(Duration::from_secs(30), child.wait_with_output()).await.unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(120), child.wait_with_output()).await.unwrap().unwrap();
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(code), "{result}");
         assert_eq!((&result["outcome"], &result["exit_code"]), (&json!("interrupted"), &json!(code)));
@@ -160,7 +160,7 @@ async fn a_closed_pipe_ends_the_run() {
     let haft = Haft::new();
     let turns = [
         Turn::tool("Bash", json!({"command": "echo 1"})),
-        Turn::tool("Bash", json!({"command": "sleep 60"})),
+        Turn::tool("Bash", json!({"command": "sleep 600"})),
         Turn::text("never"),
     ];
     let model = MockModel::start(Script::of(turns)).await.unwrap();
@@ -169,7 +169,7 @@ async fn a_closed_pipe_ends_the_run() {
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).await.unwrap();
     assert!(first.contains("\"subtype\":\"init\""), "{first}");
-    let status = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.unwrap().unwrap();
+    let status = tokio::time::timeout(Duration::from_secs(120), child.wait()).await.unwrap().unwrap();
     assert_eq!(status.code(), Some(141));
 }
 

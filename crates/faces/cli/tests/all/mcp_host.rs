@@ -35,7 +35,7 @@ async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str], env: &[(&str, &str)])
     let model = MockModel::start(Script::of(turns)).await.unwrap();
     let output = haft
         .async_command()
-        .args(["-p", "go", "--mcp-wait", "30"])
+        .args(["-p", "go", "--mcp-wait", "120"])
         .args(args)
         .env("ANTHROPIC_BASE_URL", model.url())
         .envs(env.iter().copied())

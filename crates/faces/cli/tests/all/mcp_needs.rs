@@ -132,7 +132,7 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
                 ("HAFT_OPENAI_FORM", form.to_owned()),
             ],
         };
-        let output = run(&haft, &model, &env, &["--mcp-wait", "60", "--allowedTools", "mcp__srv"]).await;
+        let output = run(&haft, &model, &env, &["--mcp-wait", "120", "--allowedTools", "mcp__srv"]).await;
         assert!(output.status.success(), "{form}: {output:?}");
         let bodies = bodies(&model);
         let tools = bodies[0]["tools"].to_string();
@@ -202,7 +202,7 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
         }
         add(haft, ID, json!({"tools": tools}), json!({"alwaysLoad": always}));
         let model = MockModel::start(Script::of([Turn::text("ok")])).await.unwrap();
-        run(haft, &model, &[], &["--mcp-wait", "60"]).await;
+        run(haft, &model, &[], &["--mcp-wait", "120"]).await;
         let body = bodies(&model).remove(0);
         let names =
             body["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned());
@@ -232,7 +232,7 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
     ];
     let model = MockModel::start(Script::of(turns)).await.unwrap();
     let rule = format!("mcp__{ID}");
-    let output = run(&haft, &model, &[], &["--mcp-wait", "60", "--allowedTools", &rule]).await;
+    let output = run(&haft, &model, &[], &["--mcp-wait", "120", "--allowedTools", &rule]).await;
     assert!(output.status.success(), "{output:?}");
     let said = bodies(&model)[2]["messages"].to_string();
     assert!(!said.contains("\"is_error\":true"), "{said}");
@@ -321,7 +321,7 @@ async fn six_servers_with_six_lives() {
     let (output, first) = tokio::join!(run(&haft, &model, &[], &args), first);
     assert!(output.status.success(), "{output:?}");
     // Two of them take longer than two minutes: nobody waited for them.
-    assert!(first < Duration::from_secs(20), "{first:?}");
+    assert!(first < Duration::from_secs(100), "{first:?}");
     let bodies = bodies(&model);
     let last = |at: usize| bodies[at]["messages"].as_array().unwrap().last().unwrap().to_string();
     let system = bodies[0]["system"].to_string();
@@ -370,24 +370,32 @@ impl Drop for Web {
 #[test]
 fn long_calls_live_as_long_as_they_progress() {
     let haft = Haft::new();
-    let tools: Vec<Value> = ["steady", "silent", "endless"].map(|it| tool(it, object(json!({})))).to_vec();
-    let calls = json!({"steady": {"progress": {"every": 0.25, "count": 10}}, "silent": {"silent": true},
-        "endless": {"progress": {"every": 0.25, "count": 100_000}}});
-    add(&haft, "srv", json!({"tools": tools, "calls": calls}), json!({"idleTimeout": 1500, "timeout": 4000}));
-    let call = |name: &str| json!({"name": format!("mcp__srv__{name}"), "input": {}});
-    let reports = haft.reports(&["--allowedTools", "mcp__srv"], &["steady", "silent", "endless"].map(call));
-    assert!(reports[0]["is_error"] != true, "{}", reports[0]);
-    let (silent, endless) = (text(&reports[1]), text(&reports[2]));
-    assert!(silent.contains("no progress for 1.5 s") && silent.contains("whole call is 4 s"), "{silent}");
-    assert!(endless.contains("within 4 s") && endless.contains("silence is 1.5 s"), "{endless}");
-    let ids: Vec<Value> = heard(&haft, "srv", "tools/call").iter().map(|it| it["id"].clone()).collect();
-    let tokens = heard(&haft, "srv", "tools/call");
-    assert!(tokens.iter().all(|it| !it["params"]["_meta"]["progressToken"].is_null()), "{tokens:?}");
-    let withdrawn: Vec<Value> = heard(&haft, "srv", "notifications/cancelled")
-        .iter()
-        .map(|it| it["params"]["requestId"].clone())
-        .collect();
-    assert_eq!(withdrawn, ids[1..], "what ran out of time was withdrawn");
+    // Each with limits that only what is meant runs into, also on a busy machine. The one that
+    // ends well is last: the others have heard by then that they were withdrawn.
+    let rows = [
+        ("silent", json!({"silent": true}), (1500, 60_000)),
+        ("endless", json!({"progress": {"every": 0.25, "count": 100_000}}), (10_000, 12_000)),
+        ("steady", json!({"progress": {"every": 0.5, "count": 20}}), (8000, 120_000)),
+    ];
+    for (name, how, (idle, whole)) in &rows {
+        let spec = json!({"tools": [tool(name, object(json!({})))], "calls": {*name: how}});
+        add(&haft, name, spec, json!({"idleTimeout": idle, "timeout": whole}));
+    }
+    let calls =
+        rows.each_ref().map(|(name, ..)| json!({"name": format!("mcp__{name}__{name}"), "input": {}}));
+    let reports = haft.reports(&["--allowedTools", "mcp__silent,mcp__endless,mcp__steady"], &calls);
+    let (silent, endless) = (text(&reports[0]), text(&reports[1]));
+    assert!(silent.contains("no progress for 1.5 s") && silent.contains("whole call is 60 s"), "{silent}");
+    assert!(endless.contains("within 12 s") && endless.contains("silence is 10 s"), "{endless}");
+    assert!(reports[2]["is_error"] != true, "{}", reports[2]);
+    for (name, ..) in &rows {
+        let calls = heard(&haft, name, "tools/call");
+        assert!(calls.iter().all(|it| !it["params"]["_meta"]["progressToken"].is_null()), "{calls:?}");
+        let ids: Vec<&Value> = calls.iter().filter(|_| *name != "steady").map(|it| &it["id"]).collect();
+        let cancelled = heard(&haft, name, "notifications/cancelled");
+        let withdrawn: Vec<&Value> = cancelled.iter().map(|it| &it["params"]["requestId"]).collect();
+        assert_eq!(withdrawn, ids, "{name}: what ran out of time was withdrawn");
+    }
 }
 
 /// A picture of noise, which nothing makes small.

@@ -179,7 +179,12 @@ impl Odd {
     fn limits(&self, entry: &mut Value) {
         let Self(_, _, about, call) = self;
         let waits = about.iter().any(|it| it.contains("no handshake"));
-        entry["startupTimeout"] = json!(if waits { 2000 } else { 60_000 });
+        entry["startupTimeout"] = match self.0 {
+            // What it said has to come before the limit.
+            "lsp_both" => json!(20_000),
+            _ if waits => json!(2000),
+            _ => json!(60_000),
+        };
         entry["timeout"] = json!(if call.contains("no answer") { 1500 } else { 60_000 });
     }
 

@@ -206,7 +206,7 @@ async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Output, Vec<Value
     let model = MockModel::start(Script::of(turns)).await.unwrap();
     let output = haft
         .async_command()
-        .args(["-p", "go", "--mcp-wait", "30", "--allowedTools", "mcp__odd", "--output-format", "json"])
+        .args(["-p", "go", "--mcp-wait", "120", "--allowedTools", "mcp__odd", "--output-format", "json"])
         .args(args)
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(Stdio::null())

@@ -20,7 +20,7 @@ use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A person at the client who always says the same.
 struct Person {
@@ -500,7 +500,7 @@ async fn tasks_of_clients_without_sessions_are_their_own() {
     let server = Http::start(&haft, &rules, &[]);
     let one = Client::connect(server.endpoint(None), Era::Modern, None).await;
     let other = Client::connect(server.endpoint(None), Era::Modern, None).await;
-    let begin = json!({"command": "echo SECRET; sleep 60", "run_in_background": true});
+    let begin = json!({"command": "echo SECRET; sleep 600", "run_in_background": true});
     let begun = words(&one.call("Bash", begin.clone()).await);
     let name = begun.split(|it: char| !it.is_alphanumeric() && it != '_' && it != '-');
     let name = name.filter(|it| it.starts_with("bash_")).max_by_key(|it| it.len()).unwrap().to_owned();

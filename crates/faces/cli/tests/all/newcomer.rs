@@ -174,8 +174,17 @@ async fn the_first_request_says_where_it_is() {
     git(&["config", "filter.evil.clean", &format!("touch {}; cat", trap.display())]);
     haft.write(".git/info/attributes", "* filter=evil\n");
     haft.write("a.txt", "changed\n");
-    let ran = play(&haft, vec![Turn::text("x")], &["-p", "what is this?"], "piped words\n").await;
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    // Git has a moment to look around; a session of a machine that is too busy begins without it.
+    let begin = std::time::Instant::now();
+    let ran = loop {
+        let ran = play(&haft, vec![Turn::text("x")], &["-p", "what is this?"], "piped words\n").await;
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let system = ran.requests[0]["system"].to_string();
+        let is_told = system.contains("Branch: ") && system.contains("Newest commits");
+        if is_told || 120 < begin.elapsed().as_secs() {
+            break ran;
+        }
+    };
     let system = ran.requests[0]["system"].to_string();
     for want in [
         "Branch: topic/one",
@@ -252,7 +261,7 @@ async fn what_runs_in_the_background_is_never_ended_in_silence() {
     let mut command = haft.async_command();
     command.args(["-p", "go", "--permission-mode", "bypassPermissions"]).stdin(Stdio::null());
     command.env("ANTHROPIC_BASE_URL", model.url()).env("IS_SANDBOX", "1");
-    command.env("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS", "300");
+    command.env("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS", "5000");
     let output = command.output().await.unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(stderr.contains("waiting for what runs in the background"), "{stderr}");

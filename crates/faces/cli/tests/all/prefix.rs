@@ -397,7 +397,7 @@ async fn a_run_follows_its_settings() {
     let wait = format!("while kill -0 $(cat {}); do sleep 0.05; done", going.pid_file().display());
     let script = Script::of([
         call("mcp__going__alpha", json!({"count": 1})),
-        call("Bash", json!({"command": wait, "timeout": 60_000})),
+        call("Bash", json!({"command": wait, "timeout": 600_000})),
         call("mcp__going__alpha", json!({"count": 2})),
         call("mcp__staying__beta", json!({"count": 3})),
         call("mcp__staying__gamma", json!({"count": 4})),
@@ -406,7 +406,7 @@ async fn a_run_follows_its_settings() {
     let model = haft_testkit::MockModel::start(script).await.unwrap();
     let mut child = haft
         .async_command()
-        .args(["-p", "go", "--mcp-wait", "30", "--output-format", "json"])
+        .args(["-p", "go", "--mcp-wait", "120", "--output-format", "json"])
         .args(["--allowedTools", "Bash,mcp__going,mcp__staying"])
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(std::process::Stdio::null())

@@ -75,9 +75,9 @@ async fn an_answer_about_the_background_is_never_typing() {
         let model = model_of(vec![Turn::text("Some `code` here-4711.")]).await;
         let mut keys = vec![json!(["\x1b]11;?", ""])];
         keys.extend(pieces.iter().map(|piece| json!(["", piece, {"wait": 0.3}])));
-        // A partial answer is given up after a second.
+        // A partial answer is given up a second after it was read.
         keys.extend([
-            json!(["", "hello\r", {"wait": 1.3}]),
+            json!(["", "hello\r", {"wait": 3.0}]),
             json!(["here-4711", ""]),
             json!([READY, "\u{4}"]),
         ]);

@@ -75,9 +75,9 @@ impl Tmux {
 
     /// Waits until this is so.
     async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !is_so(self) {
-            assert!(Instant::now() < deadline, "never: {what}\n{}", self.screen());
+            assert!(Instant::now() < deadline, "never: {what}\n{}", self.lines());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -179,7 +179,7 @@ fn not_once(tmux: &Tmux, count: usize) -> Vec<(usize, usize)> {
 
 /// Answers with markers, then waits for a file, then answers with more of them.
 async fn model_that_waits(haft: &Haft) -> MockModel {
-    let waits = json!({"command": "while [ ! -e go ]; do sleep 0.02; done", "timeout": 60_000});
+    let waits = json!({"command": "while [ ! -e go ]; do sleep 0.02; done", "timeout": 600_000});
     let mut script = Script::of(vec![
         Turn::of([Piece::text(markers(0, 150)), Piece::tool("Bash", waits)]),
         Turn::text(format!("{}The end-4711.", markers(150, 300))),
@@ -214,7 +214,7 @@ async fn who_reads_further_up_is_not_disturbed() {
     assert_eq!(tmux.says(place), before, "the place one reads at stays");
     tmux.keys(&["-X", "cancel"]);
     tmux.shows("end-4711").await;
-    assert_eq!(not_once(&tmux, 300), [], "{}", tmux.lines());
+    tmux.until("every line once", |it| not_once(it, 300).is_empty()).await;
 }
 
 #[tokio::test]
@@ -239,9 +239,9 @@ async fn every_line_is_there_once_however_often_the_window_changes() {
         it.lines().contains("end-4711") && !it.says("#{pane_title}").contains('…')
     })
     .await;
-    assert_eq!(not_once(&tmux, 300), [], "{}", tmux.lines());
-    let prompts = tmux.screen().lines().filter(|line| line.trim_end() == "›").count();
-    assert_eq!(prompts, 1, "{}", tmux.screen());
+    tmux.until("every line once", |it| not_once(it, 300).is_empty()).await;
+    let prompts = |it: &Tmux| it.screen().lines().filter(|line| line.trim_end() == "›").count();
+    tmux.until("one prompt", |it| prompts(it) == 1).await;
     // A paragraph is copied as it was written.
     let line = "Line <299> with some words behind it, more than forty columns of them.";
     assert!(tmux.lines().lines().any(|it| it.trim_end() == line), "{}", tmux.lines());
@@ -290,8 +290,11 @@ async fn drawing_anew_uses_the_width_there_is() {
     tmux.shows(item).await;
     // And the whole transcript does too.
     tmux.keys(&["C-o"]);
-    tmux.shows("Transcript").await;
-    assert!(tmux.screen().contains(item), "{}", tmux.screen());
+    tmux.until("the transcript", |it| {
+        let screen = it.screen();
+        screen.contains("Transcript") && screen.contains(item)
+    })
+    .await;
 }
 
 /// How often all threads of a program have gone to sleep.
@@ -320,14 +323,15 @@ async fn nothing_wakes_up_when_nothing_happens() {
     let pid = tmux.says("#{pane_pid}");
     let Some(mut before) = sleeps(&pid) else { return eprintln!("SKIPPED: there is no /proc") };
     // What the turn left to do ends at some time; then there is a stretch without anything.
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let after = sleeps(&pid).unwrap();
+        // A thread that goes while it is looked at is something that happens.
+        let after = sleeps(&pid).unwrap_or(0);
         if after == before {
             return;
         }
-        assert!(Instant::now() < deadline, "{} wake-ups in three seconds", after - before);
+        assert!(Instant::now() < deadline, "{before} wake-ups, three seconds later {after}");
         before = after;
     }
 }

@@ -199,7 +199,7 @@ async fn a_connection_that_is_cut_five_times_costs_nothing() {
     machines.far_settings(&all_allowed());
     let line = "echo begin >> log; for i in 1 2 3 4 5 6; do echo part $i; while [ ! -e go$i ]; do sleep 0.02; done; \
                 done; echo end >> log; seq 1 3000";
-    let input = json!({ "command": line }).to_string();
+    let input = json!({"command": line, "timeout": 600_000}).to_string();
     let child =
         machines.command(&["tool", "call", "Bash", &input, "--allowedTools", "Bash", "--json"]).spawn();
     let child = child.unwrap();

@@ -61,11 +61,9 @@ async fn a_host_that_can_only_dial_out_is_met() {
     assert!(report["data"]["stdout"].as_str().unwrap().ends_with(&dir), "{report}");
     let many = (0..6).map(|number| {
         let (near, url) = (&near, &url);
-        async move { call(near, url, TOKEN, &format!("echo {number} >> all")).await }
+        async move { reached(near, url, &format!("echo {number} >> all")).await }
     });
-    for (code, text) in futures_util::future::join_all(many).await {
-        assert_eq!(code, Some(0), "{text}");
-    }
+    futures_util::future::join_all(many).await;
     let mut lines: Vec<String> =
         std::fs::read_to_string(far.ws().join("all")).unwrap().lines().map(str::to_owned).collect();
     lines.sort();

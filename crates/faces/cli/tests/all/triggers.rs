@@ -45,9 +45,11 @@ impl Listening {
             "POST /hooks/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
             body.len()
         );
-        stream.write_all(&[request.as_bytes(), body].concat()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        // Who is refused may be cut off before all was said; the answer is there by then.
+        stream.write_all(&[request.as_bytes(), body].concat()).ok();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok();
+        let answer = String::from_utf8(answer).unwrap();
         let number = answer.split(' ').nth(1).unwrap().parse().unwrap();
         (number, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
     }

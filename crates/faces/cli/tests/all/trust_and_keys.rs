@@ -205,7 +205,10 @@ async fn a_run_that_gets_nowhere_ends() {
 #[tokio::test]
 async fn a_provider_that_is_not_there_is_named() {
     let haft = Haft::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Bound and never listened at: nobody else gets the port.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = deaf.local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
     let env =
         [("ANTHROPIC_BASE_URL", url.as_str()), ("ANTHROPIC_API_KEY", "k-4711"), ("HAFT_MAX_RETRIES", "2")];

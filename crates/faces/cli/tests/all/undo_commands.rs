@@ -322,7 +322,7 @@ async fn a_killed_session_that_is_resumed_ends_its_orphans() {
         command
     };
     let mut child = command(&["-p", "go", "--permission-mode", "bypassPermissions"]).spawn().unwrap();
-    tokio::time::timeout(std::time::Duration::from_secs(60), async {
+    tokio::time::timeout(std::time::Duration::from_secs(120), async {
         while !haft.ws().join("begun").exists() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }

@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 
 use crate::{
     rig::{FleetRig, WorkerProcess, bash, until_there},
-    support::servers::nats_program,
+    support::{
+        cluster::{copies, open_cluster},
+        servers::{keep_port, nats_program},
+    },
 };
 
 fn git(dir: &Path, args: &[&str]) {
@@ -121,7 +124,8 @@ async fn who_attaches_sees_the_run_and_is_heard() {
 async fn queued_jobs_go_on_in_another_store() {
     let rig = FleetRig::new(json!([])).await;
     let began = rig.path("began").display().to_string();
-    let step = rig.effect(&format!("touch {began}; echo kept > kept.txt; sleep 1; echo done-step-1"));
+    let go = until_there(&rig.path("go").display().to_string());
+    let step = rig.effect(&format!("touch {began}; echo kept > kept.txt; {go}; echo done-step-1"));
     for turn in [
         json!({"when": {"last_user": {"equals": "go"}}, "reply": [bash(&step)]}),
         // The worker hands the run back meanwhile, whether it has asked or not.
@@ -136,6 +140,7 @@ async fn queued_jobs_go_on_in_another_store() {
     let id = rig.submit("go", &[]);
     rig.until("the command runs", || rig.path("began").exists()).await;
     old.signal("TERM");
+    std::fs::write(rig.path("go"), "").unwrap();
     assert!(old.0.wait().unwrap().success());
     assert_eq!(rig.state(&id), "queued");
     let other = format!("sqlite:{}", rig.path("other.db").display());
@@ -223,7 +228,8 @@ async fn stored_prompts_go_by_the_clock_of_the_fleet() {
             "recurring": recurring, "created": created, "createdBy": "s1", "maxTurns": 3, "maxMinutes": 2});
         rig.haft.write_home(&format!(".haft/cron/jobs/{id}.json"), &job.to_string());
     };
-    stored("aaaa1111", "0 0 1 1 *", true, "2026-01-01T00:00:00Z");
+    // Its time has not come.
+    stored("aaaa1111", "0 0 1 1 *", true, &jiff::Timestamp::now().to_string());
     // Its time has come already.
     stored("bbbb2222", "0 0 1 1 *", false, "2025-06-01T00:00:00Z");
     let names = || -> Vec<String> {
@@ -372,7 +378,7 @@ fn three_free_ports() -> u16 {
     loop {
         let port = fastrand::u16(20_000..26_000);
         let all = [0, 2_000, 4_000].into_iter().flat_map(|it| (0..3).map(move |number| port + it + number));
-        if all.into_iter().all(|it| std::net::TcpListener::bind(("127.0.0.1", it)).is_ok()) {
+        if all.into_iter().all(keep_port) {
             return port;
         }
     }
@@ -407,6 +413,7 @@ async fn up_starts_servers_that_sync_and_work() {
     assert!(looked.status.success() && said.contains("ok   sync"), "{looked:?}");
     let answer = there(&["submit", "-p", "say hello", "--wait"]);
     assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "hello there", "{answer:?}");
+    let store = open_cluster(&address).await;
     // A server that is killed comes back, and the others go on meanwhile.
     let server_of = |node: u32| {
         let config = rig.path(&format!("three/node-{node}/nats.conf")).display().to_string();
@@ -420,6 +427,10 @@ async fn up_starts_servers_that_sync_and_work() {
         let answer = there(&["submit", "-p", "say hello", "--wait"]);
         assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "hello there", "{answer:?}");
         rig.until("it is started again", || server_of(node).is_some_and(|it| it != old)).await;
+        // Two of three have to be there: the next one goes when this one has caught up.
+        while !copies(&store).await.is_good {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
     }
     let pid = up.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());

@@ -242,7 +242,7 @@ async fn jobs_start_when_what_they_need_is_there() {
         of("last")["state"] == "done" && of("lost")["state"] == "cancelled"
     })
     .await;
-    let started = |name: &str| of(name)["started_at"].as_str().unwrap().to_owned();
+    let started = |name: &str| of(name)["started_at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert!(started("first") < started("middle") && started("middle") < started("last"));
     assert!(of("lost")["reason"].as_str().unwrap().contains("which is failed"), "{}", of("lost"));
     let large = of("large");

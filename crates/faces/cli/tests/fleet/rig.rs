@@ -167,7 +167,8 @@ pub(crate) fn until_there(path: &str) -> String {
 }
 
 pub(crate) fn bash(command: &str) -> Value {
-    json!({"tool": {"name": "Bash", "input": {"command": command, "description": "a step"}}})
+    // A step that waits for its test is not given up before the test is.
+    json!({"tool": {"name": "Bash", "input": {"command": command, "description": "a step", "timeout": 600_000}}})
 }
 
 /// A command that sleeps for longer than any test, like no other on this machine.

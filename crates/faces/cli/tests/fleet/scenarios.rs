@@ -41,7 +41,7 @@ async fn what_is_urgent_is_next() {
     rig.until("it ends", || rig.state(&urgent) == "done").await;
     worker.kill();
     let jobs = rig.jobs();
-    let begun = |it: &Value| it["started_at"].as_str().map(str::to_owned);
+    let begun = |it: &Value| it["started_at"].as_str().map(|it| it.parse::<jiff::Timestamp>().unwrap());
     let at = begun(&jobs[&urgent]).unwrap();
     let before =
         jobs.values().filter(|it| it["class"] == "bulk" && begun(it).is_some_and(|other| other < at));

@@ -125,7 +125,17 @@ async fn a_worker_that_slept_through_its_lease_stops() {
     rig.until("a worker is there", || rig.worker_said("a").contains("waits")).await;
     let id = rig.submit("go", &[]);
     rig.until("the command runs", || rig.path("began").exists()).await;
-    sleeper.signal("STOP");
+    let store = FleetStore::open(&FleetAddress::parse(&rig.store).unwrap()).await.unwrap();
+    loop {
+        sleeper.signal("STOP");
+        // Stopped while it writes, it holds the file of the store, and nobody gets on.
+        let writes = store.clockwork.count(String::from("probe"), 1, None);
+        if tokio::time::timeout(std::time::Duration::from_secs(5), writes).await.is_ok_and(|it| it.is_ok()) {
+            break;
+        }
+        sleeper.signal("CONT");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
     let _next = rig.worker("b", &[]);
     rig.until("it ends elsewhere", || rig.state(&id) == "done").await;
     let log = rig.ok(&["logs", &id]);

@@ -46,7 +46,7 @@ fn the_guardian_ends_what_it_guards_and_the_next_session_the_rest() {
     }
     let registries = state.join("processes");
     eventually("nothing else is left", || everything(&registries).len() == 1);
-    let ended = end_leftovers(&registries, Duration::from_secs(10));
+    let ended = end_leftovers(&registries, Duration::from_secs(60));
     assert_eq!(ended.iter().map(|it| it.session.as_str()).collect::<Vec<_>>(), ["three"]);
     assert!(!pids[2].iter().any(|pid| lives(*pid)));
     assert!(everything(&registries).is_empty());

@@ -17,7 +17,7 @@ pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let (scripts, operands) = scripts(&parsed)?;
     let mut touches = Vec::new();
     for script in scripts {
-        let reads = Script::read(script)?;
+        let reads = SedScript::read(script)?;
         touches.extend(reads.iter().map(|file| Touch::new(Access::Read, &Field::Literal(file.clone()))));
     }
     if parsed.has(&["help", "version"]) {
@@ -71,12 +71,12 @@ fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<Touch>) -> Opt
 /// A script, read as GNU sed reads it, far enough to know that it neither writes
 /// nor runs anything. Where other versions would end a pattern elsewhere, it is
 /// not understood.
-struct Script<'s> {
+struct SedScript<'s> {
     rest: &'s str,
     reads: Vec<String>,
 }
 
-impl<'s> Script<'s> {
+impl<'s> SedScript<'s> {
     /// The files it reads, or nothing if it is not understood.
     fn read(text: &'s str) -> Option<Vec<String>> {
         let sane = text.bytes().all(|byte| matches!(byte, b'\n' | b'\t') || !byte.is_ascii_control());
@@ -299,7 +299,7 @@ mod tests {
             "s/[abc]/x/",
             "s/[[:space:]]*$//",
         ] {
-            assert!(Script::read(script).is_some(), "{script}");
+            assert!(SedScript::read(script).is_some(), "{script}");
         }
     }
 
@@ -369,9 +369,9 @@ mod tests {
             "}}w f",
             "r",
         ] {
-            assert!(Script::read(script).is_none(), "{script}");
+            assert!(SedScript::read(script).is_none(), "{script}");
         }
-        assert_eq!(Script::read("r .env"), Some(vec![".env".to_owned()]));
-        assert_eq!(Script::read("1r  a b \np"), Some(vec!["a b ".to_owned()]));
+        assert_eq!(SedScript::read("r .env"), Some(vec![".env".to_owned()]));
+        assert_eq!(SedScript::read("1r  a b \np"), Some(vec!["a b ".to_owned()]));
     }
 }

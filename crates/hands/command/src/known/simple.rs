@@ -28,30 +28,30 @@ enum Operands {
 
 use Operands::{Files, Names, None as Nothing, OneFile, Text, Trees};
 
-struct Spec {
+struct SimpleSpec {
     names: &'static [&'static str],
     operands: Operands,
     surprise: Surprise,
     options: &'static str,
 }
 
-const fn spec(names: &'static [&'static str], operands: Operands, options: &'static str) -> Spec {
-    Spec { names, operands, surprise: Surprise::Refused, options }
+const fn spec(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
+    SimpleSpec { names, operands, surprise: Surprise::Refused, options }
 }
 
 /// Every option such a command has, listed or not, is harmless.
-const fn free(names: &'static [&'static str], operands: Operands, options: &'static str) -> Spec {
-    Spec { names, operands, surprise: Surprise::Fine, options }
+const fn free(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
+    SimpleSpec { names, operands, surprise: Surprise::Fine, options }
 }
 
 /// Options that are not listed are rather odd than harmful, and nobody gives
 /// files such names: a pattern may stand here, and whoever knows the disk looks
 /// what it finds.
-const fn looked_at(names: &'static [&'static str], operands: Operands, options: &'static str) -> Spec {
-    Spec { names, operands, surprise: Surprise::Pattern, options }
+const fn looked_at(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
+    SimpleSpec { names, operands, surprise: Surprise::Pattern, options }
 }
 
-const SPECS: &[Spec] = &[
+const SPECS: &[SimpleSpec] = &[
     free(
         &["ls", "dir", "vdir"],
         Names,

@@ -33,7 +33,7 @@ const VERSIONS: &[(&[&str], &[&str])] = &[
 
 /// A query: program, leading words, options, and whether it obeys what is
 /// configured in the working directory.
-struct Query {
+struct ProgramQuery {
     program: &'static [&'static str],
     words: &'static [&'static str],
     options: &'static str,
@@ -55,8 +55,8 @@ const fn query(
     words: &'static [&'static str],
     operands: Operands,
     options: &'static str,
-) -> Query {
-    Query { program, words, options, operands, local: false }
+) -> ProgramQuery {
+    ProgramQuery { program, words, options, operands, local: false }
 }
 
 /// A query that obeys what is configured in the working directory.
@@ -65,8 +65,8 @@ const fn local(
     words: &'static [&'static str],
     operands: Operands,
     options: &'static str,
-) -> Query {
-    Query { program, words, options, operands, local: true }
+) -> ProgramQuery {
+    ProgramQuery { program, words, options, operands, local: true }
 }
 
 const CARGO: &[&str] = &["cargo"];
@@ -89,7 +89,7 @@ const GH_LIST: &str = "-L: -s: -l: -a: -A: -S: -B: -H: -b: -q: -t: --limit: --st
     --draft --comments --log --log-failed --job: --attempt: --verbose --exit-status --required --name-only --patch \
     --color:";
 
-const QUERIES: &[Query] = &[
+const QUERIES: &[ProgramQuery] = &[
     local(CARGO, &["metadata"], Nothing, CARGO_SELECT),
     local(CARGO, &["locate-project"], Nothing, "-q --workspace --message-format: --manifest-path:R"),
     local(CARGO, &["pkgid"], Text, "-qv -p: --manifest-path:R"),
@@ -327,7 +327,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
 }
 
 /// Whose configuration a query obeys.
-fn obeyed(name: &str, query: &Query, parsed: &Parsed) -> Obeyed {
+fn obeyed(name: &str, query: &ProgramQuery, parsed: &Parsed) -> Obeyed {
     match name {
         "cargo" if matches!(query.words, ["metadata" | "pkgid" | "tree"]) && !parsed.has(&["no-deps"]) => {
             Obeyed::CargoWithLock
@@ -342,7 +342,7 @@ fn obeyed(name: &str, query: &Query, parsed: &Parsed) -> Obeyed {
 }
 
 /// Whether a query is one to a server, on this machine or elsewhere.
-fn talks(name: &str, query: &Query) -> bool {
+fn talks(name: &str, query: &ProgramQuery) -> bool {
     match name {
         "docker" | "gh" | "kubectl" | "podman" | "systemctl" => true,
         "npm" => matches!(query.words, ["info" | "outdated" | "show" | "view"]),
@@ -403,7 +403,7 @@ fn asks_cargo_for_help(args: &[Field]) -> bool {
 }
 
 /// Options and operands that turn a query into something else.
-fn reaches_out(name: &str, query: &Query, parsed: &Parsed) -> bool {
+fn reaches_out(name: &str, query: &ProgramQuery, parsed: &Parsed) -> bool {
     let any =
         |test: &dyn Fn(&str) -> bool| parsed.operands.iter().any(|field| field.literal().is_some_and(test));
     match name {

@@ -7,7 +7,7 @@ use super::{
 
 /// What ends a list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Until {
+pub(super) enum ListEnd {
     /// The end of the text.
     End,
     /// `)`
@@ -27,12 +27,12 @@ const RESERVED: &[&str] = &[
 impl Parser<'_> {
     /// The whole text.
     pub(super) fn script(&mut self) -> Parsed<List> {
-        let list = self.list(Until::End)?;
+        let list = self.list(ListEnd::End)?;
         if self.pending.is_empty() { Ok(list) } else { self.stop("a heredoc without its body") }
     }
 
     /// Commands up to `until`, which is left for the caller.
-    pub(super) fn list(&mut self, until: Until) -> Parsed<List> {
+    pub(super) fn list(&mut self, until: ListEnd) -> Parsed<List> {
         self.nested(|p| {
             let mut list = List::default();
             loop {
@@ -65,8 +65,8 @@ impl Parser<'_> {
     /// A reserved word directly behind a command ends the list only if that is
     /// a compound command without redirections; anything else would have taken
     /// the word as its own.
-    fn ends_bare(&self, until: Until, list: &List) -> bool {
-        if !matches!(until, Until::Words(_)) && self.reserved() != Some("esac") {
+    fn ends_bare(&self, until: ListEnd, list: &List) -> bool {
+        if !matches!(until, ListEnd::Words(_)) && self.reserved() != Some("esac") {
             return true;
         }
         let last =
@@ -75,17 +75,17 @@ impl Parser<'_> {
     }
 
     /// A list that must not be empty.
-    pub(super) fn filled_list(&mut self, until: Until) -> Parsed<List> {
+    pub(super) fn filled_list(&mut self, until: ListEnd) -> Parsed<List> {
         let list = self.list(until)?;
         if list.items.is_empty() { self.stop("a command is missing") } else { Ok(list) }
     }
 
-    fn at(&self, until: Until) -> bool {
+    fn at(&self, until: ListEnd) -> bool {
         match until {
-            Until::End => self.peek().is_none(),
-            Until::Parenthesis => self.peek() == Some(b')'),
-            Until::Arm => self.looking_at(";;") || self.looking_at(";&") || self.reserved() == Some("esac"),
-            Until::Words(words) => self.reserved().is_some_and(|word| words.contains(&word)),
+            ListEnd::End => self.peek().is_none(),
+            ListEnd::Parenthesis => self.peek() == Some(b')'),
+            ListEnd::Arm => self.looking_at(";;") || self.looking_at(";&") || self.reserved() == Some("esac"),
+            ListEnd::Words(words) => self.reserved().is_some_and(|word| words.contains(&word)),
         }
     }
 

@@ -1,6 +1,6 @@
 use super::{
     Arm, Kind, List, Word,
-    command::Until,
+    command::ListEnd,
     cursor::{Parsed, Parser, is_meta, is_name},
     word::{Position, name_len},
 };
@@ -13,7 +13,7 @@ impl Parser<'_> {
         if self.eat("(") {
             return self.nested(Self::arithmetic).map(Kind::Arithmetic);
         }
-        let list = self.filled_list(Until::Parenthesis)?;
+        let list = self.filled_list(ListEnd::Parenthesis)?;
         self.pos += 1;
         Ok(Kind::Subshell(list))
     }
@@ -41,7 +41,7 @@ impl Parser<'_> {
 
     /// A list and the reserved word that ends it.
     fn closed_list(&mut self, words: &'static [&'static str]) -> Parsed<List> {
-        let list = self.filled_list(Until::Words(words))?;
+        let list = self.filled_list(ListEnd::Words(words))?;
         self.pos += self.reserved().map_or(0, str::len);
         Ok(list)
     }
@@ -50,7 +50,7 @@ impl Parser<'_> {
         let mut arms = Vec::new();
         loop {
             let condition = self.closed_list(&["then"])?;
-            let body = self.filled_list(Until::Words(&["elif", "else", "fi"]))?;
+            let body = self.filled_list(ListEnd::Words(&["elif", "else", "fi"]))?;
             arms.push((condition, body));
             let word = self.reserved();
             self.pos += word.map_or(0, str::len);
@@ -151,7 +151,7 @@ impl Parser<'_> {
                 return Ok(Kind::Case { subject, arms });
             }
             let patterns = self.patterns()?;
-            let body = self.list(Until::Arm)?;
+            let body = self.list(ListEnd::Arm)?;
             arms.push(Arm { patterns, body });
             for end in [";;&", ";;", ";&"] {
                 if self.eat(end) {

@@ -1,6 +1,6 @@
 use std::{cell::OnceCell, rc::Rc};
 
-use super::{Note, Span, Word};
+use super::{Note, SourceSpan, Word};
 
 /// How deep lists, words and expansions may nest. Commands people write stay
 /// below 20; each level of `$(…)` counts three times.
@@ -17,7 +17,7 @@ pub(crate) struct Stop {
 pub(super) type Parsed<T> = Result<T, Stop>;
 
 /// A heredoc whose body starts on the next line.
-pub(super) struct Pending {
+pub(super) struct PendingHeredoc {
     pub(super) delimiter: String,
     pub(super) strip_tabs: bool,
     pub(super) quoted: bool,
@@ -32,9 +32,9 @@ pub(super) struct Parser<'s> {
     pub(super) end: usize,
     pub(super) depth: usize,
     /// Spans of text that is no slice of the source point here.
-    pub(super) fixed: Option<Span>,
+    pub(super) fixed: Option<SourceSpan>,
     /// Heredocs of the innermost open list.
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<PendingHeredoc>,
     /// A list further out waits for a heredoc: a newline here is ambiguous.
     pub(super) outer_pending: bool,
     pub(super) notes: Vec<Note>,
@@ -73,7 +73,7 @@ impl<'s> Parser<'s> {
         out
     }
 
-    pub(super) fn span(&self, start: usize) -> Span {
+    pub(super) fn span(&self, start: usize) -> SourceSpan {
         self.fixed.clone().unwrap_or(start..self.pos)
     }
 

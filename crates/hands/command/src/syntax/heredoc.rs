@@ -4,7 +4,7 @@ use std::{cell::OnceCell, rc::Rc};
 
 use super::{
     Operator, Piece, Redirect, Word,
-    cursor::{Parsed, Parser, Pending},
+    cursor::{Parsed, Parser, PendingHeredoc},
     word::push_str,
 };
 
@@ -37,11 +37,11 @@ impl Parser<'_> {
         let quoted = delimiter.pieces.iter().any(|piece| matches!(piece, Piece::Text { quoted: true, .. }));
         self.heredocs += 1;
         let body = Rc::new(OnceCell::new());
-        self.pending.push(Pending { delimiter: text, strip_tabs, quoted, body: Rc::clone(&body) });
+        self.pending.push(PendingHeredoc { delimiter: text, strip_tabs, quoted, body: Rc::clone(&body) });
         Ok(Redirect { operator: Operator::Heredoc, variable, target: delimiter, heredoc: Some(body) })
     }
 
-    fn heredoc_body(&mut self, pending: Pending) -> Parsed<()> {
+    fn heredoc_body(&mut self, pending: PendingHeredoc) -> Parsed<()> {
         let start = self.pos;
         let mut text = String::new();
         loop {

@@ -28,10 +28,10 @@ pub(crate) use tree::*;
 use cursor::Parser;
 
 /// Reads a whole command line.
-pub(crate) fn parse(source: &str) -> Result<Script, Stop> {
+pub(crate) fn parse(source: &str) -> Result<ShellScript, Stop> {
     let mut parser = Parser::new(source);
     let list = parser.script()?;
-    Ok(Script { list, notes: parser.notes })
+    Ok(ShellScript { list, notes: parser.notes })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `${…}`.
 
 use super::{
-    Action, Expansion, Piece, Word,
+    Expansion, ExpansionAction, Piece, Word,
     cursor::{Parsed, Parser},
     word::{name_len, push},
 };
@@ -9,11 +9,11 @@ use super::{
 impl Parser<'_> {
     /// From behind `${` to behind `}`.
     pub(super) fn braced_parameter(&mut self, quoted: bool) -> Parsed<Piece> {
-        let mut action = Action::Plain;
+        let mut action = ExpansionAction::Plain;
         let mut plain = true;
         if self.peek() == Some(b'!') && self.peek_at(1) != Some(b'}') {
             self.pos += 1;
-            action = Action::Indirect;
+            action = ExpansionAction::Indirect;
         } else if self.peek() == Some(b'#') && self.peek_at(1) != Some(b'}') {
             self.pos += 1;
             plain = false;
@@ -28,12 +28,12 @@ impl Parser<'_> {
         if !self.eat("}") {
             action = stricter(action, self.operator(&name)?);
             operands.push(self.operand(b'}', quoted)?);
-            if action == Action::Slice && operands.last().is_some_and(is_numbers) {
-                action = Action::Plain;
+            if action == ExpansionAction::Slice && operands.last().is_some_and(is_numbers) {
+                action = ExpansionAction::Plain;
             }
             plain = false;
         }
-        if plain && action == Action::Plain {
+        if plain && action == ExpansionAction::Plain {
             return Ok(Piece::Parameter { name, quoted });
         }
         Ok(Piece::Expansion(Box::new(Expansion { name, action, operands, quoted })))
@@ -52,27 +52,27 @@ impl Parser<'_> {
     }
 
     /// What stands behind the name, and what it does.
-    fn operator(&mut self, name: &str) -> Parsed<Action> {
+    fn operator(&mut self, name: &str) -> Parsed<ExpansionAction> {
         if matches!(name, "#" | "!" | "$") {
             return self.stop("an operator behind a special parameter");
         }
         for (text, action) in [
-            (":=", Action::Assign),
-            ("=", Action::Assign),
-            (":-", Action::Plain),
-            (":+", Action::Plain),
-            (":?", Action::Plain),
-            ("-", Action::Plain),
-            ("+", Action::Plain),
-            ("?", Action::Plain),
-            (":", Action::Slice),
-            ("#", Action::Plain),
-            ("%", Action::Plain),
-            ("/", Action::Plain),
-            ("^", Action::Plain),
-            (",", Action::Plain),
-            ("@", Action::Transform),
-            ("*}", Action::Indirect),
+            (":=", ExpansionAction::Assign),
+            ("=", ExpansionAction::Assign),
+            (":-", ExpansionAction::Plain),
+            (":+", ExpansionAction::Plain),
+            (":?", ExpansionAction::Plain),
+            ("-", ExpansionAction::Plain),
+            ("+", ExpansionAction::Plain),
+            ("?", ExpansionAction::Plain),
+            (":", ExpansionAction::Slice),
+            ("#", ExpansionAction::Plain),
+            ("%", ExpansionAction::Plain),
+            ("/", ExpansionAction::Plain),
+            ("^", ExpansionAction::Plain),
+            (",", ExpansionAction::Plain),
+            ("@", ExpansionAction::Transform),
+            ("*}", ExpansionAction::Indirect),
         ] {
             if self.looking_at(text) {
                 self.pos += text.trim_end_matches('}').len();
@@ -120,24 +120,24 @@ impl Parser<'_> {
 
 /// The one that may do more: what a name or a subscript evaluates is not made
 /// harmless by what is done with the value.
-fn stricter(one: Action, other: Action) -> Action {
-    let severity = |action: Action| match action {
-        Action::Plain => 0,
-        Action::Assign => 1,
-        Action::Slice => 2,
-        Action::Subscript => 3,
-        Action::Transform => 4,
-        Action::Indirect => 5,
+fn stricter(one: ExpansionAction, other: ExpansionAction) -> ExpansionAction {
+    let severity = |action: ExpansionAction| match action {
+        ExpansionAction::Plain => 0,
+        ExpansionAction::Assign => 1,
+        ExpansionAction::Slice => 2,
+        ExpansionAction::Subscript => 3,
+        ExpansionAction::Transform => 4,
+        ExpansionAction::Indirect => 5,
     };
     if severity(one) < severity(other) { other } else { one }
 }
 
 /// `@`, `*` and numbers need no evaluation.
-fn subscript_action(operands: &[Word]) -> Action {
+fn subscript_action(operands: &[Word]) -> ExpansionAction {
     let simple = operands.last().and_then(Word::bare).is_some_and(|text| {
         matches!(text, "@" | "*") || (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
     });
-    if simple { Action::Plain } else { Action::Subscript }
+    if simple { ExpansionAction::Plain } else { ExpansionAction::Subscript }
 }
 
 fn is_numbers(word: &Word) -> bool {

@@ -1,11 +1,11 @@
 use std::{cell::OnceCell, ops::Range, rc::Rc};
 
 /// Bytes of the source.
-pub(crate) type Span = Range<usize>;
+pub(crate) type SourceSpan = Range<usize>;
 
 /// A whole command line.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub(crate) struct ShellScript {
     pub(crate) list: List,
     /// What was read, but is never certain.
     pub(crate) notes: Vec<Note>,
@@ -54,7 +54,7 @@ pub(crate) struct Pipeline {
 pub(crate) struct Command {
     pub(crate) kind: Kind,
     pub(crate) redirects: Vec<Redirect>,
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
 }
 
 #[derive(Debug)]
@@ -110,7 +110,7 @@ pub(crate) struct Assignment {
     pub(crate) subscript: Option<String>,
     pub(crate) append: bool,
     pub(crate) value: AssignedValue,
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
 }
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ pub(crate) enum Operator {
 #[derive(Debug, Default)]
 pub(crate) struct Word {
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
 }
 
 #[derive(Debug)]
@@ -178,14 +178,14 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Expansion {
     pub(crate) name: String,
-    pub(crate) action: Action,
+    pub(crate) action: ExpansionAction,
     /// Everything behind the operator that is expanded in turn.
     pub(crate) operands: Vec<Word>,
     pub(crate) quoted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Action {
+pub(crate) enum ExpansionAction {
     /// `${#x}`, `${x#…}`, `${x%…}`, `${x/…}`, `${x^…}`, `${x:-…}`, `${x:+…}`, `${x:?…}`
     Plain,
     /// `${x:=…}`

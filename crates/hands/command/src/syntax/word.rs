@@ -1,6 +1,6 @@
 use super::{
     Command, Item, Kind, List, Note, Piece, Word,
-    command::Until,
+    command::ListEnd,
     cursor::{Parsed, Parser, is_meta, is_name},
 };
 
@@ -168,7 +168,7 @@ impl Parser<'_> {
             let outer = p.outer_pending;
             p.outer_pending |= !waiting.is_empty();
             let heredocs = p.heredocs;
-            let list = p.list(Until::Parenthesis)?;
+            let list = p.list(ListEnd::Parenthesis)?;
             // Bash 5.2 writes a substitution down again before it runs it, and
             // loses separators behind a heredoc on the way.
             if heredocs < p.heredocs && !is_one_simple_command(&list) {
@@ -221,7 +221,7 @@ impl Parser<'_> {
             let waiting = std::mem::take(&mut p.pending);
             let outer = p.outer_pending;
             p.outer_pending |= !waiting.is_empty();
-            let list = p.list(Until::End)?;
+            let list = p.list(ListEnd::End)?;
             if !p.pending.is_empty() {
                 return p.stop("a heredoc is still open at `");
             }

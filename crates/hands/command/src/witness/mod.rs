@@ -10,7 +10,7 @@ mod own;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::syntax::Script;
+use super::syntax::ShellScript;
 
 /// Stands for whatever is only known when the command runs.
 const HOLE: char = '\u{1}';
@@ -38,7 +38,7 @@ impl Shape {
 /// Whether another parser reads `source` as `script`.
 ///
 /// A panic over there is its opinion, not our end.
-pub(crate) fn agrees(source: &str, script: &Script) -> bool {
+pub(crate) fn agrees(source: &str, script: &ShellScript) -> bool {
     let other = catch_unwind(AssertUnwindSafe(|| other::shape(source))).ok().flatten();
     other.is_some_and(|other| other.sorted() == own::shape(script).sorted())
 }

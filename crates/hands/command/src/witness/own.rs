@@ -2,10 +2,10 @@
 
 use super::{HOLE, Shape};
 use crate::syntax::{
-    AssignedValue, Assignment, Command, Kind, List, Operator, Piece, Redirect, Script, Word,
+    AssignedValue, Assignment, Command, Kind, List, Operator, Piece, Redirect, ShellScript, Word,
 };
 
-pub(super) fn shape(script: &Script) -> Shape {
+pub(super) fn shape(script: &ShellScript) -> Shape {
     let mut shape = Shape::default();
     shape.list(&script.list);
     shape

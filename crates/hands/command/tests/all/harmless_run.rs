@@ -117,6 +117,9 @@ async fn what_needs_no_question_changes_nothing() {
         spec.variables.push((String::from("HOME"), home.display().to_string()));
         let job = rig.shell.start(spec).unwrap();
         job.ended().await;
+        // What it left behind is over before anybody looks.
+        job.stop(haft_shell::run::Stop::Asked);
+        job.gone().await;
         ran += 1;
         let changed: Vec<PathBuf> =
             changes(&before.0, &picture(&work)).chain(changes(&before.1, &picture(&home))).collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Starter, plan};
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(700);
 
 async fn client(root: &Path, words: &[&str]) -> Arc<LspClient> {
@@ -82,10 +82,12 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
         assert!(client.end().is_some());
     }
     let hung = client(dir.path(), &["--hang-on", "textDocument/hover"]).await;
-    hung.know(&file, "text", "a").await.unwrap();
+    // What it has to say about the text is said before its silence is counted.
+    let (version, since) = hung.know(&file, "text", "a").await.unwrap();
+    assert_eq!(hung.check(&file, version, since, LONG).await, Ok(Checked::Now(Vec::new())));
     let got = hung.ask("textDocument/hover", &at(&file, 0, 0), SHORT).await.unwrap_err();
     assert_eq!(got.to_string(), "fake did not answer textDocument/hover within 0 s");
-    // It said something meanwhile, so it lives; one that says nothing at all does not.
+    // One that is silent once lives; one that goes on saying nothing does not.
     assert_eq!(hung.end(), None);
     for _ in 0..2 {
         hung.ask("textDocument/hover", &at(&file, 0, 0), SHORT).await.unwrap_err();
@@ -145,7 +147,8 @@ async fn one_that_does_not_read_is_ended() {
 #[tokio::test]
 async fn it_is_waited_for_as_long_as_it_says() {
     let dir = tempfile::tempdir().unwrap();
-    let client = client(dir.path(), &["--index", "1.5"]).await;
+    let indexed = dir.path().join("indexed");
+    let client = client(dir.path(), &["--index", "0", "--index-gate", indexed.to_str().unwrap()]).await;
     let file = dir.path().join("a.x");
     client.know(&file, "text", "def a").await.unwrap();
     // The answer of a document's names comes after the progress.
@@ -153,7 +156,12 @@ async fn it_is_waited_for_as_long_as_it_says() {
     let now = client.settle(Duration::from_millis(10)).await;
     assert!(now.is_busy());
     assert_eq!(now.words(), "Indexing, 40 %");
-    assert!(!client.settle(LONG).await.is_busy());
+    let finish = async {
+        tokio::time::sleep(SHORT).await;
+        std::fs::write(&indexed, "").unwrap();
+    };
+    let settle = async { (client.settle(LONG).await.is_busy(), indexed.exists()) };
+    assert_eq!(tokio::join!(settle, finish).0, (false, true));
     let answer = client.ask("textDocument/definition", &at(&file, 0, 4), LONG).await.unwrap();
     assert_eq!(spots(&answer).unwrap().0.len(), 1);
 }

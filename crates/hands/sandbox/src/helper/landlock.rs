@@ -8,7 +8,7 @@ use landlock::{
 };
 
 use crate::{
-    order::{Net, Order, Walls},
+    order::{Net, Order, WallKind},
     policy::DEVICES,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
     // What a device does with a request is not writing.
     let writing = AccessFs::from_write(KNOWN) & !AccessFs::IoctlDev;
     // Mounts hide what may not be read; without them the rules have to.
-    let hiding = order.walls == Walls::Landlock && !order.hide.is_empty();
+    let hiding = order.walls == WallKind::Landlock && !order.hide.is_empty();
     let mut handled = writing;
     if hiding {
         handled |= AccessFs::ReadFile | AccessFs::Execute;

@@ -6,7 +6,7 @@ use crate::Domains;
 
 /// A host and a port, in the one form that is both judged and dialled.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Destination {
+pub(crate) struct ProxyDestination {
     pub(crate) host: Host,
     pub(crate) port: u16,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Host {
     Address(IpAddr),
 }
 
-impl std::fmt::Display for Destination {
+impl std::fmt::Display for ProxyDestination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.host {
             Host::Name(name) => write!(f, "{name}:{}", self.port),
@@ -29,7 +29,7 @@ impl std::fmt::Display for Destination {
     }
 }
 
-impl Destination {
+impl ProxyDestination {
     /// Reads `host:port`; what is not exactly that is nothing.
     pub(crate) fn parse(authority: &str, usual_port: Option<u16>) -> Option<Self> {
         let (host, port) = match authority.rsplit_once(':') {
@@ -70,7 +70,7 @@ impl Host {
 impl Domains {
     /// The rule that lets a host through; nothing lets through when nothing is
     /// listed.
-    pub(crate) fn admit(&self, to: &Destination) -> Result<(), String> {
+    pub(crate) fn admit(&self, to: &ProxyDestination) -> Result<(), String> {
         if let Some(rule) = self.deny.iter().find(|rule| matches(rule, to)) {
             return Err(format!("{to} is denied by {rule}"));
         }
@@ -81,12 +81,12 @@ impl Domains {
     }
 
     /// Whether a host is named exactly, so that it may be a private one.
-    pub(crate) fn names(&self, to: &Destination) -> bool {
+    pub(crate) fn names(&self, to: &ProxyDestination) -> bool {
         self.allow.iter().any(|rule| !rule.contains('*') && matches(rule, to))
     }
 }
 
-fn matches(rule: &str, to: &Destination) -> bool {
+fn matches(rule: &str, to: &ProxyDestination) -> bool {
     let (rule, port) = match rule.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') && port.bytes().all(|it| it.is_ascii_digit()) => {
             (host, port.parse().ok())
@@ -138,10 +138,12 @@ mod tests {
             ("ported.net:443", true),
             ("ported.net:80", false),
         ] {
-            let to = Destination::parse(authority, None).expect(authority);
+            let to = ProxyDestination::parse(authority, None).expect(authority);
             assert_eq!(domains.admit(&to).is_ok(), want, "{authority}");
         }
-        assert!(Domains::default().admit(&Destination::parse("x.com:1", None).expect("parses")).is_err());
+        assert!(
+            Domains::default().admit(&ProxyDestination::parse("x.com:1", None).expect("parses")).is_err()
+        );
     }
 
     #[test]
@@ -161,9 +163,9 @@ mod tests {
             "x:99999",
             "[::1:80",
         ] {
-            assert_eq!(Destination::parse(text, None), None, "{text}");
+            assert_eq!(ProxyDestination::parse(text, None), None, "{text}");
         }
-        assert_eq!(Destination::parse("[::1]:80", None).expect("parses").to_string(), "[::1]:80");
-        assert_eq!(Destination::parse("x.com", Some(80)).expect("parses").to_string(), "x.com:80");
+        assert_eq!(ProxyDestination::parse("[::1]:80", None).expect("parses").to_string(), "[::1]:80");
+        assert_eq!(ProxyDestination::parse("x.com", Some(80)).expect("parses").to_string(), "x.com:80");
     }
 }

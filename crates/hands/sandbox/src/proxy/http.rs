@@ -5,7 +5,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{PATIENCE, Proxy, Refusal, domains::Destination};
+use super::{PATIENCE, Proxy, Refusal, domains::ProxyDestination};
 
 /// A longer head is none.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -53,7 +53,7 @@ async fn read_head(client: &mut TcpStream, first: u8) -> io::Result<(String, Vec
 }
 
 struct Request {
-    to: Destination,
+    to: ProxyDestination,
     /// The head as the server gets it; `None` for a tunnel.
     forwarded: Option<String>,
 }
@@ -67,12 +67,12 @@ impl Request {
             return None;
         }
         if method == "CONNECT" {
-            return Some(Self { to: Destination::parse(target, None)?, forwarded: None });
+            return Some(Self { to: ProxyDestination::parse(target, None)?, forwarded: None });
         }
         let rest = target.strip_prefix("http://")?;
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
-        let to = Destination::parse(authority, Some(80))?;
+        let to = ProxyDestination::parse(authority, Some(80))?;
         let slash = if path.starts_with('/') { "" } else { "/" };
         // The server gets the host that was judged, and one request only.
         let mut forwarded =

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::Domains;
-use domains::{Destination, Host};
+use domains::{Host, ProxyDestination};
 
 /// Connections at the same time.
 const MOST: usize = 256;
@@ -55,12 +55,12 @@ impl Lookup for SystemLookup {
 pub(crate) struct Proxy {
     domains: Mutex<Domains>,
     lookup: Arc<dyn Lookup>,
-    refused: Mutex<Refused>,
+    refused: Mutex<RefusedHosts>,
 }
 
 /// The last refusals, and how many there were.
 #[derive(Default)]
-struct Refused {
+struct RefusedHosts {
     count: u64,
     last: VecDeque<String>,
 }
@@ -129,7 +129,7 @@ impl Proxy {
 
     /// Connects to a destination if it may be reached: the address that was
     /// checked is the one that is dialled.
-    async fn dial(&self, to: &Destination) -> Result<TcpStream, Refusal> {
+    async fn dial(&self, to: &ProxyDestination) -> Result<TcpStream, Refusal> {
         let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Err(why) = domains.admit(to) {
             return Err(self.refuse(why));

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     PATIENCE, Proxy, Refusal,
-    domains::{Destination, Host},
+    domains::{Host, ProxyDestination},
 };
 
 pub(super) const VERSION: u8 = 5;
@@ -39,7 +39,7 @@ pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream) -> io::Result<()
 }
 
 /// Who the client wants to talk to, or the code it gets instead.
-async fn greet(client: &mut TcpStream) -> io::Result<Result<Destination, u8>> {
+async fn greet(client: &mut TcpStream) -> io::Result<Result<ProxyDestination, u8>> {
     let methods = client.read_u8().await?;
     let mut offered = vec![0; usize::from(methods)];
     client.read_exact(&mut offered).await?;
@@ -60,7 +60,7 @@ async fn greet(client: &mut TcpStream) -> io::Result<Result<Destination, u8>> {
     let port = client.read_u16().await?;
     Ok(match host {
         _ if command != CONNECT => Err(NOT_SUPPORTED),
-        Some(host) => Ok(Destination { host, port }),
+        Some(host) => Ok(ProxyDestination { host, port }),
         None => Err(NO_SUCH_ADDRESS),
     })
 }

@@ -126,7 +126,7 @@ struct First {
 fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> First {
     let end = range.end.min(range.start + HEAD_READ);
     let mut cleaner = Cleaner::default();
-    let mut taken = Taken { limit, ..Taken::default() };
+    let mut taken = TakenText { limit, ..TakenText::default() };
     let mut at = range.start;
     let mut buf = vec![0; 64 << 10];
     while at < end && !taken.full {
@@ -161,7 +161,7 @@ fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> First {
 }
 
 #[derive(Default)]
-struct Taken {
+struct TakenText {
     limit: usize,
     text: String,
     chars: usize,
@@ -171,7 +171,7 @@ struct Taken {
     settled_at: u64,
 }
 
-impl Taken {
+impl TakenText {
     fn push(&mut self, piece: Piece<'_>) {
         self.chars += piece.text.chars().count() + usize::from(piece.ends_line);
         self.full |= self.limit < self.chars;

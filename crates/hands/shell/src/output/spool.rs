@@ -80,7 +80,7 @@ enum Store {
 }
 
 /// What came of an attempt to store.
-enum Step {
+enum StoreStep {
     Stored(usize),
     /// The layout changed; the same bytes may fit now.
     Again,
@@ -117,12 +117,12 @@ impl Spool {
         let mut rest = if whole { bytes } else { &[] };
         while !rest.is_empty() {
             match self.store_some(rest) {
-                Step::Stored(done) => {
+                StoreStep::Stored(done) => {
                     self.stored += done as u64;
                     rest = &rest[done..];
                 }
-                Step::Again => {}
-                Step::Broken => break,
+                StoreStep::Again => {}
+                StoreStep::Broken => break,
             }
         }
     }
@@ -288,7 +288,7 @@ impl Spool {
         self.recent.extend_from_slice(new);
     }
 
-    fn store_some(&mut self, bytes: &[u8]) -> Step {
+    fn store_some(&mut self, bytes: &[u8]) -> StoreStep {
         let size = self.head + self.ring;
         let place =
             if self.stored < size { self.stored } else { self.head + (self.stored - self.head) % self.ring };
@@ -299,24 +299,24 @@ impl Spool {
                 let room = self.limits.memory.saturating_sub(kept.len()).min(len);
                 if room == 0 {
                     return match self.persist() {
-                        Ok(_) => Step::Again,
+                        Ok(_) => StoreStep::Again,
                         Err(err) => self.fix_size(err.to_string()),
                     };
                 }
                 kept.extend_from_slice(&wanted[..room]);
-                Step::Stored(room)
+                StoreStep::Stored(room)
             }
             Store::Memory(kept) => {
                 let place = usize::try_from(place).unwrap_or(0);
                 kept[place..place + len].copy_from_slice(wanted);
-                Step::Stored(len)
+                StoreStep::Stored(len)
             }
             Store::Disk(_) => self.store_on_disk(wanted, place),
-            Store::Settled { .. } => Step::Broken,
+            Store::Settled { .. } => StoreStep::Broken,
         }
     }
 
-    fn store_on_disk(&mut self, wanted: &[u8], place: u64) -> Step {
+    fn store_on_disk(&mut self, wanted: &[u8], place: u64) -> StoreStep {
         let end = place + wanted.len() as u64;
         if self.taken < end {
             let step = (end - self.taken).max(STEP).min(self.head + self.ring - self.taken);
@@ -326,25 +326,25 @@ impl Spool {
         if room == 0 {
             return self.fix_size(quota_message(&self.quota));
         }
-        let Store::Disk(file) = &self.store else { return Step::Broken };
+        let Store::Disk(file) = &self.store else { return StoreStep::Broken };
         match file.write_at(&wanted[..room], place) {
             Ok(0) => self.fix_size(String::from("the disk takes no more")),
-            Ok(done) => Step::Stored(done),
-            Err(err) if err.kind() == io::ErrorKind::Interrupted => Step::Again,
+            Ok(done) => StoreStep::Stored(done),
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => StoreStep::Again,
             Err(err) => self.fix_size(err.to_string()),
         }
     }
 
     /// The size reached so far is the size it stays at.
-    fn fix_size(&mut self, why: String) -> Step {
+    fn fix_size(&mut self, why: String) -> StoreStep {
         self.trouble.get_or_insert(why);
         let size = self.stored;
         if self.head + self.ring <= size || size < 2 {
-            return Step::Broken;
+            return StoreStep::Broken;
         }
         self.head = size / 2;
         self.ring = size - size / 2;
-        Step::Again
+        StoreStep::Again
     }
 
     fn create(&mut self, size: u64) -> io::Result<File> {

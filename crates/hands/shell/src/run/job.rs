@@ -140,7 +140,7 @@ pub(crate) struct Shared {
     pub(crate) spool: Mutex<Spool>,
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) printed: watch::Sender<u64>,
-    pub(crate) control: Mutex<Control>,
+    pub(crate) control: Mutex<ControlState>,
     /// Written to when `control` changed. Closed when nothing of the command is
     /// left: jobs are remembered as long as the session, descriptors are not.
     pub(crate) wake: Mutex<Option<Arc<OwnedFd>>>,
@@ -153,7 +153,7 @@ pub(crate) struct Shared {
 }
 
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct ControlState {
     pub(crate) stop: Option<Stop>,
     pub(crate) stop_at: Option<Instant>,
     /// Somebody wants the foreground of the command interrupted, as from a
@@ -168,7 +168,7 @@ impl Shared {
         self.spool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
+    pub(crate) fn control(&self) -> MutexGuard<'_, ControlState> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

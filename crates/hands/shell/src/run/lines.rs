@@ -4,7 +4,7 @@ use crate::{
 };
 
 /// The lines a job prints, as they come.
-pub(crate) struct Lines {
+pub(crate) struct JobLines {
     job: Job,
     at: u64,
     cleaner: Cleaner,
@@ -12,7 +12,7 @@ pub(crate) struct Lines {
     begun: String,
 }
 
-impl Lines {
+impl JobLines {
     /// More of a line than this is not looked at.
     const LONGEST: usize = 64 << 10;
 

@@ -33,7 +33,7 @@ use crate::{
     output::{Blank, Quota, SpoolDir, SpoolLimits},
     run::{
         cgroup::Group,
-        job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
+        job::{ControlState, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
         supervise::{Started, Supervisor},
         terminal::Wires,
         threads,
@@ -130,7 +130,7 @@ pub struct Shell {
     numbers: AtomicU64,
     /// Two descriptor numbers nobody uses, within our limit.
     descriptors: Descriptors,
-    prepared: OnceLock<Prepared>,
+    prepared: OnceLock<PreparedEnvironment>,
     notices: Mutex<Vec<String>>,
     /// Whether it was said that memory is not limited.
     unlimited: AtomicBool,
@@ -145,7 +145,7 @@ struct Descriptors {
 }
 
 #[derive(Debug)]
-struct Prepared {
+struct PreparedEnvironment {
     environment: Vec<CString>,
     definitions: Definitions,
 }
@@ -266,7 +266,7 @@ impl Shell {
             started,
             phase: watch::Sender::new(Phase::Running),
             printed: watch::Sender::new(0),
-            control: Mutex::new(Control {
+            control: Mutex::new(ControlState {
                 stop: None,
                 stop_at: started.checked_add(spec.limit),
                 interrupt: false,
@@ -410,7 +410,7 @@ impl Shell {
         text
     }
 
-    fn prepared(&self) -> &Prepared {
+    fn prepared(&self) -> &PreparedEnvironment {
         self.prepared.get_or_init(|| {
             let policy = &self.config.environment;
             let own =
@@ -429,7 +429,7 @@ impl Shell {
             });
             all.push((OsString::from("CLAUDE_PID"), OsString::from(pid)));
             let environment = all.iter().filter_map(|(name, value)| entry(name, value)).collect();
-            Prepared { environment, definitions: captured.definitions }
+            PreparedEnvironment { environment, definitions: captured.definitions }
         })
     }
 }

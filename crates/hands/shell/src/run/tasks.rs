@@ -13,7 +13,7 @@ use crate::{
     run::{
         Shell,
         job::{End, Job, Phase, Stop},
-        lines::Lines,
+        lines::JobLines,
         notice::{Events, Notice, Status},
     },
 };
@@ -151,7 +151,7 @@ impl Tasks {
         let id = self.adopt(job.clone(), about, Mark::default());
         let (tasks, name) = (Arc::clone(self), id.clone());
         tokio::spawn(async move {
-            let mut reader = Lines::new(job);
+            let mut reader = JobLines::new(job);
             while let Some(lines) = reader.next().await {
                 tasks.report(&name, &lines);
             }

@@ -93,7 +93,7 @@ fn what_a_killed_session_left_is_found_and_ended_and_nothing_else_is() {
         assert_eq!((of_call.detached, of_call.session.as_str()), (number == DETACHED, "victim"));
     }
     for leftover in found.iter().filter(|it| !it.detached) {
-        assert!(leftover.end(Duration::from_secs(10)), "{leftover:?}");
+        assert!(leftover.end(Duration::from_secs(60)), "{leftover:?}");
     }
     for (number, pid) in pids.iter().enumerate() {
         assert_eq!(lives(*pid), number == DETACHED, "{number}");
@@ -103,7 +103,7 @@ fn what_a_killed_session_left_is_found_and_ended_and_nothing_else_is() {
     foreign.wait().unwrap();
     let found = leftovers(&registries);
     assert_eq!(found.iter().map(|it| it.call.as_str()).collect::<Vec<_>>(), ["call_4"]);
-    assert!(found[0].end(Duration::from_secs(10)) && leftovers(&registries).is_empty());
+    assert!(found[0].end(Duration::from_secs(60)) && leftovers(&registries).is_empty());
     assert_eq!(std::fs::read_dir(&registries).unwrap().count(), 0, "nothing left to remember");
 }
 
@@ -126,10 +126,10 @@ fn a_torn_registry_still_tells() {
     }
     let garbage = [&b"\0\0\0garbage\n"[..], &whole, b"{\"type\":\"call\",\"cal"].concat();
     assert_eq!(complete(&garbage), most);
-    let ended = end_leftovers(&registries, Duration::from_secs(10));
+    let ended = end_leftovers(&registries, Duration::from_secs(60));
     assert_eq!(ended.len(), COMMANDS.len() - 1);
     let kept = leftovers(&registries);
-    assert!(kept.len() == 1 && kept[0].detached && kept[0].end(Duration::from_secs(10)));
+    assert!(kept.len() == 1 && kept[0].detached && kept[0].end(Duration::from_secs(60)));
 }
 
 fn leftovers_of(bytes: &[u8]) -> Vec<haft_shell::own::Leftover> {
@@ -164,7 +164,7 @@ async fn the_end_of_a_session_ends_everything_but_what_was_detached() {
     let ended = other.ended().await;
     assert!(2 <= ended.left.len(), "{ended:?}");
     assert!(kept.detach().unwrap());
-    let (shell, patience) = (rig.shell.clone(), Duration::from_secs(10));
+    let (shell, patience) = (rig.shell.clone(), Duration::from_secs(60));
     assert!(tokio::task::spawn_blocking(move || shell.owner().end(patience)).await.unwrap());
     assert!(lives(end.left[0].id.pid) && !ended.left.iter().any(|it| lives(it.id.pid)));
     assert!(rig.shell.owner().list().iter().all(|it| it.detached));

@@ -138,7 +138,7 @@ fn what_is_no_file_is_refused_at_once() {
             }
         }
     }
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn a_dead_owner_blocks_nobody() {
     child.wait().unwrap();
     let started = std::time::Instant::now();
     increment(&scratch.workspace(), &path, 0).unwrap();
-    assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    assert!(started.elapsed() < std::time::Duration::from_secs(60));
 }
 
 #[test]

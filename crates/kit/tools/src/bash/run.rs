@@ -46,7 +46,7 @@ pub(crate) struct Run<'a> {
 }
 
 /// How waiting for a command ended.
-enum Waited {
+enum WaitEnd {
     Ended(Arc<End>),
     TimeIsUp,
     SentAway,
@@ -113,9 +113,9 @@ impl Run<'_> {
         }
         let waited = self.wait(&job, limit).await;
         match waited {
-            Waited::Ended(end) => self.ended(&job, &end, &start, limit, notes).await,
-            Waited::TimeIsUp => Ok(self.in_background(&job, &start, notes, Away::TimedOut(limit))),
-            Waited::SentAway => {
+            WaitEnd::Ended(end) => self.ended(&job, &end, &start, limit, notes).await,
+            WaitEnd::TimeIsUp => Ok(self.in_background(&job, &start, notes, Away::TimedOut(limit))),
+            WaitEnd::SentAway => {
                 let mut outcome = self.in_background(&job, &start, notes, Away::Asked);
                 outcome.data.backgrounded_by_user = true;
                 Ok(outcome)
@@ -254,31 +254,31 @@ impl Run<'_> {
         }
     }
 
-    async fn wait(&self, job: &Job, limit: Duration) -> Waited {
+    async fn wait(&self, job: &Job, limit: Duration) -> WaitEnd {
         let guard = StopUnlessDone(job);
         let foreground = self.bash.tasks.in_foreground(&self.cx.call_id);
         let watched = self.report_progress(job);
         let waited = tokio::select! {
             biased;
-            end = job.ended() => Waited::Ended(end),
+            end = job.ended() => WaitEnd::Ended(end),
             () = self.cx.cancel.cancelled() => {
                 job.stop(Stop::Interrupted);
-                Waited::Ended(job.ended().await)
+                WaitEnd::Ended(job.ended().await)
             }
-            () = foreground.moved() => Waited::SentAway,
+            () = foreground.moved() => WaitEnd::SentAway,
             () = tokio::time::sleep(limit) => self.time_is_up(job).await,
-            () = watched => Waited::TimeIsUp,
+            () = watched => WaitEnd::TimeIsUp,
         };
         std::mem::forget(guard);
         waited
     }
 
-    async fn time_is_up(&self, job: &Job) -> Waited {
+    async fn time_is_up(&self, job: &Job) -> WaitEnd {
         if self.may_go_on() {
-            return Waited::TimeIsUp;
+            return WaitEnd::TimeIsUp;
         }
         job.stop(Stop::TimedOut);
-        Waited::Ended(job.ended().await)
+        WaitEnd::Ended(job.ended().await)
     }
 
     /// Shows the last lines to whoever watches. Never ends.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{
     blocking, canonical, check_path,
-    edits::{Planned, Refusal, Request, Target, line_edits},
+    edits::{EditTarget, Planned, Refusal, Request, line_edits},
     errors::{Doing, explain},
     granted,
     guard::ConfigCheck,
@@ -163,7 +163,7 @@ impl Tool for Edit {
         let real = granted(cx, &input.file_path)?;
         let touched = [real.clone()];
         let changed = CallTrace::FileChanged(input.file_path.clone());
-        let job = Job {
+        let job = EditJob {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
             viewer: viewer(cx),
@@ -204,7 +204,7 @@ impl Tool for Edit {
     }
 }
 
-struct Job {
+struct EditJob {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
     viewer: Viewer,
@@ -212,7 +212,7 @@ struct Job {
     real: PathBuf,
 }
 
-impl Job {
+impl EditJob {
     fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
         let asked = &self.input.file_path;
         let explained = |err: &FileError| explain(err, Doing::Changing, asked, may_read);
@@ -246,7 +246,7 @@ impl Job {
             return self.fill_empty(locked, snapshot, &text);
         }
         let target =
-            Target { files: &self.files, viewer: &self.viewer, snapshot, on_disk: &text, text: &text };
+            EditTarget { files: &self.files, viewer: &self.viewer, snapshot, on_disk: &text, text: &text };
         let planned = self
             .plan(&target)
             .map_err(|refusal| ToolError::invalid(format!("{}: {}", file_path.display(), refusal.message)))?;
@@ -289,7 +289,7 @@ impl Job {
         })
     }
 
-    fn plan(&self, target: &Target<'_>) -> Result<Planned, Refusal> {
+    fn plan(&self, target: &EditTarget<'_>) -> Result<Planned, Refusal> {
         let wanted = if self.input.replace_all { Wanted::All } else { Wanted::One };
         // What are no marks was refused before.
         let marks = self.input.lines.as_deref().and_then(|it| Marks::parse(it).ok());

@@ -78,7 +78,7 @@ impl Refusal {
 }
 
 /// The file a replacement is made in, and whose knowledge of it counts.
-pub(crate) struct Target<'a> {
+pub(crate) struct EditTarget<'a> {
     pub(crate) files: &'a Files,
     pub(crate) viewer: &'a Viewer,
     pub(crate) snapshot: &'a Snapshot,
@@ -94,7 +94,7 @@ const CONTEXT: u64 = 3;
 /// Lines of the file shown in an error at most.
 const SHOWN: u64 = 24;
 
-impl Target<'_> {
+impl EditTarget<'_> {
     fn current(&self) -> Current<'_> {
         Current { version: self.snapshot.hash(), view: self.on_disk.view() }
     }

@@ -157,7 +157,7 @@ impl Tool for Ls {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let limit = self.settings.timeout.min(PATIENCE);
-        let listing = Listing {
+        let listing = LsListing {
             filter: input.filter(cx)?,
             place: Place::new(cx, input.path.as_deref().unwrap_or(&cx.cwd))?,
             depth: input.depth.unwrap_or(USUAL_DEPTH).max(1),
@@ -184,7 +184,7 @@ impl Tool for Ls {
 }
 
 /// One call, ready to run on a thread of its own.
-struct Listing {
+struct LsListing {
     filter: Filter,
     place: Place,
     depth: usize,
@@ -192,7 +192,7 @@ struct Listing {
     limit: Duration,
 }
 
-impl Listing {
+impl LsListing {
     fn run(&self, stop: &Stop) -> Result<Output, ToolError> {
         let root = match self.place.open() {
             Ok(Opened::Dir(root)) => root,

@@ -33,7 +33,7 @@ const YOUNG: Duration = Duration::from_secs(6);
 const RESOLVED: usize = 10;
 
 /// One question.
-pub(super) struct Question<'a> {
+pub(super) struct LspQuestion<'a> {
     pub(super) client: Arc<LspClient>,
     pub(super) input: &'a Input,
     pub(super) cx: &'a ToolContext<LspProgress>,
@@ -55,7 +55,7 @@ struct Answered {
     note: Option<String>,
 }
 
-impl Question<'_> {
+impl LspQuestion<'_> {
     /// Asks, and puts the answer into words.
     pub(super) async fn answer(self) -> Result<Output, ToolError> {
         let mut output = Output {

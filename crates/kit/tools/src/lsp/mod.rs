@@ -19,7 +19,7 @@ pub use desk::{LspDesk, OpenServerShell, ServerShell};
 pub use input::{Input, Operation, Output};
 pub use news::TellAgent;
 
-use self::ask::{AskedFile, Question};
+use self::ask::{AskedFile, LspQuestion};
 use crate::files::{blocking, canonical, check_path, granted};
 
 /// Asks language servers about code.
@@ -56,7 +56,7 @@ impl Lsp {
         let (mut servers, mut texts, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for client in running {
             let name = client.plan().name.clone();
-            match (Question { client, input, cx, file: None }).answer().await {
+            match (LspQuestion { client, input, cx, file: None }).answer().await {
                 Ok(one) => {
                     texts.push(one.result);
                     all.result_count = Some(all.result_count.unwrap_or(0) + one.result_count.unwrap_or(0));
@@ -109,9 +109,9 @@ impl Lsp {
             }
         };
         let (asked, path) = (Arc::clone(&client), file.path.clone());
-        let output = Question { client, input, cx, file: Some(file) }.answer().await?;
+        let output = LspQuestion { client, input, cx, file: Some(file) }.answer().await?;
         if input.operation == Operation::Diagnostics
-            && let Some(items) = Question::known(&asked, &path)
+            && let Some(items) = LspQuestion::known(&asked, &path)
         {
             self.desk.news.knows(&path, &items);
         }

@@ -13,7 +13,7 @@ use haft_tool::{
     ToolContext, ToolError, Traits,
 };
 use haft_workspace::{Files, Hunk};
-use plan::{Job, Verdict};
+use plan::{MultiEditJob, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -229,7 +229,7 @@ impl Tool for MultiEdit {
         }
         let changed: Vec<PathBuf> = input.paths().into_iter().cloned().collect();
         let touched: Vec<PathBuf> = real.values().cloned().collect();
-        let job = Job {
+        let job = MultiEditJob {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
             viewer: viewer(cx),

@@ -14,7 +14,7 @@ use super::{EditInput, EditOutput, FileOutput, Input, MultiEdit, Output};
 use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
     files::{
-        edits::{RefusalKind, Request, Target, line_edits},
+        edits::{EditTarget, RefusalKind, Request, line_edits},
         errors::{Doing, explain},
         guard::ConfigCheck,
         matching::Wanted,
@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-pub(super) struct Job {
+pub(super) struct MultiEditJob {
     pub(super) files: Arc<Files>,
     pub(super) config: Arc<dyn ConfigCheck>,
     pub(super) viewer: Viewer,
@@ -68,7 +68,7 @@ impl Sheet {
     }
 }
 
-impl Job {
+impl MultiEditJob {
     pub(super) fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
         let explained = |err: &FileError, path: &Path| explain(err, Doing::Changing, path, may_read);
         let paths: Vec<&Path> = self.real.values().map(PathBuf::as_path).collect();
@@ -150,7 +150,7 @@ impl Job {
         let wanted = if edit.replace_all { Wanted::All } else { Wanted::One };
         let request = Request { old: &edit.old_string, new: &edit.new_string, wanted, within: None };
         let planned = match &sheet.snapshot {
-            Some(snapshot) => Target {
+            Some(snapshot) => EditTarget {
                 files: &self.files,
                 viewer: &self.viewer,
                 snapshot,

@@ -186,7 +186,7 @@ impl Tool for NotebookEdit {
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.notebook_path)?;
         let changed = CallTrace::FileChanged(input.notebook_path.clone());
-        let job = Job { files: Arc::clone(&self.files), viewer: viewer(cx), input, real };
+        let job = NotebookJob { files: Arc::clone(&self.files), viewer: viewer(cx), input, real };
         let readable = cx.clone();
         let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
         Ok(Outcome::from(output).with_trace(changed))
@@ -218,7 +218,7 @@ impl Tool for NotebookEdit {
     }
 }
 
-struct Job {
+struct NotebookJob {
     files: Arc<Files>,
     viewer: Viewer,
     input: Input,
@@ -233,7 +233,7 @@ struct Planned {
     old_source: Option<String>,
 }
 
-impl Job {
+impl NotebookJob {
     fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
         let asked = &self.input.notebook_path;
         let explained = |err: &FileError| explain(err, Doing::Changing, asked, may_read);

@@ -142,7 +142,7 @@ impl Tool for Read {
         let real = granted(cx, &input.file_path)?;
         let limits = if input.allow_large { self.limits.large() } else { self.limits };
         let (files, media) = (Arc::clone(&self.files), self.media.clone());
-        let job = Job { files, viewer: viewer(cx), input, real, limits, media };
+        let job = ReadJob { files, viewer: viewer(cx), input, real, limits, media };
         if let Some(reading) = job.at_hand() {
             return Ok(outcome(reading));
         }
@@ -207,7 +207,7 @@ fn parse_pages(text: &str) -> Result<Vec<std::ops::RangeInclusive<usize>>, Strin
     Ok(ranges)
 }
 
-struct Job {
+struct ReadJob {
     files: Arc<Files>,
     viewer: Viewer,
     input: Input,
@@ -220,7 +220,7 @@ struct Job {
 /// Files up to this size are read at once if they are in memory.
 const SMALL: usize = 128 * 1024;
 
-impl Job {
+impl ReadJob {
     /// The usual case, a small text that is in memory, without the detour over a
     /// thread that may wait. `None` leaves everything to the usual way.
     fn at_hand(&self) -> Option<Reading> {
@@ -343,7 +343,7 @@ impl Job {
         })?;
         let version = haft_workspace::ContentHash::of(&bytes);
         let Ok(text) = haft_workspace::text::Text::decode(bytes) else { return Ok(None) };
-        let ask = notebook::Ask {
+        let ask = notebook::AskedCells {
             first: usize::try_from(self.input.offset.unwrap_or(1)).unwrap_or(1).max(1),
             count: self.input.limit.and_then(|it| usize::try_from(it).ok()),
             max_tokens: self.limits.max_tokens,
@@ -373,7 +373,7 @@ impl Job {
 
 /// Without the libraries, pictures and documents are described.
 #[cfg(not(feature = "media"))]
-impl Job {
+impl ReadJob {
     fn image(
         &self,
         file: &OpenFile,

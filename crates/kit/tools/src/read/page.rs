@@ -60,7 +60,7 @@ pub(super) struct Page<'a> {
     /// The lines, without numbers; what is cut is cut.
     pub(super) lines: Vec<&'a str>,
     /// Lines of which only a part is shown, with how to see more.
-    pub(super) cuts: Vec<Cut>,
+    pub(super) cuts: Vec<PartialLine>,
     /// Where to go on; nothing when everything asked for is shown.
     pub(super) next: Option<Next>,
     /// Whether the budget ended the page.
@@ -69,7 +69,7 @@ pub(super) struct Page<'a> {
 
 /// A line of which only a part is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Cut {
+pub(super) struct PartialLine {
     pub(super) line: u64,
     /// Column after the last character shown, from one.
     pub(super) next_column: u64,
@@ -86,7 +86,7 @@ pub(super) struct Next {
 
 /// Which page is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
+pub(super) struct AskedPage {
     /// Number of the first line given.
     pub(super) first: u64,
     /// Lines wanted at most.
@@ -102,7 +102,7 @@ pub(super) struct Ask {
 
 /// Puts lines on a page until it is full. The first line is taken from the
 /// column asked for.
-pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page<'a> {
+pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &AskedPage) -> Page<'a> {
     let mut page = Page::default();
     let mut left = ask.max_tokens;
     for (line, number) in lines.zip(ask.first..) {
@@ -127,7 +127,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page<
         left = left.saturating_sub(cost);
         if shown.len() < rest.len() {
             let next_column = skip + shown.chars().count() as u64 + 1;
-            page.cuts.push(Cut {
+            page.cuts.push(PartialLine {
                 line: number,
                 next_column,
                 more: Some(rest[shown.len()..].chars().count() as u64),
@@ -172,8 +172,8 @@ mod tests {
 
     use super::*;
 
-    fn ask(first: u64, column: u64, max_tokens: usize) -> Ask {
-        Ask { first, count: u64::MAX, column, alone: 1 < column, max_tokens, widest: usize::MAX }
+    fn ask(first: u64, column: u64, max_tokens: usize) -> AskedPage {
+        AskedPage { first, count: u64::MAX, column, alone: 1 < column, max_tokens, widest: usize::MAX }
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use haft_workspace::{
 
 use super::{
     output::{Output, TextFile, Unchanged},
-    page::{Ask, Cut, Next, Page, ReadLimits, fill},
+    page::{AskedPage, Next, Page, PartialLine, ReadLimits, fill},
     sniff,
 };
 use crate::files::{PARTIAL_MARK, marks, thousands};
@@ -156,7 +156,7 @@ impl TextJob<'_> {
         }
         let bom = encoding.bom && lines.start == 0;
         let text = Text::decode_as(lines.bytes, Encoding { bom, ..encoding });
-        let ask = Ask {
+        let ask = AskedPage {
             column: 1,
             alone: 1 < column || count == 1 || lines.total == 1,
             ..self.ask(first, lines.total, self.limits.max_lines)
@@ -195,7 +195,7 @@ impl TextJob<'_> {
             let last = first + (page.lines.len() as u64).saturating_sub(1);
             let shown = page.lines.last().map_or(0, |line| line.chars().count() as u64);
             let next_column = shown + if last == first { column } else { 1 };
-            page.cuts.push(Cut { line: last, next_column, more: None });
+            page.cuts.push(PartialLine { line: last, next_column, more: None });
             page.next = Some(Next { line: last, column: Some(next_column) });
             page.over_budget = true;
         }
@@ -209,9 +209,9 @@ impl TextJob<'_> {
     }
 
     /// A page of so many lines at most, where the call does not say how many.
-    fn ask(&self, first: u64, total: u64, most: u64) -> Ask {
+    fn ask(&self, first: u64, total: u64, most: u64) -> AskedPage {
         let count = self.range.limit.unwrap_or(most);
-        Ask {
+        AskedPage {
             first,
             count,
             column: self.range.column.unwrap_or(1),

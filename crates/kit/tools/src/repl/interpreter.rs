@@ -43,12 +43,12 @@ pub(crate) struct Interpreter {
 #[derive(Debug)]
 pub(crate) struct Evaluated {
     pub(crate) printed: String,
-    pub(crate) ending: Ending,
+    pub(crate) ending: CodeEnding,
 }
 
 /// How a piece of code ended.
 #[derive(Debug)]
-pub(crate) enum Ending {
+pub(crate) enum CodeEnding {
     /// It came to its end.
     Value(Option<String>),
     /// The shell's last command returned this.
@@ -136,7 +136,7 @@ impl Interpreter {
         code: &str,
         patience: Duration,
         interrupted: impl Future<Output = ()>,
-    ) -> Ending {
+    ) -> CodeEnding {
         let message = [code.as_bytes(), b"\0"].concat();
         let sent = tokio::time::timeout(patience, self.channel.write_all(&message)).await;
         if !matches!(sent, Ok(Ok(()))) {
@@ -154,21 +154,21 @@ impl Interpreter {
         }
     }
 
-    async fn interrupt(&mut self) -> Ending {
+    async fn interrupt(&mut self) -> CodeEnding {
         self.job.interrupt();
         match tokio::time::timeout(COMES_BACK, self.answer()).await {
-            Ok(Some(_)) => Ending::Interrupted,
+            Ok(Some(_)) => CodeEnding::Interrupted,
             _ => {
                 self.stop();
-                Ending::Gone(String::from("it did not stop when interrupted, so it was ended"))
+                CodeEnding::Gone(String::from("it did not stop when interrupted, so it was ended"))
             }
         }
     }
 
-    async fn gone(&mut self) -> Ending {
+    async fn gone(&mut self) -> CodeEnding {
         self.stop();
         let end = self.job.ended().await;
-        Ending::Gone(end.describe())
+        CodeEnding::Gone(end.describe())
     }
 
     /// The next answer; `None` when the interpreter is gone.
@@ -193,15 +193,18 @@ impl Interpreter {
         }
     }
 
-    fn understood(&self, answer: &[u8]) -> Ending {
+    fn understood(&self, answer: &[u8]) -> CodeEnding {
         if self.language == Language::Shell {
             let text = String::from_utf8_lossy(answer);
-            return text.trim().parse().map_or_else(|_| Ending::Error(text.into_owned()), Ending::Code);
+            return text
+                .trim()
+                .parse()
+                .map_or_else(|_| CodeEnding::Error(text.into_owned()), CodeEnding::Code);
         }
         match serde_json::from_slice::<Answer>(answer) {
-            Ok(Answer { ok: true, value, .. }) => Ending::Value(value),
-            Ok(Answer { error, .. }) => Ending::Error(error.unwrap_or_default()),
-            Err(err) => Ending::Error(format!("its answer made no sense: {err}")),
+            Ok(Answer { ok: true, value, .. }) => CodeEnding::Value(value),
+            Ok(Answer { error, .. }) => CodeEnding::Error(error.unwrap_or_default()),
+            Err(err) => CodeEnding::Error(format!("its answer made no sense: {err}")),
         }
     }
 }

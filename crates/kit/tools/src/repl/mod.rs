@@ -20,7 +20,7 @@ use crate::bash::{
     Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside, Snapshots, Upcoming,
 };
 pub use input::{Input, Language, Output};
-use interpreter::{Ending, Evaluated, Interpreter};
+use interpreter::{CodeEnding, Evaluated, Interpreter};
 
 const USUAL: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
@@ -135,7 +135,7 @@ impl Repl {
         }
         let done = interpreter.evaluate(&input.code, patience, cx.cancel.cancelled(), self.shown_chars).await;
         self.snapshots.after(&cx.call_id).await;
-        if matches!(done.ending, Ending::Gone(_)) {
+        if matches!(done.ending, CodeEnding::Gone(_)) {
             *slot = None;
         }
         Ok((done, notes))
@@ -184,26 +184,26 @@ impl Tool for Repl {
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut output = Output { output: done.printed, notes, duration_ms, ..Output::default() };
         match done.ending {
-            Ending::Value(value) => {
+            CodeEnding::Value(value) => {
                 output.value = value.map(|it| shortened(&it, self.shown_chars));
                 Ok(output.into())
             }
-            Ending::Code(code) => {
+            CodeEnding::Code(code) => {
                 output.exit_code = Some(code);
                 Ok(output.into())
             }
-            Ending::Error(error) => {
+            CodeEnding::Error(error) => {
                 Err(failed(ErrorKind::Failed, &shortened(error.trim_end(), 10_000), &output))
             }
-            Ending::Interrupted if cx.cancel.is_cancelled() => {
+            CodeEnding::Interrupted if cx.cancel.is_cancelled() => {
                 output.notes.push(String::from("interrupted; the interpreter keeps what it knows"));
                 Ok(output.into())
             }
-            Ending::Interrupted => {
+            CodeEnding::Interrupted => {
                 let words = "The code took too long and was interrupted; the interpreter keeps what it knows";
                 Err(failed(ErrorKind::TimedOut, words, &output))
             }
-            Ending::Gone(how) => {
+            CodeEnding::Gone(how) => {
                 let words = format!(
                     "The interpreter has ended ({how}); what it knew is gone. The next call starts a new one"
                 );

@@ -144,7 +144,7 @@ impl Tool for Search {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
-        let lookup = Lookup {
+        let lookup = SearchLookup {
             ask: input.ask()?,
             globs: input.globs(cx)?,
             place: Place::new(cx, input.path.as_deref().unwrap_or(&cx.cwd))?,
@@ -173,7 +173,7 @@ impl Tool for Search {
 }
 
 /// One call, ready to run on a thread of its own.
-struct Lookup {
+struct SearchLookup {
     input: Input,
     ask: RankQuery,
     globs: Globs,
@@ -183,7 +183,7 @@ struct Lookup {
     limit: Duration,
 }
 
-impl Lookup {
+impl SearchLookup {
     fn run(&self, stop: &Stop) -> Result<Output, ToolError> {
         let root = match self.place.open() {
             Ok(Opened::Dir(root)) => root,

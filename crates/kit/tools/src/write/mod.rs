@@ -144,7 +144,7 @@ impl Tool for Write {
         let real = granted(cx, &input.file_path)?;
         let touched = [real.clone()];
         let changed = CallTrace::FileChanged(input.file_path.clone());
-        let job = Job {
+        let job = WriteJob {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
             viewer: viewer(cx),
@@ -189,7 +189,7 @@ impl Tool for Write {
     }
 }
 
-struct Job {
+struct WriteJob {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
     viewer: Viewer,
@@ -197,7 +197,7 @@ struct Job {
     real: PathBuf,
 }
 
-impl Job {
+impl WriteJob {
     fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
         let asked = &self.input.file_path;
         let explained = |err: &FileError| explain(err, Doing::Changing, asked, may_read);

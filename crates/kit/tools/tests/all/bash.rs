@@ -200,12 +200,12 @@ async fn a_command_for_the_background() {
 #[tokio::test]
 async fn a_command_that_takes_longer_than_usual_goes_on_unless_it_may_not() {
     let mut rig = Rig::new();
-    rig.settings.default_timeout = Duration::from_millis(700);
+    rig.settings.default_timeout = Duration::from_millis(2_500);
     let command = "echo early; until [ -e go ]; do sleep 0.01; done; echo late";
     let got = rig.call(&rig.bash(), json!({ "command": command })).await.unwrap();
     let text = rig.plain(&got.content.to_text());
-    assert!(text.starts_with("early\n[the command did not complete within its 0.7s timeout and was moved to the background; its task id is bash_1;"), "{text}");
-    assert_eq!(got.data["timedOutAfterMs"], json!(700));
+    assert!(text.starts_with("early\n[the command did not complete within its 2.5s timeout and was moved to the background; its task id is bash_1;"), "{text}");
+    assert_eq!(got.data["timedOutAfterMs"], json!(2_500));
     std::fs::write(rig.work.join("go"), "").unwrap();
     rig.tasks.news(&"main".into()).await;
     let notices = rig.tasks.drain(&"main".into());
@@ -214,7 +214,7 @@ async fn a_command_that_takes_longer_than_usual_goes_on_unless_it_may_not() {
     for command in ["sleep 600", "echo before; git --version; tail -f /dev/null"] {
         let error = rig.call(&rig.bash(), json!({ "command": command })).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::TimedOut);
-        assert!(error.message.starts_with("Command timed out after 700ms\n"), "{}", error.message);
+        assert!(error.message.starts_with("Command timed out after 2.5s\n"), "{}", error.message);
     }
     assert_eq!(rig.tasks.list().len(), 1, "what was killed is no task");
 }
@@ -240,7 +240,10 @@ async fn a_person_sends_it_away() {
 async fn what_is_left_running_is_named_and_can_be_ended() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
-    let got = rig.call(&rig.bash(), json!({"command": "(setsid sleep 600 &) ; echo started"})).await.unwrap();
+    // It is what it is to be before the command ends.
+    let command = "(setsid sh -c 'echo $$ > pid; exec sleep 600' &); \
+        until [ -s pid ] && [ \"$(cat /proc/$(cat pid)/comm)\" = sleep ]; do sleep 0.01; done; echo started";
+    let got = rig.call(&rig.bash(), json!({ "command": command })).await.unwrap();
     let pid = got.data["leftRunning"][0]["pid"].as_i64().unwrap() as i32;
     let text = got.content.to_text();
     assert!(

@@ -11,7 +11,7 @@ use serde_json::json;
 use shell_rig::{Rig, eventually, lives};
 
 /// Nothing here takes this long unless it hangs.
-const HANGS: Duration = Duration::from_secs(25);
+const HANGS: Duration = Duration::from_secs(100);
 
 fn pids(rig: &Rig) -> Vec<i32> {
     let text = std::fs::read_to_string(rig.work.join("pids")).unwrap_or_default();
@@ -24,7 +24,7 @@ async fn a_timeout_ends_the_command_and_everything_it_started() {
     for (command, printed, started) in [
         // Escapes the group, ignores the polite signal, holds the output.
         (
-            "setsid sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do echo x; sleep .1; done' & sleep 20",
+            "setsid sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do echo x; sleep .1; done' & sleep 600",
             "x\n",
             1,
         ),
@@ -38,28 +38,40 @@ async fn a_timeout_ends_the_command_and_everything_it_started() {
         ("nohup sh -c 'echo $$ >> pids; exec sleep 600' >/dev/null 2>&1 & wait", "", 1),
         ("trap '' TERM INT HUP; echo $$ >> pids; while :; do sleep 0.1; done", "", 1),
         (
-            "python3 -c 'import os,time\nif os.fork():\n  time.sleep(60)\nos.setsid()\nif os.fork(): os._exit(0)\nopen(\"pids\",\"a\").write(str(os.getpid()))\ntime.sleep(600)'",
+            "python3 -c 'import os,time\nif os.fork():\n  time.sleep(600)\nos.setsid()\nif os.fork(): os._exit(0)\nopen(\"pids\",\"a\").write(str(os.getpid()))\ntime.sleep(600)'",
             "",
             1,
         ),
         ("while :; do :; done", "", 0),
         ("yes > /dev/null", "", 0),
     ] {
-        let rig = Rig::new();
-        let before = Instant::now();
-        let error = rig.call(&rig.bash(), json!({"command": command, "timeout": 1_500})).await.unwrap_err();
-        assert!(before.elapsed() < Duration::from_secs(15), "{command}: {:?}", before.elapsed());
-        assert_eq!(error.kind, ErrorKind::TimedOut, "{command}");
-        assert!(error.message.starts_with("Command timed out after 1.5s\n"), "{}", error.message);
-        let data = error.data.unwrap();
-        assert_eq!(data["timedOut"], json!(true), "{command}");
-        assert!(1_500 <= data["durationMs"].as_u64().unwrap(), "{data}");
-        assert!(data["stdout"].as_str().unwrap().starts_with(printed.trim_end()), "{command}: {data}");
-        eventually("nothing of it lives", || rig.tasks.shell().owner().list().is_empty()).await;
-        let pids = pids(&rig);
-        assert!(started <= pids.len(), "{command} did not get that far: {pids:?}");
-        assert!(!pids.into_iter().any(lives), "{command}");
-        assert!(rig.tasks.list().is_empty(), "what was ended is no task");
+        // On a busy machine it may not get that far in time: then it is given more.
+        let limits = [(1_500, "1.5s"), (6_000, "6s"), (30_000, "30s")];
+        let mut reached = false;
+        for (limit, words) in limits {
+            let rig = Rig::new();
+            let before = Instant::now();
+            let input = json!({"command": command, "timeout": limit});
+            let error = rig.call(&rig.bash(), input).await.unwrap_err();
+            let most = Duration::from_millis(limit) + Duration::from_secs(60);
+            assert!(before.elapsed() < most, "{command}: {:?}", before.elapsed());
+            assert_eq!(error.kind, ErrorKind::TimedOut, "{command}");
+            let start = format!("Command timed out after {words}\n");
+            assert!(error.message.starts_with(&start), "{}", error.message);
+            let data = error.data.unwrap();
+            assert_eq!(data["timedOut"], json!(true), "{command}");
+            assert!(limit <= data["durationMs"].as_u64().unwrap(), "{data}");
+            eventually("nothing of it lives", || rig.tasks.shell().owner().list().is_empty()).await;
+            let pids = pids(&rig);
+            assert!(!pids.iter().any(|it| lives(*it)), "{command}");
+            assert!(rig.tasks.list().is_empty(), "what was ended is no task");
+            reached =
+                started <= pids.len() && data["stdout"].as_str().unwrap().starts_with(printed.trim_end());
+            if reached {
+                break;
+            }
+        }
+        assert!(reached, "{command} did not get that far");
     }
 }
 

@@ -115,8 +115,8 @@ async fn what_the_model_is_told() {
 
 #[tokio::test]
 async fn a_job_of_the_session_speaks_when_its_time_comes() {
-    // Half a second before a full minute.
-    let later = Later::at("2026-11-16T10:00:59.5Z");
+    // A few seconds before a full minute.
+    let later = Later::at("2026-11-16T10:00:56Z");
     let made = later.said("CronCreate", json!({"cron": "* * * * *", "prompt": "Look\nat it"})).await;
     assert!(made.contains("every minute") && made.contains("11:01:00 CET"), "{made}");
     tokio::time::timeout(crate::web_rig::SOON, later.rig.tasks.news(&AgentId::Main)).await.unwrap();

@@ -154,7 +154,7 @@ async fn brace_bombs_are_harmless() {
     check(&rig, &"{a,b}".repeat(24), &"ab".repeat(12)).await;
     let text = rig.text(&glob(), json!({"pattern": "{a/,b/}".repeat(24)})).await;
     assert!(text.starts_with("error: ") && text.contains("more than 64 places"), "{text}");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[tokio::test]

@@ -339,7 +339,7 @@ async fn pipes_links_and_loops_do_no_harm() {
     let _socket = std::os::unix::net::UnixListener::bind(rig.ws.join("sock")).unwrap();
     let both = |input: Value| {
         let rig = &rig;
-        async move { tokio::time::timeout(Duration::from_secs(20), rig.text(&grep(), input)).await.unwrap() }
+        async move { tokio::time::timeout(Duration::from_secs(100), rig.text(&grep(), input)).await.unwrap() }
     };
     assert_eq!(both(json!({"pattern": "needle"})).await, "a/x.txt");
     assert_eq!(both(json!({"pattern": "needle", "path": "l.txt"})).await, "l.txt");

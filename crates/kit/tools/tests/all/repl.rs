@@ -69,7 +69,7 @@ async fn code_that_takes_too_long_is_interrupted_and_nothing_is_lost() {
         ("shell", "x=1", "echo begun; sleep 600", "echo $x", "1"),
     ] {
         rig.call(&repl, json!({"language": language, "code": before})).await.unwrap();
-        let error = rig.call(&repl, json!({"language": language, "code": endless, "timeout": 1000})).await;
+        let error = rig.call(&repl, json!({"language": language, "code": endless, "timeout": 3000})).await;
         let error = match error {
             Err(error) => error,
             Ok(output) => panic!("{language}: {}", output.content.to_text()),
@@ -99,7 +99,7 @@ async fn an_interpreter_that_is_lost_is_replaced() {
     let stubborn =
         "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)";
     let error =
-        rig.call(&repl, json!({"language": "python", "code": stubborn, "timeout": 1500})).await.unwrap_err();
+        rig.call(&repl, json!({"language": "python", "code": stubborn, "timeout": 3000})).await.unwrap_err();
     assert!(error.message.contains("did not stop when interrupted"), "{}", error.message);
     drop(repl);
     eventually("nothing is left", || rig.tasks.shell().owner().list().is_empty()).await;

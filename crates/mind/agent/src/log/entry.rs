@@ -1,7 +1,12 @@
+use std::fmt;
+
 use haft_model::ToolDef;
 use haft_tool::ContextChange;
 use haft_types::{CallId, Message, MessageBlock, Role, Usage};
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, SeqAccess, Visitor},
+};
 use serde_json::{Map, Value};
 
 use super::{CallLine, StartedLine, WriterLine};
@@ -122,11 +127,44 @@ struct MessageRecord {
     usage: Option<Usage>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 enum RecordedContent {
     Text(String),
     Blocks(Vec<MessageBlock>),
+}
+
+/// By hand: a derived reader keeps all of it aside to try one form after the other.
+impl<'de> Deserialize<'de> for RecordedContent {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct ContentVisitor;
+
+        impl<'de> Visitor<'de> for ContentVisitor {
+            type Value = RecordedContent;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of blocks")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RecordedContent, E> {
+                Ok(RecordedContent::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<RecordedContent, E> {
+                Ok(RecordedContent::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<RecordedContent, A::Error> {
+                let mut all = Vec::new();
+                while let Some(block) = blocks.next_element()? {
+                    all.push(block);
+                }
+                Ok(RecordedContent::Blocks(all))
+            }
+        }
+
+        reader.deserialize_any(ContentVisitor)
+    }
 }
 
 impl From<MessageRecord> for LoggedMessage {

@@ -51,11 +51,11 @@ struct LogQueue {
     is_torn: bool,
     /// Lines there was no room for.
     lost: usize,
-    trouble: Trouble,
+    trouble: LogTrouble,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Trouble {
+enum LogTrouble {
     #[default]
     None,
     /// The log cannot be written, and nobody was told.
@@ -116,7 +116,7 @@ impl LogWriter {
     pub(crate) fn write_down(&self, entries: &[Entry]) {
         let mut queue = self.queue();
         if queue.append(entries).is_err() {
-            queue.trouble = Trouble::Untold;
+            queue.trouble = LogTrouble::Untold;
         }
     }
 
@@ -137,8 +137,8 @@ impl LogWriter {
     /// is not.
     pub(crate) fn take_recovery(&self) -> Option<String> {
         let mut queue = self.queue();
-        let Trouble::Over { lost } = queue.trouble else { return None };
-        queue.trouble = Trouble::None;
+        let LogTrouble::Over { lost } = queue.trouble else { return None };
+        queue.trouble = LogTrouble::None;
         Some(match lost {
             0 => String::from("the session log is written again; nothing is missing in it"),
             lost => format!("the session log is written again; {lost} lines are missing in it"),
@@ -170,8 +170,8 @@ impl LogQueue {
                 self.is_over();
                 Ok(())
             }
-            Err(err) => match std::mem::replace(&mut self.trouble, Trouble::Told) {
-                Trouble::Told => Ok(()),
+            Err(err) => match std::mem::replace(&mut self.trouble, LogTrouble::Told) {
+                LogTrouble::Told => Ok(()),
                 _ => Err(err),
             },
         }
@@ -193,7 +193,7 @@ impl LogQueue {
                 self.hand_over(&bytes);
                 self.is_over();
             }
-            Err(_) if self.trouble != Trouble::Told => self.trouble = Trouble::Untold,
+            Err(_) if self.trouble != LogTrouble::Told => self.trouble = LogTrouble::Untold,
             Err(_) => (),
         }
         written
@@ -208,8 +208,8 @@ impl LogQueue {
 
     fn is_over(&mut self) {
         self.trouble = match self.trouble {
-            Trouble::Told => Trouble::Over { lost: std::mem::take(&mut self.lost) },
-            Trouble::Untold => Trouble::None,
+            LogTrouble::Told => LogTrouble::Over { lost: std::mem::take(&mut self.lost) },
+            LogTrouble::Untold => LogTrouble::None,
             trouble => trouble,
         };
     }

@@ -42,7 +42,7 @@ pub(crate) struct Sources<'a> {
 /// what it says never changes but by tools added at its end, and those are
 /// declared so that the provider's cache does not see them where that is
 /// possible.
-pub(crate) struct Declared {
+pub(crate) struct DeclaredPrefix {
     session: SessionId,
     /// The prompt as it is wanted now, the one that is sent instead, and the one
     /// the model knows by what it was told.
@@ -74,7 +74,7 @@ struct Logged {
     tools: usize,
 }
 
-impl Declared {
+impl DeclaredPrefix {
     /// Goes on with what was sent by an earlier process, where that is possible.
     pub(crate) fn new(from: &Sources<'_>, stored: StoredPrefix) -> Self {
         let StoredPrefix { prompt, told, tools } = stored;

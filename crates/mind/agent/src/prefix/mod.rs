@@ -1,7 +1,7 @@
 //! The beginning of every request, which providers cache: kept as it is, and
 //! watched.
 //!
-//! [`Declared`] says the same about tools and says the same first words in every
+//! [`DeclaredPrefix`] says the same about tools and says the same first words in every
 //! request, whatever servers and settings do meanwhile; what is new is told in
 //! the conversation instead, and taken in when the conversation is summed up,
 //! since the cache is lost then anyway. [`Watch`] compares each request with the
@@ -14,5 +14,5 @@ mod watch;
 
 pub use bust::{Bust, BustCause, LastSent};
 pub use declared::StoredPrefix;
-pub(crate) use declared::{Declared, Sources, system};
+pub(crate) use declared::{DeclaredPrefix, Sources, system};
 pub(crate) use watch::{Reason, Watch};

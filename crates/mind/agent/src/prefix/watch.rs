@@ -25,7 +25,7 @@ pub(crate) enum Reason {
 /// Watches the requests of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    last: Option<Last>,
+    last: Option<LastRequest>,
     reasons: Vec<Reason>,
     /// Requests of the session so far.
     requests: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
 
 /// The request before.
 #[derive(Debug)]
-struct Last {
+struct LastRequest {
     seen: Seen,
     model: String,
     /// Tokens the provider said it has cached.
@@ -71,7 +71,7 @@ impl Watch {
     /// Goes on after these requests of an earlier process.
     pub(crate) fn restore(&mut self, requests: u64, last: Option<(String, LastSent, Usage)>) {
         self.requests = requests;
-        self.last = last.map(|(model, sent, usage)| Last {
+        self.last = last.map(|(model, sent, usage)| LastRequest {
             model,
             cached: cached(&usage),
             at: UNIX_EPOCH + Duration::from_secs(sent.at),
@@ -117,7 +117,7 @@ impl Watch {
             Some(Bust { request: self.requests, cause, detail, tokens, estimated })
         });
         let kept = numbers(sent, now);
-        self.last = Some(Last {
+        self.last = Some(LastRequest {
             seen: Seen::Whole(Arc::clone(sent)),
             model: sent.model.clone(),
             cached: cached(usage),
@@ -149,7 +149,7 @@ fn kept_number(print: u64) -> u64 {
     print & ((1 << 53) - 1)
 }
 
-impl Last {
+impl LastRequest {
     fn difference(&self, now: &SentPrefix, parts: &[String]) -> Option<Difference> {
         if self.model != now.model {
             let detail = format!("{} answers instead of {}", now.model, self.model);

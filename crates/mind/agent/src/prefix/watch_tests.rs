@@ -40,7 +40,7 @@ fn after(
 }
 
 /// The second request, what happened before it, and what was lost.
-type Row = (Arc<SentPrefix>, Vec<Reason>, Option<(BustCause, &'static str, u64)>);
+type WatchRow = (Arc<SentPrefix>, Vec<Reason>, Option<(BustCause, &'static str, u64)>);
 
 #[test]
 fn what_breaks_the_prefix_is_named() {
@@ -53,7 +53,7 @@ fn what_breaks_the_prefix_is_named() {
         })
     };
     let none = usage(0, 0, 0);
-    let rows: Vec<Row> = vec![
+    let rows: Vec<WatchRow> = vec![
         (sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 2, 3, 4]), vec![], None),
         // What is the same is no loss, whatever was repaired at its end.
         (sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 2, 3, 4]), vec![repaired()], None),

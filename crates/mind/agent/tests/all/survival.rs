@@ -65,7 +65,7 @@ async fn an_error_that_says_so_is_not_left_for_later() {
 async fn accepted(log: &[u8], what: &str) {
     let model = MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap();
     let mut rig = resumed(log, model).await;
-    let end = tokio::time::timeout(Duration::from_secs(20), rig.say("go on")).await.unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(100), rig.say("go on")).await.unwrap();
     assert_eq!(rig.model.refusals(), [""; 0], "{what}");
     assert_eq!(end.reason, EndReason::Completed, "{what}");
 }
@@ -171,7 +171,7 @@ async fn a_stream_cut_at_any_byte_runs_nothing_twice() {
         let how = if round % 2 == 0 { Cut::Reset } else { Cut::End };
         let script = Script::of([done.clone(), answer().cut_at(byte, how), answer().always()]);
         let mut rig = rig_with(script).await;
-        let end = tokio::time::timeout(Duration::from_secs(20), rig.say("go")).await.unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(100), rig.say("go")).await.unwrap();
         assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Done."), "{byte} {how:?}");
         assert_eq!(*rig.appended.lock().unwrap(), ["once"], "{byte} {how:?}");
         assert_eq!(rig.model.refusals(), [""; 0], "{byte}");
@@ -198,7 +198,7 @@ async fn garbled_streams_end() {
         let raw = Turn { raw: Some(String::from_utf8_lossy(&bytes).into_owned()), ..Turn::default() };
         let mut rig = rig_with(Script::of([raw, Turn::text("Done.").always()])).await;
         rig.agent.settings.limits.max_turns = Some(8);
-        let end = tokio::time::timeout(Duration::from_secs(20), rig.say("go")).await;
+        let end = tokio::time::timeout(Duration::from_secs(100), rig.say("go")).await;
         assert!(end.is_ok(), "round {round} hangs");
         assert!(rig.appended.lock().unwrap().len() <= 1, "{round}");
         // A changed signature only the provider can see; it is refused once.

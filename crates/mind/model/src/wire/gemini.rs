@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Encoded, MessageCache, Meter, Size,
     cache::BodyPiece,
-    messages::Purpose,
+    messages::BodyPurpose,
     messages_content::WireMedia,
     openai::{append_fields, append_raw, split_result, system_text, tools},
 };
@@ -42,10 +42,10 @@ struct GeminiContext<'a> {
 
 impl Encoder<'_> {
     /// The body of a request.
-    pub(crate) fn encode(&self, linted: &Linted, purpose: Purpose) -> Encoded {
+    pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> Encoded {
         let request = &linted.request;
         let mut out = Vec::with_capacity(64 * 1024);
-        if purpose == Purpose::Count {
+        if purpose == BodyPurpose::Count {
             let model = json!(format!("models/{}", model_name(&request.model)));
             let _ = write!(out, "{{\"generateContentRequest\":{{\"model\":{model}");
         } else {
@@ -66,7 +66,7 @@ impl Encoder<'_> {
         }
         let limit = self.meter.limit(self.info, linted, size);
         append_fields(&mut out, &self.settings(linted, limit));
-        out.extend_from_slice(if purpose == Purpose::Count { b"}}" } else { b"}" });
+        out.extend_from_slice(if purpose == BodyPurpose::Count { b"}}" } else { b"}" });
         Encoded { body: Bytes::from(out), betas: Vec::new(), size, origins }
     }
 

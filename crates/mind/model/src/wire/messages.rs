@@ -102,14 +102,14 @@ pub(crate) struct Encoder<'a> {
 
 /// Whether the body asks for an answer or for a count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Purpose {
+pub(crate) enum BodyPurpose {
     Answer,
     Count,
 }
 
 impl Encoder<'_> {
     /// The body of a request.
-    pub(crate) fn encode(&self, linted: &Linted, purpose: Purpose) -> Encoded {
+    pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> Encoded {
         let request = &linted.request;
         let betas = self.needed_betas(linted);
         let mut out: Vec<u8> = Vec::with_capacity(16 * 1024);
@@ -118,7 +118,7 @@ impl Encoder<'_> {
             Host::Direct => field(&mut out, "model", &json!(wire_model(&request.model))),
             Host::Vertex => {
                 field(&mut out, "anthropic_version", &json!("vertex-2023-10-16"));
-                if purpose == Purpose::Count {
+                if purpose == BodyPurpose::Count {
                     field(&mut out, "model", &json!(wire_model(&request.model)));
                 }
             }
@@ -205,7 +205,7 @@ impl Encoder<'_> {
     }
 
     /// What comes after the messages.
-    fn settings(&self, out: &mut Vec<u8>, linted: &Linted, size: Size, purpose: Purpose) {
+    fn settings(&self, out: &mut Vec<u8>, linted: &Linted, size: Size, purpose: BodyPurpose) {
         let request = &linted.request;
         let mut fields = Map::new();
         match &request.tool_choice {
@@ -231,7 +231,7 @@ impl Encoder<'_> {
                 fields.insert("thinking".to_owned(), thinking);
             }
         }
-        if purpose == Purpose::Answer {
+        if purpose == BodyPurpose::Answer {
             self.answer_settings(&mut fields, request, limit);
         }
         for name in &linted.without_fields {

@@ -161,7 +161,7 @@ async fn silence_is_noticed() {
     for (name, turn, stands) in stalled {
         let mock = mock([turn, Turn::text("at last")]).await;
         let mut common = quick();
-        common.patience = Patience::idle(Duration::from_millis(150));
+        common.patience = Patience::idle(Duration::from_secs(1));
         let answer = ask(&anthropic(&mock, common), say("go")).await.unwrap();
         if stands {
             assert_eq!(answer.stop, Some(StopReason::Interrupted), "{name}");

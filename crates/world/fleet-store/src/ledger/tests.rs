@@ -141,7 +141,12 @@ fn check(ledger: &JobLedger) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    // The same cases each time: what a run finds is found by the next one too.
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(4711),
+        ..ProptestConfig::default()
+    })]
 
     /// A ledger that was loaded in the middle answers like one that was there from
     /// the beginning, whatever the clock does.

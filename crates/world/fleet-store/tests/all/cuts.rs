@@ -137,7 +137,11 @@ async fn cut_off_leaders_and_workers_do_no_harm() {
     let (_nodes, address) = three_far_nodes(&net, &program, dir.path());
     let store = open_cluster(&address).await;
     let us: PathBuf = std::env::current_exe().unwrap();
-    let start = |machine: u32| FarProcess(as_worker(&mut net.command(machine, &us), &address, &effects));
+    // Who is cut off has seconds to notice, also on a busy machine.
+    let start = |machine: u32| {
+        let mut command = net.command(machine, &us);
+        FarProcess(as_worker(command.env("RIG_LEASE_MS", "6000"), &address, &effects))
+    };
     let workers = [start(3), start(4)];
     let mut busy = Busy { store: &store, runs: Vec::new() };
     busy.go_on(6).await;

@@ -18,7 +18,7 @@ pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     can_be_followed(schema)?;
     let mut repairs = Vec::new();
     let mut usable = schema.clone();
-    Repair { root: schema, notes: &mut repairs }.node(&mut usable, 0)?;
+    SchemaRepair { root: schema, notes: &mut repairs }.node(&mut usable, 0)?;
     if let Some(Refusal { keyword, wants }) = refuses_objects(schema, &usable, 0) {
         return Err(format!("{keyword}: its arguments are not an object but {wants}"));
     }
@@ -34,7 +34,7 @@ pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
 pub(super) fn is_sound(schema: &Value) -> bool {
     let (mut notes, mut copy) = (Vec::new(), schema.clone());
     can_be_followed(schema).is_ok()
-        && Repair { root: schema, notes: &mut notes }.node(&mut copy, 0).is_ok()
+        && SchemaRepair { root: schema, notes: &mut notes }.node(&mut copy, 0).is_ok()
         && notes.is_empty()
 }
 
@@ -82,12 +82,12 @@ fn local<'a>(root: &'a Value, link: &str) -> Option<&'a Value> {
 /// Whether a keyword's value can be what the keyword means.
 type Fits = fn(&Value) -> bool;
 
-struct Repair<'a> {
+struct SchemaRepair<'a> {
     root: &'a Value,
     notes: &'a mut Vec<String>,
 }
 
-impl Repair<'_> {
+impl SchemaRepair<'_> {
     fn node(&mut self, schema: &mut Value, depth: usize) -> Result<(), String> {
         if MAX_DEPTH < depth {
             return Err(format!("inputSchema: it is nested deeper than {MAX_DEPTH} levels"));

@@ -16,7 +16,7 @@ use crate::{
     client::ToolDef,
     config::{ServerConfig, Trust},
     supervise::{CallFailure, CallOptions, Server},
-    wire::Progress,
+    wire::ProgressReport,
 };
 
 /// A longer description is an attack or an accident.
@@ -146,7 +146,7 @@ async fn run(
         return Err(ToolError::failed("the server of this tool is no longer configured"));
     };
     let watcher = cx.clone();
-    let progress = move |report: Progress| {
+    let progress = move |report: ProgressReport| {
         watcher.progress(&json!({
             "progress": report.progress,
             "total": report.total,

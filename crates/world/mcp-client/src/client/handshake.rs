@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Era, Fault, ServerInfo,
-    session::{ClientIdentity, Session},
+    session::{ClientIdentity, ServerSession},
 };
 use crate::{
     transport::{Connector, OpenError},
@@ -93,7 +93,7 @@ enum Probe {
 }
 
 impl Handshake<'_> {
-    pub(crate) async fn connect(self) -> Result<Session, ConnectError> {
+    pub(crate) async fn connect(self) -> Result<ServerSession, ConnectError> {
         let limit = self.limit;
         let mut current = None;
         match tokio::time::timeout(limit, self.negotiate(&mut current)).await {
@@ -121,7 +121,7 @@ impl Handshake<'_> {
     }
 
     /// `current` is the peer in use, for whoever has to clean up.
-    async fn negotiate(&self, current: &mut Option<Peer>) -> Result<Session, ConnectError> {
+    async fn negotiate(&self, current: &mut Option<Peer>) -> Result<ServerSession, ConnectError> {
         let peer = self.open(current, self.connector).await?;
         if self.era.or(self.connector.era()) == Some(Era::Legacy) {
             match initialize(&peer, &self.identity, &RequestOptions::unlimited()).await {
@@ -177,8 +177,8 @@ impl Handshake<'_> {
         Ok(peer)
     }
 
-    fn session(&self, peer: Peer, info: ServerInfo) -> Session {
-        Session::new(peer, Arc::clone(&self.incoming), self.identity.clone(), info)
+    fn session(&self, peer: Peer, info: ServerInfo) -> ServerSession {
+        ServerSession::new(peer, Arc::clone(&self.incoming), self.identity.clone(), info)
     }
 
     /// Asks the modern question, and after a while the old one too.

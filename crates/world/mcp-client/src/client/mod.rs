@@ -17,7 +17,7 @@ pub(crate) use headers::encode as encode_header;
 pub use host::{CallTracing, Elicit, ElicitAnswer, Elicitation, Host, NotSampled, Root, Sample};
 pub(crate) use host::{ClientSide, Signal};
 pub use session::{Capabilities, Era, ServerInfo};
-pub(crate) use session::{ClientIdentity, Session};
+pub(crate) use session::{ClientIdentity, ServerSession};
 
 /// The headers a call of a tool with this schema carries.
 pub(crate) fn call_headers(

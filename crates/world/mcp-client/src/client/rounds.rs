@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::session::Session;
-use crate::wire::{CallError, Progress, RequestOptions, RpcError};
+use super::session::ServerSession;
+use crate::wire::{CallError, ProgressReport, RequestOptions, RpcError};
 
 /// More questions than this are no questions but a loop.
 const MAX_ROUNDS: usize = 10;
@@ -19,7 +19,7 @@ const POLL_DEFAULT: Duration = Duration::from_secs(1);
 const POLL_BOUNDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 const POLL_LIMIT: Duration = Duration::from_secs(30);
 
-impl Session {
+impl ServerSession {
     /// Sends a request and sees it through to its final result.
     pub(crate) async fn call(
         &self,
@@ -117,7 +117,7 @@ impl Session {
             if let (Some(watcher), Some(message)) = (&options.progress, state["statusMessage"].as_str()) {
                 polls += 1.0;
                 let message = Some(haft_types::text::head(message, 500).to_owned());
-                watcher(Progress { progress: polls, total: None, message });
+                watcher(ProgressReport { progress: polls, total: None, message });
             }
             let pause = state["pollIntervalMs"].as_u64().map_or(POLL_DEFAULT, Duration::from_millis);
             let pause = pause.clamp(POLL_BOUNDS.0, POLL_BOUNDS.1);

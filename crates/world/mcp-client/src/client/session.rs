@@ -140,7 +140,7 @@ impl ClientIdentity {
 /// A connected server.
 ///
 /// **Invariant:** every request carries what its era demands, and ends.
-pub(crate) struct Session {
+pub(crate) struct ServerSession {
     pub(super) peer: Peer,
     pub(super) incoming: Arc<dyn Incoming>,
     identity: ClientIdentity,
@@ -152,7 +152,7 @@ pub(crate) struct Session {
 
 /// A list, as far as it could be read.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct ItemList {
     pub(crate) items: Vec<Value>,
     /// Why it may be incomplete.
     pub(crate) problem: Option<String>,
@@ -166,7 +166,7 @@ const MAX_LIST_BYTES: usize = 64 << 20;
 /// For a whole list, however many pages it has.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
-impl Session {
+impl ServerSession {
     pub(super) fn new(
         peer: Peer,
         incoming: Arc<dyn Incoming>,
@@ -262,9 +262,9 @@ impl Session {
     }
 
     /// Reads a whole list, page by page. What comes within `limit`, counts.
-    pub(crate) async fn list(&self, method: &str, key: &str, limit: Duration) -> Result<Listing, CallError> {
+    pub(crate) async fn list(&self, method: &str, key: &str, limit: Duration) -> Result<ItemList, CallError> {
         let started = Instant::now();
-        let mut listing = Listing::default();
+        let mut listing = ItemList::default();
         let mut seen = HashSet::new();
         let mut bytes = 0;
         let mut cursor = None::<String>;
@@ -326,7 +326,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for ServerSession {
     fn drop(&mut self) {
         // Ends what the transport started; nobody waits for it here.
         if let (Some(transport), Ok(runtime)) = (self.peer.transport(), tokio::runtime::Handle::try_current())

@@ -87,12 +87,12 @@ fn strongest(mut declared: Vec<Declared>) -> Vec<Declared> {
 }
 
 /// Reads one declaration, field by field; errors name the field.
-struct Reader<'a> {
+struct DeclarationReader<'a> {
     value: &'a Map<String, Value>,
     lookup: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl Reader<'_> {
+impl DeclarationReader<'_> {
     fn expanded(&self, field: &str, text: &str) -> Result<String, String> {
         expand(text, self.lookup).map_err(|reason| format!("`{field}`: {reason}"))
     }
@@ -169,7 +169,7 @@ impl Reader<'_> {
 }
 
 fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerConfig>, String> {
-    let reader = Reader { value: &server.value, lookup: rules.lookup };
+    let reader = DeclarationReader { value: &server.value, lookup: rules.lookup };
     let kind =
         match server.value.get("type").or_else(|| server.value.get("transport")).and_then(Value::as_str) {
             Some(kind) => kind,
@@ -249,7 +249,11 @@ fn named(lookup: &dyn Fn(&str) -> Option<String>, ours: &str, theirs: &str) -> O
 }
 
 /// The server's own limits, else those of the environment, else the usual ones.
-fn timeouts(reader: &Reader<'_>, usual: Timeouts, lookup: &dyn Fn(&str) -> Option<String>) -> Timeouts {
+fn timeouts(
+    reader: &DeclarationReader<'_>,
+    usual: Timeouts,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Timeouts {
     let variable = |ours: &str, theirs: &str| {
         let millis = named(lookup, ours, theirs)?.replace('_', "").parse::<f64>().ok()?;
         (1.0..1.0e12).contains(&millis).then(|| Duration::from_millis(millis as u64))

@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 use super::server::{Server, Unavailable};
 use crate::{
     client::ToolDef,
-    wire::{CallError, Progress, RequestOptions},
+    wire::{CallError, ProgressReport, RequestOptions},
 };
 
 /// How a call may end, and who watches it.
 #[derive(Clone)]
 pub(crate) struct CallOptions {
     pub(crate) cancel: CancellationToken,
-    pub(crate) progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    pub(crate) progress: Option<Arc<dyn Fn(ProgressReport) + Send + Sync>>,
     /// Our id of the call, for the server's logs.
     pub(crate) call_id: String,
     /// The trace it belongs to.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     adapt::{self, Agreed},
-    client::{ConnectError, Era, Session, Signal, Skipped, ToolDef, check_header_annotations, tools},
+    client::{ConnectError, Era, ServerSession, Signal, Skipped, ToolDef, check_header_annotations, tools},
     config::Endpoint,
     wire::{CallError, Peer, RequestOptions, RpcError},
 };
@@ -35,7 +35,7 @@ const SUBSCRIBE_LIMIT: Duration = Duration::from_secs(30);
 
 impl Server {
     /// Reads the list of tools of a fresh session.
-    pub(super) async fn take_tools(&self, session: &Arc<Session>) -> Result<(), ConnectError> {
+    pub(super) async fn take_tools(&self, session: &Arc<ServerSession>) -> Result<(), ConnectError> {
         let listing = session.list("tools/list", "tools", self.config.timeouts.startup).await?;
         let (mut defs, mut skipped) = tools(listing.items);
         if session.info().era == Era::Modern && matches!(self.config.endpoint, Endpoint::Http(_)) {
@@ -208,7 +208,7 @@ impl Server {
 
     /// A modern server tells about changes only to those who listen; an older
     /// one tells about resources only when asked to.
-    pub(super) fn listen(&self, session: &Arc<Session>) {
+    pub(super) fn listen(&self, session: &Arc<ServerSession>) {
         let (me, session) = (self.me.clone(), Arc::downgrade(session));
         tokio::spawn(async move {
             loop {
@@ -256,7 +256,7 @@ fn listen_params(subscribed: &BTreeSet<String>) -> Map<String, Value> {
     Map::from_iter([(String::from("notifications"), wanted)])
 }
 
-async fn subscribe_all(session: &Session, subscribed: &BTreeSet<String>) {
+async fn subscribe_all(session: &ServerSession, subscribed: &BTreeSet<String>) {
     for uri in subscribed {
         let params = Map::from_iter([(String::from("uri"), json!(uri))]);
         let _ =

@@ -44,7 +44,7 @@ pub(crate) struct Manifest {
 
 /// How far a manifest can be relied on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Freshness {
+pub(crate) enum ManifestFreshness {
     /// No need to ask the server before it is used.
     Fresh,
     /// Good enough until the server has answered.
@@ -65,14 +65,14 @@ impl Manifest {
         Self { format: FORMAT, saved_at: now(), program_stamp, info, tools, skipped, pins }
     }
 
-    pub(crate) fn freshness(&self, config: &ServerConfig) -> Freshness {
+    pub(crate) fn freshness(&self, config: &ServerConfig) -> ManifestFreshness {
         let age = Duration::from_secs(now().saturating_sub(self.saved_at));
         // One that offers tools and had none is worth another look.
         let is_empty = self.tools.is_empty() && self.info.capabilities.tools;
         match age {
-            _ if USABLE < age => Freshness::Expired,
-            _ if FRESH < age || is_empty || self.program_stamp != stamp(config) => Freshness::Stale,
-            _ => Freshness::Fresh,
+            _ if USABLE < age => ManifestFreshness::Expired,
+            _ if FRESH < age || is_empty || self.program_stamp != stamp(config) => ManifestFreshness::Stale,
+            _ => ManifestFreshness::Fresh,
         }
     }
 }

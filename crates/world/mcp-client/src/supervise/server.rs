@@ -11,13 +11,13 @@ use tokio::sync::{Notify, Semaphore, broadcast, watch};
 
 use super::{
     advice::advice,
-    manifest::{Freshness, ManifestCache},
+    manifest::{ManifestCache, ManifestFreshness},
     status::{Event, Noise, ServerState, ServerStatus},
 };
 use crate::{
     adapt::{Built, Media},
     client::{
-        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, Host, ServerInfo, Session, Skipped,
+        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, Host, ServerInfo, ServerSession, Skipped,
         ToolDef,
     },
     config::{Endpoint, ServerConfig},
@@ -59,7 +59,7 @@ pub(crate) struct Server {
     pub(super) resubscribe: Arc<Notify>,
 }
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Session>, Unavailable>>>;
+type ConnectAttempt = Shared<BoxFuture<'static, Result<Arc<ServerSession>, Unavailable>>>;
 
 /// Why a server cannot be used right now, in words for the model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -77,8 +77,8 @@ impl Unavailable {
 
 pub(super) struct Slot {
     state: ServerState,
-    pub(super) session: Option<Arc<Session>>,
-    attempt: Option<Attempt>,
+    pub(super) session: Option<Arc<ServerSession>>,
+    attempt: Option<ConnectAttempt>,
     /// Failures in a row, and when the next try is due.
     failures: u32,
     not_before: Option<Instant>,
@@ -205,19 +205,19 @@ impl Server {
     /// unless that is still fresh.
     pub(crate) fn begin(&self) {
         let manifest = self.context.cache.load(&self.config);
-        let freshness = manifest.as_ref().map_or(Freshness::Expired, |it| it.freshness(&self.config));
+        let freshness = manifest.as_ref().map_or(ManifestFreshness::Expired, |it| it.freshness(&self.config));
         if let Some(manifest) = manifest {
             let mut slot = self.slot();
             slot.pins = manifest.pins;
-            if freshness != Freshness::Expired {
+            if freshness != ManifestFreshness::Expired {
                 slot.info = Some(manifest.info);
                 slot.skipped = manifest.skipped;
                 self.adopt(&mut slot, manifest.tools);
             }
         }
         match freshness {
-            Freshness::Fresh => self.set_state(ServerState::Cached),
-            Freshness::Stale | Freshness::Expired => self.connect_in_background(),
+            ManifestFreshness::Fresh => self.set_state(ServerState::Cached),
+            ManifestFreshness::Stale | ManifestFreshness::Expired => self.connect_in_background(),
         }
     }
 
@@ -231,7 +231,7 @@ impl Server {
 
     /// The connected server. Everybody who asks while it connects waits for the
     /// same attempt; giving up waiting does not disturb the others.
-    pub(crate) async fn session(&self) -> Result<Arc<Session>, Unavailable> {
+    pub(crate) async fn session(&self) -> Result<Arc<ServerSession>, Unavailable> {
         let attempt = {
             let mut slot = self.slot();
             if slot.state == ServerState::Disabled {
@@ -253,7 +253,7 @@ impl Server {
     }
 
     /// Starts an attempt, if it is not too early for one.
-    fn try_again(&self, slot: &mut Slot) -> Result<Attempt, Unavailable> {
+    fn try_again(&self, slot: &mut Slot) -> Result<ConnectAttempt, Unavailable> {
         let wait = slot.not_before.map_or(Duration::ZERO, |it| it.saturating_duration_since(Instant::now()));
         if MAX_WAIT < wait {
             let why = slot.last_error.as_deref().unwrap_or("it ended");
@@ -274,7 +274,7 @@ impl Server {
             server.attempt().await
         });
         let attempt = task.map(|done| done.unwrap_or_else(|err| Err(Unavailable::new(err.to_string()))));
-        let attempt: Attempt = attempt.boxed().shared();
+        let attempt: ConnectAttempt = attempt.boxed().shared();
         slot.attempt = Some(attempt.clone());
         let state = match slot.failures {
             0 => ServerState::Connecting,
@@ -287,7 +287,7 @@ impl Server {
     }
 
     /// One attempt, from the start of the process to the list of tools.
-    async fn attempt(self: Arc<Self>) -> Result<Arc<Session>, Unavailable> {
+    async fn attempt(self: Arc<Self>) -> Result<Arc<ServerSession>, Unavailable> {
         let started = Instant::now();
         let session = self.connect().await;
         match self.settle(session, started.elapsed()) {
@@ -308,9 +308,9 @@ impl Server {
     /// comes back, to be closed.
     fn settle(
         &self,
-        session: Result<Arc<Session>, ConnectError>,
+        session: Result<Arc<ServerSession>, ConnectError>,
         took: Duration,
-    ) -> Result<Arc<Session>, (Option<Arc<Session>>, Unavailable)> {
+    ) -> Result<Arc<ServerSession>, (Option<Arc<ServerSession>>, Unavailable)> {
         let mut slot = self.slot();
         slot.attempt = None;
         slot.connect_time = Some(took);
@@ -330,7 +330,7 @@ impl Server {
         Ok(session)
     }
 
-    async fn connect(self: &Arc<Self>) -> Result<Arc<Session>, ConnectError> {
+    async fn connect(self: &Arc<Self>) -> Result<Arc<ServerSession>, ConnectError> {
         let gate = match self.config.endpoint {
             Endpoint::Stdio(_) => &self.context.starts,
             _ => &self.context.dials,
@@ -346,7 +346,7 @@ impl Server {
         connecting.await
     }
 
-    async fn shake_hands(&self) -> Result<Arc<Session>, ConnectError> {
+    async fn shake_hands(&self) -> Result<Arc<ServerSession>, ConnectError> {
         let known = self.slot().info.as_ref().map(|info| info.era);
         let identity = ClientIdentity::new(&self.context.host, self.name(), self.config.log_level.clone());
         let handshake = Handshake {
@@ -415,7 +415,7 @@ impl Server {
     }
 
     /// Waits for the end of a session and begins the next one.
-    fn watch(&self, session: &Arc<Session>) {
+    fn watch(&self, session: &Arc<ServerSession>) {
         self.listen(session);
         let (me, gone) = (self.me.clone(), session.peer().gone().clone());
         let watched = Arc::downgrade(session);
@@ -427,7 +427,7 @@ impl Server {
         });
     }
 
-    fn ended(&self, session: &Arc<Session>) {
+    fn ended(&self, session: &Arc<ServerSession>) {
         let mut slot = self.slot();
         if !slot.session.as_ref().is_some_and(|it| Arc::ptr_eq(it, session)) {
             return;
@@ -504,7 +504,7 @@ impl Server {
     }
 
     /// Ends the connection and begins a new one at once.
-    pub(crate) async fn reconnect(&self) -> Result<Arc<Session>, Unavailable> {
+    pub(crate) async fn reconnect(&self) -> Result<Arc<ServerSession>, Unavailable> {
         let session = {
             let mut slot = self.slot();
             slot.failures = 0;

@@ -16,7 +16,7 @@ pub(super) struct Event {
 
 /// What is known of a stream beside its events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Position {
+pub(super) struct StreamPosition {
     /// Where to go on after a break.
     pub(super) last_id: Option<String>,
     /// How many milliseconds to wait before that.
@@ -28,7 +28,7 @@ const MAX_EVENT_BYTES: usize = 64 << 20;
 
 pub(super) struct EventStream {
     from: BoxStream<'static, Result<Bytes, String>>,
-    decoder: Decoder,
+    decoder: EventDecoder,
 }
 
 impl EventStream {
@@ -37,15 +37,15 @@ impl EventStream {
     }
 
     fn over(from: impl Stream<Item = Result<Bytes, String>> + Send + 'static) -> Self {
-        Self { from: from.boxed(), decoder: Decoder::default() }
+        Self { from: from.boxed(), decoder: EventDecoder::default() }
     }
 
-    pub(super) fn position(&self) -> &Position {
+    pub(super) fn position(&self) -> &StreamPosition {
         &self.decoder.position
     }
 
     /// Goes on where another stream ended.
-    pub(super) fn resume(&mut self, position: Position) {
+    pub(super) fn resume(&mut self, position: StreamPosition) {
         self.decoder.position = position;
     }
 
@@ -66,20 +66,20 @@ impl EventStream {
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 #[derive(Default)]
-struct Decoder {
+struct EventDecoder {
     buffer: Vec<u8>,
     /// How much of the buffer is known to hold no end of a line.
     scanned: usize,
     event: Event,
     has_data: bool,
     ready: std::collections::VecDeque<Event>,
-    position: Position,
+    position: StreamPosition,
     begun: bool,
     /// The last line ended with `\r`; a `\n` that follows belongs to it.
     after_return: bool,
 }
 
-impl Decoder {
+impl EventDecoder {
     fn take(&mut self) -> Option<Event> {
         self.ready.pop_front()
     }
@@ -147,7 +147,7 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    async fn decode(chunks: Vec<Vec<u8>>) -> (Vec<(String, String)>, Position) {
+    async fn decode(chunks: Vec<Vec<u8>>) -> (Vec<(String, String)>, StreamPosition) {
         let mut stream = EventStream::over(futures_util::stream::iter(
             chunks.into_iter().map(|chunk| Ok(Bytes::from(chunk))),
         ));

@@ -51,7 +51,8 @@ impl Connector for WebSocketConnector {
             let (outbox, messages) = mpsc::channel(WAITING_MESSAGES);
             let end = CancellationToken::new();
             tokio::spawn(run(socket, messages, inbox, end.clone()));
-            Ok(Arc::new(Socket { outbox, end: end.clone(), _guard: end.drop_guard() }) as Arc<dyn Transport>)
+            Ok(Arc::new(SocketTransport { outbox, end: end.clone(), _guard: end.drop_guard() })
+                as Arc<dyn Transport>)
         })
     }
 }
@@ -144,13 +145,13 @@ fn deliver(inbox: &Inbox, text: &[u8]) {
     values.into_iter().for_each(|value| inbox.deliver(value));
 }
 
-struct Socket {
+struct SocketTransport {
     outbox: mpsc::Sender<String>,
     end: CancellationToken,
     _guard: DropGuard,
 }
 
-impl Transport for Socket {
+impl Transport for SocketTransport {
     fn send(&self, message: Outgoing) -> Result<(), String> {
         self.outbox.try_send(message.message.to_string()).map_err(|err| match err {
             mpsc::error::TrySendError::Full(_) => String::from("the server does not read its messages"),

@@ -40,7 +40,7 @@ pub(crate) struct LineReader<R> {
     tail: Vec<u8>,
     /// How long the line was when it was last taken for unfinished.
     looked: usize,
-    held: Held,
+    held: HeldMessage,
     /// Understood already, but something had to be said before it.
     next: Option<Line>,
     max: usize,
@@ -48,7 +48,7 @@ pub(crate) struct LineReader<R> {
 
 /// The beginning of a message printed over several lines.
 #[derive(Default)]
-struct Held {
+struct HeldMessage {
     text: Vec<u8>,
     balance: Balance,
 }
@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             dropped: 0,
             tail: Vec::new(),
             looked: 0,
-            held: Held::default(),
+            held: HeldMessage::default(),
             next: None,
             max,
         }

@@ -14,5 +14,5 @@ mod salvage;
 pub(crate) use frame::{Frame, RpcError};
 pub(crate) use lines::{Line, LineReader, MAX_MESSAGE_BYTES};
 pub use peer::Inbox;
-pub(crate) use peer::{CallError, Incoming, Peer, Progress, RequestOptions};
+pub(crate) use peer::{CallError, Incoming, Peer, ProgressReport, RequestOptions};
 pub(crate) use salvage::{parse_values, parse_whole_values, salvage_id};

@@ -104,7 +104,7 @@ pub(crate) struct RequestOptions {
     pub(crate) cancel: CancellationToken,
     /// Where progress goes; the request asks for it only if somebody watches
     /// or an idle limit has to be extended.
-    pub(crate) progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    pub(crate) progress: Option<Arc<dyn Fn(ProgressReport) + Send + Sync>>,
     /// HTTP headers made of arguments.
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -136,13 +136,13 @@ const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// One progress report.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressReport {
     pub(crate) progress: f64,
     pub(crate) total: Option<f64>,
     pub(crate) message: Option<String>,
 }
 
-impl Progress {
+impl ProgressReport {
     fn from_params(params: &Value) -> Self {
         Self {
             progress: params["progress"].as_f64().unwrap_or(0.0),
@@ -177,14 +177,14 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    pending: HashMap<u64, Pending>,
+    pending: HashMap<u64, PendingRequest>,
     serving: HashMap<String, AbortHandle>,
     closed: Option<String>,
 }
 
-struct Pending {
+struct PendingRequest {
     answer: oneshot::Sender<Result<Value, CallError>>,
-    progress: Option<mpsc::Sender<Progress>>,
+    progress: Option<mpsc::Sender<ProgressReport>>,
 }
 
 impl Peer {
@@ -248,7 +248,8 @@ impl Peer {
             let meta = params.entry("_meta").or_insert_with(|| json!({}));
             meta["progressToken"] = json!(id);
         }
-        self.0.register(id, Pending { answer, progress: options.wants_progress().then_some(reports) })?;
+        self.0
+            .register(id, PendingRequest { answer, progress: options.wants_progress().then_some(reports) })?;
         let mut guard =
             InFlight { peer: &self.0, id, tell_server: !matches!(method, "initialize" | "server/discover") };
         let message = request(id, method, params);
@@ -322,7 +323,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn register(&self, id: u64, pending: Pending) -> Result<(), CallError> {
+    fn register(&self, id: u64, pending: PendingRequest) -> Result<(), CallError> {
         let mut state = self.state();
         if let Some(reason) = &state.closed {
             return Err(CallError::NotSent(reason.clone()));
@@ -375,7 +376,7 @@ impl Inner {
         let state = self.state();
         let Some(pending) = token.and_then(|token| state.pending.get(&token)) else { return };
         if let Some(watcher) = &pending.progress {
-            let _ = watcher.try_send(Progress::from_params(params));
+            let _ = watcher.try_send(ProgressReport::from_params(params));
         }
     }
 

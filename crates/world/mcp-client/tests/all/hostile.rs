@@ -91,9 +91,11 @@ const CASES: &[Case] = &[
     Case("ping_then_answer", 1, "hi"),
 ];
 
-fn limited(mut config: ServerConfig) -> ServerConfig {
-    config.timeouts.idle = Duration::from_secs(1);
-    config.timeouts.total = Duration::from_secs(2);
+/// Only those that never answer have short limits: they end by them on any machine.
+fn limited(mut config: ServerConfig, modes: &str) -> ServerConfig {
+    let is_short = ["no_reply", "ping_forever"].contains(&modes);
+    config.timeouts.idle = if is_short { Duration::from_secs(1) } else { PATIENCE };
+    config.timeouts.total = if is_short { Duration::from_secs(2) } else { PATIENCE * 2 };
     config
 }
 
@@ -115,7 +117,7 @@ async fn every_server_is_used_as_far_as_possible() {
 
 async fn check(Case(modes, tools, want): &Case) -> Option<String> {
     let fixture = Fixture::new();
-    fixture.manager.set_servers(vec![limited(fixture.fake("srv", modes))]);
+    fixture.manager.set_servers(vec![limited(fixture.fake("srv", modes), modes)]);
     let settled = fixture.manager.settled(PATIENCE).await;
     let status = fixture.manager.status().remove(0);
     if !settled || status.state != ServerState::Ready || status.tools != *tools {
@@ -144,7 +146,7 @@ async fn servers_that_never_work_fail_with_a_reason() {
         ("list_error", "no list today", PATIENCE),
     ] {
         let fixture = Fixture::new();
-        let mut config = limited(fixture.fake("srv", modes));
+        let mut config = limited(fixture.fake("srv", modes), modes);
         config.timeouts.startup = startup;
         fixture.manager.set_servers(vec![config]);
         assert!(fixture.manager.settled(PATIENCE).await, "{modes}");
@@ -231,12 +233,12 @@ fn odd(fixture: &Fixture, modes: &str) -> ServerConfig {
 async fn an_answer_that_comes_too_late_is_nobodys() {
     let fixture = Fixture::new();
     let mut config = odd(&fixture, "late");
-    config.timeouts.total = Duration::from_secs(1);
+    config.timeouts.total = Duration::from_secs(3);
     fixture.manager.set_servers(vec![config]);
     assert!(fixture.manager.settled(PATIENCE).await);
     let pid = fixture.manager.status()[0].pid;
-    let err = fixture.call("mcp__srv__echo", json!({"text": "1.5"})).await.unwrap_err();
-    assert!(err.message.contains("no answer within 1 s"), "{}", err.message);
+    let err = fixture.call("mcp__srv__echo", json!({"text": "3.5"})).await.unwrap_err();
+    assert!(err.message.contains("no answer within 3 s"), "{}", err.message);
     // The late answer comes while others wait for theirs.
     for text in ["0.1", "0.2", "0.3", "0.4"] {
         let output = fixture.call("mcp__srv__echo", json!({"text": text})).await.unwrap();
@@ -267,9 +269,6 @@ async fn a_list_that_always_changes_is_read_less_and_less() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![odd(&fixture, "churn")]);
     assert!(fixture.manager.settled(PATIENCE).await);
-    tokio::time::sleep(Duration::from_millis(2500)).await;
-    let asked = fixture.received("srv", "tools/list").len();
-    // Every 300 ms would be nine times.
-    assert!((2..=5).contains(&asked), "{asked}");
+    support::asked_less_and_less(&fixture).await;
     fixture.manager.shutdown().await;
 }

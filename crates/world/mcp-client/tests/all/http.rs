@@ -235,7 +235,7 @@ fn at(url: &str) -> HttpEndpoint {
 
 fn limited(endpoint: Endpoint) -> ServerConfig {
     let mut config = ServerConfig::new("srv", endpoint);
-    config.timeouts.startup = Duration::from_secs(15);
+    config.timeouts.startup = Duration::from_secs(60);
     config
 }
 

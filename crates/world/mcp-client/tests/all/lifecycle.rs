@@ -19,11 +19,16 @@ use support::{Fixture, PATIENCE, context, eventually, is_alive, run};
 #[tokio::test]
 async fn starting_blocks_nobody_and_late_servers_join() {
     let fixture = Fixture::new();
-    let started = Instant::now();
-    fixture.manager.set_servers(vec![fixture.fake("late", "slow_start"), fixture.fake("quick", "")]);
-    assert!(started.elapsed() < Duration::from_secs(1));
+    let mut late = fixture.fake("late", "slow_start");
+    let gate = fixture.path("gate");
+    if let haft_mcp_client::Endpoint::Stdio(command) = &mut late.endpoint {
+        command.env.insert("HAFT_FAKE_GATE".into(), gate.display().to_string());
+    }
+    // Whoever waited for the late one here would wait for ever.
+    fixture.manager.set_servers(vec![late, fixture.fake("quick", "")]);
     eventually("the quick one is ready", || fixture.manager.status()[1].state == ServerState::Ready).await;
     assert_eq!(fixture.manager.status()[0].state, ServerState::Connecting);
+    std::fs::write(&gate, "").unwrap();
     assert!(fixture.manager.settled(PATIENCE).await);
     let names: Vec<String> = fixture.manager.tools().iter().map(|tool| tool.name().to_owned()).collect();
     assert_eq!(names, ["mcp__late__echo", "mcp__quick__echo"]);
@@ -125,8 +130,12 @@ async fn a_dropped_call_is_withdrawn_too() {
 async fn progress_is_asked_for_shown_in_order_and_extends_the_deadline() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "ping_then_answer");
-    config.timeouts.idle = Duration::from_millis(600);
-    config.timeouts.total = Duration::from_secs(20);
+    // Eight pauses are longer than what may pass without progress, one is much shorter.
+    if let haft_mcp_client::Endpoint::Stdio(command) = &mut config.endpoint {
+        command.env.insert("HAFT_FAKE_PAUSE".into(), "0.5".into());
+    }
+    config.timeouts.idle = Duration::from_secs(3);
+    config.timeouts.total = Duration::from_secs(120);
     fixture.manager.set_servers(vec![config]);
     assert!(fixture.manager.settled(PATIENCE).await);
     let (progress, mut reports) = ProgressSink::channel();
@@ -218,7 +227,7 @@ async fn a_known_server_is_not_started_until_it_is_needed() {
     let started = Instant::now();
     second.manager.set_servers(configs);
     assert_eq!(second.manager.tools().len(), 20);
-    assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert!(second.manager.status().iter().all(|it| it.state == ServerState::Cached && it.pid.is_none()));
     let output = second.call("mcp__s03__echo", json!({"text": "hi"})).await.unwrap();
     assert_eq!(output.content.to_text(), "hi");
@@ -361,7 +370,7 @@ async fn servers_may_ask_what_the_host_offers() {
 async fn endless_questions_and_tasks_end() {
     let fixture = Fixture::new();
     let mut task = fixture.fake("task", "modern,task,task_forever");
-    task.timeouts.total = Duration::from_secs(1);
+    task.timeouts.total = Duration::from_secs(5);
     fixture.manager.set_servers(vec![fixture.fake("ask", "modern,input_required,input_forever"), task]);
     assert!(fixture.manager.settled(PATIENCE).await);
     let err = fixture.call("mcp__ask__echo", json!({})).await.unwrap_err();
@@ -414,10 +423,7 @@ async fn a_server_that_cries_wolf_is_asked_less_and_less() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "wolf")]);
     assert!(fixture.manager.settled(PATIENCE).await);
-    tokio::time::sleep(Duration::from_millis(2500)).await;
-    let asked = fixture.received("srv", "tools/list").len();
-    // Every 300 ms would be nine times.
-    assert!((2..=5).contains(&asked), "{asked}");
+    support::asked_less_and_less(&fixture).await;
     fixture.manager.shutdown().await;
 }
 

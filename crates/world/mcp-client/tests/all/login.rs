@@ -241,7 +241,7 @@ async fn a_login_is_asked_for_made_and_kept() {
     let started = Instant::now();
     assert!(first.manager.settled(PATIENCE).await);
     assert_eq!(state(&first), ServerState::NeedsAuth);
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
     log_in(&first).await;
     assert_eq!((state(&first), call(&first).await), (ServerState::Ready, Ok(String::from("hi"))));
 

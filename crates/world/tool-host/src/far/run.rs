@@ -141,12 +141,14 @@ impl FarRun {
         (visit, end)
     }
 
-    /// A connection is over.
+    /// A connection is over. From here on it is counted how long nobody comes.
     pub(crate) fn leave(&self, visit: u64) {
         let mut caller = self.caller();
         if caller.as_ref().is_some_and(|it| it.visit == visit) {
             *caller = None;
         }
+        drop(caller);
+        self.visits.send_modify(|_| ());
     }
 
     /// Whether nobody came since this connection ended.

@@ -19,7 +19,10 @@ use crate::rig::{Far, FarRules, TOKEN, mark, near, one, open, setup, text};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_is_not_to_be_had_is_named_with_a_reason() {
     let far = Far::start(FarRules::default()).await;
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Bound and never listened at: nobody else gets the port.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = deaf.local_addr().unwrap();
     let with = |config: HostConfig| LinkSetup { config, ..setup("a", far.address, "s") };
     let at = |address: &dyn std::fmt::Display| HostConfig::read(&format!("a=http://{address}/")).unwrap();
     for (setup, want) in [

@@ -34,6 +34,9 @@ use tokio_util::sync::CancellationToken;
 
 pub const TOKEN: &str = "open sesame";
 
+/// A busy machine is not silent for three of these.
+const PING: Duration = Duration::from_millis(400);
+
 /// Leaves a mark.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub struct MarkInput {
@@ -199,7 +202,7 @@ impl Far {
         let (closed, watched) = watch::channel(0);
         let FarRules { deny, ask, linger } = rules;
         let lender = MarkLender { dir: dir.path().to_owned(), deny, ask, closed };
-        let limits = FarLimits { linger, ping: Duration::from_millis(100), ..FarLimits::default() };
+        let limits = FarLimits { linger, ping: PING, ..FarLimits::default() };
         let runs = FarRuns::new(dir.path().join("state"), Arc::new(lender), "1.2.3", limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
@@ -285,7 +288,7 @@ async fn carry(
 pub fn times() -> LinkTimes {
     LinkTimes {
         connect: Duration::from_secs(30),
-        ping: Duration::from_millis(100),
+        ping: PING,
         patience: Duration::from_secs(120),
         first_wait: Duration::from_millis(2),
         longest_wait: Duration::from_millis(50),

@@ -85,7 +85,7 @@ pub fn reason(outcome: &Outcome) -> &str {
 
 /// Waits for a condition, without trusting any duration.
 pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
     while !condition() {
         assert!(std::time::Instant::now() < deadline, "never happened: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

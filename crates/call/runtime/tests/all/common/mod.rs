@@ -202,7 +202,7 @@ impl Setup {
         }
         let results = ResultStore::new(dir.path().join("tool-results"), StoreLimits::default());
         let mut pipeline = Pipeline::new(gate, results);
-        pipeline.grace = Duration::from_millis(200);
+        pipeline.grace = Duration::from_secs(1);
         let mut session =
             CallSession::new(Arc::new(pipeline), SharedPool::new(pool), SessionState::new(dir.path()));
         session.limits.concurrency = 4;
@@ -224,7 +224,7 @@ impl Rig {
 
     /// Waits until this call runs.
     pub async fn started(&mut self) -> String {
-        tokio::time::timeout(Duration::from_secs(30), self.started.recv()).await.unwrap().unwrap()
+        tokio::time::timeout(Duration::from_secs(120), self.started.recv()).await.unwrap().unwrap()
     }
 }
 

@@ -259,7 +259,7 @@ async def very_long_results(t):
         assert file.read().count("line of text") == 120_000
 
 
-@case(tool("Bash", command="sleep 60 & echo $! > pid; wait"))
+@case(tool("Bash", command="sleep 600 & echo $! > pid; wait"))
 async def who_leaves_early_leaves_nothing_behind(t):
     async with t.client(allowed_tools=["Bash"], permission_mode="acceptEdits") as client:
         await client.query("go")
@@ -277,7 +277,7 @@ async def who_leaves_early_leaves_nothing_behind(t):
         except OSError:
             return False
 
-    for _ in range(500):
+    for _ in range(6000):
         if not lives():
             return
         await asyncio.sleep(0.02)

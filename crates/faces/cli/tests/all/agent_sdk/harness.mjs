@@ -114,7 +114,7 @@ async function runOne({ name, turns, run, files }) {
   const t = new Case(name, await ask({ op: "begin", case: name, turns, files }));
   let problem = null;
   let timer;
-  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error("too slow")), 60_000)));
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error("too slow")), 240_000)));
   try {
     await Promise.race([run(t), late]);
   } catch (error) {

@@ -173,7 +173,7 @@ async def run_one(limit, name, turns, files, function):
     async with limit:
         case = Case(name, await LINK.ask(op="begin", case=name, turns=turns, files=files))
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 await function(case)
             problem = None
         except BaseException:

@@ -10,7 +10,7 @@ import { add, both, init, json, last, Prompts, results, stall, systems, text, to
 
 const bash = (command, more = {}) => tool("Bash", { command, ...more });
 const until = async (done) => {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 120_000;
   while (!done()) {
     assert.ok(Date.now() < deadline, "it did not happen");
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -14,7 +14,7 @@ use tokio::{
 use crate::common::Haft;
 
 /// Generous: only a hang is this slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the editor answers to a request of the agent; nothing to leave it open.
 pub type Answering = fn(&str, &Value) -> Option<Value>;

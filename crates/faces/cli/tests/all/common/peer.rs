@@ -16,7 +16,7 @@ use crate::common::Haft;
 pub const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 
 /// Generous: only a hang is this slow.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A host that says what a test wants.
 pub struct Peer {

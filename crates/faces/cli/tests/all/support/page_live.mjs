@@ -15,7 +15,7 @@ const browser = await chromium.launch({
 
 async function open(options) {
   const page = await browser.newPage(options);
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(120_000);
   page.on("request", (it) => !it.url().startsWith(home) && !it.url().startsWith("blob:") && problems.push(`asked for ${it.url().slice(0, 100)}`));
   page.on("dialog", (it) => (problems.push(`a dialog: ${it.message()}`), it.dismiss()));
   page.on("pageerror", (it) => problems.push(`an error: ${it}`));

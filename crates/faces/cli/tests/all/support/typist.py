@@ -32,7 +32,7 @@ if pid == 0:
 # Held open, so that the terminal is still there when the program has ended: only then are its modes the last ones.
 held = os.open(os.read(called, 256).decode(), os.O_RDWR | os.O_NOCTTY)
 fcntl.ioctl(held, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-before, shown, seen, deadline = termios.tcgetattr(held), "", 0, time.monotonic() + 60
+before, shown, seen, deadline = termios.tcgetattr(held), "", 0, time.monotonic() + 300
 os.write(look, b"x")
 status, decoder = None, codecs.getincrementaldecoder("utf-8")(errors="replace")
 while True:

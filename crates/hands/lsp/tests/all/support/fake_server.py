@@ -16,6 +16,7 @@ lines with ERR, WARN or HINT. Words:
   --lengths METHOD  answers that with a length that is too short
   --encoding NAME   counts columns so
   --index SECONDS   reads the project for so long; answers are empty until then
+  --index-gate FILE goes on reading the project while there is no such file
   --asks            answers nothing before its own question is answered
   --delay SECONDS   says what is wrong with a text after so long
   --gate FILE       says nothing about a text while there is no such file
@@ -189,6 +190,7 @@ def hear(m):
             send({'jsonrpc': '2.0', 'method': '$/progress', 'params': {'token': 't', 'value': {'kind': 'begin', 'title': 'Indexing', 'percentage': 40}}})
             def done():
                 time.sleep(float(word('--index')))
+                while '--index-gate' in args and not os.path.exists(word('--index-gate')): time.sleep(0.01)
                 ready.set()
                 send({'jsonrpc': '2.0', 'method': '$/progress', 'params': {'token': 't', 'value': {'kind': 'end'}}})
             threading.Thread(target=done, daemon=True).start()

@@ -83,7 +83,7 @@ pub(crate) fn plan(root: &Path, words: &[&str]) -> ServerPlan {
         env: BTreeMap::new(),
         initialization_options: Value::Null,
         settings: Value::Null,
-        startup: Duration::from_secs(20),
+        startup: Duration::from_secs(120),
         most_ends: 3,
     }
 }

@@ -174,7 +174,7 @@ async fn what_is_left_running_cannot_keep_protected_names() {
         common::eventually(name, || !work.join(name).exists());
     }
     assert!(job.end().is_some(), "it is still running meanwhile");
-    assert!(text(&job).contains("blocked by sandbox: create"), "{}", text(&job));
+    common::eventually("it is told", || text(&job).contains("blocked by sandbox: create"));
     std::fs::write(work.join("end"), "").unwrap();
     job.gone().await;
 }

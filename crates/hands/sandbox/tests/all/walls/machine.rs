@@ -27,7 +27,7 @@ async fn plan_mode_writes_nothing_and_reads_everything() {
             "echo x | tee g",
             "touch g; mkdir h; rm f; mv f g",
         ] {
-            walls.run(policy(), attempt).await;
+            walls.run(policy(), attempt).await.0.gone().await;
             assert_eq!(walls.everything("work"), before, "{features:?} {attempt}");
         }
         for (command, want) in [

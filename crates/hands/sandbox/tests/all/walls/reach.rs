@@ -118,7 +118,7 @@ async fn a_closed_network_is_closed_and_loopback_works_across_commands() {
     let server = "python3 -m http.server 8765 --bind 127.0.0.1 > log 2>&1 & echo $! > pid";
     let (server, end) = walls.run_with(&confined, server).await;
     assert_eq!(end.left.len(), 1, "{end:?}");
-    let ask = "for i in $(seq 500); do if exec 5<>/dev/tcp/127.0.0.1/8765; then printf 'GET /page HTTP/1.0\\r\\n\\r\\n' >&5; tail -1 <&5; exit; fi 2>/dev/null; sleep 0.02; done";
+    let ask = "for i in $(seq 2500); do if exec 5<>/dev/tcp/127.0.0.1/8765; then printf 'GET /page HTTP/1.0\\r\\n\\r\\n' >&5; tail -1 <&5; exit; fi 2>/dev/null; sleep 0.02; done";
     let (job, _) = walls.run_with(&confined, ask).await;
     assert_eq!(text(&job), "served\n");
     let pid = read_pid(&walls.work().join("pid")).unwrap();

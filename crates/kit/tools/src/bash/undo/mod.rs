@@ -33,7 +33,7 @@ use haft_workspace::{
 
 use super::ports::{Coverage, Snapshots, Upcoming};
 use links::HeldLinks;
-use record::{Pending, Record};
+use record::{Pending, UndoRecord};
 use tree::{FileStamp, Found, Node, TooMuch, Tree, Walk};
 
 pub use tree::SnapshotLimits;
@@ -47,7 +47,7 @@ struct Inner {
     files: Arc<Files>,
     home: Option<PathBuf>,
     limits: SnapshotLimits,
-    record: OnceLock<Option<Record>>,
+    record: OnceLock<Option<UndoRecord>>,
     state: Mutex<State>,
 }
 
@@ -242,7 +242,7 @@ impl Inner {
 
     /// What the session writes down on disk; the first time, what others left is
     /// settled, and what they knew is taken over.
-    fn record(&self, workspace: &Workspace, journal: &Journal) -> Option<&Record> {
+    fn record(&self, workspace: &Workspace, journal: &Journal) -> Option<&UndoRecord> {
         self.record
             .get_or_init(|| {
                 let known = record::left(journal).into_iter().filter_map(|left| {
@@ -261,7 +261,7 @@ impl Inner {
                 }
                 drop(state);
                 recover(workspace);
-                Record::open(journal).ok()
+                UndoRecord::open(journal).ok()
             })
             .as_ref()
     }
@@ -300,7 +300,7 @@ impl State {
         pending: Pending,
         tree: Tree,
         held: Arc<HeldLinks>,
-        record: Option<&Record>,
+        record: Option<&UndoRecord>,
     ) -> Window {
         let (tree_number, tree) = match &self.written {
             Some((number, written)) if **written == tree => (*number, Arc::clone(written)),
@@ -315,7 +315,7 @@ impl State {
         Window { number, tree_number, tree, pending, held }
     }
 
-    fn write(&mut self, tree: Tree, record: Option<&Record>) -> (u64, Arc<Tree>) {
+    fn write(&mut self, tree: Tree, record: Option<&UndoRecord>) -> (u64, Arc<Tree>) {
         self.number += 1;
         let (number, tree) = (self.number, Arc::new(tree));
         if let Some(record) = record {

@@ -28,7 +28,7 @@ pub(crate) struct Pending {
 
 /// The file of one session. It stays locked as long as the session lives.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct UndoRecord {
     dir: PathBuf,
     _lock: File,
 }
@@ -51,7 +51,7 @@ fn lock(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-impl Record {
+impl UndoRecord {
     pub(crate) fn open(journal: &Journal) -> io::Result<Self> {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let dir = root(journal).join(format!("{}-{now:x}", std::process::id()));

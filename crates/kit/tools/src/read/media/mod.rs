@@ -18,13 +18,13 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use haft_tool::ToolError;
 use haft_workspace::{ContentHash, OpenFile};
 use pdf::Page;
-use picture::{Frame, Picture, SHOWN};
+use picture::{Picture, PictureFrame, SHOWN};
 use process::Source;
 pub(crate) use process::serve;
-use work::{Answer, Document, Task, choose};
+use work::{Answer, Document, MediaTask, choose};
 
 use super::{
-    Failure, Job, MediaWork, NotebookFile,
+    Failure, MediaWork, NotebookFile, ReadJob,
     fetched::FetchedPages,
     media_work::parts_dir,
     output::{Dimensions, ImageFile, Output, Parts, PdfFile},
@@ -57,7 +57,7 @@ fn remove_old(parent: &Path) {
     }
 }
 
-impl Job {
+impl ReadJob {
     fn failed(&self, what: &str) -> Failure {
         Failure::Tool(ToolError::failed(format!("{} {what}", self.input.file_path.display())))
     }
@@ -66,7 +66,7 @@ impl Job {
     fn work(
         &self,
         file: &OpenFile,
-        task: Task,
+        task: MediaTask,
         kind: &str,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Answer, Failure> {
@@ -97,7 +97,8 @@ impl Job {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Reading, Failure> {
         let kind = format.media_type();
-        let Answer::Picture(picture) = self.work(file, Task::Picture(format, SHOWN), kind, cancelled)? else {
+        let Answer::Picture(picture) = self.work(file, MediaTask::Picture(format, SHOWN), kind, cancelled)?
+        else {
             return Err(self.failed("was answered for something else."));
         };
         let output = Output::Image(ImageFile {
@@ -118,7 +119,7 @@ impl Job {
     pub(super) fn pdf(&self, file: &OpenFile, cancelled: &dyn Fn() -> bool) -> Result<Reading, Failure> {
         let invalid = |why| Failure::Tool(ToolError::invalid(why));
         let asked = self.input.pages.as_deref().map(parse_pages).transpose().map_err(invalid)?;
-        let task = Task::Pages(asked.clone());
+        let task = MediaTask::Pages(asked.clone());
         let Answer::Pages(Document { count, pages }) = self.work(file, task, "a PDF", cancelled)? else {
             return Err(self.failed("was answered for something else."));
         };
@@ -226,13 +227,13 @@ impl Job {
 fn framed(
     work: &MediaWork,
     bytes: Vec<u8>,
-    frame: Frame,
+    frame: PictureFrame,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Picture, String> {
     let Format::Image(format) = sniff::format(&bytes) else {
         return Err("it is no picture".to_owned());
     };
-    let task = Task::Picture(format, frame);
+    let task = MediaTask::Picture(format, frame);
     let answer = match work {
         MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
         MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
@@ -251,7 +252,7 @@ pub(super) fn shrunk(
     side: usize,
     bytes: usize,
 ) -> Option<(String, Vec<u8>)> {
-    let frame = Frame { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
+    let frame = PictureFrame { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
     let picture = framed(work, image, frame, &|| false).ok()?;
     Some((picture.media_type, STANDARD.decode(picture.base64).ok()?))
 }
@@ -262,15 +263,17 @@ pub(super) fn first_pages(
     bytes: Vec<u8>,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<FetchedPages, String> {
-    let ask = |task: Task, bytes: Vec<u8>| match work {
+    let ask = |task: MediaTask, bytes: Vec<u8>| match work {
         MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
         MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
     };
     let other = || String::from("it was answered for something else");
-    let Answer::Pages(mut document) = ask(Task::Pages(None), bytes.clone())? else { return Err(other()) };
+    let Answer::Pages(mut document) = ask(MediaTask::Pages(None), bytes.clone())? else {
+        return Err(other());
+    };
     if document.pages.is_empty() {
         let first = vec![1..=document.count.min(work::PAGES_PER_CALL)];
-        let Answer::Pages(again) = ask(Task::Pages(Some(first)), bytes)? else { return Err(other()) };
+        let Answer::Pages(again) = ask(MediaTask::Pages(Some(first)), bytes)? else { return Err(other()) };
         document = again;
     }
     let mut found = FetchedPages { count: document.count, texts: Vec::new(), pictures: Vec::new() };

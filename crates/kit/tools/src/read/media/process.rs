@@ -17,15 +17,15 @@ use super::{
     super::MediaWorker,
     MAX_BYTES, PATIENCE,
     thread::{run, wait},
-    work::{Answer, Task},
+    work::{Answer, MediaTask},
 };
 
 /// Memory of the worker: enough for the largest picture that is unpacked, and
 /// for a document of a hundred megabytes.
-fn max_memory(task: &Task) -> u64 {
+fn max_memory(task: &MediaTask) -> u64 {
     match task {
-        Task::Picture(..) => 3 * 1024 * 1024 * 1024,
-        Task::Pages(_) => 1536 * 1024 * 1024,
+        MediaTask::Picture(..) => 3 * 1024 * 1024 * 1024,
+        MediaTask::Pages(_) => 1536 * 1024 * 1024,
     }
 }
 
@@ -69,7 +69,7 @@ impl Drop for Ends {
 /// Does the work in a process of its own, so that nothing it does matters here.
 pub(super) fn ask(
     worker: &MediaWorker,
-    task: &Task,
+    task: &MediaTask,
     source: Source,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Answer, String> {
@@ -111,7 +111,7 @@ pub(super) fn ask(
 
 /// The other end: one task, the file on standard input.
 pub(crate) fn serve(task: &str) -> Result<(), String> {
-    let task: Task = serde_json::from_str(task).map_err(|err| err.to_string())?;
+    let task: MediaTask = serde_json::from_str(task).map_err(|err| err.to_string())?;
     let failed = |err: rustix::io::Errno| format!("no limits could be set ({err})");
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
     let seconds = PATIENCE.as_secs();

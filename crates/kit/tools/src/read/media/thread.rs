@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::work::{Answer, Task, perform};
+use super::work::{Answer, MediaTask, perform};
 
 /// Deeply nested documents need a deep stack.
 const STACK: usize = 64 * 1024 * 1024;
@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// A thread cannot be stopped, so one that takes too long ends by itself or
 /// with the process.
 pub(super) fn run(
-    task: Task,
+    task: MediaTask,
     bytes: Vec<u8>,
     patience: Duration,
     cancelled: &dyn Fn() -> bool,

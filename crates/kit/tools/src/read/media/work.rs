@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::sniff::ImageFormat,
     pdf::{self, Page},
-    picture::{self, Frame, Picture},
+    picture::{self, Picture, PictureFrame},
 };
 
 /// What is to be done with the bytes of a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) enum Task {
+pub(super) enum MediaTask {
     /// Check a picture and make it fit.
-    Picture(ImageFormat, Frame),
+    Picture(ImageFormat, PictureFrame),
     /// Read these pages of a document; `None` means all, if they are few.
     Pages(Option<Vec<RangeInclusive<usize>>>),
 }
@@ -34,10 +34,10 @@ pub(super) struct Document {
 }
 
 /// Does the work. May panic, take long and need much memory.
-pub(super) fn perform(task: Task, bytes: Vec<u8>) -> Result<Answer, String> {
+pub(super) fn perform(task: MediaTask, bytes: Vec<u8>) -> Result<Answer, String> {
     match task {
-        Task::Picture(format, frame) => picture::prepare(bytes, format, frame).map(Answer::Picture),
-        Task::Pages(asked) => {
+        MediaTask::Picture(format, frame) => picture::prepare(bytes, format, frame).map(Answer::Picture),
+        MediaTask::Pages(asked) => {
             let (bytes, count) = pdf::count_pages(bytes)?;
             let pages = match choose(asked.as_deref(), count) {
                 Ok(wanted) => pdf::read_pages(bytes, &wanted),

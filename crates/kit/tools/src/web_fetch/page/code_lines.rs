@@ -53,7 +53,7 @@ impl CodeBlock {
 
     /// A tag within the block.
     pub(super) fn open(&mut self, tag: &OpenTag<'_>) {
-        match tag.name.as_str() {
+        match &*tag.name {
             "br" => self.text.push('\n'),
             "pre" => {
                 self.inner += 1;
@@ -175,7 +175,7 @@ fn is_line(tag: &OpenTag<'_>) -> bool {
             .iter()
             .any(|it| style.contains(it))
     };
-    LINE_CLASSES.iter().any(|it| tag.has_class(it))
+    tag.has_class_of(&LINE_CLASSES)
         || tag.attribute("data-line").is_some()
         || tag.attribute("style").is_some_and(block)
 }
@@ -204,7 +204,7 @@ const NUMBER_CLASSES: [&str; 18] = [
 
 /// Whether an element says that it holds numbers of lines.
 pub(super) fn names_numbers(tag: &OpenTag<'_>) -> bool {
-    NUMBER_CLASSES.iter().any(|it| tag.has_class(it))
+    tag.has_class_of(&NUMBER_CLASSES)
 }
 
 /// Whether the beginning of an element, up to its end tag, holds nothing but numbers.

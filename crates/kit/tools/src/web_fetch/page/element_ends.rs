@@ -1,7 +1,7 @@
 //! Where elements end, looked up once for a whole page: whoever asked for each
 //! element anew would read the page as often as it has elements.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use super::tags::{HtmlPiece, Pieces};
 
@@ -39,7 +39,7 @@ impl ElementEnds {
     /// Finds the end of every element from here on.
     pub(super) fn match_all(&mut self, mut pieces: Pieces<'_>) {
         let before = pieces.looked_at();
-        let mut open: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut open: HashMap<Cow<'_, str>, Vec<usize>> = HashMap::new();
         let mut ended = Vec::new();
         while let Some(piece) = pieces.next() {
             match piece {

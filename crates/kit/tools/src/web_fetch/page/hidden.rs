@@ -4,7 +4,7 @@ use super::tags::OpenTag;
 
 /// A button is no text, unless it unfolds some.
 pub(super) fn is_control(tag: &OpenTag<'_>) -> bool {
-    match tag.name.as_str() {
+    match &*tag.name {
         "button" => tag.attribute("aria-expanded").is_none() && tag.attribute("aria-controls").is_none(),
         "select" | "textarea" | "datalist" | "clipboard-copy" => true,
         _ => false,
@@ -13,12 +13,15 @@ pub(super) fn is_control(tag: &OpenTag<'_>) -> bool {
 
 /// Whether an element shows nothing.
 pub(super) fn is_hidden(tag: &OpenTag<'_>) -> bool {
+    if tag.is_bare() {
+        return tag.name == "dialog";
+    }
     let style = tag.attribute("style").unwrap_or_default();
     let style: String =
         style.chars().filter(|it| !it.is_whitespace()).collect::<String>().to_ascii_lowercase();
     let hidden = tag.attribute("hidden").is_some_and(|it| !it.eq_ignore_ascii_case("until-found"));
     let closed = tag.name == "dialog" && tag.attribute("open").is_none();
-    hidden || closed || HIDDEN_CLASSES.iter().any(|it| tag.has_class(it)) || style_hides(&style)
+    hidden || closed || tag.has_class_of(&HIDDEN_CLASSES) || style_hides(&style)
 }
 
 /// Classes of what nobody sees: twins of formulas, links that edit, words only a fold shows.
@@ -27,6 +30,9 @@ const HIDDEN_CLASSES: [&str; 5] =
 
 /// Whether a style, without blanks and in small letters, leaves nothing to see.
 fn style_hides(style: &str) -> bool {
+    if style.is_empty() {
+        return false;
+    }
     let declarations = || style.split(';').filter_map(|it| it.split_once(':'));
     let is = |name: &str, test: &dyn Fn(&str) -> bool| {
         declarations().any(|(it, value)| it == name && test(value.trim_end_matches("!important")))

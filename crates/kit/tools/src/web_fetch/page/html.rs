@@ -2,7 +2,7 @@
 //! converter would leave as tags, makes links absolute and marks regions; then
 //! the converter runs over the content.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use mdream::{CleanConfig, HtmlToMarkdownOptions, html_to_markdown_result};
 use url::Url;
@@ -116,13 +116,15 @@ fn add(markdown: &mut String, heading: &str, text: &str) {
 
 /// Whether a page has next to nothing before its scripts ran.
 fn is_shell(html: &str, prepared: &str, markdown: &str, scripts: usize) -> bool {
+    if scripts == 0 {
+        return false;
+    }
     let chars = markdown.chars().filter(|it| !it.is_whitespace()).count();
     let empty_root =
         regions(prepared, Region::Root).iter().any(|(start, end)| text_chars(&prepared[*start..*end]) < 20);
-    scripts != 0
-        && (chars < 200 && 500 < html.len()
-            || empty_root && chars < 1_000
-            || 10_000 < html.len() && chars * 100 < html.len() && chars < 2_000)
+    chars < 200 && 500 < html.len()
+        || empty_root && chars < 1_000
+        || 10_000 < html.len() && chars * 100 < html.len() && chars < 2_000
 }
 
 /// The first pass.
@@ -246,7 +248,7 @@ impl<'a> Preparing<'a> {
     }
 
     fn open(&mut self, tag: &OpenTag<'_>) {
-        let name = tag.name.as_str();
+        let name = &*tag.name;
         if name == "script" {
             self.noticed.scripts += 1;
         }
@@ -278,7 +280,7 @@ impl<'a> Preparing<'a> {
             return self.open_in_code(tag);
         }
         if let Some(region) = region_of(tag).filter(|_| !tag.is_void()) {
-            self.out.push_str(&region.opening());
+            self.out.push_str(region.opening());
             self.marked.entry(name.to_owned()).or_default().push((0, region));
         } else if let Some(open) = self.marked.get_mut(name).and_then(|it| it.last_mut()) {
             open.0 += 1;
@@ -412,7 +414,7 @@ impl<'a> Preparing<'a> {
             Some((inside, _)) if *inside != 0 => *inside -= 1,
             _ => {
                 if let Some((_, region)) = open.pop() {
-                    self.out.push_str(&region.closing());
+                    self.out.push_str(region.closing());
                 }
             }
         }
@@ -423,7 +425,7 @@ impl<'a> Preparing<'a> {
         if tag.is_void() {
             return;
         }
-        let (name, start) = (tag.name.as_str(), self.pieces.position());
+        let (name, start) = (&*tag.name, self.pieces.position());
         let data = name == "script"
             && (tag.attribute("type").is_some_and(|it| it == "application/ld+json")
                 || tag.attribute("id").is_some_and(|it| it == "__NEXT_DATA__"));
@@ -462,20 +464,24 @@ impl<'a> Preparing<'a> {
         self.out.push('<');
         self.out.push_str(renamed(&tag.name));
         for (name, value) in tag.attributes() {
-            let link = matches!((tag.name.as_str(), name), ("a", "href") | ("img", "src"));
+            let link = matches!((&*tag.name, name), ("a", "href") | ("img", "src"));
             let value = match link {
                 true => match absolute(value, self.noticed.base.as_ref()) {
-                    Some(value) => value,
+                    Some(value) => Cow::Owned(value),
                     None => continue,
                 },
-                false if KEPT_ATTRIBUTES.iter().any(|it| name.eq_ignore_ascii_case(it)) => value.to_owned(),
-                false => continue,
+                false => Cow::Borrowed(value),
             };
-            self.out.push_str(&format!(
-                " {}=\"{}\"",
-                name.to_ascii_lowercase(),
-                value.replace('"', "&quot;")
-            ));
+            let kept = if link { Some(name) } else { kept_attribute(name) };
+            let Some(name) = kept else { continue };
+            self.out.push(' ');
+            self.out.push_str(name);
+            self.out.push_str("=\"");
+            match value.contains('"') {
+                true => self.out.push_str(&value.replace('"', "&quot;")),
+                false => self.out.push_str(&value),
+            }
+            self.out.push('"');
         }
         if tag.name == "table"
             && let Some(language) = self.language.near(self.pieces.position())
@@ -490,6 +496,11 @@ impl<'a> Preparing<'a> {
 const KEPT_ATTRIBUTES: &[&str] = &[
     "alt", "title", "class", "start", "type", "align", "colspan", "rowspan", "lang", "checked", "id", "role",
 ];
+
+/// An attribute that is kept, in small letters.
+fn kept_attribute(name: &str) -> Option<&'static str> {
+    KEPT_ATTRIBUTES.iter().find(|it| name.eq_ignore_ascii_case(it)).copied()
+}
 
 /// What the converter would leave as tags becomes a plain block.
 fn renamed(name: &str) -> &str {
@@ -516,7 +527,7 @@ fn is_unread(name: &str) -> bool {
 
 fn region_of(tag: &OpenTag<'_>) -> Option<Region> {
     let attribute = |name: &str| tag.attribute(name).unwrap_or_default();
-    match tag.name.as_str() {
+    match &*tag.name {
         "main" => Some(Region::Main),
         "article" => Some(Region::Article),
         "nav" | "header" | "footer" | "aside" => Some(Region::Side),
@@ -532,15 +543,16 @@ fn region_of(tag: &OpenTag<'_>) -> Option<Region> {
 /// whole file.
 fn absolute(value: &str, base: Option<&Url>) -> Option<String> {
     let value = entities(value.trim());
-    let lower: String = value.chars().take(11).collect::<String>().to_ascii_lowercase();
-    if lower.starts_with("data:") || lower.starts_with("javascript:") {
+    let begins = |with: &str| value.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
+    if begins("data:") || begins("javascript:") {
         return None;
     }
-    match base.filter(|_| !value.starts_with('#')).map(|base| base.join(&value)) {
-        // A bar would end a cell of a table.
-        Some(Ok(url)) => Some(String::from(url).replace('|', "%7C")),
-        _ => Some(value.replace('|', "%7C")),
-    }
+    let whole = match base.filter(|_| !value.starts_with('#')).map(|base| base.join(&value)) {
+        Some(Ok(url)) => String::from(url),
+        _ => value,
+    };
+    // A bar would end a cell of a table.
+    Some(if whole.contains('|') { whole.replace('|', "%7C") } else { whole })
 }
 
 /// No more than one blank line in a row, outside of code.

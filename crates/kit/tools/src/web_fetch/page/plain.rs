@@ -6,7 +6,8 @@ pub(crate) fn visible(text: &str) -> String {
             || matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
             || matches!(it, '\u{e0000}'..='\u{e007f}')
     };
-    if !text.contains(strange) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_plain) || !text.contains(strange) {
         return text.to_owned();
     }
     let mut shown = String::with_capacity(text.len());

@@ -14,26 +14,30 @@ pub(crate) enum Region {
     Root,
 }
 
+/// How all marks begin.
+const MARK: &[u8] = b"<!--haft";
+
 impl Region {
     const ALL: [Self; 4] = [Self::Main, Self::Article, Self::Side, Self::Root];
 
-    fn letter(self) -> char {
+    /// What stands before a region.
+    pub(crate) fn opening(self) -> &'static str {
         match self {
-            Self::Main => 'm',
-            Self::Article => 'a',
-            Self::Side => 's',
-            Self::Root => 'r',
+            Self::Main => "<!--haft+m-->",
+            Self::Article => "<!--haft+a-->",
+            Self::Side => "<!--haft+s-->",
+            Self::Root => "<!--haft+r-->",
         }
     }
 
-    /// What stands before a region.
-    pub(crate) fn opening(self) -> String {
-        format!("<!--haft+{}-->", self.letter())
-    }
-
     /// What stands after it.
-    pub(crate) fn closing(self) -> String {
-        format!("<!--haft-{}-->", self.letter())
+    pub(crate) fn closing(self) -> &'static str {
+        match self {
+            Self::Main => "<!--haft-m-->",
+            Self::Article => "<!--haft-a-->",
+            Self::Side => "<!--haft-s-->",
+            Self::Root => "<!--haft-r-->",
+        }
     }
 }
 
@@ -44,15 +48,15 @@ pub(crate) fn regions(html: &str, kind: Region) -> Vec<(usize, usize)> {
     let (opening, closing) = (kind.opening(), kind.closing());
     let mut found = Vec::new();
     let (mut depth, mut start, mut at) = (0_usize, 0, 0);
-    while let Some(hit) = html[at..].find("<!--haft") {
+    while let Some(hit) = memchr::memmem::find(&html.as_bytes()[at..], MARK) {
         let here = at + hit;
-        at = here + "<!--haft".len();
-        if html[here..].starts_with(&opening) {
+        at = here + MARK.len();
+        if html[here..].starts_with(opening) {
             if depth == 0 {
                 start = here;
             }
             depth += 1;
-        } else if html[here..].starts_with(&closing) && depth != 0 {
+        } else if html[here..].starts_with(closing) && depth != 0 {
             depth -= 1;
             if depth == 0 {
                 found.push((start, here + closing.len()));
@@ -67,17 +71,15 @@ pub(crate) fn regions(html: &str, kind: Region) -> Vec<(usize, usize)> {
 
 /// About how many characters of a page a person would see.
 pub(crate) fn text_chars(html: &str) -> usize {
-    let (mut count, mut in_tag) = (0, false);
-    for byte in html.bytes() {
-        match byte {
-            b'<' => in_tag = true,
-            b'>' => in_tag = false,
-            // Counts characters, not bytes, and no blanks.
-            _ if !in_tag && !byte.is_ascii_whitespace() && byte & 0xc0 != 0x80 => count += 1,
-            _ => {}
-        }
+    // Counts characters, not bytes, and no blanks.
+    let counts = |byte: &&u8| **byte != b'>' && !byte.is_ascii_whitespace() && **byte & 0xc0 != 0x80;
+    let (mut count, mut rest) = (0, html.as_bytes());
+    loop {
+        let end = memchr::memchr(b'<', rest).unwrap_or(rest.len());
+        count += rest[..end].iter().filter(counts).count();
+        let Some(tag) = memchr::memchr(b'>', &rest[end..]) else { return count };
+        rest = &rest[end + tag..];
     }
-    count
 }
 
 /// A page as it is converted.
@@ -176,11 +178,15 @@ fn is_menu(list: &str) -> bool {
 }
 
 fn without_marks(html: &str) -> String {
-    let mut html = html.to_owned();
-    for mark in Region::ALL.into_iter().flat_map(|it| [it.opening(), it.closing()]) {
-        if html.contains(&mark) {
-            html = html.replace(&mark, "");
+    let marks = Region::ALL.into_iter().flat_map(|it| [it.opening(), it.closing()]);
+    let marks: Vec<&str> = marks.collect();
+    let (mut out, mut from) = (String::with_capacity(html.len()), 0);
+    for at in memchr::memmem::find_iter(html.as_bytes(), MARK) {
+        if let Some(mark) = marks.iter().find(|it| html[at..].starts_with(**it)) {
+            out.push_str(&html[from..at]);
+            from = at + mark.len();
         }
     }
-    html
+    out.push_str(&html[from..]);
+    out
 }

@@ -181,7 +181,7 @@ impl TableFacts {
     }
 
     fn tag(&mut self, tag: &OpenTag<'_>) {
-        let name = tag.name.as_str();
+        let name = &*tag.name;
         let hard = is_heading(name) || matches!(name, "pre" | "hr" | "blockquote" | "form");
         self.paragraphs += usize::from(name == "p");
         self.blocks |= hard || 1 < self.paragraphs;
@@ -288,7 +288,7 @@ impl Walk {
                 self.in_link |= tag.name == "a" && tag.attribute("href").is_some();
                 self.in_code |= tag.name == "pre";
                 let Some(table) = self.open.last_mut() else { return };
-                match tag.name.as_str() {
+                match &*tag.name {
                     "tr" => table.row(),
                     "td" | "th" => table.cell(tag),
                     _ => table.tag(tag),

@@ -109,14 +109,14 @@ impl Rewrite<'_> {
                 self.out.push(' ');
             }
             _ if self.open.is_empty() => self.out.push_str(&self.html[self.at..end]),
-            HtmlPiece::Open(tag) => match tag.name.as_str() {
+            HtmlPiece::Open(tag) => match &*tag.name {
                 "tr" => self.open_row(),
                 "td" | "th" => self.open_cell(tag),
                 "caption" => self.caption(true),
                 "thead" | "tbody" | "tfoot" | "colgroup" | "col" => self.end_row(),
                 _ => self.open_inside(tag, end),
             },
-            HtmlPiece::Close(name) => match name.as_str() {
+            HtmlPiece::Close(name) => match &**name {
                 "tr" | "thead" | "tbody" | "tfoot" => self.end_row(),
                 "td" | "th" => self.end_cell(),
                 "caption" => self.caption(false),
@@ -322,7 +322,7 @@ impl Rewrite<'_> {
         }
         let whole = &self.html[self.at..end];
         let Some(data) = self.data() else { return self.out.push_str(whole) };
-        let name = tag.name.as_str();
+        let name = &*tag.name;
         match name {
             "br" => data.flow.breaks = true,
             "li" => data.flow.item(),

@@ -5,6 +5,8 @@
 //! their own end tag, comments where they end, attributes in any quotes. It
 //! never goes back, so it takes time in proportion to the page.
 
+use std::borrow::Cow;
+
 /// A piece of a page.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum HtmlPiece<'a> {
@@ -13,14 +15,14 @@ pub(super) enum HtmlPiece<'a> {
     /// The beginning of an element.
     Open(OpenTag<'a>),
     /// The end of an element, by its name in small letters.
-    Close(String),
+    Close(Cow<'a, str>),
 }
 
 /// The beginning of an element.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct OpenTag<'a> {
     /// In small letters.
-    pub(super) name: String,
+    pub(super) name: Cow<'a, str>,
     /// Everything after the name.
     rest: &'a str,
 }
@@ -31,11 +33,11 @@ pub(super) struct Pieces<'a> {
     html: &'a str,
     at: usize,
     /// The raw element whose content comes next.
-    raw: Option<String>,
+    raw: Option<&'static str>,
     /// Whether a tag had a quote that does not end: from there on quotes count no more.
     quotes_lost: bool,
     /// Raw elements that have no end any more.
-    endless: Vec<String>,
+    endless: Vec<&'static str>,
     /// How many bytes were looked at, those looked at twice counted twice.
     looked_at: u64,
 }
@@ -87,8 +89,8 @@ impl<'a> Pieces<'a> {
     }
 
     /// The content of a raw element, which ends at its own end tag.
-    fn raw_text(&mut self, name: &str) -> Option<HtmlPiece<'a>> {
-        if self.endless.iter().any(|it| it == name) {
+    fn raw_text(&mut self, name: &'static str) -> Option<HtmlPiece<'a>> {
+        if self.endless.contains(&name) {
             return None;
         }
         let rest = &self.html.as_bytes()[self.at..];
@@ -98,7 +100,7 @@ impl<'a> Pieces<'a> {
                 // A title or a field that never ends must not swallow the page.
                 if matches!(name, "title" | "textarea") {
                     self.looked_at += rest.len() as u64;
-                    self.endless.push(name.to_owned());
+                    self.endless.push(name);
                     return None;
                 }
                 break rest.len();
@@ -120,7 +122,7 @@ impl<'a> Iterator for Pieces<'a> {
 
     fn next(&mut self) -> Option<HtmlPiece<'a>> {
         if let Some(name) = self.raw.take()
-            && let Some(text) = self.raw_text(&name)
+            && let Some(text) = self.raw_text(name)
         {
             return Some(text);
         }
@@ -152,7 +154,7 @@ impl<'a> Iterator for Pieces<'a> {
                 .iter()
                 .take_while(|it| !it.is_ascii_whitespace() && !b"/>".contains(it))
                 .count();
-            let name = rest[name_at..name_at + name_len].to_ascii_lowercase();
+            let name = in_small_letters(&rest[name_at..name_at + name_len]);
             let after = name_at + name_len;
             let end = after + self.tag_end(&bytes[after..]);
             let inside = rest[after..end].trim_end_matches('>');
@@ -160,9 +162,7 @@ impl<'a> Iterator for Pieces<'a> {
             if closes {
                 return Some(HtmlPiece::Close(name));
             }
-            if is_raw(&name) {
-                self.raw = Some(name.clone());
-            }
+            self.raw = raw_name(&name);
             return Some(HtmlPiece::Open(OpenTag { name, rest: inside }));
         }
     }
@@ -194,20 +194,39 @@ fn tag_end(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-fn is_raw(name: &str) -> bool {
-    matches!(name, "script" | "style" | "textarea" | "title" | "noscript" | "iframe" | "noembed" | "xmp")
+/// Elements whose content is text up to their own end tag.
+const RAW_ELEMENTS: [&str; 8] =
+    ["script", "style", "textarea", "title", "noscript", "iframe", "noembed", "xmp"];
+
+fn raw_name(name: &str) -> Option<&'static str> {
+    RAW_ELEMENTS.into_iter().find(|it| *it == name)
+}
+
+/// A name as it stands where it has no capital letters, as nearly all of them.
+fn in_small_letters(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|it| it.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    }
+}
+
+impl OpenTag<'static> {
+    /// A tag without attributes.
+    pub(super) fn plain(name: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), rest: "" }
+    }
 }
 
 impl OpenTag<'_> {
-    /// A tag without attributes.
-    pub(super) fn plain(name: &str) -> Self {
-        Self { name: name.to_owned(), rest: "" }
+    /// Whether it has no attributes.
+    pub(super) fn is_bare(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// Whether nothing can be inside.
     pub(super) fn is_void(&self) -> bool {
         matches!(
-            self.name.as_str(),
+            &*self.name,
             "area"
                 | "base"
                 | "br"
@@ -222,7 +241,7 @@ impl OpenTag<'_> {
                 | "source"
                 | "track"
                 | "wbr"
-        ) || self.rest.ends_with('/') && matches!(self.name.as_str(), "path" | "svg" | "use")
+        ) || self.rest.ends_with('/') && matches!(&*self.name, "path" | "svg" | "use")
     }
 
     /// The value of an attribute as it stands; empty where it has none.
@@ -230,9 +249,9 @@ impl OpenTag<'_> {
         self.attributes().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|it| it.1)
     }
 
-    /// Whether one of its classes is this.
-    pub(super) fn has_class(&self, wanted: &str) -> bool {
-        self.attribute("class").is_some_and(|it| it.split_ascii_whitespace().any(|it| it == wanted))
+    /// Whether one of its classes is one of these.
+    pub(super) fn has_class_of(&self, wanted: &[&str]) -> bool {
+        self.attribute("class").is_some_and(|it| it.split_ascii_whitespace().any(|it| wanted.contains(&it)))
     }
 
     /// All attributes in order: name, and value without quotes.

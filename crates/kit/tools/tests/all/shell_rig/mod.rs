@@ -118,7 +118,7 @@ pub fn interruptible(cx: CallContext) -> (CallContext, CancellationToken) {
 
 /// Waits for something that happens soon.
 pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what} did not happen");
         tokio::time::sleep(Duration::from_millis(10)).await;

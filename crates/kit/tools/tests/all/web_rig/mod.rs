@@ -216,4 +216,4 @@ impl PageReader for FixedReader {
     }
 }
 
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(100);

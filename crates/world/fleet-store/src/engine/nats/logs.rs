@@ -72,7 +72,7 @@ impl Tail {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Said {
+struct StoredControl {
     id: String,
     body: Value,
 }
@@ -277,7 +277,7 @@ impl NatsEngine {
             return Ok(number);
         }
         let id = format!("{run}/ctl/{}", entry.id);
-        let body = json!(Said { id: entry.id.clone(), body: entry.body.clone() }).to_string();
+        let body = json!(StoredControl { id: entry.id.clone(), body: entry.body.clone() }).to_string();
         let stored =
             self.connection.store(&run_subject(&run, "ctl"), &id, None, HeaderMap::new(), body.into()).await;
         stored.map_err(|failure| self.connection.problem(failure))?;
@@ -296,7 +296,7 @@ impl NatsEngine {
             let Some(last) = page.last() else { return Err(self.connection.is_behind()) };
             sequence = last.sequence + 1;
             for stored in page {
-                let Ok(said) = serde_json::from_slice::<Said>(&stored.payload) else { continue };
+                let Ok(said) = serde_json::from_slice::<StoredControl>(&stored.payload) else { continue };
                 if !entries.iter().any(|it| it.id == said.id) {
                     entries.push(ControlEntry { number: entries.len() as u64, id: said.id, body: said.body });
                 }

@@ -57,18 +57,26 @@ impl Rig {
 /// A port nobody listens on, and that nobody gets meanwhile: below those the system
 /// gives out by itself, and with a lock that this process holds until it ends.
 pub fn free_port() -> u16 {
-    static LOCKS: Mutex<Vec<fs::File>> = Mutex::new(Vec::new());
-    let home = std::env::temp_dir().join("haft-test-ports");
-    fs::create_dir_all(&home).unwrap();
     loop {
         let port = fastrand::u16(20_000..32_000);
-        let Ok(lock) = fs::File::create(home.join(port.to_string())) else { continue };
-        let is_ours = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_ours && TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            LOCKS.lock().unwrap().push(lock);
+        if keep_port(port) {
             return port;
         }
     }
+}
+
+/// Whether a port is free; then no other test gets it until this process ends.
+pub fn keep_port(port: u16) -> bool {
+    static LOCKS: Mutex<Vec<fs::File>> = Mutex::new(Vec::new());
+    let home = std::env::temp_dir().join("haft-test-ports");
+    fs::create_dir_all(&home).unwrap();
+    let Ok(lock) = fs::File::create(home.join(port.to_string())) else { return false };
+    let is_ours = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
+    let is_free = is_ours && TcpListener::bind(("127.0.0.1", port)).is_ok();
+    if is_free {
+        LOCKS.lock().unwrap().push(lock);
+    }
+    is_free
 }
 
 /// A server process that can be killed and started again.

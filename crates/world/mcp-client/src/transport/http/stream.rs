@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::{Line, SESSION, VERSION};
 use crate::{
     transport::{
-        events::{Event, EventStream, Position},
+        events::{Event, EventStream, StreamPosition},
         web::http_error,
     },
     wire::{CallError, parse_values},
@@ -87,7 +87,7 @@ impl Line {
 
     async fn read_news(&self, answered: oneshot::Sender<()>) {
         let mut answered = Some(answered);
-        let mut position = Position::default();
+        let mut position = StreamPosition::default();
         let (mut failures, mut empty) = (0, 0);
         while failures < MAX_RESUMES {
             let stream = self.get(&position).await;
@@ -110,7 +110,7 @@ impl Line {
         }
     }
 
-    async fn get(&self, position: &Position) -> Result<EventStream, CallError> {
+    async fn get(&self, position: &StreamPosition) -> Result<EventStream, CallError> {
         let (session, version) = {
             let state = self.state();
             (state.session.clone(), state.version.clone())
@@ -143,7 +143,7 @@ impl Line {
 }
 
 /// Waits as long as the server wants, and longer each time in a row.
-async fn pause(position: &Position, attempt: u32) {
+async fn pause(position: &StreamPosition, attempt: u32) {
     let wanted = position.retry.map_or(RETRY_DEFAULT, Duration::from_millis);
     let wanted = wanted.max(RETRY_MIN);
     let wait = wanted.saturating_mul(1 << (attempt.saturating_sub(1)).min(5)).min(RETRY_MAX);

@@ -2,7 +2,8 @@
 """A stdio MCP server that misbehaves as told: fake_server.py MODE[,MODE...].
 
 Modes that begin a process of their own write its pid to $HAFT_FAKE_PIDS.
-$HAFT_FAKE_LOG gets one line per message received.
+$HAFT_FAKE_LOG gets one line per message received. $HAFT_FAKE_GATE is a file that
+`slow_start` waits for, $HAFT_FAKE_PAUSE are the seconds between two reports of progress.
 """
 import json
 import os
@@ -297,7 +298,7 @@ def call(request):
         def ping():
             for number in range(8):
                 progress(number, total=8, message=f"step {number}")
-                time.sleep(0.1)
+                time.sleep(float(os.environ.get("HAFT_FAKE_PAUSE", 0.1)))
             answer(request, result)
         return threading.Thread(target=ping, daemon=True).start()
     if on("elicit", "sample", "roots", "ask_unknown"):
@@ -565,7 +566,9 @@ def main():
         threading.Thread(target=lambda: [sys.stderr.write("again and again\n") for _ in iter(int, 1)],
                          daemon=True).start()
     if on("slow_start"):
-        time.sleep(3.0)
+        gate = os.environ.get("HAFT_FAKE_GATE")
+        while gate and not os.path.exists(gate): time.sleep(0.01)
+        time.sleep(0 if gate else 3.0)
     if on("die_at_start"):
         sys.stderr.write("fatal: no configuration\n")
         sys.exit(2)

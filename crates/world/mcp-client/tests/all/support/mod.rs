@@ -20,7 +20,7 @@ use haft_tool::{AllowReason, CallContext, DynTool, OpenScope, Output, Permit, To
 use serde_json::Value;
 
 /// Long enough for a loaded machine; a test that needs it has failed.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Fixture {
     pub directory: tempfile::TempDir,
@@ -109,6 +109,18 @@ pub async fn eventually(what: &str, mut check: impl FnMut() -> bool) {
         assert!(started.elapsed() < PATIENCE, "not so after {PATIENCE:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// A server that says all the time that its list has changed is asked again, but not as
+/// often as it says so.
+pub async fn asked_less_and_less(fixture: &Fixture) {
+    let started = Instant::now();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let asked = || fixture.received("srv", "tools/list").len();
+    eventually("it is asked again", || 2 <= asked()).await;
+    // Every 300 ms would be nine times, and more on a machine that is late.
+    let most = usize::try_from(started.elapsed().as_millis() / 600).unwrap().max(5);
+    assert!(asked() <= most, "{}", asked());
 }
 
 pub fn is_alive(pid: i32) -> bool {
