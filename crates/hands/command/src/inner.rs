@@ -5,6 +5,7 @@
 use super::{
     known, scan,
     screen::is_misleading,
+    subcommands::without_options,
     syntax::{self, AssignedValue, Command, Kind, List, Piece, Word},
 };
 
@@ -262,7 +263,10 @@ impl InnerSearch {
         if name != first && !name.is_empty() {
             let mut bare: Vec<String> = words.iter().take(MAX_WORDS).cloned().collect();
             name.clone_into(&mut bare[0]);
+            self.found.extend(without_options(&bare));
             self.found.push(bare);
+        } else {
+            self.found.extend(without_options(&words[..words.len().min(MAX_WORDS)]));
         }
         if MAX_DEPTH <= depth {
             return;

@@ -33,6 +33,7 @@ mod reading;
 mod scan;
 mod screen;
 mod state;
+mod subcommands;
 mod suspect;
 mod syntax;
 mod text;

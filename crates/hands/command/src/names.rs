@@ -4,7 +4,7 @@ use super::{
     facts::Directory,
     field::{self, Place as Where},
     state::{Binding, State},
-    syntax::{AssignedValue, Assignment, Command, Kind, List, Pipeline, Word},
+    syntax::{AssignedValue, Assignment, Command, ExpansionAction, Kind, List, Piece, Pipeline, Word},
 };
 
 /// Commands that may set any variable.
@@ -98,6 +98,7 @@ impl Changes {
     /// Subshells are counted, too: forgetting too much is fine. What stands in
     /// a word (`${x:=1}`, arithmetic) is counted as everything.
     fn command(&mut self, command: &Command) {
+        self.everything |= words_of(command).into_iter().any(assigns_inside);
         match &command.kind {
             Kind::Simple { assignments, words } => {
                 self.names.extend(assignments.iter().map(|assignment| assignment.name.clone()));
@@ -105,7 +106,6 @@ impl Changes {
                 let name = words.first().and_then(Word::literal).unwrap_or_default();
                 self.everything |= computed || SETTERS.contains(&name.as_str());
                 self.moves |= computed || MOVERS.contains(&name.as_str());
-                self.everything |= words.iter().any(|word| word.literal().is_none() && assigns_inside(word));
             }
             Kind::Subshell(list) | Kind::Group(list) => self.list(list),
             Kind::If { arms, otherwise } => {
@@ -137,11 +137,38 @@ impl Changes {
     }
 }
 
+/// The words of a command itself, wherever they stand in it.
+fn words_of(command: &Command) -> Vec<&Word> {
+    let mut out: Vec<&Word> = match &command.kind {
+        Kind::Simple { assignments, words } => {
+            let values = assignments.iter().flat_map(|assignment| match &assignment.value {
+                AssignedValue::Scalar(word) => std::slice::from_ref(word),
+                AssignedValue::Array(words) => words,
+            });
+            values.chain(words).collect()
+        }
+        Kind::For { words, .. } => words.iter().flatten().collect(),
+        Kind::Case { subject, arms } => {
+            std::iter::once(subject).chain(arms.iter().flat_map(|arm| &arm.patterns)).collect()
+        }
+        Kind::Test(words) => words.iter().collect(),
+        _ => Vec::new(),
+    };
+    for redirect in &command.redirects {
+        out.push(&redirect.target);
+        out.extend(redirect.heredoc.as_ref().and_then(|body| body.get()));
+    }
+    out
+}
+
+/// Whether expanding a word sets a variable.
 fn assigns_inside(word: &Word) -> bool {
-    use super::syntax::{ExpansionAction, Piece};
     word.pieces.iter().any(|piece| match piece {
-        Piece::Expansion(expansion) => expansion.action == ExpansionAction::Assign,
+        Piece::Expansion(expansion) => {
+            expansion.action == ExpansionAction::Assign || expansion.operands.iter().any(assigns_inside)
+        }
         Piece::Arithmetic { .. } => true,
+        Piece::Translated { body } => assigns_inside(body),
         _ => false,
     })
 }

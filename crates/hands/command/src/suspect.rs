@@ -5,61 +5,12 @@
 //! (`torsocks curl x`, `python3 -c 'os.system("curl x")'`). Too uncertain to
 //! refuse, enough to ask.
 
-use super::{known, mention::runs_text, text::squeeze};
+use super::{known, mention::runs_text, subcommands::WITH_COMMANDS, text::squeeze};
 
 /// No more than this is looked at.
 const MOST: usize = 400;
 const MOST_WORDS: usize = 50;
 const LONGEST: usize = 16 * 1024;
-
-/// Programs with commands of their own, which have the names of others
-/// (`docker rm`, `npm test`).
-const WITH_COMMANDS: &[&str] = &[
-    "apk",
-    "apt",
-    "apt-get",
-    "aws",
-    "az",
-    "brew",
-    "bun",
-    "cargo",
-    "choco",
-    "composer",
-    "dnf",
-    "docker",
-    "dotnet",
-    "flutter",
-    "gcloud",
-    "gem",
-    "gh",
-    "glab",
-    "go",
-    "gradle",
-    "helm",
-    "heroku",
-    "just",
-    "kubectl",
-    "make",
-    "mvn",
-    "nerdctl",
-    "nix",
-    "npm",
-    "pacman",
-    "pip",
-    "pip3",
-    "pnpm",
-    "podman",
-    "poetry",
-    "rustup",
-    "snap",
-    "systemctl",
-    "task",
-    "terraform",
-    "uv",
-    "yarn",
-    "yum",
-    "zypper",
-];
 
 /// With these they run something.
 const RUN_WORDS: &[&str] =

@@ -522,6 +522,9 @@ fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
     let known: Vec<Option<&str>> = words.iter().map(|word| word.literal.as_deref()).collect();
     let inner = wrapper::transparent_words(&known);
     let Some(name) = known.get(inner).copied().flatten() else { return Outcome::either(State::blank()) };
+    if wrapper::starts_program(&known[..inner]) {
+        return Outcome::either(state);
+    }
     match name {
         "cd" => {
             let fields: Option<Vec<Field>> = words[inner + 1..]

@@ -21,6 +21,12 @@ pub(crate) fn transparent_words(words: &[KnownWord<'_>]) -> usize {
     skipped
 }
 
+/// Whether these wrappers run a command outside of the shell, which then neither
+/// moves nor sets variables.
+pub(crate) fn starts_program(wrappers: &[KnownWord<'_>]) -> bool {
+    wrappers.iter().flatten().any(|word| ["nice", "nohup", "stdbuf", "timeout"].contains(word))
+}
+
 /// How many words the wrapper in front takes; none if it is not understood or
 /// nothing follows.
 fn one_wrapper(words: &[KnownWord<'_>]) -> Option<usize> {

@@ -145,7 +145,9 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
         Access::Obey(obeyed) => match &effect.target {
             Target::Path(path) => {
                 let dir = haft_paths::lexical(path);
-                is_near(&dir, place) && obeyed::is_plain(obeyed, &dir, place.home)
+                // `link/..` is not where it seems to be.
+                let leads_there = haft_paths::real(path).ok() == haft_paths::real(&dir).ok();
+                leads_there && is_near(&dir, place) && obeyed::is_plain(obeyed, &dir, place.home)
             }
             Target::Pattern(_) | Target::Unknown(_) => false,
         },

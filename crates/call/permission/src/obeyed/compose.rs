@@ -16,8 +16,9 @@ const FILES: &[&str] = &[
 ];
 
 /// Words with which a description fetches others, reads files, or names
-/// programs.
-const REACHING: &[&str] = &["include", "extends", "provider", "env_file", "!reset", "!override"];
+/// programs, and signs that stand for letters of such words.
+const REACHING: &[&str] =
+    &["include", "extends", "provider", "env_file", "!reset", "!override", "\\x", "\\u", "\\U"];
 
 /// Whether what is described in this directory is all in its description.
 pub(super) fn is_plain(dir: &Path) -> bool {

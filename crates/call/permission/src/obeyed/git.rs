@@ -16,10 +16,8 @@ const DEEPEST: usize = 8;
 /// Hooks that reading may run.
 pub(super) const READING_HOOKS: &[&str] = &["post-index-change", "fsmonitor-watchman", "query-watchman"];
 
-/// What a repository keeps within its own directory. A link would make it keep
-/// somebody else's.
-const OWN: &[&str] =
-    &["HEAD", "config", "config.worktree", "index", "logs", "modules", "objects", "packed-refs", "refs"];
+/// Directories in that of a repository of which git shows files.
+const SHOWN: &[&str] = &["", "rebase-merge", "rebase-apply", "sequencer"];
 
 /// Whether the repository git would find from here names no program.
 pub(super) fn is_plain(dir: &Path) -> bool {
@@ -102,7 +100,7 @@ fn is_submodule(git: &Path, top: &Path, depth: usize) -> bool {
 
 fn repository_is_plain(checkout: Checkout<'_>) -> bool {
     let git = checkout.git;
-    let own = OWN.iter().all(|name| !git.join(name).is_symlink());
+    let own = SHOWN.iter().all(|name| has_no_link(&git.join(name)));
     // Objects of another repository.
     let borrowed = exists(&git.join("objects/info/alternates"));
     let plain = |path: PathBuf| {
@@ -110,6 +108,14 @@ fn repository_is_plain(checkout: Checkout<'_>) -> bool {
     };
     let hooks = READING_HOOKS.iter().all(|name| !exists(&git.join("hooks").join(name)));
     own && !borrowed && hooks && plain(git.join("config")) && plain(git.join("config.worktree"))
+}
+
+/// Whether all that lies in a directory is its own: a link would make it
+/// somebody else's. Hooks are often shared.
+fn has_no_link(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let leads_away = |it: std::fs::DirEntry| it.file_name() != "hooks" && it.path().is_symlink();
+    !dir.is_symlink() && !entries.into_iter().any(leads_away)
 }
 
 #[cfg(test)]
@@ -162,6 +168,9 @@ mod tests {
                 "b",
                 false,
             ),
+            ("new a; mkdir a/.git/rebase-merge; ln -s ~/x a/.git/rebase-merge/done", "a", false),
+            ("new a; ln -s ~/x a/.git/rebase-apply", "a", false),
+            ("new a; rm -r a/.git/hooks; ln -s ~/x a/.git/hooks", "a", true),
             // Nothing that git takes for a repository hides the one above.
             ("new a; git -C a config core.fsmonitor ./evil; mkdir -p a/b/.git", "a/b", false),
             ("new a; mkdir -p a/b/.git; echo > a/b/.git/HEAD", "a/b", true),

@@ -134,17 +134,15 @@ pub(super) fn is_plain_git_config(text: &str, checkout: Checkout<'_>) -> bool {
         }
         let rest = match line.strip_prefix('[') {
             Some(header) => {
-                let Some((name, rest)) = header.rsplit_once(']') else { return false };
-                let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(name.len());
-                section = name[..end].to_ascii_lowercase();
-                // `[diff "x"]` names a program of its own, `[diff]` does not; `[a.b]` is an old form of it.
-                let subsection = name[end..].trim();
+                let Some((name, is_divided, rest)) = header_of(header) else { return false };
+                section = name.to_ascii_lowercase();
+                // `[diff "x"]` names a program of its own, `[diff]` does not.
                 let nested =
                     ["core", "diff", "log", "extensions", "feature", "merge"].contains(&section.as_str());
-                if nested && !subsection.is_empty() {
+                if nested && is_divided {
                     return false;
                 }
-                rest.trim()
+                rest
             }
             None => line,
         };
@@ -170,6 +168,31 @@ pub(super) fn is_plain_git_config(text: &str, checkout: Checkout<'_>) -> bool {
         }
     }
     true
+}
+
+/// The section behind a bracket, whether it is one of several of its name, and
+/// what follows in the line. `[a.b]` is an old form of `[a "b"]`. Another section
+/// in the same line is not understood.
+fn header_of(header: &str) -> Option<(&str, bool, &str)> {
+    let end = header.find(|c: char| !c.is_ascii_alphanumeric() && c != '-')?;
+    let (name, rest) = header.split_at(end);
+    let (is_divided, rest) = match rest.trim_start().strip_prefix('"') {
+        Some(quoted) => {
+            let mut escaped = false;
+            let close = quoted.find(|c: char| {
+                let closes = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                closes
+            })?;
+            (true, &quoted[close + 1..])
+        }
+        None => {
+            let old = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+            (rest.starts_with('.'), rest.trim_start_matches(old))
+        }
+    };
+    let rest = rest.strip_prefix(']')?.trim();
+    (!rest.starts_with('[')).then_some((name, is_divided, rest))
 }
 
 fn plain_words(value: &str) -> bool {
@@ -237,6 +260,15 @@ mod tests {
             ("[branch \"main\"]\n\tremote = origin\n[user]\n\tname = \"A B\"\n", true),
             ("[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\trequired = true\n", true),
             ("[core]\n\tfsmonitor = true\n", true),
+            ("[user] [core] fsmonitor = ./x\n", false),
+            ("[user][core]\n\tfsmonitor = ./x\n", false),
+            ("[filter \"x\"] clean = ./x #]\n", false),
+            ("[include] path = ../x ;]\n", false),
+            ("[gpg] program = ./x \"]\"\n", false),
+            ("[remote \"a]b\"] url = x\n", true),
+            ("[remote \"a\\\"]b\"]\n\turl = x\n", true),
+            ("[branch \"a\"] remote = b # [x]\n", true),
+            ("[branch.a]\n\tremote = b\n", true),
             ("[core]\n\tfsmonitor = ./x\n", false),
             ("[core] fsmonitor = ./x\n", false),
             ("[CORE]\nFsMonitor=./x\n", false),

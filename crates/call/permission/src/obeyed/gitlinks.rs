@@ -58,6 +58,9 @@ fn links_of(bytes: &[u8], object: usize) -> Option<Vec<PathBuf>> {
         let length = bytes.get(start..)?.iter().position(|byte| *byte == 0)?;
         name.truncate(kept);
         name.extend_from_slice(&bytes[start..start + length]);
+        // Git puts no such names there, and whoever is handed one leaves the repository.
+        let climbs = name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(|part| part == b"..");
+        (!climbs).then_some(())?;
         // Entries of older lists end at a multiple of eight, behind at least one zero.
         let end = start + length;
         at = if version == 4 { end + 1 } else { at + (end - at) / 8 * 8 + 8 };
@@ -111,6 +114,25 @@ mod tests {
                 Some(vec![PathBuf::from("deep/inner"), PathBuf::from("last")]),
                 "{form} {version}"
             );
+        }
+    }
+
+    #[test]
+    fn names_that_leave_the_repository_are_not_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = "git init -q . && mkdir aa && touch aa/last && git add .";
+        let Ok(output) = Command::new("bash").args(["-c", script]).current_dir(dir.path()).output() else {
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let index = dir.path().join(".git/index");
+        let bytes = fs::read(&index).unwrap();
+        let at = bytes.windows(7).position(|it| it == b"aa/last").unwrap();
+        for (name, want) in [(b"aa/last", Some(Vec::new())), (b"../last", None), (b"/etc/xy", None)] {
+            let mut bytes = bytes.clone();
+            bytes[at..at + 7].copy_from_slice(name);
+            fs::write(&index, bytes).unwrap();
+            assert_eq!(gitlinks(&dir.path().join(".git")), want, "{name:?}");
         }
     }
 

@@ -30,7 +30,9 @@ pub(crate) fn is_plain(obeyed: Obeyed, dir: &Path, home: Option<&Path>) -> bool 
         Obeyed::Toolchain => toolchain_is_plain(&dir, home.as_deref()),
         Obeyed::Cargo => cargo_is_plain(above()) && toolchain_is_plain(&dir, home.as_deref()),
         Obeyed::CargoWithLock => is_locked(&dir) && is_plain(Obeyed::Cargo, &dir, home.as_deref()),
-        Obeyed::Versions => above().all(|it| versions_are_plain(&it.join(".tool-versions"))),
+        Obeyed::Versions => {
+            above().all(|it| VERSION_FILES.iter().all(|name| versions_are_plain(&it.join(name))))
+        }
         Obeyed::Npm => above().all(|it| !exists(&it.join(".npmrc"))),
         Obeyed::Go => above().all(|it| !exists(&it.join("go.mod")) && !exists(&it.join("go.work"))),
         Obeyed::Compose => dir.ancestors().all(compose::is_plain),
@@ -120,6 +122,10 @@ fn is_locked(dir: &Path) -> bool {
     exists(&own.join("Cargo.lock")) || projects.any(|it| gathers(it) && exists(&it.join("Cargo.lock")))
 }
 
+/// Files in which a directory says which version of a program it wants.
+const VERSION_FILES: &[&str] =
+    &[".tool-versions", ".python-version", ".ruby-version", ".node-version", ".java-version"];
+
 /// Whether versions are named by number, and not by where they are.
 fn versions_are_plain(path: &Path) -> bool {
     !exists(path) || read(path).is_some_and(|text| !text.contains(['/', ':', '\\', '~']))
@@ -180,8 +186,11 @@ mod tests {
             ("pointed/.env", "A=1\nDOCKER_HOST=tcp://x\n"),
             ("settled/.env", "A=1\n"),
             ("versions/.tool-versions", "nodejs 22.1.0\n"),
+            ("versions/.python-version", "3.12\n"),
             ("placed/.tool-versions", "nodejs path:./x\n"),
             ("placed/deep/x", ""),
+            ("shim/.python-version", "../../../evil\n"),
+            ("spelled/compose.yaml", "\"\\x69nclude\":\n  - oci://x/y\n"),
         ]);
         let home = root.join("home");
         use Obeyed::{Cargo, CargoWithLock, Compose, Go, Npm, Shellcheck, Toolchain, Versions};
@@ -218,6 +227,8 @@ mod tests {
             (Compose, "settled", true),
             (Versions, "versions", true),
             (Versions, "placed/deep", false),
+            (Versions, "shim", false),
+            (Compose, "spelled", false),
         ] {
             assert_eq!(is_plain(kind, &root.join(place), Some(&home)), want, "{kind:?} {place}");
         }

@@ -219,6 +219,11 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
             }
             _ => None,
         },
+        // A second operand would be what it stands for from then on.
+        "symbolic-ref" => {
+            let parsed = parse_lists(&["-q --quiet --short --recurse --no-recurse"], args)?;
+            (parsed.operands.len() == 1).then(Vec::new)
+        }
         "worktree" => match super::literals(args)?.split_first() {
             Some((&"list", rest)) => {
                 rest.iter().all(|w| matches!(*w, "--porcelain" | "-v" | "-z")).then(Vec::new)
@@ -233,14 +238,16 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
 /// whatever else of the repository it shows.
 fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
     let mut found = touches(parsed, &parsed.operands);
-    if !shows_content(name, parsed) {
-        return found;
-    }
     // Operands behind the dashes are files; in front of them, and without any, they may be revisions.
     let dashes = args.iter().position(|arg| arg.literal() == Some("--"));
     let named = dashes.map_or(&parsed.operands[..], |at| &args[at + 1..]);
     let front =
         dashes.map_or(&parsed.operands[..], |_| &parsed.operands[..parsed.operands.len() - named.len()]);
+    // What is no commit is shown as it is, however differences are to be shown.
+    let object = name == "show" && !front.iter().all(is_commit);
+    if !object && !shows_content(name, parsed) {
+        return found;
+    }
     let types = ["blob", "tree", "commit", "tag"];
     let revisions = front.iter().filter_map(Field::literal).filter(|text| !types.contains(text));
     let (files, revisions): (Vec<&str>, Vec<&str>) = revisions.partition(|text| text.contains(':'));
@@ -258,6 +265,13 @@ fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
     let from_top = (!files.is_empty()).then_some(Unless::AtTop);
     found.extend(rest.into_iter().chain(from_top).map(|it| Touch::here(Access::Read, Reach::Repository(it))));
     found
+}
+
+/// Whether an operand is certainly a commit: `HEAD`, `@~2`.
+fn is_commit(operand: &Field) -> bool {
+    let behind = |text: &str| text.strip_prefix("HEAD").or_else(|| text.strip_prefix('@')).map(str::to_owned);
+    let back = |c: char| c.is_ascii_digit() || matches!(c, '~' | '^');
+    operand.literal().and_then(behind).is_some_and(|rest| rest.chars().all(back))
 }
 
 fn whole_repository() -> Touch {
@@ -321,9 +335,10 @@ fn is_name(text: &str) -> bool {
 
 fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
     let parsed = parse(&lists.join(" "), args, Surprise::Refused)?;
-    // `%G` and `%(signature)` in a format run the signature checker.
+    // `%G`, `%+G` and `%(signature)` in a format run the signature checker.
+    let checked_by = ["%G", "%+G", "%-G", "% G", "signature"];
     let checks =
-        |field: &Field| field.literal().is_none_or(|text| text.contains("%G") || text.contains("signature"));
+        |field: &Field| field.literal().is_none_or(|text| checked_by.iter().any(|it| text.contains(it)));
     let checked = parsed.values(&["format", "pretty"]).any(checks);
     // Merging again runs whoever merges such files; submodules have settings of their own.
     let merged = parsed

@@ -98,6 +98,18 @@ pub(crate) fn runs_named_program(words: &[Option<&str>]) -> bool {
         || subcommand == "config" && configures(rest)
 }
 
+/// Options in front of the subcommand that take the next word.
+pub(crate) const GIT_VALUED: &[&str] = &[
+    "-C",
+    "-c",
+    "--attr-source",
+    "--config-env",
+    "--git-dir",
+    "--namespace",
+    "--super-prefix",
+    "--work-tree",
+];
+
 /// The first word that is no option, and where it stands.
 fn subcommand<'a>(words: &[&'a str]) -> Option<(&'a str, usize)> {
     let mut at = 0;
@@ -105,9 +117,7 @@ fn subcommand<'a>(words: &[&'a str]) -> Option<(&'a str, usize)> {
         if !word.starts_with('-') {
             return Some((word, at));
         }
-        let valued =
-            ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"];
-        at += if valued.contains(word) { 2 } else { 1 };
+        at += if GIT_VALUED.contains(word) { 2 } else { 1 };
     }
     None
 }
@@ -148,6 +158,14 @@ pub(crate) fn git_programs(words: &[String]) -> Vec<String> {
     for (idx, word) in words.iter().enumerate() {
         if let Some(script) = word.strip_prefix('!') {
             out.push(script.to_owned());
+        }
+        // An alias may stand for another command of git.
+        if let Some((_, alias)) = word.split_once("alias.") {
+            let meant = match alias.split_once('=') {
+                Some((_, meant)) => Some(meant),
+                None => words.get(idx + 1).map(String::as_str),
+            };
+            out.extend(meant.map(|it| format!("git {it}")));
         }
         if let Some((_, script)) = word.split_once("ext::") {
             out.push(script.to_owned());

@@ -3,6 +3,7 @@
 //! Every table is closed: an option, an operand or a script that is not
 //! understood completely makes the command [`Class::Other`].
 
+mod archives;
 mod awk;
 mod awk_program;
 mod bracket;
@@ -101,9 +102,12 @@ pub(crate) fn classify(words: &[Field]) -> Option<Verdict> {
         "sed" => sed::classify(args),
         "awk" | "gawk" | "mawk" | "nawk" => awk::classify(args),
         "cp" | "mkdir" | "mv" | "rm" | "rmdir" | "touch" => edits::classify(bare, args),
-        _ => search::classify(bare, args)
-            .or_else(|| simple::classify(bare, args))
-            .or_else(|| tools::classify(bare, args)),
+        _ => match archives::classify(bare, args) {
+            Some(verdict) => verdict,
+            None => search::classify(bare, args)
+                .or_else(|| simple::classify(bare, args))
+                .or_else(|| tools::classify(bare, args)),
+        },
     }
 }
 
@@ -121,7 +125,7 @@ pub(crate) fn removals(words: &[Field]) -> Vec<Touch> {
 }
 
 pub(crate) use builtins::target_of_cd;
-pub(crate) use git_runs::{git_programs, runs_named_program};
+pub(crate) use git_runs::{GIT_VALUED, git_programs, runs_named_program};
 pub(crate) use search::sole_file;
 pub(crate) use sed::is_print_range;
 pub(crate) use xargs::{classify as classify_xargs, names_below, passes_lines};

@@ -40,8 +40,7 @@ pub(super) const FD: &str = "-HIuisgFaLp01q -d: -t: -e: -E: -c: -S: -o: -j: --hi
 
 const JQ: &str = "-ncCMSrjaesRhV --null-input --compact-output --color-output --monochrome-output --sort-keys \
     --raw-output --raw-output0 --join-output --ascii-output --exit-status --slurp --raw-input --seq --stream \
-    --stream-errors --tab --unbuffered --indent: --help --version --args --jsonargs --arg: --argjson: --slurpfile: \
-    --rawfile:";
+    --stream-errors --tab --unbuffered --help --version --args --jsonargs";
 
 const BAT: &str = "-nApPu -l: -r: -H: --plain --number --show-all --style: --line-range: --language: --color: \
     --decorations: --paging: --theme: --wrap: --tabs: --highlight-line: --no-config --squeeze-blank";
@@ -247,9 +246,16 @@ fn find(args: &[Field]) -> Option<Verdict> {
 fn jq(args: &[Field]) -> Option<Verdict> {
     let mut plain = Vec::new();
     let mut extra = Vec::new();
-    let mut iter = args.iter();
+    // Behind two dashes there are no options.
+    let end = args.iter().position(|arg| arg.literal() == Some("--")).unwrap_or(args.len());
+    let (front, back) = args.split_at(end);
+    let mut iter = front.iter();
     while let Some(arg) = iter.next() {
         match arg.literal() {
+            Some("--indent") => {
+                let digits = |field: &&Field| field.literal().is_some_and(|it| it.parse::<u8>().is_ok());
+                iter.next().filter(digits)?;
+            }
             Some("--arg" | "--argjson") => {
                 iter.next().filter(|field| field.is_single())?;
                 iter.next().filter(|field| field.is_single())?;
@@ -261,6 +267,7 @@ fn jq(args: &[Field]) -> Option<Verdict> {
             _ => plain.push(arg.clone()),
         }
     }
+    plain.extend_from_slice(back);
     let parsed = parse(JQ, &plain, Surprise::Refused)?;
     let (filter, rest) = match parsed.operands.split_first() {
         Some((filter, rest)) => (filter.literal()?, rest),
@@ -287,7 +294,7 @@ fn yq(args: &[Field]) -> Option<Verdict> {
         Some((first, rest)) if matches!(first.literal(), Some("e" | "eval" | "ea" | "eval-all")) => rest,
         _ => &parsed.operands[..],
     };
-    let calls = ["load", "import", "include", "system", "exec", "split"];
+    let calls = ["load", "import", "include", "system", "exec", "split", "eval"];
     let expression = match operands.first() {
         Some(first) => first.literal()?,
         None => "",

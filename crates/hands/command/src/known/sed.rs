@@ -130,7 +130,9 @@ impl<'s> SedScript<'s> {
                 self.skip(&[' ', '\t']);
                 let label = |c: char| c == '_' || c.is_ascii_alphanumeric();
                 self.rest = self.rest.trim_start_matches(label);
-                self.end()
+                self.end()?;
+                // Some versions take this for a part of the label, and not for a comment.
+                (!self.rest.starts_with('#')).then_some(())
             }
             // Text up to the end of the line; a backslash would continue it.
             'a' | 'i' | 'c' => {
@@ -366,6 +368,11 @@ mod tests {
             "sxaxbxe",
             "1!{e touch y",
             "p}w f",
+            ":x#;w f",
+            ": x #;w f",
+            "b#;w f",
+            "tx #;w f",
+            "T#;e touch x",
             "}}w f",
             "r",
         ] {

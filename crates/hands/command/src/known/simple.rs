@@ -256,8 +256,6 @@ const SPECS: &[SimpleSpec] = &[
         "-adfilpstuhCDFgnNqrvxJXSAcQU -L: -P: -I: --dirsfirst --filesfirst --noreport --du --si --gitignore --prune \
          --charset: --filelimit: --sort? --timefmt: --inodes --device --matchdirs --ignore-case --version --help",
     ),
-    spec(&["zcat", "bzcat", "xzcat", "zstdcat", "lz4cat"], Files, "-f"),
-    spec(&["zipinfo"], Files, "-12smlvhtz"),
     looked_at(
         &["shellcheck"],
         Files,
@@ -313,6 +311,9 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         return verdict;
     }
     let spec = SPECS.iter().find(|spec| spec.names.contains(&name))?;
+    if name == "tree" && !args.iter().all(keeps_values_apart) {
+        return None;
+    }
     let parsed = parse(spec.options, args, spec.surprise)?;
     let mut touches = operands(name, spec.operands, &parsed)?;
     touches.extend(parsed.reads.iter().map(|file| Touch::new(Access::Read, file)));
@@ -331,6 +332,14 @@ fn obeys_beside(script: &Field) -> Option<Touch> {
         text.rsplit_once('/').map_or(".", |(parent, _)| if parent.is_empty() { "/" } else { parent });
     let beside = Field::Literal(parent.to_owned());
     (!parent.contains(['*', '?', '['])).then(|| Touch::new(Access::Obey(Obeyed::Shellcheck), &beside))
+}
+
+/// What stands behind an option with a value in one word is more options here,
+/// and the value is the next word.
+fn keeps_values_apart(arg: &Field) -> bool {
+    let cluster = arg.literal().and_then(|text| text.strip_prefix('-')).filter(|text| !text.starts_with('-'));
+    let behind = cluster.and_then(|text| text.split_once(['L', 'P', 'I']));
+    behind.is_none_or(|(_, rest)| rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
@@ -385,9 +394,6 @@ fn special(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
         "ifconfig" => matches!(super::literals(args).as_deref(), Some([] | ["-a"])).then(Verdict::harmless),
         "crontab" => matches!(super::literals(args).as_deref(), Some(["-l"])).then(Verdict::harmless),
         "man" => man(args),
-        "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => decompress(args),
-        "tar" => tar(args),
-        "unzip" => unzip(args),
         "getent" => getent(args),
         "xxd" => xxd(args),
         "less" | "more" => pager(args),
@@ -449,52 +455,6 @@ fn man(args: &[Field]) -> Option<Verdict> {
         parse("-akfw -s: --all --apropos --whatis --where --path --sections:", args, Surprise::Refused)?;
     let named = |field: &Field| field.literal().is_some_and(|text| !text.contains('/'));
     (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(Verdict::harmless)
-}
-
-/// To standard output, or a look at the index. The last of several modes wins,
-/// so a mode that writes must not be among them unless all goes to standard
-/// output.
-fn decompress(args: &[Field]) -> Option<Verdict> {
-    let parsed = parse(
-        "-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet",
-        args,
-        Surprise::Refused,
-    )?;
-    let printed = parsed.has(&["c", "stdout", "to-stdout"]);
-    let looks = parsed.has(&["l", "list", "t", "test"]) && !parsed.has(&["d", "decompress"]);
-    (printed || looks).then(|| Verdict::reads(files(&parsed.operands, Access::Read, Reach::Itself)))
-}
-
-/// The list of an archive: `tar tf a.tar`. A colon would name another machine.
-fn tar(args: &[Field]) -> Option<Verdict> {
-    let words = super::literals(args)?;
-    let (first, rest) = words.split_first()?;
-    let mut cluster =
-        first.strip_prefix('-').filter(|text| !text.starts_with('-')).unwrap_or(first).to_owned();
-    if *first == "--list" {
-        "t".clone_into(&mut cluster);
-    }
-    // A second `f` would name a second archive.
-    let known = cluster.contains('t')
-        && cluster.bytes().all(|b| b"tvfzjJa".contains(&b))
-        && cluster.matches('f').count() == 1;
-    let plain = |word: &&&str| !word.starts_with('-') && !word.contains(':');
-    let (archive, members) = match rest.split_first() {
-        Some((archive, members)) if cluster.ends_with('f') => (archive, members),
-        _ => return None,
-    };
-    let sound = known && plain(&archive) && members.iter().all(|word| plain(&word));
-    sound.then(|| Verdict::reads(vec![Touch::new(Access::Read, &Field::Literal((*archive).to_owned()))]))
-}
-
-fn unzip(args: &[Field]) -> Option<Verdict> {
-    let words = super::literals(args)?;
-    match &words[..] {
-        ["-l" | "-v" | "-Z" | "-Z1" | "-t", archive] if !archive.starts_with('-') => {
-            Some(Verdict::reads(vec![Touch::new(Access::Read, &Field::Literal((*archive).to_owned()))]))
-        }
-        _ => None,
-    }
 }
 
 /// Hosts would be looked up in the network.

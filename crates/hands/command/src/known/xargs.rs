@@ -76,6 +76,11 @@ fn command<'a>(words: &'a [&'a str]) -> Option<(&'a [&'a str], Option<&'a str>)>
             // Anything else takes names apart.
             matches!(delimiter, "\\n" | "\\0" | "\n").then_some(())?;
         }
+        // Counting what is added ends replacing a mark: it stays what it is.
+        let counts = ["-n", "-L", "--max-args", "--max-lines"].iter().any(|it| word.starts_with(it));
+        if mark.is_some() && counts {
+            return None;
+        }
         let attached = VALUED.iter().any(|option| word.len() > 2 && word.starts_with(option))
             || LONG.iter().any(|option| word.strip_prefix(option).is_some_and(|it| it.starts_with('=')));
         if FLAGS.contains(&word) || attached {
@@ -148,27 +153,30 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<Touch>> {
     if places.is_empty() || matches!(name.literal(), Some("git" | "ls" | "fd" | "fdfind")) {
         places.push(Touch::here(Access::List, Reach::Tree));
     }
-    Some(places)
+    // What falls apart when it is read again means other places.
+    let falls_apart = |place: &Touch| {
+        let Some(text) = place.field.literal() else { return true };
+        text.starts_with('-') || text.contains(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '\\'))
+    };
+    (!places.iter().any(falls_apart)).then_some(places)
 }
 
 /// Whether a command prints some of the lines it reads, and nothing else.
 pub(crate) fn passes_lines(words: &[Field]) -> bool {
     let Some((name, args)) = words.split_first() else { return false };
-    let Some(literals) = super::literals(args) else { return false };
-    let options = |list: &str, operands: usize| {
-        parse(list, args, Surprise::Refused)
-            .is_some_and(|it| it.operands.len() <= operands && it.reads.is_empty())
-    };
+    if super::literals(args).is_none() {
+        return false;
+    }
+    let options = |list: &str| parse(list, args, Surprise::Refused).filter(|parsed| parsed.reads.is_empty());
+    let reads_input = |list: &str| options(list).is_some_and(|parsed| parsed.operands.is_empty());
     match name.literal() {
-        Some("head" | "tail") => options("-n: -# --lines:", 0),
-        Some("sort") => options("-bdfghiMnRrVsuz -k: -t: --key: --reverse --unique --numeric-sort", 0),
-        Some("uniq") => options("-duiz --repeated --unique", 0),
+        Some("head" | "tail") => reads_input("-n: -# --lines:"),
+        Some("sort") => reads_input("-bdfghiMnRrVsuz -k: -t: --key: --reverse --unique --numeric-sort"),
+        Some("uniq") => reads_input("-duiz --repeated --unique"),
         Some("grep" | "egrep" | "fgrep") => {
-            let pattern = usize::from(!literals.iter().any(|it| it.starts_with("-e")));
-            options(
-                "-vEFiPwxz -e: -m: --invert-match --extended-regexp --fixed-strings --ignore-case",
-                pattern,
-            )
+            let list = "-vEFiPwxz -e: -m: --invert-match --extended-regexp --fixed-strings --ignore-case";
+            // Without a pattern among the options, the first operand is one.
+            options(list).is_some_and(|it| it.operands.len() <= usize::from(!it.has(&["e"])))
         }
         _ => false,
     }

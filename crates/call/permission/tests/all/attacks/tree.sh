@@ -36,6 +36,13 @@ git -C inner -c advice.addEmbeddedRepo=false add sub; save inner; git -C inner/s
 new merging; git -C merging config merge.x.driver ./evil
 new lfs; git -C lfs config lfs.extension.x.clean ./evil
 new blamed; git -C blamed config blame.ignoreRevsFile "$root/out/secret"
+# Settings that are hidden in a line, files of git that are links, a way that is not what it seems.
+for it in 'user] [core] fsmonitor = ./evil' 'filter "x"] clean = ./evil #]' 'include] path = ../evil.inc ;]'; do
+  n=$((n + 1)); new "hidden$n"; echo "[$it" >> "hidden$n/.git/config"; done
+new rebased; mkdir rebased/.git/rebase-merge; ln -s "$root/out/secret" rebased/.git/rebase-merge/done
+new watched; mkdir watched/deep; git -C watched config core.fsmonitor ./evil; ln -s watched/deep bypath
+gzip -c "$root/out/secret" > "$root/out/secret.gz"; ln -s "$root/out/secret.gz" packed.gz
+mkdir -p plain/src 'plain/q ..'/out; touch plain/a plain/src/b; touch 'plain/q ../out/secret'
 mkdir checked; echo external-sources=true > checked/.shellcheckrc; echo '. ./y' > checked/x.sh
 mkdir placed; echo 'nodejs path:./evil' > placed/.tool-versions
 mkdir included; printf 'include:\n  - https://example.com/x.git\n' > included/compose.yaml

@@ -1,0 +1,100 @@
+//! What looks into archives and compressed files.
+
+use super::{
+    Touch, Verdict, files, literals,
+    options::{Surprise, parse},
+};
+use crate::{
+    facts::{Access, Reach},
+    field::Field,
+};
+
+/// The outer `Option` says whether the name is one of these.
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
+    let verdict = match name {
+        "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => decompress(args),
+        "zcat" | "bzcat" | "xzcat" | "zstdcat" | "lz4cat" => print(args),
+        "tar" => tar(args),
+        "unzip" => unzip(args),
+        "zipinfo" => zipinfo(args),
+        _ => return None,
+    };
+    Some(verdict)
+}
+
+/// To standard output, or a look at the index. The last of several modes wins,
+/// so a mode that writes must not be among them unless all goes to standard
+/// output.
+fn decompress(args: &[Field]) -> Option<Verdict> {
+    let parsed = parse(
+        "-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet",
+        args,
+        Surprise::Refused,
+    )?;
+    let printed = parsed.has(&["c", "stdout", "to-stdout"]);
+    let looks = parsed.has(&["l", "list", "t", "test"]) && !parsed.has(&["d", "decompress"]);
+    (printed || looks).then(|| Verdict::reads(found_files(&parsed.operands, COMPRESSED)))
+}
+
+/// `zcat` and its like.
+fn print(args: &[Field]) -> Option<Verdict> {
+    let parsed = parse("-f", args, Surprise::Refused)?;
+    Some(Verdict::reads(found_files(&parsed.operands, COMPRESSED)))
+}
+
+/// What is added to a name of which there is no file.
+const COMPRESSED: &[&str] = &[".gz", ".z", "-z", ".Z"];
+const ZIPPED: &[&str] = &[".zip", ".ZIP"];
+
+/// The files that are meant by these names, with endings and without.
+fn found_files(operands: &[Field], endings: &[&str]) -> Vec<Touch> {
+    let mut all = operands.to_vec();
+    let names = operands.iter().filter_map(Field::literal).filter(|name| *name != "-");
+    all.extend(names.flat_map(|name| endings.iter().map(move |it| Field::Literal(format!("{name}{it}")))));
+    files(&all, Access::Read, Reach::Itself)
+}
+
+/// The list of an archive: `tar tf a.tar`. A colon would name another machine.
+fn tar(args: &[Field]) -> Option<Verdict> {
+    let words = literals(args)?;
+    let (first, rest) = words.split_first()?;
+    let mut cluster =
+        first.strip_prefix('-').filter(|text| !text.starts_with('-')).unwrap_or(first).to_owned();
+    if *first == "--list" {
+        "t".clone_into(&mut cluster);
+    }
+    // A second `f` would name a second archive.
+    let known = cluster.contains('t')
+        && cluster.bytes().all(|b| b"tvfzjJa".contains(&b))
+        && cluster.matches('f').count() == 1;
+    let plain = |word: &&&str| !word.starts_with('-') && !word.contains(':');
+    let (archive, members) = match rest.split_first() {
+        Some((archive, members)) if cluster.ends_with('f') => (archive, members),
+        _ => return None,
+    };
+    let sound = known && plain(&archive) && members.iter().all(|word| plain(&word));
+    sound.then(|| Verdict::reads(vec![Touch::new(Access::Read, &Field::Literal((*archive).to_owned()))]))
+}
+
+fn unzip(args: &[Field]) -> Option<Verdict> {
+    match args {
+        [form, archive] => {
+            matches!(form.literal()?, "-l" | "-v" | "-Z" | "-Z1" | "-t").then_some(())?;
+            zipped(std::slice::from_ref(archive))
+        }
+        _ => None,
+    }
+}
+
+fn zipinfo(args: &[Field]) -> Option<Verdict> {
+    zipped(&parse("-12smlvhtz", args, Surprise::Refused)?.operands)
+}
+
+/// Archives by name: they look for files that fit a pattern themselves.
+fn zipped(archives: &[Field]) -> Option<Verdict> {
+    let plain = |field: &Field| {
+        let Some(name) = field.literal() else { return false };
+        !name.starts_with('-') && !name.contains(['*', '?', '[', '\\'])
+    };
+    archives.iter().all(plain).then(|| Verdict::reads(found_files(archives, ZIPPED)))
+}
