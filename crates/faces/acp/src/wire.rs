@@ -118,7 +118,10 @@ fn message(mut value: Value) -> RpcMessage {
         (Some(Value::String(method)), Some(id)) => RpcMessage::Request { id, method, params },
         (Some(Value::String(method)), None) => RpcMessage::Notification { method, params },
         (Some(_), id) => broken(id.unwrap_or(Value::Null), INVALID_REQUEST, "`method` is a text"),
-        (None, Some(id)) if fields.contains_key("result") => {
+        // Some clients write both and mean the one that is not null; an error is never a yes.
+        (None, Some(id))
+            if fields.contains_key("result") && fields.get("error").is_none_or(Value::is_null) =>
+        {
             RpcMessage::Answer { id, answer: Ok(fields.remove("result").unwrap_or(Value::Null)) }
         }
         (None, Some(id)) if fields.contains_key("error") => {
@@ -188,6 +191,14 @@ mod tests {
             (
                 r#"{"id":3,"error":{"code":-1,"message":"no"}}"#,
                 vec![RpcMessage::Answer { id: json!(3), answer: Err(AcpError::new(-1, "no")) }],
+            ),
+            (
+                r#"{"id":3,"result":{"outcome":1},"error":{"code":-1,"message":"no"}}"#,
+                vec![RpcMessage::Answer { id: json!(3), answer: Err(AcpError::new(-1, "no")) }],
+            ),
+            (
+                r#"{"id":3,"result":7,"error":null}"#,
+                vec![RpcMessage::Answer { id: json!(3), answer: Ok(json!(7)) }],
             ),
             (
                 r#"[{"method":"n"},{"id":1,"method":"m","params":{"a":1}}]"#,

@@ -219,7 +219,7 @@ impl UpdateTeller {
         let mut shown: Vec<Value> = match look.command {
             // What the record of changes knows is whole.
             None if !changes.is_empty() => std::mem::take(&mut changes),
-            _ => data.filter(|_| !failed).and_then(diffs::of_data).into_iter().collect(),
+            _ => data.filter(|_| !failed).map(diffs::of_data).unwrap_or_default(),
         };
         if shown.is_empty() {
             let is_printed = matches!(look.kind, "execute" | "read" | "search");

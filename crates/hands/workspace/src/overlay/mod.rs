@@ -230,17 +230,24 @@ impl Workspace {
     }
 
     /// A file is about to be made; an editor may hold one of that name that was
-    /// never saved.
+    /// never saved. One that shows what was there before the file was removed is
+    /// behind.
     pub(crate) fn check_new(&self, path: &Path) -> Result<(), FileError> {
         let Some(overlay) = self.buffers.overlay() else { return Ok(()) };
+        let is_behind = |text: &str| {
+            let shown = ContentHash::of(text.as_bytes());
+            self.buffers.files().get(path).is_some_and(|it| it.held.contains(&shown))
+        };
         match overlay.content(path) {
-            BufferAnswer::Text(text) if !text.trim().is_empty() => Err(FileError::Unsaved {
-                path: path.to_owned(),
-                reason: String::from(
-                    "the user's editor has a new file of this name that was never saved. Nothing was written. Ask the \
+            BufferAnswer::Text(text) if !text.trim().is_empty() && !is_behind(&text) => {
+                Err(FileError::Unsaved {
+                    path: path.to_owned(),
+                    reason: String::from(
+                        "the user's editor has a new file of this name that was never saved. Nothing was written. Ask the \
                      user to save it, then Read it",
-                ),
-            }),
+                    ),
+                })
+            }
             _ => Ok(()),
         }
     }

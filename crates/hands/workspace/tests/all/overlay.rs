@@ -209,6 +209,22 @@ fn unsaved_text_survives_every_editor_and_comes_back_with_undo() {
 }
 
 #[test]
+fn an_editor_that_still_shows_a_removed_file_is_behind() {
+    let scratch = Scratch::new();
+    let workspace = scratch.workspace();
+    let editor = TestEditor::on(&workspace, Saving::Refuses);
+    let path = scratch.file("gone", "a\n");
+    editor.types(&path, "a\n");
+    shown(&workspace, &path);
+    fs::remove_file(&path).unwrap();
+    assert!(workspace.lock(&[&path]).unwrap().read(&path).unwrap().is_none());
+    // What was typed since is kept.
+    editor.types(&path, "a\ntyped\n");
+    let refused = workspace.lock(&[&path]).unwrap().read(&path).unwrap_err().to_string();
+    assert!(refused.contains("never saved"), "{refused}");
+}
+
+#[test]
 fn what_cannot_be_brought_together_is_refused_and_nothing_is_written() {
     // Conflict, an editor that refuses, an encoding it would not keep, a new file.
     let scratch = Scratch::new();
