@@ -113,7 +113,8 @@ fn line_of(input: &Input) -> GitLine {
             let line = line.flag("--no-recurse-submodules").flag("--no-overwrite-ignore");
             match (input.create, &input.name) {
                 (true, Some(name)) => names(line.with("--create", name), &[&input.rev]),
-                _ => names(line, &[&input.name]),
+                // Whichever was given.
+                _ => names(line, &[&input.name, &input.rev]),
             }
         }
         (Operation::Restore, _) => {
@@ -425,6 +426,20 @@ async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Va
 }
 
 fn has_hooks(facts: &RepositoryFacts) -> bool {
+    has_hook_of(facts, &["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"])
+}
+
+/// Whether a hook runs with an operation: it may write any file. Waits for the disk.
+pub(super) fn runs_a_hook(facts: &RepositoryFacts, operation: Operation) -> bool {
+    let own = match operation {
+        Operation::Commit => has_hooks(facts) || has_hook_of(facts, &["post-rewrite"]),
+        Operation::Restore => has_hook_of(facts, &["post-checkout"]),
+        _ => false,
+    };
+    own || has_hook_of(facts, &["post-index-change", "reference-transaction"])
+}
+
+fn has_hook_of(facts: &RepositoryFacts, names: &[&str]) -> bool {
     let usual = facts.common_dir.join("hooks");
     let dir = match (&facts.hooks, &facts.top) {
         (None, _) => usual,
@@ -432,5 +447,5 @@ fn has_hooks(facts: &RepositoryFacts) -> bool {
         (Some(hooks), Some(top)) => top.join(hooks),
         (Some(hooks), None) => facts.common_dir.join(hooks),
     };
-    ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"].iter().any(|it| dir.join(it).exists())
+    names.iter().any(|it| dir.join(it).exists())
 }

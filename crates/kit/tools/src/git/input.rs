@@ -361,7 +361,10 @@ impl Input {
             (Op::Blame, _) if self.lines.as_deref().is_some_and(|it| !is_range(it)) => {
                 Some(String::from("lines is a range such as \"10,40\""))
             }
-            (Op::Switch, _) if self.name.is_none() => lacks("name"),
+            (Op::Switch, _) if self.name.is_none() && (self.create || self.rev.is_none()) => lacks("name"),
+            (Op::Switch, _) if self.name.is_some() && self.rev.is_some() && !self.create => Some(
+                String::from("with switch, rev is where a new branch begins; give create, or name alone"),
+            ),
             (Op::Branch | Op::Tag, Some(GitAction::Create | GitAction::Delete | GitAction::Rename))
                 if self.name.is_none() =>
             {

@@ -101,7 +101,10 @@ impl Git {
     ) -> Result<Output, ToolError> {
         let _one = self.changing.lock().await;
         let cwd = Arc::clone(&cx.cwd);
-        let line = undo::line(facts, input.touches_files(), |top| top == &*cwd);
+        let (hooked, operation) = (facts.clone(), input.operation);
+        let hooks = tokio::task::spawn_blocking(move || change::runs_a_hook(&hooked, operation));
+        let touches_files = input.touches_files() || hooks.await.unwrap_or(true);
+        let line = undo::line(facts, touches_files, |top| top == &*cwd);
         let about = Upcoming {
             call: &cx.call_id,
             tool: Self::NAME,

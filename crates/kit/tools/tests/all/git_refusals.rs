@@ -17,6 +17,26 @@ fn waiting_signer(repo: &Repo) -> String {
     path.to_string_lossy().into_owned()
 }
 
+/// A branch goes by `name` or by `rev`; neither is left out in silence.
+#[tokio::test]
+async fn a_switch_goes_where_it_was_asked_to() {
+    let repo = Repo::new();
+    repo.git(&["branch", "side"]);
+    repo.git(&["branch", "other"]);
+    for (input, at, said) in [
+        (json!({"operation": "switch", "rev": "side"}), "side", "Switched"),
+        (json!({"operation": "switch", "name": "other"}), "other", "Switched"),
+        (json!({"operation": "switch", "name": "side", "rev": "main"}), "other", "give create"),
+        (json!({"operation": "switch", "rev": "side", "create": true}), "other", "needs name"),
+        (json!({"operation": "switch"}), "other", "needs name"),
+        (json!({"operation": "switch", "name": "new", "rev": "HEAD~1", "create": true}), "new", "Switched"),
+    ] {
+        let got = repo.said(input.clone()).await;
+        assert!(got.contains(said), "{input}: {got}");
+        assert_eq!(repo.git(&["branch", "--show-current"]), at, "{input}");
+    }
+}
+
 /// A key that waits for a person ends the commit in time, says so, and nothing is made unsigned.
 #[tokio::test]
 async fn a_signature_that_waits_is_given_up() {

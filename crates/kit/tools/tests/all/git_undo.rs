@@ -267,6 +267,36 @@ async fn merges_and_resets_are_taken_back_to_the_byte() {
     check(&rows_of_merges_and_resets()).await;
 }
 
+/// Hooks format files, and stage what they made.
+#[tokio::test]
+async fn what_hooks_write_is_taken_back_too() {
+    let script = "#!/bin/sh\n[ -e made-by-hook.txt ] && exit 0\necho formatted >> a.txt\necho made > made-by-hook.txt\n\
+                  git add made-by-hook.txt || true\n";
+    let template = template();
+    for (hook, input) in [
+        ("pre-commit", json!({"operation": "commit", "message": "x", "paths": ["b.txt"]})),
+        ("post-commit", json!({"operation": "commit", "message": "x", "staged": true})),
+        ("post-rewrite", json!({"operation": "commit", "amend": true, "message": "y", "staged": true})),
+        ("post-checkout", json!({"operation": "restore", "paths": ["b.txt"], "staged": true})),
+        ("post-index-change", json!({"operation": "reset", "paths": ["b.txt"]})),
+    ] {
+        let repo = repository(&template);
+        dirty(&repo);
+        repo.put(&format!(".git/hooks/{hook}"), script);
+        let path = repo.dir().join(".git/hooks").join(hook);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let before = picture(&repo);
+        let (id, got) = repo.call(input).await;
+        got.unwrap_or_else(|err| panic!("{hook}: {}", err.message));
+        assert!(repo.dir().join("made-by-hook.txt").exists(), "{hook}");
+        repo.undo(&id);
+        let now = picture(&repo);
+        let differs: Vec<_> =
+            before.keys().chain(now.keys()).filter(|it| before.get(*it) != now.get(*it)).collect();
+        assert!(differs.is_empty(), "{hook}: {differs:?}");
+    }
+}
+
 /// What moved meanwhile is not taken back over.
 #[tokio::test]
 async fn what_others_did_since_is_not_lost() {
