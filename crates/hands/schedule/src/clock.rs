@@ -30,6 +30,12 @@ impl ScheduleClock for SystemClock {
     }
 }
 
+/// What a zone is called in a stored job. One without a name (a copy of a file, rules in
+/// a variable) is that of the system, where the job is read as where it was made.
+pub fn zone_name(zone: &TimeZone) -> &str {
+    zone.iana_name().unwrap_or("local")
+}
+
 /// The zone of this name; that of the system where the name means nothing here.
 pub fn zone_named(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap_or_else(|_| TimeZone::system())

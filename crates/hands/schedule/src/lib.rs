@@ -22,7 +22,7 @@ mod job;
 mod mask;
 mod store;
 
-pub use clock::{ScheduleClock, SystemClock, zone_named};
+pub use clock::{ScheduleClock, SystemClock, zone_name, zone_named};
 pub use cron::{CronError, CronSpec};
 pub use due::{DueRun, RunWhy, due};
 pub use job::{CronJob, JobMode, MissedPolicy, new_job_id};

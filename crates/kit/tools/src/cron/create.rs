@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_schedule::{CronJob, CronSpec, JobMode, MissedPolicy, new_job_id};
+use haft_schedule::{CronJob, CronSpec, JobMode, MissedPolicy, new_job_id, zone_name};
 use haft_tool::{
     Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
 };
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     MOST_PROMPT, ScheduleServices, in_words,
-    session_jobs::{SessionJobs, When},
+    session_jobs::{LIFE, SessionJobs, When},
     shown,
 };
 
@@ -87,6 +87,9 @@ pub struct Output {
 /// Stored jobs end by themselves after so many days.
 const STORED_DAYS: i64 = 90;
 
+/// Those of a session do, too.
+const SESSION_DAYS: i64 = LIFE.as_secs().cast_signed() / (24 * 60 * 60);
+
 /// Schedules prompts.
 pub struct CronCreate {
     services: ScheduleServices,
@@ -104,7 +107,7 @@ impl CronCreate {
         let job = CronJob {
             id: new_job_id(),
             cron: input.cron.clone(),
-            zone: zone.iana_name().unwrap_or("UTC").to_owned(),
+            zone: zone_name(&zone).to_owned(),
             prompt: input.prompt.clone(),
             dir: cx.cwd.to_path_buf(),
             recurring: input.recurring,
@@ -165,8 +168,20 @@ impl Tool for CronCreate {
             ));
         }
         let spec = CronSpec::parse(&input.cron).map_err(|err| ToolError::invalid(format!("cron: {err}")))?;
-        if spec.next_after(self.services.clock.now(), &self.services.clock.zone()).is_none() {
+        let (now, zone) = (self.services.clock.now(), self.services.clock.zone());
+        let Some(next) = spec.next_after(now, &zone) else {
             return Err(ToolError::invalid(format!("cron: {:?} never comes", input.cron)));
+        };
+        let days = if input.durable { STORED_DAYS } else { SESSION_DAYS };
+        if SignedDuration::from_hours(24 * days) < next.duration_since(now) {
+            let (next, kind) = (
+                shown(next, &zone),
+                if input.durable { "a stored prompt" } else { "a prompt of the session" },
+            );
+            return Err(ToolError::invalid(format!(
+                "cron: {:?} comes next at {next}, and {kind} ends after {days} days: it would never run",
+                input.cron
+            )));
         }
         if input.prompt.trim().is_empty() || MOST_PROMPT < input.prompt.chars().count() {
             return Err(ToolError::invalid(format!("prompt must have 1 to {MOST_PROMPT} characters")));

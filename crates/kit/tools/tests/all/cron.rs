@@ -128,6 +128,58 @@ async fn a_job_of_the_session_speaks_when_its_time_comes() {
     assert_eq!(later.said("CronList", json!({})).await, "Nothing is scheduled.");
 }
 
+/// What ends before its first time is not made.
+#[tokio::test]
+async fn a_prompt_that_would_never_run_is_refused() {
+    let later = Later::with(FromHere("2026-11-16T10:00:00Z".parse().unwrap(), None));
+    for (cron, durable, refused) in [
+        (
+            "0 9 1 12 *",
+            false,
+            Some("next at Tue 2026-12-01 09:00:00 CET, and a prompt of the session ends after 7 days"),
+        ),
+        ("0 9 20 11 *", false, None),
+        ("0 9 1 12 *", true, None),
+        (
+            "0 9 1 6 *",
+            true,
+            Some("next at Tue 2027-06-01 09:00:00 CEST, and a stored prompt ends after 90 days"),
+        ),
+    ] {
+        for recurring in [true, false] {
+            let input = json!({"cron": cron, "prompt": "x", "durable": durable, "recurring": recurring});
+            let said = later.said("CronCreate", input).await;
+            assert_eq!(said.contains("it would never run"), refused.is_some(), "{cron}: {said}");
+            assert!(refused.is_none_or(|it| said.contains(it)), "{cron}: {said}");
+        }
+    }
+    assert_eq!(later.store.list().jobs.len(), 2);
+}
+
+/// A zone of rules alone, as that of a copied `/etc/localtime` is: it has no name.
+struct Nameless;
+
+impl ScheduleClock for Nameless {
+    fn now(&self) -> Timestamp {
+        "2026-11-16T10:00:00Z".parse().unwrap()
+    }
+
+    fn zone(&self) -> TimeZone {
+        TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap()
+    }
+}
+
+/// Such a job runs by the clock of the system, never by another one.
+#[tokio::test]
+async fn a_zone_without_a_name_is_that_of_the_system() {
+    let later = Later::by(Arc::new(Nameless));
+    let said = later.said("CronCreate", json!({"cron": "7 9 * * *", "prompt": "x", "durable": true})).await;
+    assert!(said.contains("09:07:00 EST"), "{said}");
+    let zone = later.store.list().jobs[0].zone.clone();
+    assert!(TimeZone::get(&zone).is_err(), "{zone}");
+    assert_eq!(haft_schedule::zone_named(&zone), TimeZone::system());
+}
+
 /// A clock that stands until a test sets it, and knows how often somebody looked at it.
 struct SetByHand {
     now: Mutex<Timestamp>,
