@@ -234,7 +234,9 @@ impl LogIndex {
             let weight = if single { block.weight().max(bytes.len().min(64)) } else { block.weight() };
             let kind = match (&*block.kind, by_model) {
                 ("text", true) => RowKind::Model,
-                ("text" | "image" | "document", false) if line.is_meta == Some(true) => RowKind::Ours,
+                ("text" | "image" | "document", false) if line.is_meta == Some(true) || block.is_note() => {
+                    RowKind::Ours
+                }
                 ("text" | "image" | "document", false) => RowKind::Person,
                 ("thinking", _) if !block.is_silent() => RowKind::Thought,
                 ("tool_use", true) => {
@@ -398,6 +400,26 @@ mod tests {
 
     fn state(index: &LogIndex) -> String {
         format!("{:?} {:?} {:?} {:?} {}", index.title, index.rows, index.calls, index.requests, index.unread)
+    }
+
+    #[test]
+    fn a_note_in_the_message_of_the_person_is_not_the_persons() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let texts = [
+            "/odd x",
+            "<system-reminder>\n/odd is no command here\n</system-reminder>",
+            "go on <system-reminder>",
+        ];
+        let blocks = texts.map(|it| json!({"type": "text", "text": it}));
+        let line = json!({"type": "user", "uuid": "u", "sessionId": "s", "timestamp": "2026-11-16T23:10:53.109Z", "cwd": "/x",
+            "message": {"role": "user", "content": blocks}});
+        fs::write(&path, format!("{line}\n")).unwrap();
+        let index = LogIndex::read(&path, Catalog::built_in()).unwrap();
+        let kinds: Vec<RowKind> = index.rows.iter().map(|it| it.kind).collect();
+        assert_eq!(kinds, [RowKind::Person, RowKind::Ours, RowKind::Person]);
+        let page = crate::render::page(&index, None);
+        assert!(page.contains("<span class=\"what\">/odd is no command here"), "{page}");
     }
 
     #[test]

@@ -9,6 +9,9 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+/// How notes of the program begin.
+pub(crate) const NOTE: &str = "<system-reminder>";
+
 /// A line of a log. Texts stay where they are.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -86,6 +89,11 @@ impl SkimmedBlock<'_> {
     pub(crate) fn weight(&self) -> usize {
         let parts = [self.text, self.thinking, self.input, self.content];
         parts.iter().flatten().map(|it| it.get().len()).sum()
+    }
+
+    /// Whether it is a note of the program in the person's message.
+    pub(crate) fn is_note(&self) -> bool {
+        self.text.is_some_and(|it| it.get().strip_prefix('"').is_some_and(|it| it.starts_with(NOTE)))
     }
 
     /// Whether a thought has no words.

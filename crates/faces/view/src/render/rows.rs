@@ -14,6 +14,7 @@ use crate::{
     html::Html,
     index::LogIndex,
     row::{IndexedCall, RowKind},
+    skim::NOTE,
     timeline::stages,
 };
 
@@ -95,7 +96,8 @@ fn folded(out: &mut Html, index: &LogIndex, number: usize, kind: RowKind, form: 
     out.raw("<details data-detail><summary><span class=\"tool\">")
         .raw(name)
         .raw("</span> <span class=\"what\">");
-    out.text(&text::one_line(words.trim(), 120)).raw("</span></summary><div class=\"body\">");
+    let gist = words.trim().trim_start_matches(NOTE).trim_start();
+    out.text(&text::one_line(gist, 120)).raw("</span></summary><div class=\"body\">");
     if form == RowForm::Whole {
         words_body(out, &words, kind);
     }
