@@ -29,12 +29,8 @@ pub struct SessionState {
 impl SessionState {
     /// A fresh session in this directory.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
-        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-        Self {
-            cwd: Arc::from(cwd.into()),
-            home: home.map(|home| Arc::from(PathBuf::from(home))),
-            loaded: Vec::new(),
-        }
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        Self { cwd: Arc::from(cwd.into()), home: home.map(Arc::from), loaded: Vec::new() }
     }
 
     /// Takes over what the calls of one message changed.

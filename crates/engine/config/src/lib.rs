@@ -47,7 +47,7 @@ pub use json_file::UpdateError;
 pub use keys::{known_settings, settings_page};
 pub use load::{Argument, ArgumentContent, LoadOptions, Loaded};
 pub use mcp::{McpScope, McpServer};
-pub use places::{Places, Scope};
+pub use places::{Places, Scope, home_directory};
 pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
 pub use settings::{Feature, McpSettings, PermissionSettings, Settings};
 pub use source::{Layer, Notice, Origin, Place, Source, Sourced};

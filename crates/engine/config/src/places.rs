@@ -24,6 +24,14 @@ pub struct Places {
     pub claude_json: Option<PathBuf>,
 }
 
+/// The home that `HOME` names. One that depends on where somebody stands is none, for it
+/// would be made there; nor is something that is no directory (`/dev/null` is how services
+/// say that they have none).
+pub fn home_directory(named: Option<OsString>) -> Option<PathBuf> {
+    let home = named.map(PathBuf::from).filter(|it| it.is_absolute())?;
+    std::fs::metadata(&home).map_or(true, |it| it.is_dir()).then_some(home)
+}
+
 /// The names of a project's own directories, from the weakest.
 const PROJECT_DIRECTORIES: [&str; 2] = [".claude", ".haft"];
 
@@ -40,7 +48,7 @@ impl Places {
     /// environment variable.
     pub fn detect(cwd: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let directory = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-        let home = directory("HOME");
+        let home = home_directory(variable("HOME"));
         let claude = directory("CLAUDE_CONFIG_DIR");
         let haft = directory("HAFT_CONFIG_DIR").or_else(|| home.as_ref().map(|home| home.join(".haft")));
         let claude_json = match (&claude, &home) {
@@ -170,7 +178,9 @@ mod tests {
         assert_eq!(moved.user, [Path::new("/c"), Path::new("/x")]);
         assert_eq!(moved.state.as_deref(), Some(Path::new("/x")));
         assert_eq!(detect(&[]).state, None);
-        assert_eq!(detect(&[("HOME", "")]).user, Vec::<PathBuf>::new());
+        for none in [&[("HOME", "")], &[("HOME", "h")], &[("HOME", "./h")], &[("HOME", "/dev/null")]] {
+            assert_eq!(detect(none).user, Vec::<PathBuf>::new());
+        }
     }
 
     #[test]

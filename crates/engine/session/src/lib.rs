@@ -88,7 +88,7 @@ pub use failure::ApiFailure;
 pub use far_post::FarPost;
 pub use haft_lsp::{LanguageHere, NoServer};
 pub use handle::{CallPort, Session, SessionHandle};
-pub use hosts::{HostTimes, SessionLender, host_address, open_hosts};
+pub use hosts::{SessionLender, host_address, open_hosts};
 pub use judging::{judge, judge_and_classify};
 pub use logs::SessionLogs;
 pub use premises::{CallLimits, Premises, WallDemand, Walls, policy_of_rules, setting_sources, split_rules};

@@ -377,8 +377,7 @@ impl PlaceSpec {
 
     /// What `~` means, if there is a home.
     pub fn home(&self) -> Option<PathBuf> {
-        let home = self.variables.os_text("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-        home.filter(|home| home.is_absolute())
+        haft_config::home_directory(self.variables.os_text("HOME"))
     }
 }
 

@@ -61,8 +61,8 @@ impl Args {
     }
 }
 
-/// Whether a tool that comes with Haft has this name, or had it once.
-fn is_tool_name(name: &str) -> bool {
+/// Names and aliases of the tools that come with Haft.
+pub(crate) fn tool_names() -> &'static [String] {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let scratch = tempfile::tempdir().ok();
         let tools = scratch.and_then(|it| haft_session::described_tools(it.path()).ok()).unwrap_or_default();
@@ -73,8 +73,13 @@ fn is_tool_name(name: &str) -> bool {
         names.extend(haft_session::TOOLS_OF_SESSIONS.map(str::to_owned));
         names
     });
+    &NAMES
+}
+
+/// Whether a tool that comes with Haft has this name, or had it once.
+pub(crate) fn is_tool_name(name: &str) -> bool {
     let renamed = haft_permission::Names::built_in();
-    NAMES.iter().any(|it| it == name || it == renamed.canonical(name))
+    tool_names().iter().any(|it| it == name || it == renamed.canonical(name))
 }
 
 /// Flags of a run with a model.

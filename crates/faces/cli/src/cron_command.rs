@@ -86,7 +86,13 @@ fn list(store: &CronStore, options: &Options) -> Ended {
 }
 
 fn logs(store: &CronStore, id: Option<&str>, options: &Options) -> Ended {
-    for run in store.runs().iter().filter(|it| id.is_none_or(|id| it.job == id)) {
+    let all = store.runs();
+    let runs: Vec<_> = all.iter().filter(|it| id.is_none_or(|id| it.job == id)).collect();
+    if runs.is_empty() {
+        let of = id.map(|it| format!(" of {it}")).unwrap_or_default();
+        complain(&format!("nothing is written about a run{of} yet; `haft cron list` shows what is stored"));
+    }
+    for run in runs {
         let file = store.output_of(&run.job, run.slot);
         if options.json {
             let mut line = json!(run);

@@ -172,7 +172,7 @@ pub(crate) struct FleetWorkerArgs {
     #[arg(long, default_value = "default")]
     pub(crate) pool: String,
     /// So many sessions at once.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) slots: u32,
     /// End when nothing waits any more.
     #[arg(long)]

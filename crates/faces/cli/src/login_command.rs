@@ -105,13 +105,16 @@ fn file(state: &Path) -> PathBuf {
 }
 
 /// The keys that are kept.
-pub(crate) fn read(state: &Path) -> Result<StoredKeys, Failure> {
+fn read(state: &Path) -> Result<StoredKeys, Failure> {
     let path = file(state);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            StoredKeys::parse(&text).map_err(|err| Failure::Message(format!("{}: {err}", path.display())))
+    match std::fs::read(&path) {
+        Ok(bytes) => {
+            StoredKeys::parse(&bytes).map_err(|err| Failure::Message(format!("{}: {err}", path.display())))
         }
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(StoredKeys::default()),
+        // Whether one can be written there is said then.
+        Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(StoredKeys::default())
+        }
         Err(err) => Err(Failure::Message(format!("{}: {err}", path.display()))),
     }
 }
@@ -131,15 +134,20 @@ fn write(state: &Path, keys: &StoredKeys) -> Result<(), Failure> {
 /// The key, typed without an echo, or all of standard input.
 fn asked_key(provider: &str) -> Result<String, Failure> {
     let input = io::stdin();
-    let mut text = String::new();
-    if input.is_terminal() {
+    let text = if input.is_terminal() {
         write!(io::stderr(), "Key of {provider} (it is not shown): ")?;
         io::stderr().flush()?;
-        text = typed_hidden()?;
+        let typed = typed_hidden()?;
         write_error("");
+        typed
     } else {
-        input.lock().take(LONGEST_KEY).read_to_string(&mut text)?;
-    }
+        let mut bytes = Vec::new();
+        input.lock().take(LONGEST_KEY).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 == LONGEST_KEY {
+            return Err(Failure::Message(String::from("this is too long for a key; nothing is kept")));
+        }
+        typed_text(bytes)?
+    };
     let key = text.trim();
     if key.is_empty() {
         return Err(Failure::Message(String::from("no key was given; nothing is kept")));
@@ -166,7 +174,11 @@ fn typed_hidden() -> Result<String, Failure> {
             byte => typed.push(byte),
         }
     }
-    String::from_utf8(typed).map_err(|_| Failure::Message(String::from("this is no text; nothing is kept")))
+    typed_text(typed)
+}
+
+fn typed_text(bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|_| Failure::Message(String::from("this is no text; nothing is kept")))
 }
 
 /// Turns the terminal's echo off, and on again when it goes.

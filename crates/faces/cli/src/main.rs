@@ -146,7 +146,9 @@ fn main() -> ExitCode {
         Command::Context { session } => context_command::run(session, &args.run, &args.options),
         Command::Cost { session } => cost_command::run(session.as_deref(), &args.options),
         Command::View(view) => view_command::run(&view, &args.options),
-        Command::Reset => haft_terminal::shell::repair().map(|()| ExitCode::SUCCESS).map_err(Failure::from),
+        Command::Reset => haft_terminal::shell::repair()
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|err| Failure::Message(format!("there is no terminal to repair here: {err}"))),
         Command::Doctor(doctor) => doctor_command::run(&doctor, &args.options),
         Command::Models(models) => models_command::run(&models, &args.options),
         Command::Login(login) => login_command::login(&login, &args.options),

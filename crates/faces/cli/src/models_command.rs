@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     args::Options,
     local_servers::{self, FoundServer, FoundState},
-    output::{Ended, print_bytes, print_line},
+    output::{Ended, complain, print_bytes, print_line},
     setup_args::ModelsArgs,
     show, spec,
 };
@@ -39,7 +39,12 @@ pub(crate) fn run(args: &ModelsArgs, options: &Options) -> Ended {
         print_line(&json!({"models": models, "servers": servers}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    print_bytes(show::clean(&table(&known)).as_bytes())?;
+    if known.is_empty() {
+        let wanted = args.filter.as_deref().unwrap_or_default();
+        complain(&format!("no model that is known has {wanted:?} in its name; `haft models` lists all"));
+    } else {
+        print_bytes(show::clean(&table(&known)).as_bytes())?;
+    }
     for server in servers.iter().filter(|it| it.state != FoundState::NotThere) {
         print_bytes(show::clean(&server_text(server, &fits)).as_bytes())?;
     }

@@ -126,15 +126,11 @@ fn scope_of(scope: PluginScope) -> (Scope, &'static str) {
 }
 
 /// Switches a plugin on or off in a settings file. One that is not known is not
-/// switched on: a name with a mistake in it would wait there for ever.
+/// switched: a name with a mistake in it would wait there for ever.
 fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
-    let id = match known_id(&found, id)? {
-        Some(id) => id,
-        None if on => return Err(unknown(&found, id)),
-        None => id.to_owned(),
-    };
+    let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
     let (scope, name) = scope_of(scope);
     premises.switch_plugin(scope, &id, on).map_err(Failure::Message)?;
     let state = if on { "on" } else { "off" };
@@ -187,7 +183,7 @@ fn install(id: &str, scope: PluginScope, options: &Options) -> Ended {
 fn uninstall(id: &str, scope: PluginScope, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
-    let id = known_id(&found, id)?.unwrap_or_else(|| id.to_owned());
+    let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
     let was_here = premises.uninstall_plugin(&id).map_err(Failure::Message)?;
     let (scope, name) = scope_of(scope);
     premises.switch_plugin(scope, &id, false).map_err(Failure::Message)?;

@@ -6,17 +6,18 @@ use std::{
     sync::Arc,
 };
 
+use clap::CommandFactory as _;
 use haft_agent::{AgentEvent, Bust, Denial, EndReason, Exhausted, TurnEnd};
 use haft_sdk::{Projection, Told, local_result, turn_frame};
 use haft_session::{
     Command, CommandEnded, CommandResult, EventStream, Happening, Prompt, Session, SessionEvent,
     SessionHandle, TurnEnded,
 };
-use haft_types::AgentId;
+use haft_types::{AgentId, nearest};
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Options, OutputFormat, RunArgs},
+    args::{Args, Options, OutputFormat, RunArgs},
     cost_command::lost_line,
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_foreign, print_line},
@@ -26,15 +27,26 @@ use crate::{
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     if !run.print {
-        let help =
-            "say what to do with `haft -p \"…\"`, watch `haft demo`, or see `haft --help` for the commands";
-        return Err(Failure::Message(help.to_owned()));
+        return Err(Failure::Message(what_to_say(run.prompt.as_deref())));
     }
     refuse_flags(run)?;
     let prompt = prompt(run)?;
     let (run, options) = (run.clone(), options.clone());
     let face = async move { work(prompt, &run, &options).await };
     spec::run_beside_session(&spec::runtime()?, face)
+}
+
+/// What to do instead, where nobody can be talked with. A single word may have been meant
+/// as a command.
+fn what_to_say(prompt: Option<&str>) -> String {
+    let help =
+        "say what to do with `haft -p \"…\"`, watch `haft demo`, or see `haft --help` for the commands";
+    let word = prompt.map(str::trim).filter(|it| !it.is_empty() && !it.contains(char::is_whitespace));
+    let Some(word) = word else { return help.to_owned() };
+    let command = Args::command();
+    let known = command.get_subcommands().filter(|it| !it.is_hide_set()).map(clap::Command::get_name);
+    let hint = nearest(word, known, 1).first().map(|it| format!("; did you mean `haft {it}`?"));
+    format!("there is no command {word}{}\n{help}", hint.unwrap_or_default())
 }
 
 /// Flags that need a host, or a reader of frames, are refused without one.
@@ -429,6 +441,9 @@ pub(crate) fn problem(reason: &EndReason) -> Option<String> {
         EndReason::Stopped(reason) | EndReason::NoProgress(reason) => format!("stopped: {reason}"),
         EndReason::OutputTruncated => {
             String::from("stopped: the answers were cut by the output limit again and again")
+        }
+        EndReason::NoStructuredOutput(tried) if tried.is_empty() => {
+            String::from("the model did not deliver the output that was asked for")
         }
         EndReason::NoStructuredOutput(tried) => {
             format!("the model did not deliver the output that was asked for: {}", tried.join("; "))

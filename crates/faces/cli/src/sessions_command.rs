@@ -251,7 +251,11 @@ fn search(logs: &SessionLogs, wanted: &str, options: &Options) -> Ended {
             })?;
         }
     }
-    Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if nothing {
+        complain(&format!("no session of this directory holds {wanted:?}"));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn ago(then: SystemTime) -> String {

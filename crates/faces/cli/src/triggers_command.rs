@@ -82,7 +82,15 @@ fn list(triggers: &BTreeMap<String, Trigger>, options: &Options) -> Ended {
 }
 
 fn logs(store: &TriggerStore, name: Option<&str>, options: &Options) -> Ended {
-    for run in store.runs().iter().filter(|it| name.is_none_or(|name| it.trigger == name)) {
+    let all = store.runs();
+    let runs: Vec<_> = all.iter().filter(|it| name.is_none_or(|name| it.trigger == name)).collect();
+    if runs.is_empty() {
+        let of = name.map(|it| format!(" of {it}")).unwrap_or_default();
+        complain(&format!(
+            "nothing is written about a run{of} yet; `haft triggers list` shows what can fire"
+        ));
+    }
+    for run in runs {
         let file = store.output_of(&run.id);
         if options.json {
             let mut line = json!(run);

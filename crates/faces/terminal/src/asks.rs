@@ -306,14 +306,11 @@ impl AskQueue {
             KeyCode::Enter => match self.state.selected {
                 Some(row) if is_form => self.form_row(row),
                 Some(row) => self.choose(row),
-                None => AskStep::Taken,
+                // Nothing is chosen: what was written meanwhile is sent.
+                None => AskStep::NotMine,
             },
             KeyCode::Char(it) if !key.ctrl && !is_form => self.letter(it, key.alt, now),
-            KeyCode::Char(_) if key.ctrl || key.alt => AskStep::NotMine,
-            _ => match key.typed() {
-                Some(_) => AskStep::NotMine,
-                None => AskStep::Taken,
-            },
+            _ => AskStep::NotMine,
         }
     }
 

@@ -19,9 +19,11 @@ pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
     // Google says of a wrong key that the request is wrong.
     let status = if status == 400 && message.starts_with("API key ") { 401 } else { status };
     match status {
-        401 | 403 => {
-            ModelError::Auth { message: format!("the provider refused the key ({status}): {message}") }
+        401 => {
+            let help = "look at the variable that holds it, or keep another with `haft login`";
+            ModelError::Auth { message: format!("the provider refused the key (401): {message}; {help}") }
         }
+        403 => ModelError::Auth { message: format!("the provider refused the key (403): {message}") },
         404 => ModelError::UnknownModel { message: format!("no such model or address (404): {message}") },
         413 => ModelError::TooLong { message, tokens: None, window: None },
         // No money is left: waiting does not help.

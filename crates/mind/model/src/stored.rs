@@ -46,12 +46,14 @@ impl std::fmt::Debug for StoredKey {
 }
 
 impl StoredKeys {
-    /// Reads the file's text.
-    pub fn parse(text: &str) -> Result<Self, ModelError> {
-        serde_json::from_str(text).map_err(|err| {
+    /// Reads what is in the file.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ModelError> {
+        serde_json::from_slice(bytes).map_err(|err| {
             // The words of a parser may hold a piece of what it read.
             let (line, column) = (err.line(), err.column());
-            ModelError::config(format!("not a list of keys (line {line}, column {column}); log in again"))
+            ModelError::config(format!(
+                "not a list of keys (line {line}, column {column}); move the file away and log in again"
+            ))
         })
     }
 
@@ -109,11 +111,13 @@ mod tests {
         keys.put("openai", StoredKey::Key("sk-one".to_owned()));
         keys.put("gemini", StoredKey::Command("print it".to_owned()));
         let text = serde_json::to_string(&keys).unwrap();
-        let read = StoredKeys::parse(&text).unwrap();
+        let read = StoredKeys::parse(text.as_bytes()).unwrap();
         assert_eq!((read.default.as_deref(), read.names().count()), (Some("gemini"), 2));
         assert!(!format!("{read:?}").contains("sk-one"));
-        let wrong = StoredKeys::parse(r#"{"keys": {"openai": "sk-two"}}"#).unwrap_err();
-        assert!(!wrong.to_string().contains("sk-two"), "{wrong}");
+        for wrong in [&br#"{"keys": {"openai": "sk-two"}}"#[..], b"\xff\xfesk-two", b""] {
+            let wrong = StoredKeys::parse(wrong).unwrap_err().to_string();
+            assert!(!wrong.contains("sk-two") && wrong.contains("move the file away"), "{wrong}");
+        }
         let mut read = read;
         assert!(read.remove("gemini") && !read.remove("gemini"));
         assert_eq!(read.default.as_deref(), Some("openai"));

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use haft_model::{
     AnthropicLogin, Catalog, Common, ImageLimit, KeySettings, KeySource, LoginRenewal, MediaPort, Provider,
-    ProviderChoice, ShrunkImage, StoredKeys,
+    ProviderChoice, ShrunkImage,
 };
 use haft_tools::read::MediaWork;
 use tokio::runtime::RuntimeFlavor;
@@ -103,7 +103,7 @@ impl ChosenProvider {
             helper: premises.text_setting("apiKeyHelper"),
             helper_ttl: None::<Duration>,
             variables: Some(premises.variables.clone()),
-            stored: stored_keys(premises)?,
+            stored: premises.stored_keys()?,
             aws_export: premises.text_setting("awsCredentialExport"),
         };
         let failed = |err: &dyn std::fmt::Display| OpenError::Start(err.to_string());
@@ -150,19 +150,6 @@ const OPENAI_ADDRESSES: [&str; 7] = [
     "VLLM_BASE_URL",
     "LLAMACPP_BASE_URL",
 ];
-
-/// The keys that `haft login` has kept.
-fn stored_keys(premises: &Premises) -> Result<StoredKeys, OpenError> {
-    let path = premises.state_dir().join("credentials.json");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            StoredKeys::parse(&text).map_err(|err| OpenError::Spec(format!("{}: {err}", path.display())))
-        }
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(StoredKeys::default()),
-        Err(err) if premises.is_anothers(&path, &err) => Ok(StoredKeys::default()),
-        Err(err) => Err(OpenError::Spec(format!("{}: {err}", path.display()))),
-    }
-}
 
 /// A key goes only where its owner sent it: an address that the folder's own
 /// settings name gets no key, token or header that comes from elsewhere.

@@ -11,7 +11,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_agent::{Environment, SeenEffects, log::LogFence};
 use haft_tool::DynTool;
-use haft_tool_host::{HostAddress, HostSet, LinkSetup, LinkTimes, TaskHome};
+use haft_tool_host::{HostAddress, HostSet, LinkSetup, TaskHome};
 use haft_types::{AgentId, CallId, ToolUse};
 use serde_json::Value;
 
@@ -68,9 +68,6 @@ pub(crate) fn connect(premises: &Premises, spec: &SessionSpec) -> Result<Option<
     premises.hosts.set(Arc::clone(&set)).ok();
     Ok(Some(set))
 }
-
-/// How long a link may take, for those who test.
-pub type HostTimes = LinkTimes;
 
 /// The tools of a session with hosts: those of machines are over there.
 pub(crate) fn hosted_tools(hosts: &Arc<HostSet>, tools: Vec<Arc<dyn DynTool>>) -> Vec<Arc<dyn DynTool>> {

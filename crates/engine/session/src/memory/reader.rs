@@ -15,7 +15,7 @@ use crate::extensions::{FrontMatter, LinkFence, PathGlobs, pages};
 const MAX_DEPTH: usize = 4;
 
 /// Of one file; more would crowd out the conversation.
-const MAX_BYTES: u64 = 200 << 10;
+const MAX_BYTES: usize = 200 << 10;
 
 /// Reads files and what they import.
 pub(super) struct MemoryReader<'a> {
@@ -128,7 +128,17 @@ impl<'a> MemoryReader<'a> {
             return None;
         }
         let mut bytes = Vec::new();
-        File::open(&real).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+        File::open(&real).ok()?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+        if bytes.contains(&0) {
+            self.refuse(path, from, "it is no text");
+            return None;
+        }
+        if MAX_BYTES < bytes.len() {
+            bytes.truncate(MAX_BYTES);
+            let kept = MAX_BYTES >> 10;
+            let notice = format!("{}: only its first {kept} KiB are in the prompt", path.display());
+            self.found.refused.push(notice);
+        }
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -263,5 +273,21 @@ mod tests {
         let mut reader = reader(&root.join("repo"), root, &|_| true);
         reader.read(&root.join("repo/CLAUDE.md"));
         assert_eq!((reader.found.memory.files.len(), reader.found.refused.len()), (0, 1));
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_long_is_said() {
+        let long = "x".repeat(MAX_BYTES + 1);
+        for (text, parts, says) in
+            [("a\0b", 0, "it is no text"), (long.as_str(), 1, "only its first 200 KiB"), (&long[1..], 1, "")]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            write(dir.path(), "AGENTS.md", text);
+            let mut reader = reader(dir.path(), dir.path(), &|_| true);
+            reader.read(&dir.path().join("AGENTS.md"));
+            let FoundMemory { memory, refused, .. } = reader.found;
+            assert_eq!((memory.files.len(), refused.len()), (parts, usize::from(!says.is_empty())));
+            assert!(refused.join("").contains(says), "{refused:?}");
+        }
     }
 }

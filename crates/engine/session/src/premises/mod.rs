@@ -22,7 +22,7 @@ use haft_config::{
     Argument, ArgumentContent, Feature, ItemKind, Layer, LoadOptions, Loaded, Place, Places, SettingsStore,
     TrustMode,
 };
-use haft_model::Catalog;
+use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
 use haft_process::Leftover;
 use haft_runtime::Features;
@@ -262,8 +262,20 @@ impl Premises {
         let failed = |err: &dyn std::fmt::Display| OpenError::Spec(format!("{}: {err}", path.display()));
         match std::fs::read_to_string(&path) {
             Ok(text) => Ok(Arc::new(Catalog::built_in().with(&text).map_err(|err| failed(&err))?)),
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Catalog::built_in()),
+            Err(err) if is_absent(&err) => Ok(Catalog::built_in()),
             Err(err) if self.is_anothers(&path, &err) => Ok(Catalog::built_in()),
+            Err(err) => Err(failed(&err)),
+        }
+    }
+
+    /// The keys that `haft login` has kept.
+    pub fn stored_keys(&self) -> Result<StoredKeys, OpenError> {
+        let path = self.state_dir().join("credentials.json");
+        let failed = |err: &dyn std::fmt::Display| OpenError::Spec(format!("{}: {err}", path.display()));
+        match std::fs::read(&path) {
+            Ok(bytes) => StoredKeys::parse(&bytes).map_err(|err| failed(&err)),
+            Err(err) if is_absent(&err) => Ok(StoredKeys::default()),
+            Err(err) if self.is_anothers(&path, &err) => Ok(StoredKeys::default()),
             Err(err) => Err(failed(&err)),
         }
     }
@@ -397,6 +409,11 @@ impl Premises {
         let names = tools.iter().filter_map(|tool| tool.feature());
         Features { off: names.filter(is_off).map(str::to_owned).collect() }
     }
+}
+
+/// Whether there is no such file.
+fn is_absent(err: &std::io::Error) -> bool {
+    matches!(err.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 fn state_dir(store: &SettingsStore) -> PathBuf {

@@ -10,13 +10,12 @@ use super::Finding;
 use crate::{
     cron_command::has_timer,
     local_servers::{self, FoundState},
-    login_command::{self, found_in},
-    output::Failure,
+    login_command::found_in,
     spec,
 };
 
 fn choice(premises: &Premises) -> Result<ProviderChoice, String> {
-    let stored = login_command::read(&premises.state_dir()).map_err(Failure::words)?;
+    let stored = premises.stored_keys().map_err(|err| err.to_string())?;
     let keys = KeySettings {
         helper: premises.text_setting("apiKeyHelper"),
         helper_ttl: None,

@@ -222,7 +222,7 @@ pub(super) async fn cost(desk: &FleetDesk, filter: &JobFilter, by: &[String], op
         }
     }
     if !options.json {
-        let usd: f64 = sums.iter().map(|it| it.1).sum();
+        let usd = sums.iter().fold(0.0, |sum, it| sum + it.1);
         print_line(&format!("{:>10}  in all", format!("${usd:.4}")))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -89,6 +89,9 @@ pub(super) fn schedule_of(
 
 async fn list(desk: &FleetDesk, options: &Options) -> Ended {
     let all = desk.store().clockwork.schedules().await.map_err(|err| err.to_string())?;
+    if all.is_empty() && !options.json {
+        print_line("no schedules; `haft fleet schedule NAME --cron \"0 7 * * *\" -p \"…\"` sets one up")?;
+    }
     for it in all {
         let prompt = it.schedule.body["job"]["prompt"].as_str().unwrap_or_default();
         match options.json {

@@ -21,7 +21,7 @@ pub(super) struct OpenFleet {
 
 /// Haft's directory for fleets on this machine.
 pub(super) fn fleet_dir() -> Result<PathBuf, Failure> {
-    let home = std::env::var_os("HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_absolute());
     let home = home.ok_or_else(|| String::from("HOME is not set; --root says where workspaces are made"))?;
     Ok(home.join(".haft/fleet"))
 }
@@ -37,10 +37,12 @@ pub(super) fn address() -> Result<FleetAddress, Failure> {
 /// Opens the store of this command.
 pub(super) async fn open_fleet() -> Result<OpenFleet, Failure> {
     let address = address()?;
+    // Only our own directory is made: a path with a slip in it is not.
     if let FleetAddress::Sqlite(path) = &address
-        && let Some(dir) = path.parent()
+        && std::env::var_os("HAFT_FLEET").is_some_and(|it| !it.is_empty())
+        && let Some(dir) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.is_dir())
     {
-        std::fs::create_dir_all(dir).map_err(|err| format!("{}: {err}", dir.display()))?;
+        return Err(Failure::Message(format!("HAFT_FLEET: there is no directory {}", dir.display())));
     }
     let whole = FleetStore::open(&address).await.map_err(|err| format!("{address}: {err}"))?;
     let tenant = std::env::var("HAFT_FLEET_TENANT").ok().filter(|it| !it.trim().is_empty());

@@ -102,6 +102,15 @@ pub(super) fn add_json(desk: &ServerDesk, name: &str, text: &str, scope: ScopeAr
 }
 
 fn store(desk: &ServerDesk, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> Ended {
+    let address = ["url", "httpUrl"].iter().find_map(|key| entry.get(*key)).and_then(Value::as_str);
+    // What holds variables is an address only once they are known.
+    if let Some(address) = address.filter(|it| !it.contains("${"))
+        && !["http://", "https://", "ws://", "wss://"].iter().any(|it| address.starts_with(it))
+    {
+        return Err(Failure::Message(format!(
+            "`{address}` is no address: it begins with http:// or https://"
+        )));
+    }
     let (_, problems) = declared_servers(&json!({"mcpServers": {name: entry}}), Scope::User);
     if let Some(problem) = problems.first() {
         return Err(Failure::Message(problem.reason.clone()));

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use haft_config::{ItemKind, PendingItem, PendingTrust, Scope};
 use haft_permission::{Behavior, Destination, PermissionUpdate, Preview, RuleList, RuleText, preview};
 use haft_session::policy_of_rules;
-use haft_types::PermissionMode;
+use haft_types::{PermissionMode, nearest};
 use serde_json::json;
 
 use crate::{
-    args::{Options, RuleArgs, RuleScope},
-    output::{Ended, Failure, print_line},
+    args::{Options, RuleArgs, RuleScope, is_tool_name, tool_names},
+    output::{Ended, Failure, complain, print_line},
     show, spec, trust_command,
 };
 
@@ -44,8 +44,21 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> End
             )?,
             false => print_line(&told(&shown))?,
         }
+        tell_slip(rule);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says so where a rule names a tool that does not come with Haft. It is kept: another
+/// program may have such a tool.
+fn tell_slip(rule: &str) {
+    let name = rule.split('(').next().unwrap_or_default().trim();
+    if name.contains(['*', '?']) || name.starts_with("mcp__") || is_tool_name(name) {
+        return;
+    }
+    let meant = nearest(name, tool_names().iter().map(String::as_str), 1);
+    let hint = meant.first().map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+    complain(&format!("there is no tool {name}, so {rule} matches nothing{hint}"));
 }
 
 /// Agrees to these rules where they wait for trust: the person has just said so, also of

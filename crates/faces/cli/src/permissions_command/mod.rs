@@ -30,6 +30,7 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
             decide(&tool, read_input(&input)?, agent.as_deref(), options)
         }
         PermissionsCommand::Explain { tool, input: None, agent } => {
+            refuse_bare_name(&tool, options)?;
             decide("Bash", json!({"command": tool}), agent.as_deref(), options)
         }
         PermissionsCommand::List => list(options),
@@ -39,6 +40,16 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
         PermissionsCommand::Revoke { rules } => change::revoke(&rules, options),
         PermissionsCommand::Log { session } => log::run(session.as_deref(), options),
     }
+}
+
+/// A tool's name alone is no command line, and without an input there is no call.
+fn refuse_bare_name(name: &str, options: &Options) -> Result<(), Failure> {
+    let pool = spec::premises(options)?.pool()?;
+    if pool.names().any(|it| it == name) {
+        let help = format!("haft permissions explain {name} '{{…}}'");
+        return Err(Failure::Message(format!("{name} is a tool: say with which input, {help}")));
+    }
+    Ok(())
 }
 
 /// Shows the decision on one call; exits with 0 for allow, 1 for ask, 2 for

@@ -93,6 +93,66 @@ fn rules_that_make_no_sense_are_refused() {
     }
 }
 
+/// Commands that find nothing, or were given something that is not there, say so and what
+/// to do, with the exit code that scripts expect.
+#[test]
+fn nothing_is_answered_with_silence() {
+    let haft = Haft::new();
+    for (args, code, want) in [
+        (&["sessions", "search", "needle"][..], 1, "no session of this directory holds \"needle\""),
+        (&["cron", "logs"], 0, "`haft cron list`"),
+        (&["cron", "logs", "j1"], 0, "about a run of j1"),
+        (&["triggers", "logs", "nope"], 0, "`haft triggers list`"),
+        (&["models", "no-such-model", "--no-local"], 0, "no model that is known has \"no-such-model\""),
+        (&["plugins", "disable", "nope"], 2, "there is no plugin nope"),
+        (&["plugins", "uninstall", "nope"], 2, "there is no plugin nope"),
+        (&["permissions", "explain", "Read"], 2, "Read is a tool"),
+        (&["permissions", "allow", "Bsah(ls)"], 0, "did you mean Bash?"),
+        (&["permissions", "deny", "NoSuchTool"], 0, "so NoSuchTool matches nothing"),
+        (&["mcp", "add", "-t", "http", "web", "not-a-url"], 2, "`not-a-url` is no address"),
+        (&["mcp", "add-json", "web", "{\"url\": \"x.test\"}"], 2, "`x.test` is no address"),
+        (&["sessoins"], 2, "did you mean `haft sessions`?"),
+        (&["fleet", "worker", "--slots", "0"], 2, "--slots"),
+    ] {
+        let output = haft.run(args, "");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(want), "{args:?}: {stderr}");
+    }
+    assert!(!haft.home().join(".haft/mcp.json").exists(), "what is refused is not written");
+    assert!(!haft.home().join(".haft/settings.json").exists(), "what is refused is not written");
+    haft.ok(&["mcp", "add", "-t", "http", "late", "${WEB_ADDRESS}/mcp"], "");
+    assert!(!haft.ok(&["permissions", "explain", "ls"], "").is_empty());
+}
+
+/// A home that is no directory or depends on where one stands counts as none; keys that
+/// cannot be read do not count, or say what to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strange_home_stops_nobody() {
+    let model = MockModel::start(Script::of(vec![Turn::text("x").always()])).await.unwrap();
+    for home in ["/dev/null", "homely"] {
+        let haft = Haft::new();
+        let mut command = haft.command();
+        command.env("HOME", home).env("ANTHROPIC_API_KEY", "key").env("ANTHROPIC_BASE_URL", model.url());
+        let output = command.args(["-p", "go"]).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{home}: {output:?}");
+        assert_eq!(std::fs::read_dir(haft.ws()).unwrap().count(), 0, "{home}: nothing is made here");
+    }
+    let haft = Haft::new();
+    std::fs::create_dir_all(haft.home().join(".haft")).unwrap();
+    std::fs::write(haft.home().join(".haft/credentials.json"), b"\xff\xfe").unwrap();
+    for args in [&["-p", "go"][..], &["login"]] {
+        let output = haft.run(args, "key");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("move the file away and log in again"), "{args:?}: {stderr}");
+    }
+    std::fs::remove_file(haft.home().join(".haft/credentials.json")).unwrap();
+    let long = haft.run(&["login"], &"k".repeat(70_000));
+    assert!(String::from_utf8_lossy(&long.stderr).contains("too long for a key"), "{long:?}");
+    assert!(!haft.home().join(".haft/credentials.json").exists());
+}
+
 #[tokio::test]
 async fn flags_that_cannot_hold_are_refused_or_named() {
     let haft = Haft::new();

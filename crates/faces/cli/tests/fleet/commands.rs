@@ -36,6 +36,20 @@ fn unclean_repository(rig: &FleetRig) -> std::path::PathBuf {
     repo
 }
 
+/// A store without anything in it says so, and a path with a slip in it is not made.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_store_says_so() {
+    let rig = FleetRig::new(json!([])).await;
+    assert_eq!(rig.ok(&["cost"]).trim(), "$0.0000  in all");
+    assert!(rig.ok(&["schedule"]).starts_with("no schedules"));
+    let slip = rig.path("slip");
+    let mut command = rig.command(&["status"]);
+    let output = command.env("HAFT_FLEET", format!("sqlite:{}/fleet.db", slip.display())).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && stderr.contains("there is no directory"), "{stderr}");
+    assert!(!slip.exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn paused_jobs_start_when_they_are_resumed() {
     let rig = FleetRig::new(json!([])).await;

@@ -82,6 +82,9 @@ fn in_words(reason: &EndReason, denied: bool) -> Option<String> {
         EndReason::OutputTruncated => {
             String::from("the answers were cut by the output limit again and again")
         }
+        EndReason::NoStructuredOutput(tried) if tried.is_empty() => {
+            String::from("the model did not deliver the output that was asked for")
+        }
         EndReason::NoStructuredOutput(tried) => {
             format!("the model did not deliver the output that was asked for: {}", tried.join("; "))
         }

@@ -94,6 +94,14 @@ fn keys(model: &TermModel) -> String {
     if model.asks.state.folded && !model.asks.waiting.is_empty() {
         return String::from("tab answers the question");
     }
+    if model.asks.shown().is_some() {
+        // Esc and Enter may belong to the question, whose own row says so.
+        let is_written = !model.composer.is_empty() && model.asks.state.selected.is_none();
+        return match is_written {
+            true => format!("{} queues", key(KeyAction::Send)),
+            false => format!("{} stops", key(KeyAction::Cancel)),
+        };
+    }
     if model.is_working() || model.runs_own_commands() {
         return match model.composer.is_empty() {
             true => format!("{} stops", key(KeyAction::Stop)),

@@ -271,6 +271,23 @@ fn a_word_that_begins_with_a_letter_of_the_question_is_a_word() {
     assert_eq!(rig.model.draft().whole(), "yes");
 }
 
+/// Whoever writes while a question is open goes on writing, however long they think.
+#[test]
+fn what_is_written_beside_a_question_can_be_changed_and_sent() {
+    let mut rig = working();
+    rig.news(question("q"));
+    rig.wait(2000);
+    for key in ["l", "o", "k", "backspace", "left", "end", "g", "enter"] {
+        rig.key(key);
+        let footer = rig.screen().lines().last().unwrap_or_default().to_owned();
+        assert_eq!(footer.contains("enter queues"), key != "enter", "{footer}");
+        assert!(!footer.contains("esc stops"), "{footer}");
+        rig.wait(2000);
+    }
+    assert_eq!(answers(&rig), []);
+    assert!(rig.screen().contains("↳ log"), "{}", rig.screen());
+}
+
 #[test]
 fn whoever_waits_and_means_it_is_heard() {
     let check = |keys: &[&str], want: Option<AskAnswer>| {

@@ -1,6 +1,5 @@
 use std::fmt;
 
-use grep_matcher::Matcher;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -107,11 +106,6 @@ impl Query {
     /// Lets the caller tell the encodings of files.
     pub fn with_guess(self, guess: Guess) -> Self {
         Self { guess, ..self }
-    }
-
-    /// Whether it matches nothing at all, and so every line.
-    pub fn matches_empty(&self) -> bool {
-        self.matcher.is_match(b"").unwrap_or(false)
     }
 
     /// How it is looked for.

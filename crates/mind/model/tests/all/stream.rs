@@ -186,7 +186,10 @@ async fn errors_keep_their_meaning() {
         let mock = mock([Turn::error(status, kind, message)]).await;
         let error = ask(&anthropic(&mock, quick()), say("go")).await.unwrap_err();
         match status {
-            401 => assert!(matches!(error, ModelError::Auth { .. }), "{error:?}"),
+            401 => {
+                assert!(matches!(error, ModelError::Auth { .. }), "{error:?}");
+                assert!(error.to_string().contains("keep another with `haft login`"), "{error}");
+            }
             404 => assert!(matches!(error, ModelError::UnknownModel { .. }), "{error:?}"),
             413 => assert!(matches!(error, ModelError::TooLong { .. }), "{error:?}"),
             _ if message.starts_with("prompt") => {

@@ -174,6 +174,23 @@ async fn tables_of_another_version_are_named() {
     assert!(matches!(problem, StoreError::Corrupt { .. }), "{problem:?}");
 }
 
+/// Prompts and logs are for their owner, in a file as in a session's log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_for_its_owner() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::TempDir::new().unwrap();
+    let store = dir.path().join("state");
+    let address = FleetAddress::parse(&format!("sqlite:{}", store.join("fleet.db").display())).unwrap();
+    let _open = FleetStore::open(&address).await.unwrap();
+    let files = fs::read_dir(&store).unwrap().map(|it| it.unwrap().path());
+    let found: Vec<_> = files.chain([store.clone()]).collect();
+    assert!(3 < found.len(), "{found:?}");
+    for path in found {
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}", path.display());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_that_are_not_there_are_named() {
     let port = free_port();

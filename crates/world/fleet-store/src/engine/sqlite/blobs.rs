@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     SqliteEngine,
-    database::{blocking, io_problem},
+    database::{blocking, io_problem, make_private_dir},
 };
 use crate::{BlobHash, FleetName, StoreError, StoreFuture, engine::RawBlobs};
 
@@ -30,7 +30,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let dir = path.parent().unwrap_or(path);
     let told = |err: std::io::Error| io_problem(dir, &err);
     if !dir.is_dir() {
-        fs::create_dir_all(dir).map_err(told)?;
+        make_private_dir(dir).map_err(told)?;
         // The name of a new directory is in the one above.
         let above = dir.ancestors().skip(1).take(3);
         above.filter_map(|it| File::open(it).ok()).try_for_each(|it| it.sync_all()).map_err(told)?;

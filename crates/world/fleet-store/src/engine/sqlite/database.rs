@@ -1,6 +1,8 @@
 //! The connections: one thread that writes in groups, and readers.
 
 use std::{
+    fs::OpenOptions,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -53,7 +55,10 @@ impl Database {
         let file = path.clone();
         let (writer, live) = blocking(move || {
             if let Some(dir) = file.parent() {
-                std::fs::create_dir_all(dir).map_err(|err| io_problem(dir, &err))?;
+                make_private_dir(dir).map_err(|err| io_problem(dir, &err))?;
+            }
+            for path in [file.as_path(), &beside(&file, "-live")] {
+                make_private_file(path).map_err(|err| io_problem(path, &err))?;
             }
             let writer = open_writer(&file)?;
             let live = open_live(&file).map_err(|err| problem(&file, &err))?;
@@ -159,6 +164,20 @@ pub(super) async fn blocking<T: Send + 'static>(
             said: format!("a task broke off: {err}"),
         })
     })
+}
+
+/// A directory for its owner, where there is none.
+pub(super) fn make_private_dir(dir: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// A file for its owner, where there is none: prompts and logs stand in it. What the engine
+/// puts beside it gets the same rights. Whoever shares a store widens them.
+fn make_private_file(path: &Path) -> std::io::Result<()> {
+    match OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
+        Err(err) if err.kind() != std::io::ErrorKind::AlreadyExists => Err(err),
+        _ => Ok(()),
+    }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

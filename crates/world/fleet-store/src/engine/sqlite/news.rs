@@ -4,14 +4,14 @@
 
 use std::{
     fs::{File, OpenOptions},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use tokio::sync::watch;
 
-use super::beside;
+use super::{beside, database::make_private_dir};
 
 /// Looked at without being told, for writers that were killed before they told.
 const GLANCE: Duration = Duration::from_millis(500);
@@ -40,9 +40,9 @@ impl FileNews {
     pub(super) fn beside(database: &Path) -> Self {
         let path = beside(database, "-news");
         if let Some(dir) = path.parent() {
-            let _ = std::fs::create_dir_all(dir);
+            let _ = make_private_dir(dir);
         }
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).ok();
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path).ok();
         let heard = watch::Sender::new(0);
         Self { path, file, heard, listener: std::sync::Mutex::default() }
     }
