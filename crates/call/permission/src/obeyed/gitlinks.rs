@@ -31,18 +31,30 @@ pub(super) fn gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
         (meta.is_file() && meta.len() <= LARGEST).then_some(())?;
         let bytes = fs::read(&path).ok()?;
         // Names of objects are as long as the repository chose.
-        out.extend(links_of(&bytes, 20).or_else(|| links_of(&bytes, 32))?);
+        let found = links_of(&bytes, 20).or_else(|| links_of(&bytes, 32))?;
+        (!found.is_odd).then_some(())?;
+        out.extend(found.links);
     }
     Some(out)
 }
 
-fn links_of(bytes: &[u8], object: usize) -> Option<Vec<PathBuf>> {
+/// What a list holds.
+struct ListedNames {
+    links: Vec<PathBuf>,
+    /// Whether a name leaves the repository (git puts none such there, and
+    /// whoever is handed one leaves it as well), or a repository has a name that
+    /// cannot be looked for.
+    is_odd: bool,
+}
+
+fn links_of(bytes: &[u8], object: usize) -> Option<ListedNames> {
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (version, count) = (number(4)?, number(8)?);
     (bytes.starts_with(b"DIRC") && (2..=4).contains(&version)).then_some(())?;
     let mut at = 12;
     let mut name: Vec<u8> = Vec::new();
-    let mut out = Vec::new();
+    let mut links = Vec::new();
+    let mut is_odd = false;
     for _ in 0..count {
         let mode = number(at + 24)?;
         let flags = u16::from_be_bytes(bytes.get(at + 40 + object..at + 42 + object)?.try_into().ok()?);
@@ -58,19 +70,20 @@ fn links_of(bytes: &[u8], object: usize) -> Option<Vec<PathBuf>> {
         let length = bytes.get(start..)?.iter().position(|byte| *byte == 0)?;
         name.truncate(kept);
         name.extend_from_slice(&bytes[start..start + length]);
-        // Git puts no such names there, and whoever is handed one leaves the repository.
-        let climbs = name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(|part| part == b"..");
-        (!climbs).then_some(())?;
+        is_odd |= name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(|part| part == b"..");
         // Entries of older lists end at a multiple of eight, behind at least one zero.
         let end = start + length;
         at = if version == 4 { end + 1 } else { at + (end - at) / 8 * 8 + 8 };
         let known = matches!(mode >> 12, 0o4 | 0o10 | 0o12 | 0o16);
         known.then_some(())?;
         if mode == GITLINK {
-            out.push(PathBuf::from(String::from_utf8(name.clone()).ok()?));
+            match String::from_utf8(name.clone()) {
+                Ok(name) => links.push(PathBuf::from(name)),
+                Err(_) => is_odd = true,
+            }
         }
     }
-    Some(out)
+    Some(ListedNames { links, is_odd })
 }
 
 /// A number of variable length, and where the next byte is.
@@ -120,7 +133,8 @@ mod tests {
     #[test]
     fn names_that_leave_the_repository_are_not_understood() {
         let dir = tempfile::tempdir().unwrap();
-        let script = "git init -q . && mkdir aa && touch aa/last && git add .";
+        let script = "git init -q . && h=$(git hash-object -t tree /dev/null)
+            git update-index --add --cacheinfo 160000,$h,aa/last";
         let Ok(output) = Command::new("bash").args(["-c", script]).current_dir(dir.path()).output() else {
             return;
         };
@@ -128,7 +142,13 @@ mod tests {
         let index = dir.path().join(".git/index");
         let bytes = fs::read(&index).unwrap();
         let at = bytes.windows(7).position(|it| it == b"aa/last").unwrap();
-        for (name, want) in [(b"aa/last", Some(Vec::new())), (b"../last", None), (b"/etc/xy", None)] {
+        let rows = [
+            (b"aa/last", Some(vec![PathBuf::from("aa/last")])),
+            (b"../last", None),
+            (b"/etc/xy", None),
+            (b"aa/l\xffst", None),
+        ];
+        for (name, want) in rows {
             let mut bytes = bytes.clone();
             bytes[at..at + 7].copy_from_slice(name);
             fs::write(&index, bytes).unwrap();

@@ -9,7 +9,7 @@ use crate::{
     field::Field,
 };
 
-const DIFF: &str = "-psuwbaRzWt -# -M? -C? -D? -B? -X? -U: -G: -S: -O:R -l: --patch --no-patch --unified: --raw \
+const DIFF: &str = "-psuwbaRzWt -# -M? -C? -D? -B? -X? -U? -G: -S: -O:R -l: --patch --no-patch --unified? --raw \
     --patch-with-raw --minimal --patience --histogram --anchored: --diff-algorithm: --stat? --compact-summary \
     --numstat --shortstat --dirstat? --cumulative --summary --name-only --name-status --submodule? --color? --no-color \
     --color-moved? --color-moved-ws: --word-diff? --word-diff-regex: --color-words? --no-renames --rename-empty \
@@ -24,10 +24,10 @@ const DIFF: &str = "-psuwbaRzWt -# -M? -C? -D? -B? -X? -U: -G: -S: -O:R -l: --pa
 const LOG: &str = "-giEFPcmr -n: -L: --follow --oneline --graph --no-graph --decorate? --no-decorate --decorate-refs: \
     --decorate-refs-exclude: --all --branches? --tags? --remotes? --glob: --exclude: --since: --until: --after: \
     --before: --since-as-filter: --author: --committer: --grep: --all-match --invert-grep --regexp-ignore-case \
-    --extended-regexp --fixed-strings --perl-regexp --basic-regexp --merges --no-merges --min-parents: --max-parents: \
+    --extended-regexp --fixed-strings --perl-regexp --basic-regexp --merges --no-merges --min-parents? --max-parents? \
     --first-parent --reverse --topo-order --date-order --author-date-order --max-count: --skip: --left-right --cherry \
     --cherry-mark --cherry-pick --left-only --right-only --boundary --simplify-by-decoration --full-history --dense \
-    --sparse --simplify-merges --ancestry-path? --show-pulls --walk-reflogs --grep-reflog: --pretty? --format: \
+    --sparse --simplify-merges --ancestry-path? --show-pulls --walk-reflogs --grep-reflog: --pretty? --format? \
     --abbrev-commit --no-abbrev-commit --date: --relative-date --parents --children --source --mailmap --no-mailmap \
     --use-mailmap --log-size --notes? --no-notes --encoding: --expand-tabs? --no-expand-tabs --no-walk? --not \
     --clear-decorations --diff-merges: --no-diff-merges --count --objects --timestamp --header --bisect";
@@ -112,7 +112,7 @@ const PLAIN: &[(&str, &[&str], Operands)] = &[
     (
         "shortlog",
         &[
-            "-nsec -w? --numbered --summary --email --committer --group: --format: --since: --until: --after: --before: \
+            "-nsec -w? --numbered --summary --email --committer --group: --format? --since: --until: --after: --before: \
            --author: --no-merges --merges --all --branches? --tags? --first-parent",
         ],
         Operands::Any,

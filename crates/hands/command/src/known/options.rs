@@ -68,9 +68,11 @@ pub(super) fn parse(list: &str, args: &[Field], surprise: Surprise) -> Option<Pa
                 parsed.operands.extend(args.cloned());
                 break;
             }
-            Field::Literal(text) if text.starts_with("--") => parsed.long(list, &text[2..], &mut args)?,
+            Field::Literal(text) if text.starts_with("--") => {
+                parsed.long(list, &text[2..], &mut args, surprise)?;
+            }
             Field::Literal(text) if text.starts_with('-') && text.len() > 1 => {
-                parsed.short(list, &text[1..], &mut args)?;
+                parsed.short(list, &text[1..], &mut args, surprise)?;
             }
             Field::Glob(_) if surprise == Surprise::Pattern => parsed.operands.push(arg.clone()),
             _ if arg.may_be_option() && surprise != Surprise::Fine => return None,
@@ -81,7 +83,13 @@ pub(super) fn parse(list: &str, args: &[Field], surprise: Surprise) -> Option<Pa
 }
 
 impl Parsed {
-    fn long<'a>(&mut self, list: &str, text: &str, args: &mut impl Iterator<Item = &'a Field>) -> Option<()> {
+    fn long<'a>(
+        &mut self,
+        list: &str,
+        text: &str,
+        args: &mut impl Iterator<Item = &'a Field>,
+        surprise: Surprise,
+    ) -> Option<()> {
         let (name, attached) = match text.split_once('=') {
             Some((name, value)) => (name, Some(Field::Literal(value.to_owned()))),
             None => (text, None),
@@ -91,7 +99,7 @@ impl Parsed {
             (Value::None, None) | (Value::Attached, None) => None,
             (Value::None, Some(_)) => return None,
             (_, Some(attached)) => Some(attached),
-            (Value::Required | Value::RequiredFile, None) => Some(single(args.next()?)?),
+            (Value::Required | Value::RequiredFile, None) => Some(value(args.next()?, surprise)?),
         };
         self.push(name, value, kind);
         Some(())
@@ -102,6 +110,7 @@ impl Parsed {
         list: &str,
         cluster: &str,
         args: &mut impl Iterator<Item = &'a Field>,
+        surprise: Surprise,
     ) -> Option<()> {
         if cluster.bytes().all(|b| b.is_ascii_digit()) && list.split(' ').any(|token| token == "-#") {
             self.options.push((cluster.to_owned(), None));
@@ -117,7 +126,7 @@ impl Parsed {
             }
             let value = match (kind, rest) {
                 (Value::Attached, "") => None,
-                (_, "") => Some(single(args.next()?)?),
+                (_, "") => Some(value(args.next()?, surprise)?),
                 (_, rest) => Some(Field::Literal(rest.to_owned())),
             };
             self.push(&name, value, kind);
@@ -134,9 +143,16 @@ impl Parsed {
     }
 }
 
-/// A value must be exactly one word, whatever it is.
-fn single(field: &Field) -> Option<Field> {
-    field.is_single().then(|| field.clone())
+/// A value must be exactly one word. Where options can do harm it must not look
+/// like one, unless it is a number: not every program or version of it takes the
+/// next word for a value.
+fn value(field: &Field, surprise: Surprise) -> Option<Field> {
+    let is_option = |text: &str| {
+        text.strip_prefix('-')
+            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let odd = surprise != Surprise::Fine && field.literal().is_some_and(is_option);
+    (field.is_single() && !odd).then(|| field.clone())
 }
 
 fn long_option(list: &str, name: &str) -> Option<Value> {
@@ -189,6 +205,7 @@ mod tests {
             ("-12 - x", "12", "- x"),
             ("--all --lines 3 --lines=4 --color --color=x y", "all lines=3 lines=4 color color=x", "y"),
             ("-ff1 -f f2 --file=f3", "f=f1 f=f2 file=f3", ""),
+            ("-n -5 --lines - --file=-a", "n=-5 lines=- file=-a", ""),
         ] {
             let parsed = parse(list, &literals(args), Surprise::Refused).unwrap();
             let got: Vec<String> = parsed
@@ -206,7 +223,19 @@ mod tests {
 
     #[test]
     fn whatever_is_not_listed_is_refused() {
-        for args in ["-c", "-ac", "--al", "--all=1", "--lines", "-n", "--output=x", "-12x", "-aZ"] {
+        for args in [
+            "-c",
+            "-ac",
+            "--al",
+            "--all=1",
+            "--lines",
+            "-n",
+            "--output=x",
+            "-12x",
+            "-aZ",
+            "-n -a",
+            "--lines --all",
+        ] {
             assert!(
                 parse("-ab -n: -# --all --lines:", &literals(args), Surprise::Refused).is_none(),
                 "{args}"

@@ -285,7 +285,7 @@ fn jq(args: &[Field]) -> Option<Verdict> {
 /// Two programs of this name; what only one of them reads as harmless is not
 /// listed (`-s` writes files in one of them, `-i` in both).
 const YQ: &str = "-rnPCMNejcyYhV -o: -p: -I: --raw-output --null-input --prettyPrint --colors --no-colors --no-doc \
-    --exit-status --tojson --output-format: --input-format: --indent: --unwrapScalar? --help --version";
+    --exit-status --tojson --output-format: --input-format: --unwrapScalar? --help --version";
 
 /// An expression can read files and run programs by name.
 fn yq(args: &[Field]) -> Option<Verdict> {

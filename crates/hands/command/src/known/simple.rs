@@ -204,7 +204,7 @@ const SPECS: &[SimpleSpec] = &[
     spec(
         &["column"],
         Files,
-        "-txeJL -c: -d -H: -l: -N: -n: -O: -o: -R: -s: -T: -W: --table --json --separator: --output-separator: \
+        "-txeJL -c: -d -H: -l: -N: -O: -o: -R: -s: -T: -W: --table --json --separator: --output-separator: \
          --table-columns: --table-name: --table-right: --table-hide: --table-noheadings --output-width: --fillrows",
     ),
     spec(
