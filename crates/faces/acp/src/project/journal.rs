@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_types::CallId;
+use haft_types::{CallId, SessionId};
 use haft_workspace::{Entry as JournalEntry, FileChange, FileState, Journal, JournalLimits, text::Text};
 use serde_json::Value;
 
@@ -20,12 +20,13 @@ const MOST_FILES: usize = 20;
 /// Largest file that is shown, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// Looks up what calls changed. Entries are read once; what was added since is
-/// read when somebody asks.
+/// Looks up what calls of a session changed. Entries are read once; what was added
+/// since is read when somebody asks.
 #[derive(Clone)]
 pub(crate) struct JournalView {
     state_dir: PathBuf,
     root: PathBuf,
+    session: SessionId,
     read: Arc<Mutex<ReadJournal>>,
 }
 
@@ -33,24 +34,46 @@ pub(crate) struct JournalView {
 struct ReadJournal {
     journal: Option<Journal>,
     offset: u64,
-    by_call: HashMap<String, Vec<FileChange>>,
+    /// Some models count their calls in every session anew: an id alone does not say
+    /// whose they are.
+    by_call: HashMap<String, Vec<CallChanges>>,
+}
+
+struct CallChanges {
+    session: Option<SessionId>,
+    changes: Vec<FileChange>,
 }
 
 impl JournalView {
-    pub(crate) fn new(state_dir: PathBuf, root: &Path) -> Self {
+    pub(crate) fn new(state_dir: PathBuf, root: &Path, session: SessionId) -> Self {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        Self { state_dir, root, read: Arc::default() }
+        Self { state_dir, root, session, read: Arc::default() }
     }
 
-    /// The diffs of what a call changed. Waits for the disk.
+    /// The diffs of what a call of this session changed. Waits for the disk.
     pub(crate) fn diffs(&self, call: &CallId) -> Vec<Value> {
+        self.diffs_by(call, false)
+    }
+
+    /// The same for a call in the log, which another session may have made: that which
+    /// this one was forked from.
+    pub(crate) fn diffs_in_log(&self, call: &CallId) -> Vec<Value> {
+        self.diffs_by(call, true)
+    }
+
+    fn diffs_by(&self, call: &CallId, by_others: bool) -> Vec<Value> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.journal.is_none() {
             read.journal = Journal::open(&self.state_dir, &self.root, JournalLimits::default()).ok();
         }
         read.take_news();
         let Some(journal) = &read.journal else { return Vec::new() };
-        let changes = read.by_call.get(call.as_str()).into_iter().flatten();
+        let made = read.by_call.get(call.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let own = Some(&self.session);
+        let other = made.last().and_then(|it| it.session.as_ref()).filter(|_| by_others);
+        let whose = if made.iter().any(|it| it.session.as_ref() == own) { own } else { other };
+        let of_one = made.iter().filter(|it| whose.is_some() && it.session.as_ref() == whose);
+        let changes = of_one.flat_map(|it| &it.changes);
         changes.filter_map(|change| shown(journal, change)).take(MOST_FILES).collect()
     }
 }
@@ -74,7 +97,8 @@ impl ReadJournal {
             self.offset += line.len() as u64;
             if let Ok(entry) = serde_json::from_slice::<JournalEntry>(&line) {
                 let call = entry.origin.call.as_str().to_owned();
-                self.by_call.entry(call).or_default().extend(entry.changes);
+                let made = CallChanges { session: entry.origin.session, changes: entry.changes };
+                self.by_call.entry(call).or_default().push(made);
             }
             line.clear();
         }
@@ -97,5 +121,46 @@ fn content(journal: &Journal, state: &FileState) -> Option<Option<String>> {
             Some(Some(text.literal(&text.raw()[text.encoding().bom_bytes().len()..])))
         }
         FileState::File { .. } | FileState::Symlink { .. } | FileState::Directory { .. } => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use haft_workspace::Origin;
+
+    use super::*;
+
+    #[test]
+    fn calls_of_other_sessions_with_the_same_id_are_others() {
+        let dir = std::env::temp_dir().join(format!("haft-journal-view-{}", uuid::Uuid::new_v4()));
+        let root = dir.join("root");
+        std::fs::create_dir_all(&root).unwrap();
+        let journal = Journal::open(&dir, &root.canonicalize().unwrap(), JournalLimits::default()).unwrap();
+        for (session, call, path) in
+            [("one", "call_0", "/a"), ("two", "call_0", "/b"), ("two", "call_1", "/c")]
+        {
+            let origin = Origin {
+                session: Some(session.into()),
+                turn: None,
+                call: call.into(),
+                tool: String::from("Bash"),
+            };
+            let (before, after) = (FileState::Absent, FileState::Absent);
+            journal.record(&origin, vec![FileChange { path: path.into(), before, after }]).unwrap();
+        }
+        let view = |session: &str| JournalView::new(dir.clone(), &root, session.into());
+        let paths = |diffs: Vec<Value>| diffs.iter().map(|it| it["path"].to_string()).collect::<Vec<_>>();
+        for (session, call, live, logged) in [
+            ("one", "call_0", vec!["\"/a\""], vec!["\"/a\""]),
+            ("two", "call_0", vec!["\"/b\""], vec!["\"/b\""]),
+            ("one", "call_1", vec![], vec!["\"/c\""]),
+            ("fork", "call_0", vec![], vec!["\"/b\""]),
+            ("one", "call_2", vec![], vec![]),
+        ] {
+            assert_eq!(paths(view(session).diffs(&call.into())), live, "{session} {call}");
+            assert_eq!(paths(view(session).diffs_in_log(&call.into())), logged, "{session} {call}");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -72,7 +72,7 @@ fn user(line: &Line, teller: &mut UpdateTeller, journal: &JournalView, tell: &mu
                 let data = line.tool_use_result.as_ref();
                 let is_cut = !*is_error && data.is_some_and(diffs::is_shortened);
                 let changes = match is_cut || runs_command(teller, tool_use_id) {
-                    true => journal.diffs(tool_use_id),
+                    true => journal.diffs_in_log(tool_use_id),
                     false => Vec::new(),
                 };
                 let updates = teller.ended(tool_use_id, content, *is_error, data, changes);
