@@ -423,6 +423,33 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_several_files_have_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let file = |name: &str| json!({"filePath": name, "structuredPatch": [{"lines": ["-old", "+new"]}]});
+        let page = |files: serde_json::Value| {
+            let head = |kind: &str, content: serde_json::Value| {
+                json!({"type": kind, "uuid": "u", "sessionId": "s", "timestamp": "2026-11-16T23:10:53.109Z", "cwd": "/x",
+                    "message": {"role": kind, "content": content}})
+            };
+            let call =
+                head("assistant", json!([{"type": "tool_use", "id": "c", "name": "MultiEdit", "input": {}}]));
+            let mut done =
+                head("user", json!([{"type": "tool_result", "tool_use_id": "c", "content": "done"}]));
+            done["toolUseResult"] = json!({ "files": files });
+            fs::write(&path, format!("{call}\n{done}\n")).unwrap();
+            crate::render::page(&LogIndex::read(&path, Catalog::built_in()).unwrap(), None)
+        };
+        let both = page(json!([file("/x/<a>"), file("/x/b")]));
+        assert!(
+            both.contains(">Change in /x/&lt;a&gt;</p>") && both.contains(">Change in /x/b</p>"),
+            "{both}"
+        );
+        let one = page(json!([file("/x/b")]));
+        assert!(one.contains(">Change</p>"), "{one}");
+    }
+
+    #[test]
     fn a_log_that_grows_is_the_same_log_in_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");

@@ -235,19 +235,22 @@ pub(crate) fn decided(decision: &Value) -> String {
     format!("{} by {}{rule}{asked}{reason}", word(&decision["behavior"]), word(&decision["source"]))
 }
 
-/// The changes a result tells.
+/// The changes a result tells; where it tells of several files, each with its name.
 fn changes(out: &mut Html, data: &Value) {
-    let mut all: Vec<&Value> = Vec::new();
-    all.extend(data["structuredPatch"].as_array().into_iter().flatten());
-    for file in data["files"].as_array().into_iter().flatten() {
-        all.extend(file["structuredPatch"].as_array().into_iter().flatten());
+    let files = data["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for file in std::iter::once(data).chain(files) {
+        let hunks = file["structuredPatch"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if hunks.is_empty() {
+            continue;
+        }
+        out.raw("<p class=\"label\">Change");
+        if let (true, Some(path)) = (1 < files.len(), file["filePath"].as_str()) {
+            out.raw(" in ").text(path);
+        }
+        out.raw("</p>");
+        let lines = hunks.iter().flat_map(|it| it["lines"].as_array().into_iter().flatten());
+        diff(out, lines.filter_map(Value::as_str));
     }
-    if all.is_empty() {
-        return;
-    }
-    out.raw("<p class=\"label\">Change</p>");
-    let lines = all.iter().flat_map(|it| it["lines"].as_array().into_iter().flatten());
-    diff(out, lines.filter_map(Value::as_str));
 }
 
 /// Lines of a diff, each with its sign in front.
