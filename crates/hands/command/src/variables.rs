@@ -53,16 +53,30 @@ const LOWER_CASE: &[&str] =
 const PROGRAM_PREFIXES: &[&str] =
     &["npm_", "pnpm_", "yarn_", "bun_", "node_", "pip_", "cargo_", "git_", "java_", "ld_", "dyld_"];
 
+/// Variables that say how bytes become letters, for the shell as well.
+const ENCODINGS: &[&str] = &["LANG", "LC_ALL", "LC_CTYPE"];
+
+/// Whether a locale reads backslashes and quotes as they are written: in others
+/// they may be the second half of a letter.
+fn keeps_signs(locale: &str) -> bool {
+    let lower = locale.to_ascii_lowercase();
+    match lower.split_once('.') {
+        Some((_, encoding)) => encoding.starts_with("utf8") || encoding.starts_with("utf-8"),
+        None => lower.len() <= "en_us".len() && !lower.starts_with("zh") || lower == "posix",
+    }
+}
+
 /// Whether a program may be started with this variable without a question.
 pub(crate) fn is_harmless_in_environment(name: &str, value: Option<&str>) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,:@=+-".contains(c);
-    let plain_value = value.is_some_and(|value| value.chars().all(plain));
+    let plain_value = value
+        .is_some_and(|value| value.chars().all(plain) && (!ENCODINGS.contains(&name) || keeps_signs(value)));
     is_script_name(name) || (HARMLESS_ENVIRONMENT.contains(&name) && plain_value)
 }
 
 /// Whether a script may set this variable for its own use.
 pub(crate) fn is_harmless_in_script(name: &str) -> bool {
-    HARMLESS_ENVIRONMENT.contains(&name) || is_script_name(name)
+    HARMLESS_ENVIRONMENT.contains(&name) && !ENCODINGS.contains(&name) || is_script_name(name)
 }
 
 fn is_script_name(name: &str) -> bool {
