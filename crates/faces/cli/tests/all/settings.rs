@@ -114,6 +114,29 @@ fn config_reads_and_changes_what_a_model_may() {
     assert!(text(&reports[4]).contains("did you mean theme"), "{}", reports[4]);
 }
 
+/// A setting outlives the session: changing one is asked about, and waits while
+/// somebody plans. Reading one never is.
+#[test]
+fn changing_a_setting_needs_a_yes() {
+    let rows: [(&[&str], bool); 6] = [
+        (&[], false),
+        (&["--permission-mode", "acceptEdits"], false),
+        (&["--permission-mode", "plan"], false),
+        (&["--permission-mode", "plan", "--allowedTools", "Config"], false),
+        (&["--permission-mode", "dontAsk", "--allowedTools", "Config"], true),
+        (&["--allowedTools", "Config"], true),
+    ];
+    for (flags, changes) in rows {
+        let haft = Haft::new();
+        let config = |input: serde_json::Value| json!({"name": "Config", "input": input});
+        let change = json!({"setting": "cleanupPeriodDays", "value": 1});
+        let reports = haft.reports(flags, &[config(json!({"setting": "theme"})), config(change)]);
+        assert_eq!(reports[0]["is_error"], false, "{flags:?}: {}", reports[0]);
+        assert_eq!(reports[1]["is_error"], !changes, "{flags:?}: {}", reports[1]);
+        assert_eq!(haft.home().join(".haft/settings.json").exists(), changes, "{flags:?}");
+    }
+}
+
 /// A formatter that runs as a hook changes what a tool wrote: the result says so,
 /// and says nothing where the hook left the file alone.
 #[test]

@@ -151,8 +151,10 @@ impl Tool for Config {
         input.value.is_none()
     }
 
+    // A change outlives the session and is in a file no path of the call names: nothing is declared,
+    // so that it asks, and waits while somebody plans. What only reads does neither.
     fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+        Reach::Undeclared
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
