@@ -32,7 +32,7 @@ pub(crate) const COMPACT_BOUNDARY: &str = "compact_boundary";
 pub struct Conversation {
     pub(crate) session_id: SessionId,
     pub(crate) messages: Vec<Arc<Message>>,
-    last_uuid: Option<String>,
+    pub(crate) last_uuid: Option<String>,
     cwd: String,
     log: LogWriter,
     log_path: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct Conversation {
     /// Where lines of a log that is being read end: messages, and blocks of the
     /// last one. A line that follows an earlier one than the last begins a
     /// branch there.
-    ends: HashMap<String, (usize, usize)>,
+    pub(crate) ends: HashMap<String, (usize, usize)>,
     /// The ids of all calls there ever were.
     calls: HashSet<CallId>,
     /// Which results are in the next request.
@@ -84,6 +84,8 @@ pub struct Restored {
     pub(crate) calls: CallsInLog,
     /// Whether the last answer is there as a whole.
     pub(crate) answer_is_whole: bool,
+    /// Whether results follow their calls and not the line before them.
+    results_branch: bool,
     /// Lines of the conversation that no request could hold any more.
     pub left_out: usize,
     /// What reading the log found.
@@ -308,28 +310,25 @@ impl Conversation {
                     restored.requests += 1;
                     restored.last_answer.clone_from(&line.message.id);
                 }
-                self.branch_at(line.head.parent_uuid.as_deref());
+                self.branch_at(&line, &mut restored.results_branch);
                 restored.calls.said(&line.message.message);
                 restored.answer_is_whole &= line.message.message.role == Role::User;
                 self.join(line.message.message);
-                let blocks = self.messages.last().map_or(0, |message| message.content.len());
-                self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
-                self.last_uuid = Some(line.head.uuid);
+                self.end_at(line.head.uuid);
             }
             Entry::Attachment(line) if line.head.is_sidechain == self.is_sidechain => {
                 // Others attach other things; what those said is not known here.
                 if let Ok(attachment) = serde_json::from_value::<Attachment>(line.attachment) {
                     self.join(attachment.message());
-                    let blocks = self.messages.last().map_or(0, |message| message.content.len());
-                    self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
                 }
-                self.last_uuid = Some(line.head.uuid);
+                self.end_at(line.head.uuid);
             }
             Entry::System(line) if line.subtype == COMPACT_BOUNDARY => {
                 self.last_uuid = Some(line.head.uuid);
                 self.messages.clear();
                 self.ends.clear();
             }
+            Entry::System(line) if line.head.is_sidechain == self.is_sidechain => self.end_at(line.head.uuid),
             Entry::Haft(State::Writer(writer)) => restored.calls.writer(writer),
             Entry::Haft(State::Started(line)) => restored.calls.started(*line),
             Entry::Haft(State::Call(line)) => restored.calls.done(&line),
@@ -355,23 +354,6 @@ impl Conversation {
             Entry::Haft(State::MoreTools { tools }) => restored.prefix.tools.extend(tools),
             Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
             _ => (),
-        }
-    }
-
-    /// A line that follows an earlier one than the last: what came between was
-    /// left behind when the session went on from there.
-    fn branch_at(&mut self, parent: Option<&str>) {
-        if parent == self.last_uuid.as_deref() {
-            return;
-        }
-        let Some((messages, blocks)) = parent.and_then(|parent| self.ends.get(parent)).copied() else {
-            return;
-        };
-        self.messages.truncate(messages);
-        if let Some(last) = self.messages.last_mut()
-            && blocks < last.content.len()
-        {
-            Arc::make_mut(last).content.truncate(blocks);
         }
     }
 

@@ -23,6 +23,7 @@
 
 mod agent;
 mod aside;
+mod branches;
 pub mod cassette;
 mod charge;
 mod child;

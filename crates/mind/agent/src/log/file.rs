@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
+
 use super::{Entry, FencedLog, lock};
 
 /// A session's log: JSON lines, appended to and never rewritten. While it is
@@ -186,9 +188,21 @@ pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(Entry)) ->
                 report.entries += 1;
                 each(entry);
             }
+            Err(_) if is_of_others(text) => (),
             Err(_) => report.unreadable += 1,
         }
     }
+}
+
+/// Whether a line is of a type that only other programs write: there is nothing in
+/// it that a conversation would miss.
+fn is_of_others(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Typed {
+        r#type: String,
+    }
+    const OURS: [&str; 6] = ["user", "assistant", "system", "attachment", "haft", "custom-title"];
+    serde_json::from_slice(line).is_ok_and(|it: Typed| !OURS.contains(&it.r#type.as_str()))
 }
 
 trait TrimZero {

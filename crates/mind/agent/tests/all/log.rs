@@ -307,3 +307,62 @@ async fn a_mirror_has_the_results_that_resuming_added() {
         assert_eq!(in_log, 1, "{mirror_first}");
     }
 }
+
+/// A log of Claude Code: the parent comes first, a result follows its own call,
+/// and lines of types we do not know stand between.
+#[test]
+fn calls_side_by_side_in_a_foreign_log_are_no_branches() {
+    let line = |uuid: &str, parent: Option<&str>, rest: Value| {
+        let mut all =
+            json!({"parentUuid": parent, "uuid": uuid, "sessionId": "session", "isSidechain": false});
+        all.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        all.to_string()
+    };
+    let said = |uuid: &str, parent: &str, words: &str| {
+        line(uuid, Some(parent), json!({"type": "user", "message": {"role": "user", "content": words}}))
+    };
+    let used = |uuid: &str, parent: &str, id: &str| {
+        let call = json!({"type": "tool_use", "id": id, "name": "Read", "input": {}});
+        let message = json!({"role": "assistant", "id": "msg", "model": "m", "content": [call]});
+        line(uuid, Some(parent), json!({"type": "assistant", "message": message}))
+    };
+    let result = |uuid: &str, parent: &str, id: &str| {
+        let content =
+            json!([{"tool_use_id": id, "type": "tool_result", "content": format!("result of {id}")}]);
+        let message = json!({"role": "user", "content": content});
+        let more = json!({"type": "user", "message": message, "sourceToolAssistantUUID": parent});
+        line(uuid, Some(parent), more)
+    };
+    let answer = |uuid: &str, parent: &str, words: &str| {
+        let message = json!({"role": "assistant", "id": words, "model": "m", "content": [{"type": "text", "text": words}]});
+        line(uuid, Some(parent), json!({"type": "assistant", "message": message}))
+    };
+    let begin = vec![
+        json!({"type": "mode", "mode": "normal", "sessionId": "session"}).to_string(),
+        line("u0", None, json!({"type": "user", "message": {"role": "user", "content": "go"}})),
+        used("u1", "u0", "A"),
+        used("u2", "u1", "B"),
+        used("u3", "u2", "C"),
+    ];
+    let notice = line("u8", Some("u7"), json!({"type": "system", "subtype": "turn_duration"}));
+    for (order, followed) in [(["A", "B", "C"], "r2"), (["C", "A", "B"], "r2"), (["B", "C", "A"], "r0")] {
+        let mut log = begin.clone();
+        for (number, id) in order.into_iter().enumerate() {
+            let parent = ["u1", "u2", "u3"][["A", "B", "C"].iter().position(|it| *it == id).unwrap()];
+            log.push(result(&format!("r{number}"), parent, id));
+        }
+        log.extend([answer("u7", followed, "first"), notice.clone()]);
+        // Said, taken back, and said otherwise.
+        log.extend([said("o1", "u8", "old"), answer("o2", "o1", "old answer"), said("n1", "u8", "new")]);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("foreign.jsonl");
+        std::fs::write(&path, log.join("\n") + "\n").unwrap();
+        let (found, restored) = Conversation::resume("session".into(), dir.path(), &path, None).unwrap();
+        let words = format!("{:?}", found.messages());
+        let results: Vec<usize> =
+            ["A", "B", "C"].iter().map(|id| words.matches(&format!("result of {id}")).count()).collect();
+        assert_eq!((results, words.matches("ToolUse(").count()), (vec![1, 1, 1], 3), "{order:?}: {words}");
+        assert_eq!((words.contains("old"), words.contains("new")), (false, true), "{order:?}: {words}");
+        assert_eq!(restored.report.unreadable, 0, "{order:?}");
+    }
+}

@@ -1,0 +1,48 @@
+//! Lines that follow an earlier one than the last.
+
+use std::sync::Arc;
+
+use haft_types::MessageBlock;
+
+use crate::{conversation::Conversation, log::Line};
+
+/// Where logs of Claude Code name the line of the call that a result is of. It is
+/// the parent of that result too, so that calls side by side look like branches.
+const CALL_OF_RESULT: &str = "sourceToolAssistantUUID";
+
+impl Conversation {
+    /// A line ends here that a later one may follow.
+    pub(crate) fn end_at(&mut self, uuid: String) {
+        let blocks = self.messages.last().map_or(0, |message| message.content.len());
+        self.ends.insert(uuid.clone(), (self.messages.len(), blocks));
+        self.last_uuid = Some(uuid);
+    }
+
+    /// Leaves behind what came between a line and the one it follows: the session
+    /// went on from there. Results that follow their calls leave nothing behind,
+    /// and neither does what follows one of several.
+    pub(crate) fn branch_at(&mut self, line: &Line, results_branch: &mut bool) {
+        if line.rest.contains_key(CALL_OF_RESULT) {
+            *results_branch = true;
+            return;
+        }
+        let parent = line.head.parent_uuid.as_deref();
+        if parent == self.last_uuid.as_deref() {
+            return;
+        }
+        let Some((messages, blocks)) = parent.and_then(|parent| self.ends.get(parent)).copied() else {
+            return;
+        };
+        let is_result = |block: &MessageBlock| matches!(block, MessageBlock::ToolResult { .. });
+        let last = self.messages.last().filter(|_| *results_branch && messages == self.messages.len());
+        if last.is_some_and(|last| last.content.iter().skip(blocks).all(is_result)) {
+            return;
+        }
+        self.messages.truncate(messages);
+        if let Some(last) = self.messages.last_mut()
+            && blocks < last.content.len()
+        {
+            Arc::make_mut(last).content.truncate(blocks);
+        }
+    }
+}
