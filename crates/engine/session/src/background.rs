@@ -13,6 +13,7 @@ use haft_agent::ResultEvent;
 use haft_shell::run::{Kind as TaskKind, Status as TaskStatus, TaskInfo, Tasks};
 use haft_tool_host::HostSet;
 use haft_types::{AgentId, CallId, MessageBlock};
+use serde_json::json;
 
 use crate::{EventSender, Happening, Prompt, Speaker, premises::Premises};
 
@@ -193,6 +194,8 @@ impl BackgroundCommands {
             wants_answer: true,
             is_verbatim: true,
             speaker: Speaker::Task,
+            // Also in the log: it is not the person who says so.
+            origin: Some(json!({"kind": "task-notification"})),
             ..Prompt::default()
         };
         let texts = news.map(|text| {

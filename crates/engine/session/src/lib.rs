@@ -82,7 +82,7 @@ pub use event::{
 };
 pub use extensions::{
     ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,
-    PluginList, PluginOption, SlashCommand,
+    PluginList, PluginOption, SlashCommand, as_context, with_piped,
 };
 pub use failure::ApiFailure;
 pub use far_post::FarPost;

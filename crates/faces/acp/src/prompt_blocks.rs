@@ -72,8 +72,7 @@ fn embedded(resource: &Value) -> Result<String, AcpError> {
         true => format!("\n[cut: {} bytes in all]", content.len()),
         false => String::new(),
     };
-    let name = name.replace('"', "&quot;");
-    Ok(format!("<context path=\"{name}\">\n{cut}{note}\n</context>"))
+    Ok(haft_session::as_context(&name, &format!("{cut}{note}")))
 }
 
 /// Neighbouring texts are one: a mention belongs to the sentence around it.

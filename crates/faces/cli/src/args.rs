@@ -111,7 +111,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) max_turns: Option<u32>,
     /// Dollars at most.
-    #[arg(long)]
+    #[arg(long, value_parser = dollars)]
     pub(crate) max_budget_usd: Option<f64>,
     /// Replaces the system prompt.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -470,4 +470,10 @@ mod tests {
         let (without, _) = Args::of_nothing().unwrap();
         assert_eq!(format!("{without:?}"), format!("{with:?}"));
     }
+}
+
+/// An amount that a sum can reach.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.parse::<f64>().ok().filter(|it| it.is_finite() && 0.0 <= *it);
+    amount.ok_or_else(|| String::from("an amount of dollars is a number from 0 on"))
 }

@@ -222,6 +222,8 @@ async fn run_job(
         mode: todays_mode(job).name(),
         max_turns: job.max_turns,
         max_minutes: job.max_minutes,
+        // A model wrote it: what it names with `@` would be shown without a question.
+        is_verbatim: true,
         output: store.output_of(&job.id, slot),
     };
     match run.run(state).await {

@@ -93,7 +93,7 @@ fn together(prompt: &str, piped: &str) -> Option<String> {
         (true, true) => None,
         (true, false) => Some(piped.to_owned()),
         (false, true) => Some(prompt.to_owned()),
-        (false, false) => Some(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>")),
+        (false, false) => Some(haft_session::with_piped(prompt, piped)),
     }
 }
 
@@ -104,7 +104,7 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     refuse_unknown_agent(&handle, run).await?;
     refuse_unknown_command(&handle, run, &prompt).await?;
     let interrupt = Interrupt::listen();
-    handle.prompt(Prompt::text(prompt));
+    handle.prompt(Prompt { is_verbatim: run.sdk.disable_slash_commands, ..Prompt::text(prompt) });
     handle.send(Command::Finish);
     let verbose = run.verbose || handle.premises().flag_setting("verbose") == Some(true);
     let mut printed = PrintedRun {

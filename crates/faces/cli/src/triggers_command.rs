@@ -288,6 +288,8 @@ fn unattended<'a>(store: &TriggerStore, trigger: &'a Trigger, run: &'a WaitingRu
         mode: trigger.mode.name(),
         max_turns: trigger.max_turns,
         max_minutes: trigger.max_minutes,
+        // A stranger's `@` would name files that nobody is asked about.
+        is_verbatim: true,
         output: store.output_of(&run.id),
     }
 }

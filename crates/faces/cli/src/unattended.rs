@@ -28,6 +28,8 @@ pub(crate) struct UnattendedRun<'a> {
     pub(crate) max_turns: u32,
     /// Minutes at most.
     pub(crate) max_minutes: u64,
+    /// Whether words of others are in the prompt: it runs no command and names no files.
+    pub(crate) is_verbatim: bool,
     /// Where what it prints goes.
     pub(crate) output: PathBuf,
 }
@@ -55,7 +57,9 @@ impl UnattendedRun<'_> {
         let turns = self.max_turns.to_string();
         let mut command = tokio::process::Command::new(program);
         command
-            .args(["-p", "--permission-mode", self.mode, "--max-turns", &turns, "--", &self.prompt])
+            .args(["-p", "--permission-mode", self.mode, "--max-turns", &turns])
+            .args(self.is_verbatim.then_some("--disable-slash-commands"))
+            .args(["--", &self.prompt])
             .current_dir(self.dir)
             .stdin(Stdio::null())
             .stdout(output)

@@ -5,7 +5,6 @@ use std::{collections::HashSet, sync::Arc, time::Instant};
 use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, UserPromptSubmit};
 use haft_model::{ModelError, Provider, StopReason};
 use haft_runtime::{CallSession, Report};
-use haft_tool::ErrorKind;
 use haft_types::{CallId, Message, ToolUse, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -284,7 +283,10 @@ impl Agent {
     /// Hears something without answering it.
     pub fn overhear(&mut self, input: UserInput) {
         let words = input.to_text();
-        if !words.trim().is_empty() {
+        // What was reported to it, by its own agents or of commands, is nobody's order.
+        let is_of_peer = input.origin.as_ref().is_some_and(|it| it["kind"] == "peer");
+        let is_order = input.origin.is_none() || is_of_peer && self.tools.agent_id.child().is_some();
+        if is_order && !words.trim().is_empty() {
             self.kept.last_words = words;
         }
         self.add(vec![NewLine {
@@ -568,18 +570,7 @@ impl Run {
     pub(crate) fn count(&mut self, reports: &[(ToolUse, Report)]) {
         // The results of one answer are one turn, however many calls it made.
         self.messages += u32::from(!reports.is_empty());
-        let refused = |kind| matches!(kind, Some(ErrorKind::Denied | ErrorKind::GateFailed));
-        for (call, report) in reports.iter().filter(|(_, report)| refused(report.error)) {
-            self.denials.push(Denial {
-                tool_name: report.name.clone(),
-                tool_use_id: call.id.clone(),
-                tool_input: call.input.clone(),
-                reason: report.content.to_text(),
-                for_person: report.decision.as_ref().and_then(|it| {
-                    let way_out = it.way_out.as_ref().filter(|_| !it.reason.is_empty())?;
-                    Some(format!("{} was not allowed to run: {}; {way_out}", report.name, it.reason))
-                }),
-            });
-        }
+        let denials = reports.iter().filter_map(|(call, report)| Denial::of(&call.id, &call.input, report));
+        self.denials.extend(denials);
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use haft_model::{Event, Repair, Retry, StopReason};
 use haft_runtime::{Report, ShownCall};
-use haft_tool::ProgressEvent;
+use haft_tool::{ErrorKind, ProgressEvent};
 use haft_types::{CallId, Message, MessageBlock, Usage};
 use serde_json::Value;
 
@@ -211,4 +211,20 @@ pub struct Denial {
     /// Why, and what a person can do so that it runs next time, where permission
     /// wanted a question.
     pub for_person: Option<String>,
+}
+
+impl Denial {
+    /// The denial that a call ended with, if it did.
+    pub fn of(call: &CallId, input: &Value, report: &Report) -> Option<Self> {
+        matches!(report.error?, ErrorKind::Denied | ErrorKind::GateFailed).then(|| Self {
+            tool_name: report.name.clone(),
+            tool_use_id: call.clone(),
+            tool_input: input.clone(),
+            reason: report.content.to_text(),
+            for_person: report.decision.as_ref().and_then(|it| {
+                let way_out = it.way_out.as_ref().filter(|_| !it.reason.is_empty())?;
+                Some(format!("{} was not allowed to run: {}; {way_out}", report.name, it.reason))
+            }),
+        })
+    }
 }

@@ -69,6 +69,11 @@ impl ShownPiece {
 }
 
 impl Agent {
+    /// What is said next holds the report of a run.
+    pub fn note_heard(&mut self, run: String) {
+        self.note(State::RunHeard { run });
+    }
+
     /// Keeps what the person was shown beside the conversation. Secrets are masked
     /// as in every other line.
     pub fn keep_shown(&mut self, mut line: ShownLine) {

@@ -13,7 +13,7 @@ use haft_shell::run::Tasks;
 use haft_tools::agent::{AgentReport, AgentStatus};
 use haft_types::MessageBlock;
 use haft_workspace::Files;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
@@ -380,12 +380,11 @@ impl Child {
                              <task-notification>\n{}\n</task-notification>\n</system-reminder>",
                             notice.text()
                         );
-                        inbox.push(UserInput { content: vec![MessageBlock::Text { text }], ..UserInput::default() });
+                        inbox.push(news_of_task(text));
                     }
                 }
                 texts = news_of_hosts(&world.premises, &self.facts.id) => {
-                    let blocks = texts.into_iter().map(|text| MessageBlock::Text { text });
-                    blocks.for_each(|it| inbox.push(UserInput { content: vec![it], ..UserInput::default() }));
+                    texts.into_iter().for_each(|text| inbox.push(news_of_task(text)));
                 }
             }
         }
@@ -586,4 +585,10 @@ pub(crate) fn effort_of(name: &str) -> Option<Effort> {
         return (share <= 100).then(|| all[(share / 20).min(4)]);
     }
     all.into_iter().find(|it| it.as_str() == name.trim().to_ascii_lowercase())
+}
+
+/// What is told of a command: nobody's order.
+fn news_of_task(text: String) -> UserInput {
+    let origin = Some(json!({"kind": "task-notification"}));
+    UserInput { content: vec![MessageBlock::Text { text }], origin, ..UserInput::default() }
 }

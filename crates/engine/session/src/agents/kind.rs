@@ -323,7 +323,7 @@ impl AgentKind {
             None | Some("none") => (),
             Some("worktree") => self.worktree = true,
             Some(other) => {
-                let reason = format!("isolation {other:?} is not known; the agent is not started");
+                let reason = format!("isolation {other:?} is not known; it works in a worktree");
                 let line = front.line_of("isolation");
                 front.problem(line, reason);
                 // Never less isolated than somebody wanted.

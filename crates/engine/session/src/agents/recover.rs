@@ -6,7 +6,7 @@
 //! started it says whether that was heard.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fs::File,
     io::{BufRead as _, BufReader},
     path::Path,
@@ -15,7 +15,7 @@ use std::{
 
 use haft_agent::log::{Entry, State};
 use haft_tools::agent::{AgentReport, AgentStatus};
-use haft_types::{AgentId, CallId, Message, MessageBlock, Role};
+use haft_types::{AgentId, CallId, Message, MessageBlock, Role, Usage};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
@@ -71,6 +71,11 @@ impl AgentLogs {
                 status: AgentStatus::Interrupted,
                 why: Some(PROCESS_ENDED.to_owned()),
                 text: run.text,
+                turns: run.requests,
+                untold: run.untold,
+                usage: run.usage,
+                usd: run.usd,
+                tools_used: run.calls,
                 ..AgentReport::default()
             });
             AgentReport {
@@ -101,7 +106,13 @@ struct LoggedRuns {
 struct LoggedRun {
     run: Option<String>,
     report: Option<AgentReport>,
+    /// The last thing it said, and what it did until then: all there is of one that was killed.
     text: String,
+    requests: u32,
+    untold: u32,
+    usage: Usage,
+    usd: f64,
+    calls: BTreeMap<String, u64>,
 }
 
 impl LoggedRuns {
@@ -116,10 +127,24 @@ impl LoggedRuns {
                     it.report = report;
                 }
             }
+            Entry::Haft(State::Asked(asked)) => {
+                if let Some(run) = self.runs.last_mut() {
+                    run.requests += 1;
+                    run.untold += u32::from(asked.is_estimate);
+                    run.usage += asked.usage;
+                    run.usd += asked.usd.unwrap_or_default();
+                }
+            }
             Entry::Assistant(line) => {
+                let Some(run) = self.runs.last_mut() else { return };
                 let text = text_of(&line.message.message);
-                if let Some(run) = self.runs.last_mut().filter(|_| !text.trim().is_empty()) {
+                if !text.trim().is_empty() {
                     run.text = text;
+                }
+                for block in &line.message.message.content {
+                    if let MessageBlock::ToolUse(call) = block {
+                        *run.calls.entry(call.name.clone()).or_default() += 1;
+                    }
                 }
             }
             _ => (),
@@ -253,6 +278,10 @@ impl HeardInLog {
         let runs = entry["origin"]["runIds"].as_array().into_iter().flatten();
         let letters = entry["origin"]["messageIds"].as_array().into_iter().flatten();
         self.told.extend(runs.chain(letters).filter_map(|it| it.as_str().map(str::to_owned)));
+        // A call that heard of a bad end, or a skill that was typed: both are told in words.
+        if entry["type"] == "haft" {
+            self.told.extend(entry["runId"].as_str().map(str::to_owned));
+        }
         let result = &entry["toolUseResult"];
         let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
         if result["status"] == "async_launched" {

@@ -1,6 +1,8 @@
 //! Who is there, for others than the agents themselves: teams, tasks, summaries.
 
-use haft_types::AgentId;
+use haft_agent::{Denial, ResultEvent};
+use haft_runtime::DeniedBy;
+use haft_types::{AgentId, PermissionMode};
 
 use super::{AgentDesk, ChildFacts};
 
@@ -86,6 +88,22 @@ impl AgentDesk {
         for (id, of_agent) in &mut bill.agents {
             of_agent.kind = tree.nodes.get(id).map(|it| it.facts.kind.clone());
         }
+    }
+
+    /// A call of an agent was not allowed: whoever reads how the turn ended is told. Kinds that
+    /// plan only read, on purpose: what is refused for that is no news.
+    pub(super) fn count_denied(&self, facts: &ChildFacts, it: &ResultEvent) {
+        let Some(denial) = Denial::of(&it.report.id, &it.input, &it.report) else { return };
+        let shelf = self.shelf();
+        let plans = shelf.find(&facts.kind).is_some_and(|kind| kind.mode == Some(PermissionMode::Plan));
+        if !plans || !matches!(it.report.denied_by, Some(DeniedBy::Mode | DeniedBy::Rule)) {
+            self.tree().denied.push(denial);
+        }
+    }
+
+    /// Calls of agents that were not allowed since the last time.
+    pub(crate) fn take_denied(&self) -> Vec<Denial> {
+        std::mem::take(&mut self.tree().denied)
     }
 
     /// All agents in a line each, for people and models.

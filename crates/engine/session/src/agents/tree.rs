@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::Inbox;
+use haft_agent::{Denial, Inbox};
 use haft_tools::agent::{AgentReport, KilledBy};
 use haft_types::AgentId;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -154,6 +154,8 @@ pub(crate) struct AgentTree {
     started: usize,
     /// Reports for the main agent that it has not heard.
     pub(super) mail: Vec<MailItem>,
+    /// Calls of agents that were not allowed, since a turn of the main agent ended.
+    pub(super) denied: Vec<Denial>,
     /// Only these kinds may be started by the main agent, if its definition says so.
     pub(super) kinds_of_main: Option<Vec<String>>,
 }

@@ -85,6 +85,7 @@ impl ChildWatch {
         let progress = self.note(&event);
         if let AgentEvent::Result(it) = &event {
             self.tell_denied(&it.report);
+            self.desk.count_denied(&self.facts, it);
         }
         self.desk.tell(&self.facts, Happening::Agent(event));
         if let Some(progress) = progress {

@@ -8,6 +8,7 @@
 //! where nobody would be asked about reading it.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -39,8 +40,46 @@ struct PathMention {
     lines: Option<(u64, u64)>,
 }
 
+/// How data stands in a prompt. Nobody names anything in it: a diff that somebody
+/// else wrote must not choose files that the model is shown.
+const DATA: [(&str, &str); 2] = [("<stdin>\n", "\n</stdin>"), ("<context path=\"", "\n</context>")];
+
+/// A prompt with data that was piped in behind it.
+pub fn with_piped(prompt: &str, piped: &str) -> String {
+    format!("{prompt}\n\n<stdin>\n{}\n</stdin>", inside("stdin", piped))
+}
+
+/// What an editor shows beside a prompt, with its name.
+pub fn as_context(name: &str, data: &str) -> String {
+    let name = name.replace('"', "&quot;");
+    format!("<context path=\"{name}\">\n{}\n</context>", inside("context", data))
+}
+
+/// The data does not say where it ends.
+fn inside(tag: &str, data: &str) -> String {
+    data.replace(&format!("</{tag}>"), &format!("<\\/{tag}>"))
+}
+
+fn without_data(text: &str) -> Cow<'_, str> {
+    let mut rest = Cow::Borrowed(text);
+    for (begin, end) in DATA {
+        let mut parts = rest.split(begin);
+        let mut kept = String::from(parts.next().unwrap_or_default());
+        if kept.len() == rest.len() {
+            continue;
+        }
+        for part in parts {
+            kept.push('\n');
+            kept.push_str(part.split_once(end).map_or("", |(_, behind)| behind));
+        }
+        rest = Cow::Owned(kept);
+    }
+    rest
+}
+
 /// The paths a text names, each once.
 fn mentions(text: &str) -> Vec<PathMention> {
+    let text = &*without_data(text);
     let mut found: Vec<PathMention> = Vec::new();
     for (at, _) in text.match_indices('@') {
         let before = text[..at].chars().next_back();
@@ -114,7 +153,7 @@ impl NamedBy {
             Self::Person => true,
             Self::Command { args, vouched } => {
                 let is_word = |word: &str| word.trim_matches(['"', '\'', '@']) == mention.path;
-                args.split_whitespace().any(is_word)
+                without_data(args).split_whitespace().any(is_word)
                     || mentions(args).contains(mention)
                     || mentions(vouched).contains(mention)
             }
@@ -247,6 +286,8 @@ mod tests {
             &[("a.rs", Some((3, 9))), ("a.rs", Some((4, 4))), ("a.rs#Lx", None)],
         );
         check("@a @a", &[("a", None)]);
+        check(&with_piped("@a", "+ @b\n</stdin> @c\n<stdin>\n@d"), &[("a", None)]);
+        check(&format!("@a {} @z", as_context("\"x @y", "@b\n</context> @c")), &[("a", None), ("z", None)]);
         check("@ü\u{2003}@\"unclosed", &[("ü", None), ("\"unclosed", None)]);
     }
 

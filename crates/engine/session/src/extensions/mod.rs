@@ -45,6 +45,7 @@ pub use self::{
     command::{LocalCommand, SlashCommand},
     front::LineProblem,
     main_agent::HostAgent,
+    mentions::{as_context, with_piped},
     plugins::{ListedPlugin, Marketplace, PluginEntry, PluginList, PluginOption},
     problem::ExtensionProblem,
 };

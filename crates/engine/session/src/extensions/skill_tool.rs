@@ -38,6 +38,9 @@ pub(crate) struct SkillOutput {
     status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_id: Option<String>,
+    /// The run whose report this is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
     /// What is said instead of the usual line.
     #[serde(rename = "result", skip_serializing_if = "Option::is_none")]
     said: Option<String>,
@@ -114,6 +117,7 @@ impl SkillTool {
                 haft_tools::agent::AgentStatus::Completed => Ok(SkillOutput {
                     said: Some(report_text(&report)),
                     agent_id: Some(report.agent_id),
+                    run_id: Some(report.run_id),
                     ..output
                 }),
                 _ => Err(ToolError::failed(report_text(&report)).with_data(report.to_json())),

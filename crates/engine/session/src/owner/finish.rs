@@ -119,6 +119,7 @@ impl Owner {
             stopped_in_tools = true;
             agent.note_interruption();
         }
+        end.denials.extend(self.agents.take_denied());
         self.watch.report(&end);
         if let Some(remark) = end.reason.remark() {
             keep_shown(agent, run, ShownWhy::Ended, ShownPiece::Said(remark));

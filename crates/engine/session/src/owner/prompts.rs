@@ -160,6 +160,19 @@ impl Owner {
         withdrawn
     }
 
+    /// What else waits to be told goes with the request that tells some: a turn for each of
+    /// thirty reports would pay for the conversation thirty times.
+    fn join_news(&mut self) {
+        let Some(reach) = &self.reach else { return };
+        let (news, rest): (Vec<_>, Vec<_>) = self.queue.drain(..).partition(is_news);
+        self.queue.extend(rest);
+        for prompt in news {
+            let mut input = prompt.to_input();
+            input.uuid = None;
+            reach.inbox.mention(input);
+        }
+    }
+
     /// Nobody says anything more.
     pub(super) fn finish_when_done(&mut self) {
         self.finishing = true;
@@ -198,6 +211,9 @@ impl Owner {
                 None => return,
             },
         };
+        if prompt.as_ref().is_some_and(is_news) {
+            self.join_news();
+        }
         self.follow_settings();
         self.follow_extensions();
         self.begin_servers();
@@ -335,4 +351,9 @@ impl Owner {
             }
         }
     }
+}
+
+/// Whether it tells of an end in the background and nobody asks for it by name.
+fn is_news(prompt: &Prompt) -> bool {
+    prompt.speaker == Speaker::Task && prompt.wants_answer && !prompt.is_named
 }

@@ -146,9 +146,13 @@ impl TurnRun {
             if let Err(problem) = get_ready(&mut agent, &setting, &token).await {
                 return (agent, TurnEnding::Failed(String::from("record"), problem));
             }
+            let mut named_by = setting.typed.as_ref().map_or(NamedBy::Person, TypedSkill::named_by);
             if let Some(typed) = &setting.typed {
                 match typed.content(&agent, &token).await {
-                    Ok(content) => prompt.content = content,
+                    Ok((content, run)) => {
+                        prompt.content = content;
+                        run.into_iter().for_each(|run| agent.note_heard(run));
+                    }
                     Err(problem) => {
                         return (agent, TurnEnding::Failed(typed.command.name.clone(), problem));
                     }
@@ -158,6 +162,8 @@ impl TurnRun {
                 match expand_command(setting.servers.manager(), &words).await {
                     Ok(None) => prompt.content.extend(unknown_command(&words)),
                     Ok(Some(text)) => {
+                        // A server wrote it; the person wrote what stands behind its name.
+                        named_by = NamedBy::Command { args: words, vouched: String::new() };
                         prompt.content = vec![haft_types::MessageBlock::Text { text }];
                     }
                     Err(problem) => {
@@ -173,7 +179,6 @@ impl TurnRun {
             let mut input = prompt.to_input();
             if let Some(readers) = setting.readers.as_ref().filter(|_| !prompt.is_verbatim) {
                 let text = prompt.words();
-                let named_by = setting.typed.as_ref().map_or(NamedBy::Person, TypedSkill::named_by);
                 input.attachments = tokio::select! {
                     found = attachments(&agent, &text, named_by, readers) => found,
                     () = token.cancelled() => Vec::new(),

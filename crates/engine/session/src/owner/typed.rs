@@ -19,12 +19,12 @@ pub(super) struct TypedSkill {
 
 impl TypedSkill {
     /// What it says to the model. One with an agent of its own runs in it first,
-    /// and the model hears its report.
+    /// and the model hears its report: of which run, if it was waited for.
     pub(super) async fn content(
         &self,
         agent: &Agent,
         cancel: &CancellationToken,
-    ) -> Result<Vec<MessageBlock>, String> {
+    ) -> Result<(Vec<MessageBlock>, Option<String>), String> {
         let id = format!("command_{}", uuid::Uuid::new_v4().simple());
         let mut cx = CallContext::detached(id, Arc::clone(&agent.tools.state.cwd));
         cx.home.clone_from(&agent.tools.state.home);
@@ -35,11 +35,11 @@ impl TypedSkill {
         if self.command.is_skill() {
             self.skills.used(&self.command.name);
         }
-        let text = match self.command.forks() {
-            None => text,
+        let (text, run) = match self.command.forks() {
+            None => (text, None),
             Some(kind) => self.report(kind, text, &cx).await?,
         };
-        Ok(self.command.expanded(&self.args, text).content)
+        Ok((self.command.expanded(&self.args, text).content, run))
     }
 
     /// Who names the files that are named in what it says.
@@ -53,18 +53,29 @@ impl TypedSkill {
         NamedBy::Command { args: self.args.clone(), vouched }
     }
 
-    async fn report(&self, kind: &str, text: String, cx: &CallContext) -> Result<String, String> {
+    async fn report(
+        &self,
+        kind: &str,
+        text: String,
+        cx: &CallContext,
+    ) -> Result<(String, Option<String>), String> {
         let order = forked_order(&self.command, kind, text);
-        match self.skills.agents().spawn(order, cx).await? {
-            Spawned::Launched(launched) => Ok(format!(
-                "<system-reminder>\nThe skill works in the background as agent {}. Its report comes by itself.\n</system-reminder>",
-                launched.agent_id
-            )),
-            Spawned::Ended(report) => Ok(format!(
-                "<system-reminder>\nThe skill ran in an agent of its own. Tell the user what came of it.\n{}\n</system-reminder>",
-                report_text(&report)
-            )),
-        }
+        Ok(match self.skills.agents().spawn(order, cx).await? {
+            Spawned::Launched(launched) => (
+                format!(
+                    "<system-reminder>\nThe skill works in the background as agent {}. Its report comes by itself.\n</system-reminder>",
+                    launched.agent_id
+                ),
+                None,
+            ),
+            Spawned::Ended(report) => (
+                format!(
+                    "<system-reminder>\nThe skill ran in an agent of its own. Tell the user what came of it.\n{}\n</system-reminder>",
+                    report_text(&report)
+                ),
+                Some(report.run_id.clone()),
+            ),
+        })
     }
 }
 

@@ -119,6 +119,122 @@ async fn everything_that_nobody_heard_is_told_when_a_session_goes_on() {
     }
 }
 
+/// Whoever waited for an agent has heard how it ended, well or badly: it is not told again when
+/// the session goes on.
+#[tokio::test]
+async fn an_end_that_was_waited_for_is_not_told_again() {
+    for (prompt, ends_well) in [
+        ("go", true),
+        ("go", false),
+        ("use it", true),
+        ("use it", false),
+        ("/apart", true),
+        ("/apart", false),
+    ] {
+        let place = Place::new();
+        place.write("ws/.claude/skills/apart/SKILL.md", "---\ndescription: d\ncontext: fork\n---\nLook.");
+        let script = move |request: &Request| match (is_child(request), last(request).as_str()) {
+            (true, _) if ends_well => Said::text("The report."),
+            (true, _) => Said::Fail,
+            (false, "go") => agent("c1", json!({"run_in_background": false})),
+            (false, "use it") => Said::Blocks(call("c1", "Skill", json!({"skill": "apart"}))),
+            _ => Said::text("ok"),
+        };
+        let opened = || {
+            let (mut spec, requests) = place.answering(script);
+            spec.permissions.mode = Some(haft_types::PermissionMode::BypassPermissions);
+            (spec, requests)
+        };
+        let all = run(opened().0, prompt).await;
+        let log = reports(&all)[0].log.clone().unwrap();
+        let session = session_of(log.parent().unwrap().parent().unwrap());
+        for round in 0..2 {
+            let (mut spec, requests) = opened();
+            spec.log.start = LogStart::Session(session.clone());
+            run(spec, "and now?").await;
+            let said = serde_json::to_string(&asked(&requests.all(), "and now?").unwrap().messages).unwrap();
+            let told = said.matches("The agent a").count();
+            assert_eq!(told, 1, "{prompt}, well: {ends_well}, round {round}: {said}");
+        }
+    }
+}
+
+/// An agent whose process was killed is reported with what it did until then.
+#[tokio::test]
+async fn a_killed_run_is_told_with_what_it_did() {
+    let place = Place::new();
+    place.write("ws/notes.txt", "x\n");
+    let script = |request: &Request| match (is_child(request), request.messages.len()) {
+        (true, 1) => Said::Blocks(call("r1", "Read", json!({"file_path": "notes.txt"}))),
+        (true, _) => Said::text("The report."),
+        (false, 1) => agent("c1", json!({})),
+        _ => Said::text("ok"),
+    };
+    let (spec, _) = place.answering(script);
+    let all = run(spec, "go").await;
+    let log = reports(&all)[0].log.clone().unwrap();
+    let main_log = log.parent().unwrap().parent().unwrap().with_extension("jsonl");
+    let cut = |path: &std::path::Path, at: &str| {
+        let whole = std::fs::read_to_string(path).unwrap();
+        let kept = whole.lines().take_while(|it| !it.contains(at)).flat_map(|it| [it, "\n"]);
+        std::fs::write(path, kept.collect::<String>()).unwrap();
+    };
+    cut(&log, "The report.");
+    cut(&main_log, "runIds");
+    let (mut spec, requests) = place.answering(script);
+    spec.log.start = LogStart::Session(session_of(&main_log));
+    run(spec, "and now?").await;
+    let said = serde_json::to_string(&asked(&requests.all(), "and now?").unwrap().messages).unwrap();
+    assert!(said.contains("1 tool calls, 1 requests"), "{said}");
+}
+
+/// Reports that wait together are one turn, whoever came first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn reports_that_wait_together_cost_one_request() {
+    const AGENTS: usize = 6;
+    let place = Place::new();
+    let projects = place.home().join(".haft/projects");
+    let (spec, requests) =
+        place.answering(move |request| match (is_child(request), last(request).as_str()) {
+            (true, _) => Said::text("The report."),
+            (false, "go") => Said::Blocks(
+                (0..AGENTS)
+                    .flat_map(|it| {
+                        call(&format!("c{it}"), "Agent", json!({"description": "looks", "prompt": "look"}))
+                    })
+                    .collect(),
+            ),
+            // All of them end while it thinks.
+            (false, words) if words.contains("works in the background") => {
+                for _ in 0..600 {
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    if ended_runs(&projects) == AGENTS {
+                        break;
+                    }
+                }
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                Said::text("I wait.")
+            }
+            _ => Said::text("ok"),
+        });
+    let all = run(spec, "go").await;
+    assert_eq!(reports(&all).len(), AGENTS);
+    let main: Vec<Request> = requests.all().into_iter().filter(|it| !is_child(it)).collect();
+    let said = serde_json::to_string(&main.last().unwrap().messages).unwrap();
+    assert_eq!(said.matches("<task-id>").count(), AGENTS, "{said}");
+    assert_eq!(main.len(), 3, "{AGENTS} reports");
+}
+
+/// Runs of agents whose logs say that they ended.
+fn ended_runs(dir: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
+    let count = |path: std::path::PathBuf| match path.is_dir() {
+        true => ended_runs(&path),
+        false => std::fs::read_to_string(path).unwrap_or_default().matches("\"run_ended\"").count(),
+    };
+    entries.map(count).sum()
+}
+
 fn session_of(log: &std::path::Path) -> String {
     log.file_stem().unwrap().to_string_lossy().into_owned()
 }

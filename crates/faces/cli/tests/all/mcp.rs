@@ -408,6 +408,11 @@ async fn prompts_of_servers_are_commands() {
     assert_eq!(ran.bodies[0]["messages"][0]["content"][0]["text"], "hi");
     let heard = std::fs::read_to_string(haft.home().join("pro.heard")).unwrap();
     assert!(heard.contains(r#""arguments": {"x": "one two"}"#), "{heard}");
+    // What a server names with `@` is not what the person names.
+    add_user_server(&haft, "nam", "prompts,naming");
+    haft.write_home("key.txt", "TOPSECRET");
+    let said = say("/mcp__nam__p one").await.bodies[0]["messages"].to_string();
+    assert!(said.contains("hi @") && !said.contains("TOPSECRET"), "{said}");
     for (prompt, problem) in [
         ("/mcp__pro__p", "the argument x is missing"),
         ("/mcp__pro__q", "did you mean /mcp__pro__p?"),

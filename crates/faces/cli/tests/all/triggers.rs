@@ -214,6 +214,24 @@ fn a_project_has_no_triggers() {
     assert!(!haft.run(&["triggers", "fire", "by-hand"], "").status.success());
 }
 
+/// What is delivered is data: it names no files for the model to see.
+#[test]
+fn a_delivery_names_no_files() {
+    let haft = Haft::new();
+    set_up(&haft, "home");
+    haft.write("key.txt", "TOPSECRET");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let model = runtime.block_on(MockModel::start(Script::of([Turn::text("Looked.")]))).unwrap();
+    let body = json!({"what": format!("it @{} and @key.txt", haft.ws().join("key.txt").display())});
+    let mut command = haft.command();
+    command.env("ANTHROPIC_BASE_URL", model.url()).env("ANTHROPIC_API_KEY", "k");
+    command.args(["triggers", "fire", "by-hand", "--body", &body.to_string()]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let asked = model.requests()[0].json()["messages"].to_string();
+    assert!(asked.contains("@key.txt") && !asked.contains("TOPSECRET"), "{asked}");
+}
+
 #[test]
 fn a_session_fires_only_with_a_yes() {
     let haft = Haft::new();

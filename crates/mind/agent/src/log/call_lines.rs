@@ -4,7 +4,6 @@ use haft_runtime::{CallDecision, Report, Timing};
 use haft_tool::ErrorKind;
 use haft_types::{AgentId, CallId, ToolUse};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::FenceOwner;
 
@@ -71,6 +70,10 @@ pub struct CallLine {
     /// The entry of the journal, where one was made: what `haft undo` takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<String>,
+    /// The run of an agent that this call heard the end of, where the result is an error: the
+    /// results of others say so themselves.
+    #[serde(default, rename = "runId", skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// Whether it was not run because somebody wants to decide about it later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_for_later: bool,
@@ -94,6 +97,9 @@ pub struct StageMicros {
 
 /// Where a tool names the journal entry it made, in its structured result.
 const JOURNAL_KEY: &str = "undoId";
+
+/// Where a tool names the run of an agent, in its structured result.
+const RUN_KEY: &str = "runId";
 
 impl WriterLine {
     pub(crate) fn of_this_process(session: &str, owner: Option<FenceOwner>) -> Self {
@@ -137,12 +143,13 @@ impl CallLine {
             decision: None,
             denied_by: None,
             journal: None,
+            run_id: None,
             left_for_later: true,
         }
     }
 
     pub(crate) fn of(report: &Report, agent: &AgentId) -> Self {
-        let journal = report.data.as_ref().and_then(|data| data.get(JOURNAL_KEY)).and_then(Value::as_str);
+        let named = |key: &str| report.data.as_ref()?.get(key)?.as_str().map(str::to_owned);
         Self {
             call: report.id.clone(),
             tool: report.name.clone(),
@@ -152,7 +159,8 @@ impl CallLine {
             error: report.error,
             decision: report.decision.as_deref().cloned(),
             denied_by: report.denied_by.map(|by| by.word().to_owned()),
-            journal: journal.map(str::to_owned),
+            journal: named(JOURNAL_KEY),
+            run_id: report.error.and_then(|_| named(RUN_KEY)),
             left_for_later: report.left_for_later,
         }
     }

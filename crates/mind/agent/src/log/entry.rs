@@ -339,6 +339,12 @@ pub enum State {
         /// The report.
         report: serde_json::Value,
     },
+    /// The report of a run is in what follows, where that does not say so itself.
+    RunHeard {
+        /// The run.
+        #[serde(rename = "runId")]
+        run: String,
+    },
     /// What the person was shown beside the conversation.
     Shown(Box<ShownLine>),
     /// Written by a newer version.
