@@ -107,9 +107,12 @@ impl<'a> Walker<'a> {
     fn pipeline(&mut self, pipeline: &Pipeline, state: State) -> Outcome {
         self.feed = None;
         if let [command] = &pipeline.commands[..] {
-            let outcome = self.command(command, state);
+            let Outcome { success, failure } = self.command(command, state);
             self.feed = None;
-            return outcome;
+            return match pipeline.negated {
+                true => Outcome { success: failure, failure: success },
+                false => Outcome { success, failure },
+            };
         }
         let mut printed = Vec::new();
         for (number, command) in pipeline.commands.iter().enumerate() {

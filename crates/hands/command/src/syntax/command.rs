@@ -125,11 +125,15 @@ impl Parser<'_> {
     }
 
     fn pipeline(&mut self) -> Parsed<Pipeline> {
+        let mut negated = false;
         loop {
             self.skip_blanks();
             match self.reserved() {
                 Some("time") if self.time_prefix() => (),
-                Some("!") => self.pos += 1,
+                Some("!") => {
+                    self.pos += 1;
+                    negated = !negated;
+                }
                 _ => break,
             }
         }
@@ -138,7 +142,7 @@ impl Parser<'_> {
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'|') || self.peek_at(1) == Some(b'|') {
-                return Ok(Pipeline { commands, errors_too });
+                return Ok(Pipeline { commands, errors_too, negated });
             }
             let both = self.peek_at(1) == Some(b'&');
             errors_too |= both;

@@ -47,6 +47,8 @@ pub(crate) struct Pipeline {
     pub(crate) commands: Vec<Command>,
     /// Some of them by `|&`.
     pub(crate) errors_too: bool,
+    /// `!` stands in front: what failed counts as a success.
+    pub(crate) negated: bool,
 }
 
 /// A command with its redirections.
