@@ -51,7 +51,7 @@ pub(crate) fn commit_through_editor(
         match through_editor(locked, index, change) {
             Ok(done) => made.push(done),
             Err(error) => {
-                take_back(locked, &made);
+                take_back(locked, &made, origin, IsSettled::No);
                 return Err(CommitError { index, error });
             }
         }
@@ -89,7 +89,7 @@ pub(crate) fn commit_through_editor(
             Ok(done)
         }
         Err(error) => {
-            take_back(locked, &made);
+            take_back(locked, &made, origin, IsSettled::Yes);
             Err(CommitError { index: rest[error.index].0, error: error.error })
         }
     }
@@ -157,12 +157,7 @@ fn settle(
     origin: &Origin,
     done: &mut Committed,
 ) -> Option<FileChange> {
-    let own = Origin {
-        session: None,
-        turn: None,
-        call: format!("unsaved-{}", origin.call.as_str()).into(),
-        tool: UNSAVED.to_owned(),
-    };
+    let own = unsaved_origin(origin);
     let note = match &made.found {
         OnDisk::Saved | OnDisk::Untouched => {
             "the user's editor had unsaved text in this file; it is kept, and saved with this change."
@@ -206,6 +201,16 @@ fn settle(
     Some(FileChange { path: made.path.to_owned(), before: unsaved, after })
 }
 
+/// In whose name unsaved text comes onto the disk: nobody asked for it.
+fn unsaved_origin(origin: &Origin) -> Origin {
+    Origin {
+        session: None,
+        turn: None,
+        call: format!("unsaved-{}", origin.call.as_str()).into(),
+        tool: UNSAVED.to_owned(),
+    }
+}
+
 fn kept(journal: &Journal, bytes: &[u8], mode: u32) -> Option<FileState> {
     let hash = journal.keep_bytes(bytes).ok()?;
     Some(FileState::File { hash, len: bytes.len() as u64, mode })
@@ -219,10 +224,36 @@ fn save(locked: &Locked<'_>, path: &Path, text: &str, origin: &Origin) -> Result
     locked.commit_as(&[change], origin, Vec::new(), Vec::new()).map_err(|err| err.error)
 }
 
-/// Puts unsaved texts back into the editor.
-fn take_back(locked: &Locked<'_>, made: &[EditorChange<'_>]) {
+/// Whether it was written down already that unsaved text came onto the disk.
+#[derive(Clone, Copy)]
+enum IsSettled {
+    Yes,
+    No,
+}
+
+/// Puts unsaved texts back into the editor. It may save them with that; what was on
+/// the disk before is written down.
+fn take_back(locked: &Locked<'_>, made: &[EditorChange<'_>], origin: &Origin, settled: IsSettled) {
     let Some(overlay) = locked.workspace.buffers.overlay() else { return };
     for change in made {
-        overlay.replace(change.path, &change.new, change.old);
+        let shown = match &change.found {
+            OnDisk::Other(bytes) => std::str::from_utf8(bytes).unwrap_or(&change.new),
+            OnDisk::Saved | OnDisk::Untouched => &change.new,
+        };
+        overlay.replace(change.path, shown, change.old);
+        let (Ok(journal), Some(disk)) = (locked.workspace.journal(), change.before.clone()) else { continue };
+        let before = match (settled, &disk) {
+            (IsSettled::Yes, FileState::File { mode, .. }) => {
+                kept(journal, change.old.as_bytes(), *mode).unwrap_or(disk)
+            }
+            _ => disk,
+        };
+        let after = OpenFile::open(change.path).and_then(|file| journal.keep_file(&file));
+        if let Ok(after) = after
+            && after != before
+        {
+            let saving = FileChange { path: change.path.to_owned(), before, after };
+            journal.record(&unsaved_origin(origin), vec![saving]).ok();
+        }
     }
 }

@@ -209,6 +209,48 @@ fn unsaved_text_survives_every_editor_and_comes_back_with_undo() {
 }
 
 #[test]
+fn a_batch_that_is_taken_back_leaves_the_typed_text_and_what_was_on_disk() {
+    // The second file cannot be changed: it is another one by now, on disk or in the editor.
+    for (saving, in_editor, saved) in [
+        (Saving::Saves, false, "a\ntyped\n"),
+        (Saving::Saves, true, "a\ntyped\n"),
+        (Saving::Formats, false, "a\ntyped\n// formatted\n"),
+        (Saving::Formats, true, "a\ntyped\n// formatted\n"),
+    ] {
+        let scratch = Scratch::new();
+        let workspace = scratch.workspace();
+        let editor = TestEditor::on(&workspace, saving);
+        let (typed, other) = (scratch.file("typed", "a\n"), scratch.file("other", "b\n"));
+        editor.types(&typed, "a\ntyped\n");
+        if in_editor {
+            editor.types(&other, "b\ntyped\n");
+        }
+        let locked = workspace.lock(&[&typed, &other]).unwrap();
+        let bases = [&typed, &other].map(|it| locked.read(it).unwrap().unwrap().0);
+        match in_editor {
+            true => editor.types(&other, "b\ntyped more\n"),
+            false => fs::write(&other, "theirs\n").unwrap(),
+        }
+        let changes = [(&typed, &bases[0]), (&other, &bases[1])].map(|(path, base)| Change {
+            path: path.clone(),
+            base: Some(base),
+            content: Some(Bytes::whole(b"ours\n".to_vec())),
+            mode: None,
+        });
+        locked.commit(&changes, &origin("batch")).unwrap_err();
+        drop(locked);
+        assert_eq!(editor.shows(&typed).as_deref(), Some(saved), "{saving:?} {in_editor}");
+        assert_eq!(fs::read_to_string(&typed).unwrap(), saved, "{saving:?} {in_editor}");
+        let entries = workspace.journal().unwrap().entries().unwrap();
+        assert!(!entries.is_empty() && entries.iter().all(|it| it.origin.tool == "unsaved text"));
+        let call = UndoTarget::Call("unsaved-batch".into());
+        let report = workspace.undo(&call, &origin("undo")).unwrap();
+        assert!(report.conflicts.is_empty(), "{saving:?} {in_editor}: {report:?}");
+        assert_eq!(fs::read_to_string(&typed).unwrap(), "a\n", "{saving:?} {in_editor}");
+    }
+}
+
+#[test]
 fn an_editor_that_still_shows_a_removed_file_is_behind() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
