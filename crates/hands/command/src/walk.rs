@@ -30,6 +30,8 @@ pub(crate) struct Walker<'a> {
     printed: Vec<String>,
     /// What the command before printed, variables included.
     expanded: Vec<String>,
+    /// Where arithmetic that fails would have ended a line; the next line runs.
+    aborted: Option<State>,
 }
 
 /// Texts that are remembered for what stands behind in a pipe.
@@ -71,6 +73,7 @@ impl<'a> Walker<'a> {
             hands_on: false,
             printed: Vec::new(),
             expanded: Vec::new(),
+            aborted: None,
         }
     }
 
@@ -79,6 +82,9 @@ impl<'a> Walker<'a> {
             let after = self.item(item, state.clone());
             if !item.background {
                 state = after;
+            }
+            if let Some(aborted) = &self.aborted {
+                state = state.join(aborted);
             }
         }
         state
@@ -141,6 +147,15 @@ impl<'a> Walker<'a> {
             return self.simple(command, assignments, words, state, Pipe { feed, hands_on, printed });
         }
         self.group_redirects(command, &mut state);
+        if command.redirects.is_empty() {
+            return self.compound(command, state);
+        }
+        // If a file cannot be opened, nothing in it runs.
+        let after = self.compound(command, state.clone());
+        Outcome { success: after.success, failure: after.failure.join(&state) }
+    }
+
+    fn compound(&mut self, command: &Command, mut state: State) -> Outcome {
         match &command.kind {
             Kind::Simple { .. } => Outcome::either(state),
             Kind::Subshell(list) => {
@@ -179,8 +194,9 @@ impl<'a> Walker<'a> {
                 self.inspect(subject, &mut state, &mut doubts);
                 let mut joined = state.clone();
                 for arm in arms {
-                    arm.patterns.iter().for_each(|pattern| self.inspect(pattern, &mut state, &mut doubts));
-                    joined = joined.join(&self.list(&arm.body, state.clone()));
+                    arm.patterns.iter().for_each(|pattern| self.inspect(pattern, &mut joined, &mut doubts));
+                    // `;&` goes on from the arm before.
+                    joined = joined.clone().join(&self.list(&arm.body, joined));
                 }
                 self.doubts.append(&mut doubts);
                 Outcome::either(joined)
@@ -485,6 +501,10 @@ impl<'a> Walker<'a> {
                     self.inspect(body, state, doubts);
                     if !is_plain_arithmetic(body, state) {
                         doubts.push(Doubt::Arithmetic);
+                    }
+                    if self.source.contains('\n') {
+                        let before = self.aborted.take();
+                        self.aborted = Some(before.map_or_else(|| state.clone(), |it| it.join(state)));
                     }
                 }
                 Piece::Translated { body } => self.inspect(body, state, doubts),
