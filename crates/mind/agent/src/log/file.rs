@@ -198,11 +198,11 @@ pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(Entry)) ->
 /// it that a conversation would miss.
 fn is_of_others(line: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Typed {
+    struct LineType {
         r#type: String,
     }
     const OURS: [&str; 6] = ["user", "assistant", "system", "attachment", "haft", "custom-title"];
-    serde_json::from_slice(line).is_ok_and(|it: Typed| !OURS.contains(&it.r#type.as_str()))
+    serde_json::from_slice(line).is_ok_and(|it: LineType| !OURS.contains(&it.r#type.as_str()))
 }
 
 trait TrimZero {
