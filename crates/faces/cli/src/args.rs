@@ -457,6 +457,12 @@ pub(crate) enum Command {
     },
 }
 
+/// An amount that a sum can reach.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.parse::<f64>().ok().filter(|it| it.is_finite() && 0.0 <= *it);
+    amount.ok_or_else(|| String::from("an amount of dollars is a number from 0 on"))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "test code")]
@@ -470,10 +476,4 @@ mod tests {
         let (without, _) = Args::of_nothing().unwrap();
         assert_eq!(format!("{without:?}"), format!("{with:?}"));
     }
-}
-
-/// An amount that a sum can reach.
-fn dollars(text: &str) -> Result<f64, String> {
-    let amount = text.parse::<f64>().ok().filter(|it| it.is_finite() && 0.0 <= *it);
-    amount.ok_or_else(|| String::from("an amount of dollars is a number from 0 on"))
 }
