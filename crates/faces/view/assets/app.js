@@ -87,7 +87,7 @@ async function openSession(key, { pane = "conversation", row } = {}) {
     if (pane === "conversation" && row === undefined) await showTail(mine);
     const head = await json(`log/${key}`);
     if (shown !== mine) return;
-    mine.rows = head.rows;
+    Object.assign(mine, { rows: head.rows, reading: head.reading, changes: head.changes });
     at("title").textContent = head.title;
     document.title = `${head.title} · Haft`;
     const holder = document.createElement("template");
@@ -98,7 +98,8 @@ async function openSession(key, { pane = "conversation", row } = {}) {
     tabs();
     await openPane(pane, { row });
     listSessions();
-    follow(`log/${key}/follow`, stop.signal, (news) => heard(mine, news));
+    const place = () => `log/${key}/follow?reading=${mine.reading}&changes=${mine.changes}`;
+    follow(place, stop.signal, (news) => heard(mine, news));
   } catch (problem) {
     if (shown === mine) trouble(problem);
   }
@@ -191,7 +192,9 @@ function heard(mine, news) {
   if (shown !== mine) return;
   const grown = news.rows - mine.rows;
   mine.rows = news.rows;
-  if (news.anew) return void openSession(mine.key, { pane: mine.pane });
+  mine.changes = news.changes;
+  // The log is another one than before.
+  if (news.reading !== mine.reading) return void openSession(mine.key, { pane: mine.pane });
   if (!mine.list) return;
   if (mine.rows && at("pane").querySelector(".empty")) at("pane").querySelector(".empty").remove();
   mine.list.grow(news.rows, news.changed);

@@ -40,11 +40,11 @@ export async function post(path, body) {
   return (await ask(path, options)).json();
 }
 
-/** Calls back for every piece of news until the signal stops it; comes again by itself. */
-export async function follow(path, signal, heard) {
+/** Calls back for every piece of news until the signal stops it; comes again by itself, to where `place` says. */
+export async function follow(place, signal, heard) {
   for (let pause = 250; !signal.aborted; pause = Math.min(pause * 2, 8000)) {
     try {
-      const reader = (await ask(path, { signal })).body.pipeThrough(new TextDecoderStream()).getReader();
+      const reader = (await ask(place(), { signal })).body.pipeThrough(new TextDecoderStream()).getReader();
       let held = "";
       for (;;) {
         const { done, value } = await reader.read();

@@ -62,15 +62,19 @@ pub struct LogIndex {
     /// Whether the log says itself what was asked.
     pub(crate) tells_requests: bool,
     pub(crate) catalog: Arc<Catalog>,
+    /// How often everything was read anew, because the log is another one than before.
+    pub(crate) reading: u64,
+    /// Rows that were there and look different since, in order. Whoever follows the log
+    /// remembers how many of them it has heard: several read the same index.
+    pub(crate) changed: Vec<usize>,
 }
 
-/// What reading on brought.
-#[derive(Debug, Default)]
-pub(crate) struct IndexGrowth {
-    /// The log is another one than before; everything was read anew.
-    pub(crate) is_new: bool,
-    /// Rows that were there before and look different now.
-    pub(crate) changed: Vec<usize>,
+/// How far somebody knows an index.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct IndexMark {
+    pub(crate) reading: u64,
+    pub(crate) changes: usize,
+    pub(crate) rows: usize,
 }
 
 impl LogIndex {
@@ -103,7 +107,20 @@ impl LogIndex {
             by_id: HashMap::new(),
             tells_requests: false,
             catalog,
+            reading: 0,
+            changed: Vec::new(),
         }
+    }
+
+    /// How far it is known to whoever has seen all of it.
+    pub(crate) fn mark(&self) -> IndexMark {
+        IndexMark { reading: self.reading, changes: self.changed.len(), rows: self.rows.len() }
+    }
+
+    /// The rows that look different since somebody knew it so far.
+    pub(crate) fn changed_since(&self, known: IndexMark) -> &[usize] {
+        let since = self.changed.get(known.changes..).unwrap_or_default();
+        if known.reading == self.reading { since } else { &[] }
     }
 
     /// The log.
@@ -123,21 +140,19 @@ impl LogIndex {
 
     /// Reads what was written since. A log that was replaced or has become shorter
     /// is read anew.
-    pub(crate) fn extend(&mut self) -> io::Result<IndexGrowth> {
+    pub(crate) fn extend(&mut self) -> io::Result<()> {
         let file = File::open(&self.path)?;
         let about = file.metadata()?;
-        let mut growth = IndexGrowth::default();
         if self.end != 0 && (about.ino() != self.inode || about.len() < self.end || !self.is_same_log(&file))
         {
-            let kept = self.kept.take();
-            *self = Self { kept, ..Self::read(&self.path, Arc::clone(&self.catalog))? };
+            let (kept, reading) = (self.kept.take(), self.reading + 1);
+            *self = Self { kept, reading, ..Self::read(&self.path, Arc::clone(&self.catalog))? };
             self.keep();
-            growth.is_new = true;
-            return Ok(growth);
+            return Ok(());
         }
         self.inode = about.ino();
         if about.len() <= self.end {
-            return Ok(growth);
+            return Ok(());
         }
         let mut reader = BufReader::with_capacity(1 << 20, file);
         reader.seek(SeekFrom::Start(self.end))?;
@@ -150,14 +165,14 @@ impl LogIndex {
             if read == 0 || !line.ends_with(b"\n") && (read as u64) < LONGEST_LINE {
                 break;
             }
-            self.take(&line, &mut growth);
+            self.take(&line);
             self.end += read as u64;
         }
         let told_by = TOLD_BY.min(usize::try_from(self.end).unwrap_or(TOLD_BY));
         let file = reader.get_ref();
         self.ends = (bytes_at(file, 0, told_by), bytes_at(file, self.end - told_by as u64, told_by));
         self.keep_sometimes();
-        Ok(growth)
+        Ok(())
     }
 
     /// Whether a file is still the one that was read: one that was written anew may be
@@ -174,11 +189,11 @@ impl LogIndex {
         file.seek(SeekFrom::Start(self.end))?;
         let mut line = Vec::new();
         file.take(LONGEST_LINE).read_to_end(&mut line)?;
-        self.take(&line, &mut IndexGrowth::default());
+        self.take(&line);
         Ok(())
     }
 
-    fn take(&mut self, line: &[u8], growth: &mut IndexGrowth) {
+    fn take(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
@@ -195,7 +210,7 @@ impl LogIndex {
             self.cwd = skimmed.cwd.as_deref().unwrap_or_default().to_owned();
         }
         match &*skimmed.kind {
-            "user" | "assistant" => self.message(&skimmed, line, time, growth),
+            "user" | "assistant" => self.message(&skimmed, line, time),
             "attachment" => self.push(LogSpot::default(), RowKind::Attachment, time, line, 0, false),
             "system" if skimmed.subtype.as_deref() == Some("compact_boundary") => {
                 self.push(LogSpot::default(), RowKind::Compacted, time, line, 0, false);
@@ -205,7 +220,7 @@ impl LogIndex {
                     self.title = Some(title.into_owned());
                 }
             }
-            "haft" if matches!(skimmed.state.as_deref(), Some("call" | "asked")) => self.state(line, growth),
+            "haft" if matches!(skimmed.state.as_deref(), Some("call" | "asked")) => self.state(line),
             _ => (),
         }
     }
@@ -225,7 +240,7 @@ impl LogIndex {
         self.rows.push(IndexedRow { spot, kind, time, weight, of_child });
     }
 
-    fn message(&mut self, line: &SkimmedLine<'_>, bytes: &[u8], time: Option<i64>, growth: &mut IndexGrowth) {
+    fn message(&mut self, line: &SkimmedLine<'_>, bytes: &[u8], time: Option<i64>) {
         let Some(message) = &line.message else { return };
         let (of_child, by_model) = (line.is_sidechain == Some(true), line.kind == "assistant");
         let single = message.content.0.len() == 1;
@@ -244,7 +259,7 @@ impl LogIndex {
                     RowKind::Call(call)
                 }
                 ("tool_result", false) => {
-                    self.end_call(block, spot, time, bytes.len(), growth);
+                    self.end_call(block, spot, time, bytes.len());
                     continue;
                 }
                 _ => continue,
@@ -271,14 +286,7 @@ impl LogIndex {
         at
     }
 
-    fn end_call(
-        &mut self,
-        block: &SkimmedBlock<'_>,
-        spot: LogSpot,
-        time: Option<i64>,
-        length: usize,
-        growth: &mut IndexGrowth,
-    ) {
+    fn end_call(&mut self, block: &SkimmedBlock<'_>, spot: LogSpot, time: Option<i64>, length: usize) {
         let id = block.tool_use_id.as_deref().unwrap_or_default();
         let Some(call) = self.by_id.get(id).and_then(|at| self.calls.get_mut(*at as usize)) else { return };
         let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -286,11 +294,11 @@ impl LogIndex {
         call.result_weight = u32::try_from(block.weight()).unwrap_or(u32::MAX);
         call.failed = block.is_error == Some(true);
         call.ended = time;
-        growth.changed.push(call.row);
+        self.changed.push(call.row);
     }
 
     /// A line of ours.
-    fn state(&mut self, line: &[u8], growth: &mut IndexGrowth) {
+    fn state(&mut self, line: &[u8]) {
         if LONGEST_STATE < line.len() {
             return;
         }
@@ -298,7 +306,7 @@ impl LogIndex {
             Ok(Entry::Haft(State::Call(it))) => {
                 let at = self.by_id.get(it.call.as_str()).copied();
                 if let Some(call) = at.and_then(|at| self.calls.get_mut(at as usize)) {
-                    growth.changed.push(call.row);
+                    self.changed.push(call.row);
                     call.line = Some(it);
                 }
             }
@@ -463,21 +471,44 @@ mod tests {
             let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
             let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
             std::io::Write::write_all(&mut file, &whole.as_bytes()[cut..]).unwrap();
-            assert!(!index.extend().unwrap().is_new, "{cut}");
+            index.extend().unwrap();
+            assert_eq!(index.reading, 0, "{cut}");
             assert_eq!(state(&index), state(&want), "{cut}");
         }
         // A log that has become another one is read anew.
         let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
         fs::write(&path, &whole[..whole.find('\n').unwrap() + 1]).unwrap();
-        assert!(index.extend().unwrap().is_new);
-        assert_eq!(index.rows.len(), 1);
+        let before = index.mark();
+        index.extend().unwrap();
+        assert_eq!((index.reading, index.rows.len(), index.changed_since(before)), (1, 1, &[][..]));
         // Written anew in the same file, and longer than before.
         let other = whole.replace("begin", "another beginning").repeat(3);
         fs::write(&path, &other).unwrap();
-        assert!(index.extend().unwrap().is_new);
+        index.extend().unwrap();
+        assert_eq!(index.reading, 2);
         assert_eq!(state(&index), state(&LogIndex::read(&path, Catalog::built_in()).unwrap()));
         // What only grew is not read anew.
         fs::write(&path, other.repeat(2)).unwrap();
-        assert!(!index.extend().unwrap().is_new);
+        index.extend().unwrap();
+        assert_eq!(index.reading, 2);
+    }
+
+    #[test]
+    fn whoever_follows_hears_of_every_change_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let whole = log();
+        let end_of_call = whole.find("tool_result").unwrap();
+        let cut = whole[..end_of_call].rfind('\n').unwrap() + 1;
+        fs::write(&path, &whole[..cut]).unwrap();
+        let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
+        let (one, other) = (index.mark(), index.mark());
+        fs::write(&path, &whole).unwrap();
+        // Somebody else looked first.
+        index.extend().unwrap();
+        index.extend().unwrap();
+        assert!(!index.changed_since(one).is_empty());
+        assert_eq!(index.changed_since(one), index.changed_since(other));
+        assert!(index.changed_since(index.mark()).is_empty());
     }
 }

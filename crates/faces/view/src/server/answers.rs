@@ -27,7 +27,7 @@ use crate::{
     clock::moment,
     facts::RowContent,
     html::Html,
-    index::LogIndex,
+    index::{IndexMark, LogIndex},
     journal::{JournalChange, workspace},
     places::LogPlace,
     render::{
@@ -107,7 +107,7 @@ async fn looking<T: Send + 'static>(
     .await
 }
 
-fn extend(index: &RwLock<LogIndex>) -> io::Result<crate::index::IndexGrowth> {
+fn extend(index: &RwLock<LogIndex>) -> io::Result<()> {
     index.write().unwrap_or_else(PoisonError::into_inner).extend()
 }
 
@@ -159,7 +159,7 @@ async fn head(State(shared): ViewState, Path(key): Path<String>) -> Result<Respo
         facts(&mut out, index);
         let told = json!({
             "title": index.name(), "rows": index.rows.len(), "facts": out.into_text(),
-            "undo": shared.setting.allow_undo,
+            "undo": shared.setting.allow_undo, "reading": index.reading, "changes": index.changed.len(),
         });
         Json(told).into_response()
     })
@@ -299,37 +299,45 @@ async fn find(
     Ok(Json(json!({"hits": hits})).into_response())
 }
 
+/// How far a page knows the log, from what it was told before.
+#[derive(Deserialize)]
+struct FollowAsk {
+    reading: Option<u64>,
+    changes: Option<usize>,
+}
+
 /// Tells a page what is new, as long as it listens.
-async fn follow(State(shared): ViewState, Path(key): Path<String>) -> Result<Response, Response> {
+async fn follow(
+    State(shared): ViewState,
+    Path(key): Path<String>,
+    Query(ask): Query<FollowAsk>,
+) -> Result<Response, Response> {
     let opening = Arc::clone(&shared);
     let named = key.clone();
     let index = waiting(move || opening.index(&named)).await?;
-    let known = index.read().unwrap_or_else(PoisonError::into_inner).rows.len();
+    let mut known = mark(&index);
+    known.reading = ask.reading.unwrap_or(known.reading);
+    known.changes = ask.changes.unwrap_or(known.changes);
     let follower = shared.follow();
     let stop = shared.stop.clone();
     let news = stream::unfold((index, follower, known, true), move |(index, follower, known, first)| {
         let stop = stop.clone();
         async move {
-            if first {
-                let line = format!("data: {}\n\n", json!({"rows": known, "changed": []}));
-                return Some((Ok::<_, io::Error>(line), (index, follower, known, false)));
-            }
             let mut waited = 0_u32;
             loop {
+                if first || mark(&index) != known {
+                    let (line, known) = news_since(&index, known);
+                    return Some((Ok::<_, io::Error>(line), (index, follower, known, false)));
+                }
                 tokio::select! {
                     () = stop.cancelled() => return None,
                     () = tokio::time::sleep(FOLLOW) => (),
                 }
                 let looked = Arc::clone(&index);
-                let growth = tokio::task::spawn_blocking(move || extend(&looked)).await.ok()?.ok()?;
-                let rows = index.read().unwrap_or_else(PoisonError::into_inner).rows.len();
-                if growth.is_new || rows != known || !growth.changed.is_empty() {
-                    let news = json!({"rows": rows, "changed": growth.changed, "anew": growth.is_new});
-                    return Some((Ok(format!("data: {news}\n\n")), (index, follower, rows, false)));
-                }
+                tokio::task::spawn_blocking(move || extend(&looked)).await.ok()?.ok()?;
                 waited += 1;
                 // A page that is gone is noticed only when something is said to it.
-                if 50 < waited {
+                if 50 < waited && mark(&index) == known {
                     return Some((Ok(String::from(": still here\n\n")), (index, follower, known, false)));
                 }
             }
@@ -337,6 +345,20 @@ async fn follow(State(shared): ViewState, Path(key): Path<String>) -> Result<Res
     });
     let kind = HeaderValue::from_static("text/event-stream");
     Ok(([(header::CONTENT_TYPE, kind)], Body::from_stream(news)).into_response())
+}
+
+fn mark(index: &RwLock<LogIndex>) -> IndexMark {
+    index.read().unwrap_or_else(PoisonError::into_inner).mark()
+}
+
+/// What somebody does not know yet, and how far it is known then.
+fn news_since(index: &RwLock<LogIndex>, known: IndexMark) -> (String, IndexMark) {
+    let index = index.read().unwrap_or_else(PoisonError::into_inner);
+    let now = index.mark();
+    let news = json!({
+        "rows": now.rows, "changed": index.changed_since(known), "reading": now.reading, "changes": now.changes,
+    });
+    (format!("data: {news}\n\n"), now)
 }
 
 #[derive(Deserialize)]
