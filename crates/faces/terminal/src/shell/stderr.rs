@@ -13,6 +13,9 @@ use rustix::pipe::PipeFlags;
 struct RedirectedErrors {
     before: OwnedFd,
     read: OwnedFd,
+    /// What was taken and is not on the screen yet: a program that dies before it is drawn
+    /// says it all the same.
+    undrawn: String,
 }
 
 static REDIRECTED: Mutex<Option<RedirectedErrors>> = Mutex::new(None);
@@ -27,16 +30,17 @@ pub(super) fn redirect() {
         let before = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         rustix::stdio::dup2_stderr(&write)?;
-        Ok(RedirectedErrors { before, read })
+        Ok(RedirectedErrors { before, read, undrawn: String::new() })
     };
     *redirected = made().ok();
 }
 
-/// Leads it back, and hands on what nobody has read.
+/// Leads it back, and hands on what nobody has seen.
 pub(super) fn put_back() {
     let redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(it) = redirected {
         rustix::stdio::dup2_stderr(&it.before).ok();
+        rustix::io::write(&it.before, it.undrawn.as_bytes()).ok();
         let rest = read_all(&it.read);
         if !rest.trim().is_empty() {
             rustix::io::write(&it.before, rest.as_bytes()).ok();
@@ -44,11 +48,21 @@ pub(super) fn put_back() {
     }
 }
 
-/// The same in a handler of a signal, which may neither wait nor take memory.
+/// The same in a handler of a signal, which takes no memory and waits only for as long as
+/// another thread needs to read a few bytes.
 pub(super) fn put_back_in_handler() {
-    let Ok(mut redirected) = REDIRECTED.try_lock() else { return };
-    let Some(it) = redirected.take() else { return };
+    let mut tries = 0..500;
+    let redirected = loop {
+        match REDIRECTED.try_lock() {
+            Ok(it) => break it,
+            Err(_) if tries.next().is_none() => return,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    // It stays where it is: giving memory back is nothing for a handler.
+    let Some(it) = redirected.as_ref() else { return };
     rustix::stdio::dup2_stderr(&it.before).ok();
+    rustix::io::write(&it.before, it.undrawn.as_bytes()).ok();
     let mut buffer = [0; 512];
     while let Ok(count @ 1..) = rustix::io::read(&it.read, &mut buffer) {
         if rustix::io::write(&it.before, &buffer[..count]).is_err() {
@@ -57,10 +71,21 @@ pub(super) fn put_back_in_handler() {
     }
 }
 
-/// What was written there since the last time.
+/// What was written there since the last time. Until [`drawn`] is called, it is said again
+/// when the screen is given back.
 pub(super) fn take() -> String {
-    let redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner);
-    redirected.as_ref().map(|it| read_all(&it.read)).unwrap_or_default()
+    let mut redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(it) = redirected.as_mut() else { return String::new() };
+    let text = read_all(&it.read);
+    it.undrawn.push_str(&text);
+    text
+}
+
+/// What was taken is on the screen.
+pub(super) fn drawn() {
+    if let Some(it) = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        it.undrawn = String::new();
+    }
 }
 
 /// What can be waited for.

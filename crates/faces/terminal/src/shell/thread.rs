@@ -72,6 +72,8 @@ pub(super) struct TerminalThread {
     editor: TextEditor,
     effects: Arc<dyn Fn(TermEffect) + Send + Sync>,
     gone: bool,
+    /// Something of standard error was taken and is not drawn yet.
+    has_errors: bool,
     /// When the terminal became ours again.
     back_at: u64,
 }
@@ -108,6 +110,7 @@ impl TerminalThread {
             editor: setup.editor,
             effects: setup.effects,
             gone: false,
+            has_errors: false,
             back_at: 0,
         }
     }
@@ -122,6 +125,10 @@ impl TerminalThread {
         self.ask_background();
         loop {
             self.paint();
+            if self.has_errors && !self.dirty && self.out.is_empty() {
+                self.has_errors = false;
+                stderr::drawn();
+            }
             if self.gone || (self.model.has_ended() && !self.dirty && self.out.is_empty()) {
                 break;
             }
@@ -303,6 +310,7 @@ impl TerminalThread {
     fn read_errors(&mut self) {
         let text = stderr::take();
         if !text.trim().is_empty() {
+            self.has_errors = true;
             self.update(TermEvent::News(SessionNews::Notice(text)));
         }
     }

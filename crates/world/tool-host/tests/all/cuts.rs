@@ -153,7 +153,8 @@ async fn what_nobody_comes_back_for_ends() {
     // Longer than a busy machine takes to connect again.
     let linger = Duration::from_secs(4);
     let mut far = Far::start(FarRules { linger, ..FarRules::default() }).await;
-    let set = open(vec![setup("a", far.address, "s1")]).await.unwrap();
+    let wire = Wire::to(far.address).await;
+    let set = open(vec![setup("a", wire.address, "s1")]).await.unwrap();
     let mut session = near(&set, far.dir.path());
     let never = CancellationToken::new();
     {
@@ -168,9 +169,12 @@ async fn what_nobody_comes_back_for_ends() {
         let stop = far.closed.clone();
         assert_eq!(*stop.borrow(), 0);
     }
+    // It is gone without a word: nothing it says comes through any more.
+    wire.fall_silent(true);
     let left = std::time::Instant::now();
     drop(session);
     drop(set);
+    wire.cut();
     tokio::time::timeout(Duration::from_secs(60), far.closed.wait_for(|it| *it == 1)).await.unwrap().unwrap();
     // It is counted from when the caller left, however long it was there before.
     assert!(linger <= left.elapsed(), "{:?}", left.elapsed());
