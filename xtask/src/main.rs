@@ -17,6 +17,7 @@ mod fuzz;
 mod hot_functions;
 mod picture;
 mod run;
+mod semver;
 mod session_log;
 mod setup;
 mod site;
@@ -50,6 +51,8 @@ cargo xtask session-log FILE [MB]
 cargo xtask tidy    repository rules only: layers, files, names, documents, dependencies
 cargo xtask dist [--binary FILE] [--out DIR] [--releases URL] [--static] [--strip]
                     make the packages people install: npm, wheel, deb, archive, and what downloads it
+cargo xtask semver [BASE]
+                    compare what the library promises with a revision, by default the newest tag or the last commit
 cargo xtask hot-functions
                     find out what usual sessions run, so that the linker puts it together
 cargo xtask dist --reproduce [PACKAGE] [PROFILE]
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Some("fleet-kills") => fleet_kills::run(&args[1..]),
         Some("session-log") => session_log::run(&args[1..]),
         Some("hot-functions") => hot_functions::write(),
+        Some("semver") => semver::run(&args[1..]),
         Some("tidy") => tidy::check(),
         Some("site") => site::build(),
         Some("picture") => picture::draw(),

@@ -1,5 +1,7 @@
 //! What a fresh machine with Rust lacks, pinned.
 
+use std::path::{Path, PathBuf};
+
 use crate::run;
 
 /// The test runner.
@@ -13,6 +15,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
     ("ripgrep", "rg"),
     ("strace", "strace"),
+    ("valgrind", "valgrind"),
     // Each of them reads programs in its own way.
     ("mawk", "mawk"),
     ("gawk", "gawk"),
@@ -62,6 +65,30 @@ pub(crate) fn test_tools() -> Result<(), String> {
     Ok(())
 }
 
+/// A program in exactly this version: of the search path, or the one that was
+/// built for it below the target directory. `asking` makes it say its version.
+pub(crate) fn pinned(name: &str, version: &str, asking: &[&str]) -> Result<PathBuf, String> {
+    let is_right = |program: &Path| {
+        let said = run::output(&program.display().to_string(), asking).unwrap_or_default();
+        said.split_whitespace().any(|word| word.trim_start_matches('v') == version)
+    };
+    let tools = run::target_dir()?.join("tools");
+    let own = tools.join("bin").join(name);
+    let known = [PathBuf::from(name), own.clone()];
+    if let Some(program) = known.into_iter().find(|it| is_right(it)) {
+        return Ok(program);
+    }
+    println!("{name} {version} is built first; this takes some minutes");
+    let root = tools.display().to_string();
+    let flags = ["install", "--locked", "--version", version, "--root", &root, name];
+    run::cargo(&flags).map_err(|why| {
+        format!(
+            "{name} {version} cannot be built here ({why}): put one on the search path, then run this again"
+        )
+    })?;
+    Ok(own)
+}
+
 /// MCP servers, clients and the conformance suite of others. Without them the
 /// tests that need them say so and pass.
 fn mcp_peers() {
@@ -100,7 +127,7 @@ fn fleet_peers() {
 
 /// Whether a program is there; a path of its own is looked for where it says.
 fn is_installed(program: &str) -> bool {
-    if program.starts_with('/') { std::path::Path::new(program).is_dir() } else { on_path(program) }
+    if program.starts_with('/') { Path::new(program).is_dir() } else { on_path(program) }
 }
 
 fn on_path(program: &str) -> bool {

@@ -1,11 +1,8 @@
 //! `cargo xtask site`: the documents as a book.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
-use crate::{run, tidy};
+use crate::{run, setup, tidy};
 
 /// What makes the book.
 const MDBOOK: &str = "0.5.4";
@@ -21,34 +18,10 @@ pub(crate) fn build() -> Result<(), String> {
     if !dead.is_empty() {
         return Err(format!("links that lead nowhere:\n- {}", dead.join("\n- ")));
     }
-    let program = mdbook()?;
+    let program = setup::pinned("mdbook", MDBOOK, &["--version"])?;
     run::command(&program.display().to_string(), &["build", &tidy::root().display().to_string()])?;
     println!("the book is in target/site: open target/site/index.html");
     Ok(())
-}
-
-/// The mdBook of this version: of the search path, or the one that was built for
-/// it below the target directory.
-fn mdbook() -> Result<PathBuf, String> {
-    let is_right = |program: &Path| {
-        let said = run::output(&program.display().to_string(), &["--version"]).unwrap_or_default();
-        said.trim().trim_start_matches("mdbook").trim().trim_start_matches('v') == MDBOOK
-    };
-    let tools = run::target_dir()?.join("tools");
-    let own = tools.join("bin/mdbook");
-    let known = [PathBuf::from("mdbook"), own.clone()];
-    if let Some(program) = known.into_iter().find(|it| is_right(it)) {
-        return Ok(program);
-    }
-    println!("mdbook {MDBOOK} is built first; this takes some minutes");
-    let root = tools.display().to_string();
-    let flags = ["install", "--locked", "--version", MDBOOK, "--root", &root, "mdbook"];
-    run::cargo(&flags).map_err(|why| {
-        format!(
-            "mdbook {MDBOOK} cannot be built here ({why}): put one on the search path, then run this again"
-        )
-    })?;
-    Ok(own)
 }
 
 /// Pages that the table of contents leaves out.

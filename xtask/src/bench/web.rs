@@ -20,8 +20,55 @@ pub(super) fn run() -> Result<(), String> {
     run::cargo(&["bench", "--quiet", "-p", "haft-tools", "--bench", "web"])?;
     run::cargo(&["bench", "--quiet", "-p", "haft-schedule", "--bench", "load"])?;
     run::cargo(&["bench", "--quiet", "-p", "haft-triggers", "--bench", "verify"])?;
+    deliveries()?;
     git_status()?;
     super::servers::run()
+}
+
+/// How soon a delivery is answered that starts a run.
+fn deliveries() -> Result<(), String> {
+    const CLIENT: &str = r#"
+import hashlib, hmac, http.client, json, sys, time
+times = []
+for number in range(int(sys.argv[2])):
+    body = json.dumps({'number': number, 'text': 'x' * 64000}).encode()
+    signature = 'sha256=' + hmac.new(b'a secret of the two of us', body, hashlib.sha256).hexdigest()
+    headers = {'X-Hub-Signature-256': signature, 'X-GitHub-Delivery': 'd%d' % number, 'Content-Type': 'application/json'}
+    client = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]), timeout=20)
+    while True:
+        try: client.connect(); break
+        except ConnectionRefusedError: time.sleep(0.05)
+    began = time.monotonic_ns()
+    client.request('POST', '/hooks/bench', body, headers)
+    answer = client.getresponse()
+    times.append(time.monotonic_ns() - began)
+    if answer.status != 202: sys.exit('answered %d: %s' % (answer.status, answer.read()))
+print(sorted(times)[len(times) // 2])
+"#;
+    let haft = release_binary()?;
+    let dir = std::env::temp_dir().join(format!("haft-bench-hooks-{}", std::process::id()));
+    let failed = |err: std::io::Error| err.to_string();
+    std::fs::create_dir_all(dir.join("home/.haft")).map_err(failed)?;
+    let settings = serde_json::json!({"triggers": {"bench": {"dir": dir, "prompt": "{{body.number}}",
+        "scheme": "github", "secret": {"env": "BENCH_SECRET"}}}});
+    std::fs::write(dir.join("home/.haft/settings.json"), settings.to_string()).map_err(failed)?;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(failed)?;
+    let port = free.port().to_string();
+    let mut server = Command::new(haft);
+    server.args(["triggers", "serve", "--port", &port]).current_dir(&dir).env_clear();
+    server.env("HOME", dir.join("home")).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    server.env("BENCH_SECRET", "a secret of the two of us");
+    server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = server.spawn().map_err(failed)?;
+    let asked = Command::new("python3").args(["-c", CLIENT, &port, &small(31).to_string()]).output();
+    server.kill().ok();
+    server.wait().ok();
+    std::fs::remove_dir_all(&dir).ok();
+    let asked = asked.map_err(|err| format!("python3: {err}"))?;
+    let said = String::from_utf8_lossy(&asked.stdout);
+    let nanos = said.trim().parse().map_err(|_| String::from_utf8_lossy(&asked.stderr).into_owned())?;
+    println!("  answered with 202 after {:.1?} (goal 5 ms)", Duration::from_nanos(nanos));
+    Ok(())
 }
 
 /// The tool Git against git itself, in a repository of twenty thousand files.

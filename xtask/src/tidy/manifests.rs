@@ -1,7 +1,7 @@
-//! Crates have what somebody who finds them in a registry looks for, so that
-//! publishing them is one decision (`publish` in the workspace) and no work.
+//! Crates have what somebody who finds them in a registry looks for, and could be
+//! published one after the other: `cargo package --workspace` packs them.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
 
@@ -15,7 +15,41 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| err.to_string())?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let own = packages.filter(|package| !OURS.iter().any(|name| package["name"] == *name));
-    Ok(own.filter_map(problem_of).collect())
+    let circles = circles(&metadata);
+    Ok(own.filter_map(problem_of).chain(circles).collect())
+}
+
+/// Crates whose tests want a version of a crate that wants them first: none of
+/// the two could be published before the other.
+fn circles(metadata: &Value) -> Vec<String> {
+    let packages = || metadata["packages"].as_array().into_iter().flatten();
+    let name = |of: &Value| of["name"].as_str().unwrap_or_default().to_owned();
+    let wanted = |package: &Value, for_tests: bool| -> Vec<String> {
+        let all = package["dependencies"].as_array().into_iter().flatten();
+        let local = all.filter(|it| it["path"].is_string() && (it["kind"] == "dev") == for_tests);
+        local.filter(|it| it["req"] != "*").map(name).collect()
+    };
+    let needs: BTreeMap<String, Vec<String>> = packages().map(|it| (name(it), wanted(it, false))).collect();
+    let mut found = Vec::new();
+    for package in packages() {
+        for first in wanted(package, true) {
+            let mut reached = vec![first.clone()];
+            let mut at = 0;
+            while let Some(next) = reached.get(at) {
+                let more = needs.get(next).into_iter().flatten().filter(|it| !reached.contains(it));
+                let more: Vec<String> = more.cloned().collect();
+                reached.extend(more);
+                at += 1;
+            }
+            if reached.contains(&name(package)) {
+                found.push(format!(
+                    "{}: its tests want a version of {first}, which depends on it: name only the path",
+                    name(package)
+                ));
+            }
+        }
+    }
+    found
 }
 
 /// What a crate lacks, in one line.
@@ -83,6 +117,22 @@ mod tests {
     #[test]
     fn every_crate_could_be_published() {
         assert_eq!(check(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn circles_are_found() {
+        let package = |name: &str, needs: &str, tests: &str, req: &str| {
+            json!({"name": name, "dependencies": [
+                {"name": needs, "path": "/x", "req": "^0.1", "kind": null},
+                {"name": tests, "path": "/x", "req": req, "kind": "dev"},
+            ]})
+        };
+        let all = |req: &str| {
+            json!({"packages": [package("a", "base", "c", req), package("b", "a", "base", "*"),
+            package("c", "b", "base", "^0.1"), {"name": "base"}]})
+        };
+        assert_eq!(circles(&all("*")), Vec::<String>::new());
+        assert_eq!(circles(&all("^0.1")).len(), 1);
     }
 
     #[test]

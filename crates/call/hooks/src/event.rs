@@ -3,11 +3,11 @@ use std::{fmt, str::FromStr, time::Duration};
 use crate::{HandlerKind, OnError};
 
 macro_rules! events {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($(#[doc = $doc:literal] $name:ident,)*) => {
         /// The moments at which hooks run.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub enum HookEvent {
-            $($(#[$doc])* $name,)*
+            $(#[doc = $doc] $name,)*
         }
 
         impl HookEvent {
@@ -18,6 +18,13 @@ macro_rules! events {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// When it happens, in a sentence.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$name => $doc.trim(),)*
                 }
             }
         }
@@ -125,6 +132,23 @@ impl HookEvent {
             Self::PostToolUse | Self::PostToolUseFailure | Self::PostToolBatch => BlockEffect::TellsModel,
             _ => BlockEffect::Nothing,
         }
+    }
+
+    /// Whether anything here makes it happen. The names of the others are known,
+    /// so that settings that were written for another agent are no mistake.
+    pub const fn happens(self) -> bool {
+        !matches!(
+            self,
+            Self::UserPromptExpansion
+                | Self::Setup
+                | Self::PreModelSwitch
+                | Self::PostModelSwitch
+                | Self::ConfigChange
+                | Self::CwdChanged
+                | Self::FileChanged
+                | Self::DirectoryAdded
+                | Self::MessageDisplay
+        )
     }
 
     /// What a hook that broke means when its definition does not say.

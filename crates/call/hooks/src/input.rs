@@ -104,12 +104,14 @@ pub enum EventInput {
 }
 
 macro_rules! inputs {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {
+    ($(#[doc = $doc:literal] $name:ident {
+        $($(#[doc = $field_doc:literal])+ $(#[serde($($how:tt)*)])? $field:ident: $kind:ty,)*
+    })*) => {
         $(
-            $(#[$doc])*
+            #[doc = $doc]
             #[derive(Clone, Debug, PartialEq, Serialize)]
             pub struct $name {
-                $($(#[$field_doc])* pub $field: $kind,)*
+                $($(#[doc = $field_doc])+ $(#[serde($($how)*)])? pub $field: $kind,)*
             }
 
             impl From<$name> for EventInput {
@@ -118,6 +120,17 @@ macro_rules! inputs {
                 }
             }
         )*
+
+        impl HookEvent {
+            /// The fields a hook is told beside those of every event, each with
+            /// a sentence; nothing for events without a type of their own.
+            pub fn input_fields(self) -> &'static [(&'static str, &'static str)] {
+                match self {
+                    $(Self::$name => &[$((stringify!($field), concat!($($field_doc),+)),)*],)*
+                    _ => &[],
+                }
+            }
+        }
 
         impl EventInput {
             /// Which event this is.

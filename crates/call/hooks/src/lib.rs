@@ -41,6 +41,7 @@ mod matcher;
 mod merge;
 mod outcome;
 mod output;
+mod page;
 mod parse;
 mod ports;
 mod runner;
@@ -69,6 +70,7 @@ pub use output::{
     BackgroundRequest, BadOutput, GeneralDecision, HookOutput, PermissionAnswer, PermissionBehavior,
     PermissionDecision, SpecificOutput, StopRequest,
 };
+pub use page::events_page;
 pub use parse::{DefinitionProblem, parse_definitions};
 pub use ports::{
     CallbackAnswer, ExternalHandlers, HookCall, HookCallback, HookEnvironment, HookObserver, HookStart,

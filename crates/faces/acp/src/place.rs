@@ -57,12 +57,14 @@ fn server_config(server: &Value) -> Result<(String, Value), AcpError> {
         Some(_) => Ok(()),
         None => Err(AcpError::params(format!("the MCP server {name} has no `{field}`"))),
     };
-    needed(if matches!(server["type"].as_str(), Some("http" | "sse")) { "url" } else { "command" })?;
     let config = match server["type"].as_str() {
-        None | Some("stdio") => json!({
-            "type": "stdio", "command": server["command"], "args": server["args"], "env": pairs(&server["env"]),
-        }),
+        None | Some("stdio") => {
+            needed("command")?;
+            let env = pairs(&server["env"]);
+            json!({"type": "stdio", "command": server["command"], "args": server["args"], "env": env})
+        }
         Some(kind @ ("http" | "sse")) => {
+            needed("url")?;
             json!({"type": kind, "url": server["url"], "headers": pairs(&server["headers"])})
         }
         Some(kind) => {
@@ -107,7 +109,6 @@ mod tests {
             json!({"cwd": "relative"}),
             json!({}),
             json!({"cwd": "/w", "mcpServers": [{"command": "x"}]}),
-            json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "acp"}]}),
             json!({"cwd": "/w", "mcpServers": [{"name": "x"}]}),
             json!({"cwd": "/w", "mcpServers": [{"name": "x", "command": 7}]}),
             json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "http", "command": "x"}]}),
@@ -115,6 +116,10 @@ mod tests {
         ] {
             assert!(EditorPlace::read(&bad).is_err(), "{bad}");
         }
+        let other = json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "acp", "id": "1"}]});
+        let problem = EditorPlace::read(&other).map(|_| ()).map_err(|it| it.message);
+        let want = "the MCP server x is of type `acp`; stdio, http and sse are known";
+        assert_eq!(problem, Err(String::from(want)));
     }
 
     proptest! {

@@ -37,7 +37,10 @@ fn read_block(block: &Value) -> Result<MessageBlock, AcpError> {
         Some("resource_link") => Ok(text(mention(&field("uri")?, block["name"].as_str()))),
         Some("resource") => Ok(text(embedded(&block["resource"])?)),
         Some("audio") => Err(AcpError::params("sound is not understood; promptCapabilities says so")),
-        other => Err(AcpError::params(format!("a block of the prompt has the type {other:?}"))),
+        Some(other) => Err(AcpError::params(format!(
+            "a block of the prompt is of type `{other}`; text, image, resource_link and resource are known"
+        ))),
+        None => Err(AcpError::params("a block of the prompt has no `type`")),
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) fn run(command: DevCommand) -> Ended {
                 ("terminal-keys.md", haft_terminal::keys_page()),
                 ("flags.md", reference_pages::flags_page()),
                 ("settings-keys.md", haft_config::settings_page()),
+                ("hook-events.md", haft_hooks::events_page()),
+                ("stream-json.md", haft_sdk::frames_page()),
             ] {
                 let path = dir.join(name);
                 std::fs::write(&path, page).map_err(|err| format!("{}: {err}", path.display()))?;
@@ -86,6 +88,8 @@ mod tests {
             ("tools.md", tools_page().unwrap()),
             ("flags.md", reference_pages::flags_page()),
             ("settings-keys.md", haft_config::settings_page()),
+            ("hook-events.md", haft_hooks::events_page()),
+            ("stream-json.md", haft_sdk::frames_page()),
         ] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs").join(name);
             let written = std::fs::read_to_string(path).unwrap_or_default();

@@ -51,8 +51,55 @@ pub(crate) fn of(report: &Report, input: &Value, look: Look) -> Option<Listing> 
             Some(listing)
         }
         "LS" => Some(tree(data, &said, look)),
+        "WebFetch" => Some(page(data, look)),
+        "WebSearch" => Some(found(data, look)),
         _ => data["stdout"].as_str().map(|printed| command(data, printed, look)),
     }
+}
+
+/// A page, all of the part that was fetched; what it is and where more is beside it.
+fn page(data: &Value, look: Look) -> Listing {
+    let word = |name: &str| data[name].as_str().unwrap_or_default();
+    let size = haft_types::text::thousands(data["bytes"].as_u64().unwrap_or(0));
+    let title = if word("title").is_empty() { word("url") } else { word("title") };
+    let mut notes = vec![format!("{} {} · {size} bytes · {title}", data["code"], word("codeText"))];
+    if let Some(next) = data["nextOffset"].as_u64() {
+        let total = haft_types::text::thousands(data["totalChars"].as_u64().unwrap_or(0));
+        notes.push(format!("of {total} characters; offset {next} goes on"));
+    }
+    notes.extend(texts(&data["notes"]));
+    let path = data["savedTo"].as_str().map(|it| format!("saved to {it}"));
+    let elsewhere = data["redirectTo"].as_str().map(|it| format!("sends on to {it}"));
+    notes.extend(path.into_iter().chain(elsewhere));
+    let body = ended(word("result"));
+    Listing { body: if look == Look::Plain { body } else { clean(&body) }, notes }
+}
+
+/// Pages that were found: title, address, and what they say.
+fn found(data: &Value, look: Look) -> Listing {
+    let mut body = String::new();
+    for hit in data["results"].as_array().into_iter().flatten() {
+        let word = |name: &str| clean(hit[name].as_str().unwrap_or_default());
+        let date = hit["date"].as_str().map(|it| format!("  ({})", clean(it))).unwrap_or_default();
+        body.push_str(&format!("{}{}\n", look.paint(&word("title"), "1"), look.paint(&date, "2")));
+        body.push_str(&format!("  {}\n", look.paint(&word("url"), "36")));
+        for line in word("snippet").lines().filter(|it| !it.trim().is_empty()) {
+            body.push_str(&format!("  {}\n", line.trim()));
+        }
+        body.push('\n');
+    }
+    if let Some(said) = data["summary"].as_str() {
+        body.push_str(&ended(&clean(said)));
+    }
+    let count = data["results"].as_array().map_or(0, Vec::len);
+    let results = if count == 1 { "result" } else { "results" };
+    let mut notes = vec![format!("{count} {results} from {}", data["provider"].as_str().unwrap_or_default())];
+    notes.extend(texts(&data["notes"]));
+    Listing { body, notes }
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned)
 }
 
 /// What a command printed, all of it, as if it had run in the person's shell.
@@ -222,6 +269,30 @@ mod tests {
         assert_eq!(numbered(&empty, Look::Plain), Listing::default());
         let odd = json!({ "content": "\u{1b}[2J", "startLine": 1, "numLines": 1 });
         assert_eq!(numbered(&odd, Look::Coloured).body, "\u{1b}[2m     1\u{1b}[0m\t\\u{1b}[2J\n");
+    }
+
+    #[test]
+    fn pages_and_what_a_search_found_are_whole() {
+        let text: String = (0..50).map(|it| format!("line {it}\n")).collect();
+        let data = json!({"result": text, "code": 200, "codeText": "OK", "bytes": 5_000, "url": "https://x.test/",
+            "title": "A page", "totalChars": 9_000, "nextOffset": 500, "notes": ["The text was in GBK."]});
+        let listing = page(&data, Look::Plain);
+        assert_eq!(listing.body, text);
+        let size = haft_types::text::thousands(5_000);
+        let total = haft_types::text::thousands(9_000);
+        let want = [
+            format!("200 OK · {size} bytes · A page"),
+            format!("of {total} characters; offset 500 goes on"),
+            String::from("The text was in GBK."),
+        ];
+        assert_eq!(listing.notes, want);
+        let data = json!({"provider": "brave", "results": [
+            {"title": "T\u{1b}[2J", "url": "https://x.test/", "snippet": "a\nb", "date": "2026-01-02"},
+            {"title": "Other", "url": "https://y.test/"}]});
+        let listing = found(&data, Look::Plain);
+        let want = "T\\u{1b}[2J  (2026-01-02)\n  https://x.test/\n  a\n  b\n\nOther\n  https://y.test/\n\n";
+        assert_eq!(listing.body, want);
+        assert_eq!(listing.notes, ["2 results from brave"]);
     }
 
     #[test]

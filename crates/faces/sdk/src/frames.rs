@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use haft_session::{ApiFailure, PluginFacts, SessionFacts};
 
-use crate::{result::usage, status::mcp_servers};
+use crate::{frames_page::is_known, result::usage, status::mcp_servers};
 
 /// Makes frames of what an agent does.
 #[derive(Clone, Debug)]
@@ -46,13 +46,19 @@ impl Frames {
 
     /// Something about the session, with these fields.
     pub fn system(&self, subtype: &str, fields: Value) -> Value {
-        let mut frame = self.of_type("system", fields);
+        debug_assert!(is_known(&format!("system/{subtype}")), "the page about lines does not know {subtype}");
+        let mut frame = self.made("system", fields);
         frame["subtype"] = json!(subtype);
         frame
     }
 
     /// A frame of any type, with these fields.
     pub fn of_type(&self, kind: &str, fields: Value) -> Value {
+        debug_assert!(is_known(kind), "the page about lines does not know {kind}");
+        self.made(kind, fields)
+    }
+
+    fn made(&self, kind: &str, fields: Value) -> Value {
         let mut frame = json!({"type": kind, "session_id": self.session_id, "uuid": uuid()});
         if let (Some(frame), Value::Object(fields)) = (frame.as_object_mut(), fields) {
             frame.extend(fields);

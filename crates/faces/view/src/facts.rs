@@ -85,7 +85,7 @@ impl LogIndex {
 
     /// Money for all requests whose price is known.
     pub(crate) fn usd(&self) -> f64 {
-        self.requests.iter().filter_map(|it| it.usd).sum()
+        self.requests.iter().filter_map(|it| it.usd).fold(0.0, |sum, usd| sum + usd)
     }
 }
 

@@ -211,7 +211,7 @@ impl LogIndex {
         }
         match &*skimmed.kind {
             "user" | "assistant" => self.message(&skimmed, line, time),
-            "attachment" => self.push(LogSpot::default(), RowKind::Attachment, time, line, 0, false),
+            "attachment" => self.push(LogSpot::default(), RowKind::Attachment, time, line, line.len(), false),
             "system" if skimmed.subtype.as_deref() == Some("compact_boundary") => {
                 self.push(LogSpot::default(), RowKind::Compacted, time, line, 0, false);
             }
@@ -243,10 +243,9 @@ impl LogIndex {
     fn message(&mut self, line: &SkimmedLine<'_>, bytes: &[u8], time: Option<i64>) {
         let Some(message) = &line.message else { return };
         let (of_child, by_model) = (line.is_sidechain == Some(true), line.kind == "assistant");
-        let single = message.content.0.len() == 1;
         for (at, block) in message.content.0.iter().enumerate() {
             let spot = LogSpot { block: u16::try_from(at).unwrap_or(u16::MAX), ..LogSpot::default() };
-            let weight = if single { block.weight().max(bytes.len().min(64)) } else { block.weight() };
+            let weight = block.weight();
             let kind = match (&*block.kind, by_model) {
                 ("text", true) => RowKind::Model,
                 ("text" | "image" | "document", false) if line.is_meta == Some(true) || block.is_note() => {

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Raised when an index says more, or something else.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// Bytes at the beginning of a log, and before where it was read to, that tell it
 /// from another one.

@@ -68,7 +68,10 @@ pub(crate) struct IndexedCall {
 impl IndexedCall {
     /// Who said no, where somebody did.
     pub(crate) fn denied_by(&self) -> Option<&str> {
-        self.line.as_ref()?.denied_by.as_deref()
+        match self.line.as_ref()?.denied_by.as_deref()? {
+            "asked" => Some("the answer to a question"),
+            other => Some(other),
+        }
     }
 
     /// How long it took in all, in microseconds; the tool's own time where the log

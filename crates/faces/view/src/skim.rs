@@ -3,11 +3,15 @@
 use std::{borrow::Cow, fmt};
 
 use haft_types::Usage;
+use memchr::memmem;
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
+
+/// What a picture weighs at most, in bytes of text: services shrink larger ones.
+const HEAVIEST_PICTURE: usize = 5_600;
 
 /// How notes of the program begin.
 pub(crate) const NOTE: &str = "<system-reminder>";
@@ -82,13 +86,21 @@ pub(crate) struct SkimmedBlock<'a> {
     input: Option<&'a RawValue>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    source: Option<&'a RawValue>,
+    /// Bytes of a message that is one text.
+    #[serde(skip)]
+    whole: usize,
 }
 
 impl SkimmedBlock<'_> {
     /// Bytes of what it says, about.
     pub(crate) fn weight(&self) -> usize {
-        let parts = [self.text, self.thinking, self.input, self.content];
-        parts.iter().flatten().map(|it| it.get().len()).sum()
+        let parts = [self.text, self.thinking, self.input];
+        let said: usize = parts.iter().flatten().map(|it| it.get().len()).sum();
+        let source = self.source.map_or(0, |it| it.get().len());
+        let source = if self.kind == "image" { source.min(HEAVIEST_PICTURE) } else { source };
+        self.whole + said + source + self.content.map_or(0, content_weight)
     }
 
     /// Whether it is a note of the program in the person's message.
@@ -99,6 +111,18 @@ impl SkimmedBlock<'_> {
     /// Whether a thought has no words.
     pub(crate) fn is_silent(&self) -> bool {
         self.thinking.is_none_or(|it| it.get().len() <= 2)
+    }
+}
+
+/// The weight of a result: pictures in it weigh what a model sees of them.
+fn content_weight(content: &RawValue) -> usize {
+    let text = content.get();
+    if memmem::find(text.as_bytes(), b"\"base64\"").is_none() {
+        return text.len();
+    }
+    match serde_json::from_str::<Vec<SkimmedBlock<'_>>>(text) {
+        Ok(blocks) => blocks.iter().map(SkimmedBlock::weight).sum(),
+        Err(_) => text.len(),
     }
 }
 
@@ -118,9 +142,10 @@ impl<'de> Visitor<'de> for SkimVisitor {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        // A text has no type of its own; its weight is all that is kept.
+        // A text has no type of its own, and only its weight is kept.
+        let whole = text.len();
         let kind = if text.is_empty() { Cow::Borrowed("empty") } else { Cow::Borrowed("text") };
-        Ok(SkimmedContent(vec![SkimmedBlock { kind, ..SkimmedBlock::default() }]))
+        Ok(SkimmedContent(vec![SkimmedBlock { kind, whole, ..SkimmedBlock::default() }]))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {

@@ -139,15 +139,13 @@ impl LogSummary {
 
     fn deny(&mut self, call: &IndexedCall) {
         let Some(line) = &call.line else { return };
-        let by = line.denied_by.clone().unwrap_or_default();
+        let by = call.denied_by().unwrap_or_default().to_owned();
         let (why, help) = match &line.decision {
             None => (by, String::new()),
             Some(it) => {
                 let rule = it.rule.as_ref().map(|rule| format!(" {rule}")).unwrap_or_default();
-                (
-                    format!("{by}{rule} {}", it.reason).trim().to_owned(),
-                    it.way_out.clone().unwrap_or_default(),
-                )
+                let why = if it.reason.is_empty() { String::new() } else { format!(": {}", it.reason) };
+                (format!("{by}{rule}{why}"), it.way_out.clone().unwrap_or_default())
             }
         };
         let (tool, has_room) = (&call.tool, self.denials.len() < MOST_DENIALS);

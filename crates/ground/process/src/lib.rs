@@ -29,6 +29,7 @@ mod search;
 mod session_file;
 mod table;
 mod tree;
+mod wall_clock;
 
 use std::{
     ffi::{CString, OsStr},
@@ -47,6 +48,7 @@ pub use search::describe;
 pub use session_file::{file_name_of_id, lock_session_file};
 pub use table::{Process, ProcessId, resident_bytes};
 pub use tree::{AfterKill, ProcessTree, TreeIsolation, TreePlan};
+pub use wall_clock::until_wall_clock;
 
 /// Makes this process the parent of every orphan among its descendants, so that
 /// a command that detaches itself is noticed at once and its end leaves nothing

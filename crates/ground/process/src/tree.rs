@@ -221,7 +221,7 @@ impl ExitWatch {
 }
 
 #[expect(unsafe_code, reason = "tokio has no safe way to register a descriptor")]
-fn register(descriptor: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+pub(crate) fn register(descriptor: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is open, owned by the `AsyncFd` and never exchanged.
     unsafe { AsyncFd::register(descriptor) }.ok()
 }

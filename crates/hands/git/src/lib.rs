@@ -5,8 +5,9 @@
 //! [`GitLine`] is one call of the binary as a line for a shell. A line that only
 //! reads ([`GitLine::reading`]) switches off every program that the repository's
 //! own configuration names: filters, text conversion, external diffs, hooks,
-//! monitors, pagers, signatures. What the person configured for all
-//! repositories stays. Lines that change something run hooks and filters as git
+//! monitors, pagers, signatures, and every way to another machine. What the person
+//! configured for all repositories stays, but for filters that the repository's
+//! settings could direct. Lines that change something run hooks and filters as git
 //! does, and never wait for a person.
 //!
 //! **Does not know** who runs the lines, processes, sandboxes, rules or undo.
@@ -23,6 +24,7 @@ mod blame;
 mod diff;
 mod history;
 mod line;
+mod ordinary;
 mod path_text;
 mod repository;
 mod status;
@@ -31,6 +33,7 @@ pub use blame::{BlameChunk, parse_blame};
 pub use diff::{DiffFile, is_machine_made, parse_numstat, split_patch};
 pub use history::{LOG_FORMAT, LoggedCommit, parse_log};
 pub use line::{GitLine, quoted, variables};
+pub use ordinary::is_ordinary_setting;
 pub use path_text::{path_bytes, path_named, path_text};
 pub use repository::{RepositoryFacts, Sink, SshProgram, facts_line, parse_facts};
 pub use status::{GitStatus, StatusEntry, WorkState, parse_status, state_of};

@@ -9,6 +9,7 @@ pub struct GitLine {
     words: Vec<String>,
     /// Paths, which are bytes.
     paths: Option<Vec<Vec<u8>>>,
+    reads: bool,
 }
 
 /// What holds for every call: nothing watches files for git, nothing pages,
@@ -51,13 +52,14 @@ impl GitLine {
         let mut line = Self::changing(subcommand);
         line.config.extend(READING.iter().map(|it| String::from(*it)));
         line.off.extend(sinks.iter().flat_map(Sink::switched_off));
+        line.reads = true;
         line
     }
 
     /// A call that changes something: hooks and filters run as git runs them.
     pub fn changing(subcommand: &str) -> Self {
         let config = ALWAYS.iter().map(|it| String::from(*it)).collect();
-        Self { config, off: Vec::new(), words: vec![subcommand.to_owned()], paths: None }
+        Self { config, off: Vec::new(), words: vec![subcommand.to_owned()], paths: None, reads: false }
     }
 
     /// Adds a setting for this call.
@@ -109,11 +111,14 @@ impl GitLine {
         self
     }
 
-    /// Settings as variables: on the command line a key could end early, because
-    /// its name may hold any character.
+    /// What holds for this call as variables. Settings are some because on the
+    /// command line a key could end early: its name may hold any character. That a
+    /// call that reads talks to nobody is one because a setting of the repository
+    /// for one protocol is stronger than ours for all of them.
     fn switches(&self) -> String {
+        let silent = if self.reads { "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 " } else { "" };
         if self.off.is_empty() {
-            return String::new();
+            return silent.to_owned();
         }
         let one = |(number, (key, value)): (usize, &(Vec<u8>, &str))| {
             format!(
@@ -123,7 +128,7 @@ impl GitLine {
             )
         };
         let all: String = self.off.iter().enumerate().map(one).collect();
-        format!("GIT_CONFIG_COUNT={} {all}", self.off.len())
+        format!("{silent}GIT_CONFIG_COUNT={} {all}", self.off.len())
     }
 
     /// The line for a shell.

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::GitLine;
+use crate::{GitLine, ordinary::is_ordinary_key};
 
 /// Where a repository is, and which programs it names itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -11,7 +11,8 @@ pub struct RepositoryFacts {
     pub git_dir: PathBuf,
     /// Git's own directory of all worktrees.
     pub common_dir: PathBuf,
-    /// Programs that the repository's own configuration names.
+    /// Programs that the repository's own configuration names, and filters of the
+    /// person that it could direct: none of them runs when something is looked at.
     pub sinks: Vec<Sink>,
     /// Files of the person and the system that configuration came from.
     pub origins: Vec<PathBuf>,
@@ -49,17 +50,18 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The key, if it is one that the repository itself sets.
-    fn of(scope: &str, key: &[u8]) -> Option<Self> {
-        let own = matches!(scope, "local" | "worktree");
+    /// The key, if it is one that makes git run a program, or show a file that is
+    /// not the repository's.
+    fn of(key: &[u8]) -> Option<Self> {
         let lower = key.to_ascii_lowercase();
         let begins = |it: &str| lower.starts_with(it.as_bytes());
         let ends = |ends: &[&str]| ends.iter().any(|it| lower.ends_with(it.as_bytes()));
         let runs = begins("filter.") && ends(&[".clean", ".smudge", ".process"])
             || begins("diff.") && ends(&[".textconv", ".command"])
             || begins("merge.") && ends(&[".driver"])
-            || begins("gpg.") && ends(&[".program"]);
-        (own && runs).then(|| Self { key: key.to_owned() })
+            || begins("gpg.") && ends(&[".program"])
+            || lower == b"mailmap.file";
+        runs.then(|| Self { key: key.to_owned() })
     }
 
     /// Settings that make git run nothing for this key.
@@ -76,6 +78,39 @@ impl Sink {
     /// Whether it changes what files look like to git.
     pub fn is_filter(&self) -> bool {
         self.key.to_ascii_lowercase().starts_with(b"filter.")
+    }
+}
+
+/// Filters that the person configured, and whether what the repository configures
+/// could make them run something else: a filter is a program that may read any
+/// setting. Git's large files are known to read only their own.
+#[derive(Default)]
+struct OuterFilters {
+    found: Vec<(Sink, bool)>,
+    directed: bool,
+    lfs_directed: bool,
+}
+
+impl OuterFilters {
+    /// Hears of a setting of the repository itself.
+    fn inner(&mut self, key: &[u8]) {
+        let ordinary = is_ordinary_key(key);
+        self.directed |= !ordinary;
+        self.lfs_directed |= !ordinary && key.to_ascii_lowercase().starts_with(b"lfs.");
+    }
+
+    /// Hears of a setting of the person or the system.
+    fn outer(&mut self, key: &[u8], value: &str) {
+        let plain = |it: char| it.is_ascii_alphanumeric() || " -%_".contains(it);
+        let lfs = value.starts_with("git-lfs ") && value.chars().all(plain);
+        self.found.extend(Sink::of(key).filter(Sink::is_filter).map(|it| (it, lfs)));
+    }
+
+    /// Those that could do something else here.
+    fn astray(self) -> impl Iterator<Item = Sink> {
+        let (directed, lfs_directed) = (self.directed, self.lfs_directed);
+        let astray = move |lfs: bool| if lfs { lfs_directed } else { directed };
+        self.found.into_iter().filter(move |it| astray(it.1)).map(|it| it.0)
     }
 }
 
@@ -116,15 +151,21 @@ pub fn parse_facts(printed: &[u8]) -> Option<RepositoryFacts> {
     let top = lines.next().filter(|it| !it.is_empty() && !bare).map(PathBuf::from);
     let mut facts = RepositoryFacts { top, git_dir, common_dir, ..RepositoryFacts::default() };
     let mut fields = printed[split + 1..].split(|it| *it == 0);
-    let mut email = false;
+    let (mut email, mut filters) = (false, OuterFilters::default());
     while let (Some(scope), Some(origin), Some(entry)) = (fields.next(), fields.next(), fields.next()) {
         let (scope, origin) = (String::from_utf8_lossy(scope), String::from_utf8_lossy(origin));
         let scope = scope.as_ref();
         let end = entry.iter().position(|it| *it == b'\n').unwrap_or(entry.len());
-        facts.sinks.extend(Sink::of(scope, &entry[..end]));
+        let own = matches!(scope, "local" | "worktree");
+        let name = &entry[..end];
         let entry = String::from_utf8_lossy(entry);
         let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
-        let own = matches!(scope, "local" | "worktree");
+        if own {
+            facts.sinks.extend(Sink::of(name));
+            filters.inner(name);
+        } else {
+            filters.outer(name, value);
+        }
         facts.includes |= own && key.starts_with("include");
         if let Some(file) = origin.strip_prefix("file:").map(PathBuf::from)
             && !own
@@ -148,6 +189,7 @@ pub fn parse_facts(printed: &[u8]) -> Option<RepositoryFacts> {
         }
     }
     facts.has_identity = email;
+    facts.sinks.extend(filters.astray());
     Some(facts)
 }
 
@@ -163,7 +205,7 @@ mod tests {
         assert_eq!(facts.top, Some(PathBuf::from("/r")));
         assert!(facts.signs && facts.has_identity);
         let line = GitLine::reading("status", &facts.sinks).text();
-        let want = "GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=filter.x.clean GIT_CONFIG_VALUE_0='' GIT_CONFIG_KEY_1=filter.x.required \
+        let want = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=filter.x.clean GIT_CONFIG_VALUE_0='' GIT_CONFIG_KEY_1=filter.x.required \
             GIT_CONFIG_VALUE_1=false GIT_CONFIG_KEY_2=diff.Y.textconv GIT_CONFIG_VALUE_2='' command git";
         assert!(line.starts_with(want), "{line}");
         // A name may hold anything.
@@ -183,5 +225,29 @@ mod tests {
         assert_eq!((facts.hooks, facts.signs_tags), (Some(PathBuf::from(".husky")), true));
         assert_eq!(parse_facts(b"nothing"), None);
         assert_eq!(parse_facts(b""), None);
+    }
+    #[test]
+    fn filters_of_the_person_stay_where_nothing_directs_them() {
+        for (local, lfs, other) in [
+            ("remote.origin.url\nx", true, true),
+            ("core.hooksPath\n.husky", true, true),
+            ("lfs.url\nhttps://x.test", true, true),
+            ("alias.st\nstatus", true, false),
+            ("core.editor\nvi", true, false),
+            ("annex.freezecontent-command\nrun", true, false),
+            ("lfs.extension.x.clean\nrun", false, false),
+            ("LFS.customTransfer.x.path\nrun", false, false),
+            ("diff.x.command\nrun", true, false),
+        ] {
+            let printed = format!(
+                "false\n/r/.git\n/r/.git\n/r\n\0global\0file:/g\0filter.lfs.process\ngit-lfs filter-process\0\
+                 system\0file:/s\0filter.own.clean\nown\0local\0file:.git/config\0{local}\0"
+            );
+            let line =
+                GitLine::reading("status", &parse_facts(printed.as_bytes()).expect("one").sinks).text();
+            let off = |name: &str| line.contains(&format!("={name} "));
+            assert_eq!(!off("filter.lfs.process"), lfs, "{local}: {line}");
+            assert_eq!(!off("filter.own.clean"), other, "{local}: {line}");
+        }
     }
 }

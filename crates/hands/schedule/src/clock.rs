@@ -10,7 +10,12 @@ pub trait ScheduleClock: Send + Sync {
     /// The person's time zone.
     fn zone(&self) -> TimeZone;
 
-    /// The clock may be set meanwhile: nobody sleeps longer without a look at it.
+    /// Whether it is the clock of the system, which wakes those who wait for a time.
+    fn is_the_system(&self) -> bool {
+        false
+    }
+
+    /// Another clock may be set meanwhile: nobody sleeps longer without a look at it.
     fn glance(&self) -> Duration {
         Duration::from_secs(30)
     }
@@ -27,6 +32,10 @@ impl ScheduleClock for SystemClock {
 
     fn zone(&self) -> TimeZone {
         TimeZone::system()
+    }
+
+    fn is_the_system(&self) -> bool {
+        true
     }
 }
 

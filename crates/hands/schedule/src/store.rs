@@ -1,7 +1,7 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     fs,
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
@@ -118,10 +118,13 @@ impl CronStore {
     pub fn list(&self) -> StoredJobs {
         let mut stored = StoredJobs::default();
         let Ok(entries) = fs::read_dir(self.dir.join("jobs")) else { return stored };
-        for path in
-            entries.flatten().map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "json"))
-        {
-            match read_job(&path) {
+        let mut text = Vec::new();
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|it| it != "json") {
+                continue;
+            }
+            match read_job(&entry, &path, &mut text) {
                 Ok(job) => stored.jobs.push(job),
                 Err(why) => stored.problems.push(format!("{}: {why}", path.display())),
             }
@@ -253,13 +256,19 @@ fn slots(dir: &Path) -> Vec<i64> {
     names.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn read_job(path: &Path) -> Result<CronJob, String> {
-    let meta = fs::symlink_metadata(path).map_err(|err| err.to_string())?;
-    if !meta.is_file() || MOST_BYTES < meta.len() {
-        return Err(String::from("it is no file of a job"));
+/// Reads a job into a text that was used before.
+fn read_job(entry: &fs::DirEntry, path: &Path, text: &mut Vec<u8>) -> Result<CronJob, String> {
+    let no_job = || String::from("it is no file of a job");
+    if !entry.file_type().is_ok_and(|it| it.is_file()) {
+        return Err(no_job());
     }
-    let text = fs::read(path).map_err(|err| err.to_string())?;
-    let job: CronJob = serde_json::from_slice(&text).map_err(|err| err.to_string())?;
+    text.clear();
+    let file = fs::File::open(path).map_err(|err| err.to_string())?;
+    file.take(MOST_BYTES + 1).read_to_end(text).map_err(|err| err.to_string())?;
+    if MOST_BYTES < text.len() as u64 {
+        return Err(no_job());
+    }
+    let job: CronJob = serde_json::from_slice(text).map_err(|err| err.to_string())?;
     let named = path.file_stem().is_some_and(|it| it.to_str() == Some(&job.id));
     if is_id(&job.id) && named { Ok(job) } else { Err(String::from("its name is not its job's")) }
 }

@@ -184,8 +184,10 @@ fn too_long(message: &str) -> Option<TooLong> {
 pub(crate) fn message_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned();
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
-        let text = text.trim();
-        return if text.is_empty() { "no message".to_owned() } else { text.to_owned() };
+        return match text.trim() {
+            "" => String::from("no message"),
+            text => page_in_words(text).unwrap_or_else(|| text.to_owned()),
+        };
     };
     let places =
         [&value["error"]["message"], &value["message"], &value["Message"], &value["error"], &value["detail"]];
@@ -194,9 +196,43 @@ pub(crate) fn message_of(body: &[u8]) -> String {
     haft_types::text::head(&found, SHOWN).to_owned()
 }
 
+/// What a page for browsers says: its title, and that no model answers so.
+fn page_in_words(text: &str) -> Option<String> {
+    let small = text.to_ascii_lowercase();
+    if !["<!doctype html", "<html"].iter().any(|it| small.starts_with(it)) {
+        return None;
+    }
+    let title = small.find("<title>").map(|at| at + "<title>".len()).and_then(|begin| {
+        let end = begin + small[begin..].find("</title>")?;
+        Some(text[begin..end].split_whitespace().collect::<Vec<_>>().join(" "))
+    });
+    let title = title.filter(|it| !it.is_empty()).map(|it| format!(" ({it})")).unwrap_or_default();
+    Some(format!(
+        "a page for browsers{title}. Does a model answer at this address? \
+         Look at --base-url or the variable of your provider"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_for_browsers_is_said_in_words() {
+        let page =
+            b"<!DOCTYPE HTML>\n<html lang=\"en\"><head>\n<title>Error\n response</title></head></html>";
+        for (body, says) in [
+            (&page[..], "a page for browsers (Error response). Does"),
+            (b"<html><body>no", "a page for browsers. Does"),
+            (b"<html><title></title>", "a page for browsers. Does"),
+            (b"<error>overloaded</error>", "<error>overloaded</error>"),
+            (b"upstream gone", "upstream gone"),
+            (b"", "no message"),
+        ] {
+            let said = message_of(body);
+            assert!(said.starts_with(says), "{said}");
+        }
+    }
 
     #[test]
     fn a_conversation_that_does_not_fit_is_told_from_other_refusals() {

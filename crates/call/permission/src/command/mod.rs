@@ -11,7 +11,8 @@ use std::{
 };
 
 use haft_command::{
-    self as shell, Access, Belief, Class, Cover, Doubt, Effect, Part, Reach, Target, Unless, Verb, Weight,
+    self as shell, Access, Belief, Class, Cover, Doubt, Effect, Obeyed, Part, Reach, Target, Unless, Verb,
+    Weight,
 };
 use haft_tool::CommandLine;
 
@@ -30,7 +31,9 @@ impl CommandJudge for ShellCommands {
         let found = &reading.analysis;
         let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
         let far_reaching = !found.doubts.is_empty();
-        let mut parts: Vec<CommandPart> = found.parts.iter().map(|part| command_part(part, place)).collect();
+        let guarded = line.is_guarded() && found.parts.len() == 1;
+        let judged = |part: &Part| command_part(part, place, guarded);
+        let mut parts: Vec<CommandPart> = found.parts.iter().map(judged).collect();
         if far_reaching {
             parts.iter_mut().for_each(narrow);
         }
@@ -72,13 +75,13 @@ fn reading(line: &CommandLine, place: &CommandPlace<'_>) -> Arc<shell::CommandRe
     found.unwrap_or_else(|| Arc::new(shell::CommandReading::new(line.text(), here)))
 }
 
-fn command_part(part: &Part, place: &CommandPlace<'_>) -> CommandPart {
+fn command_part(part: &Part, place: &CommandPlace<'_>, guarded: bool) -> CommandPart {
     let mut made = CommandPart {
         text: part.text.clone(),
         allow_faces: part.faces.allow.iter().map(allow_face).collect(),
         deny_faces: part.faces.refuse.iter().map(|words| Face::new(words.clone())).collect(),
         suspect_faces: part.faces.suspect.iter().map(|words| Face::new(words.clone())).collect(),
-        nature: nature(part, place),
+        nature: nature(part, place, guarded),
         files: part.effects.iter().flat_map(|effect| file_uses(effect, part, place)).collect(),
         concern: concern(part),
         talks: part.talks,
@@ -103,7 +106,7 @@ fn narrow(part: &mut CommandPart) {
     part.allow_faces.iter_mut().for_each(|face| face.coverage = Coverage::WholeRule);
 }
 
-fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
+fn nature(part: &Part, place: &CommandPlace<'_>, guarded: bool) -> Nature {
     let names = if is_fed(part) { Names::Handed } else { Names::Walked };
     let leaves = part
         .effects
@@ -112,7 +115,7 @@ fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
     let plain = part.doubts.is_empty()
         && !leaves
         && !finds_option(part)
-        && part.effects.iter().all(|effect| stays_plain(effect, place));
+        && part.effects.iter().all(|effect| stays_plain(effect, place, guarded));
     match part.class {
         Class::ReadOnly if plain => Nature::ReadOnly,
         Class::Edit(Verb::Copy | Verb::Move) if plain && carries_protected(part) => Nature::Other,
@@ -138,8 +141,9 @@ fn finds_option(part: &Part) -> bool {
 }
 
 /// Whether nothing but files is touched: no network, and nothing that a file of
-/// the place it runs in names can run.
-fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
+/// the place it runs in names can run. Where whoever runs it sees to the latter, a
+/// repository has to be one of the workspace's and nobody else's.
+fn stays_plain(effect: &Effect, place: &CommandPlace<'_>, guarded: bool) -> bool {
     match effect.access {
         Access::Connect => false,
         Access::Obey(obeyed) => match &effect.target {
@@ -147,7 +151,14 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
                 let dir = haft_paths::lexical(path);
                 // `link/..` is not where it seems to be.
                 let leads_there = haft_paths::real(path).ok() == haft_paths::real(&dir).ok();
-                leads_there && is_near(&dir, place) && obeyed::is_plain(obeyed, &dir, place.home)
+                leads_there
+                    && match obeyed {
+                        Obeyed::Git if guarded => {
+                            (dir == place.cwd || is_at_home(&effect.target, place))
+                                && obeyed::git_is_own(&dir)
+                        }
+                        _ => is_near(&dir, place) && obeyed::is_plain(obeyed, &dir, place.home),
+                    }
             }
             Target::Pattern(_) | Target::Unknown(_) => false,
         },

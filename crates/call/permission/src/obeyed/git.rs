@@ -17,14 +17,36 @@ const DEEPEST: usize = 8;
 pub(super) const READING_HOOKS: &[&str] = &["post-index-change", "fsmonitor-watchman", "query-watchman"];
 
 /// Directories in that of a repository of which git shows files.
-const SHOWN: &[&str] = &["", "rebase-merge", "rebase-apply", "sequencer"];
+const SHOWN: &[&str] = &[
+    "",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "objects",
+    "objects/pack",
+    "objects/info",
+    "refs",
+    "refs/heads",
+    "refs/remotes",
+    "refs/tags",
+];
 
-/// Whether the repository git would find from here names no program.
-pub(super) fn is_plain(dir: &Path) -> bool {
+/// What git does with the settings of a repository.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Obedience {
+    /// Whatever they say.
+    Full,
+    /// It runs nothing that they name, because whoever calls it sees to that.
+    Guarded,
+}
+
+/// Whether the repository git would find from here names no program that would
+/// run, and is nobody else's.
+pub(super) fn is_plain(dir: &Path, obedience: Obedience) -> bool {
     for dir in dir.ancestors() {
         let dot = dir.join(".git");
         if exists(&dot) {
-            if !checkout_is_plain(dir, 0) {
+            if !checkout_is_plain(dir, obedience, 0) {
                 return false;
             }
             // What is none is passed over, and the next one above counts.
@@ -34,7 +56,9 @@ pub(super) fn is_plain(dir: &Path) -> bool {
         }
         // Something that looks like a repository without a working tree is one.
         if is_repository(dir) {
-            return false;
+            return obedience == Obedience::Guarded
+                && !exists(&dir.join("commondir"))
+                && repository_is_plain(Checkout { git: dir, top: dir }, obedience);
         }
     }
     true
@@ -47,21 +71,24 @@ fn is_repository(dir: &Path) -> bool {
 
 /// The same for the directory in which a repository begins, and for all that it
 /// lists among its files.
-fn checkout_is_plain(top: &Path, depth: usize) -> bool {
+fn checkout_is_plain(top: &Path, obedience: Obedience, depth: usize) -> bool {
     let Some(git) = directory_of(top, depth) else { return false };
     let common = read(&git.join("commondir")).and_then(|text| git.join(text.trim()).canonicalize().ok());
-    let plain = |git: &Path| repository_is_plain(Checkout { git, top });
+    let plain = |git: &Path| repository_is_plain(Checkout { git, top }, obedience);
     let inner_is_plain = |link: PathBuf| {
         let inner = top.join(link);
         !exists(&inner.join(".git"))
             || inner
                 .canonicalize()
                 .is_ok_and(|real| top.canonicalize().is_ok_and(|top| real.starts_with(top)))
-                && checkout_is_plain(&inner, depth + 1)
+                && checkout_is_plain(&inner, obedience, depth + 1)
     };
-    plain(&git)
-        && common.is_none_or(|common| plain(&common))
-        && gitlinks(&git).is_some_and(|links| links.into_iter().all(inner_is_plain))
+    // Who is guarded asks the repositories inside for nothing but their newest commit's name.
+    let inner = || {
+        obedience == Obedience::Guarded
+            || gitlinks(&git).is_some_and(|links| links.into_iter().all(inner_is_plain))
+    };
+    plain(&git) && common.is_none_or(|common| plain(&common)) && inner()
 }
 
 /// Where the settings of a checkout are; `None` if they may be somebody else's.
@@ -98,7 +125,7 @@ fn is_submodule(git: &Path, top: &Path, depth: usize) -> bool {
     outer.is_some_and(|outer| git.starts_with(outer.join("modules")))
 }
 
-fn repository_is_plain(checkout: Checkout<'_>) -> bool {
+fn repository_is_plain(checkout: Checkout<'_>, obedience: Obedience) -> bool {
     let git = checkout.git;
     let own = SHOWN.iter().all(|name| has_no_link(&git.join(name)));
     // Objects of another repository.
@@ -106,23 +133,26 @@ fn repository_is_plain(checkout: Checkout<'_>) -> bool {
     let plain = |path: PathBuf| {
         !exists(&path) || read(&path).is_some_and(|text| is_plain_git_config(&text, checkout))
     };
-    let hooks = READING_HOOKS.iter().all(|name| !exists(&git.join("hooks").join(name)));
-    own && !borrowed && hooks && plain(git.join("config")) && plain(git.join("config.worktree"))
+    let hooks = || READING_HOOKS.iter().all(|name| !exists(&git.join("hooks").join(name)));
+    let runs_nothing = || hooks() && plain(git.join("config")) && plain(git.join("config.worktree"));
+    own && !borrowed && (obedience == Obedience::Guarded || runs_nothing())
 }
 
 /// Whether all that lies in a directory is its own: a link would make it
 /// somebody else's. Hooks are often shared.
 fn has_no_link(dir: &Path) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let leads_away = |it: std::fs::DirEntry| it.file_name() != "hooks" && it.path().is_symlink();
+    let leads_away = |it: std::fs::DirEntry| {
+        it.file_name() != "hooks" && it.file_type().map_or(true, |it| it.is_symlink())
+    };
     !dir.is_symlink() && !entries.into_iter().any(leads_away)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::{path::PathBuf, process::Command};
 
-    use super::is_plain;
+    use super::{Obedience, is_plain};
 
     /// What is the same for every repository below.
     const BEGIN: &str = r#"
@@ -212,14 +242,72 @@ mod tests {
             ("new a; new a/m; git -C a/m config core.fsmonitor ./evil", "a", true),
             ("new a; echo > a/.git/index", "a", false),
         ] {
-            let dir = tempfile::tempdir().unwrap();
-            let script = format!("{BEGIN}\n{script}");
-            let Ok(made) = Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output() else {
-                return;
-            };
-            assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));
-            let place = dir.path().canonicalize().unwrap().join("ws").join(place);
-            assert_eq!(is_plain(&place), want, "{script}");
+            let Some((_dir, ws)) = made(script) else { return };
+            assert_eq!(is_plain(&ws.join(place), Obedience::Full), want, "{script}");
+        }
+    }
+
+    /// What a script makes, and where its workspace is; nothing without a shell.
+    fn made(script: &str) -> Option<(tempfile::TempDir, PathBuf)> {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!("{BEGIN}\n{script}");
+        let made = Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().ok()?;
+        assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));
+        let ws = dir.path().canonicalize().unwrap().join("ws");
+        Some((dir, ws))
+    }
+
+    /// Who runs nothing that settings name needs to know only whose repository it is.
+    #[test]
+    fn what_is_shown_where_nothing_runs() {
+        for (script, place, want) in [
+            ("new a; git -C a config core.fsmonitor ./evil; git -C a config alias.x '!evil'", "a", true),
+            ("new a; git -C a config include.path ../x; echo > a/.git/hooks/post-index-change", "a", true),
+            ("new a; git -C a config filter.x.clean ./evil; git -C a config core.pager ./evil", "a", true),
+            (
+                "new a; new a/m; git -C a -c advice.addEmbeddedRepo=false add m; git -C a/m config core.fsmonitor ./evil",
+                "a",
+                true,
+            ),
+            ("new a; mv a/.git/* a/; rmdir a/.git; mkdir a/deep", "a/deep", true),
+            ("new a; git -C a worktree add -q ../b; git -C a config core.fsmonitor ./evil", "b", true),
+            // Somebody else's objects, names and files stay a question.
+            ("mkdir a; ln -s ../../private/.git a/.git", "a", false),
+            ("mkdir a; echo gitdir: ../../private/.git > a/.git", "a", false),
+            ("new a; rm -r a/.git/objects; ln -s ../../../private/.git/objects a/.git/", "a", false),
+            (
+                "new a; mv a/.git/objects/pack x; ln -s ../../../../private/.git/objects/pack a/.git/objects/",
+                "a",
+                false,
+            ),
+            (
+                "new a; mv a/.git/refs/heads x; ln -s ../../../../private/.git/refs/heads a/.git/refs/",
+                "a",
+                false,
+            ),
+            ("new a; mv a/.git/refs/heads/main x; ln -s ~/x a/.git/refs/heads/main", "a", false),
+            ("new a; echo ../../../../private/.git/objects > a/.git/objects/info/alternates", "a", false),
+            ("new a; mkdir a/.git/rebase-merge; ln -s ~/x a/.git/rebase-merge/done", "a", false),
+            (
+                "new a; mkdir b; mv a/.git b/t; echo t > b/commondir; echo ref: refs/heads/main > b/HEAD",
+                "b",
+                false,
+            ),
+            (
+                "new a; mv a/.git/* a/; rmdir a/.git; echo ../../../private/.git/objects > a/objects/info/alternates",
+                "a",
+                false,
+            ),
+            // Of what lies inside, git says the name of a commit.
+            (
+                "new a; new a/m; git -C a -c advice.addEmbeddedRepo=false add m; rm -r a/m; ln -s ../../private a/m",
+                "a",
+                true,
+            ),
+            ("new a; echo > a/.git/index", "a", true),
+        ] {
+            let Some((_dir, ws)) = made(script) else { return };
+            assert_eq!(is_plain(&ws.join(place), Obedience::Guarded), want, "{script}");
         }
     }
 }

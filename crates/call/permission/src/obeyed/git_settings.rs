@@ -2,115 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use haft_git::is_ordinary_setting;
+
 use super::{exists, git::READING_HOOKS};
-
-/// Sections of which no key names a program, a file or a server that reading
-/// would ask.
-const GIT_SECTIONS: &[&str] = &[
-    "advice",
-    "apply",
-    "author",
-    "blame",
-    "branch",
-    "color",
-    "column",
-    "commit",
-    "committer",
-    "credential",
-    "fetch",
-    "gc",
-    "gitflow",
-    "grep",
-    "gui",
-    "http",
-    "index",
-    "init",
-    "maintenance",
-    "merge",
-    "pack",
-    "protocol",
-    "pull",
-    "push",
-    "rebase",
-    "receive",
-    "rerere",
-    "sequence",
-    "stash",
-    "status",
-    "submodule",
-    "svn-remote",
-    "tag",
-    "transfer",
-    "url",
-    "user",
-    "versionsort",
-];
-
-/// Keys of other sections that are as harmless.
-const GIT_KEYS: &[&str] = &[
-    "core.abbrev",
-    "core.autocrlf",
-    "core.bare",
-    "core.bigfilethreshold",
-    "core.checkstat",
-    "core.commentchar",
-    "core.compression",
-    "core.eol",
-    "core.filemode",
-    "core.ignorecase",
-    "core.logallrefupdates",
-    "core.longpaths",
-    "core.precomposeunicode",
-    "core.protecthfs",
-    "core.protectntfs",
-    "core.quotepath",
-    "core.repositoryformatversion",
-    "core.safecrlf",
-    "core.sharedrepository",
-    "core.symlinks",
-    "core.trustctime",
-    "core.untrackedcache",
-    "core.whitespace",
-    "core.sparsecheckout",
-    "core.sparsecheckoutcone",
-    "core.multipackindex",
-    "core.commitgraph",
-    "diff.algorithm",
-    "diff.colormoved",
-    "diff.context",
-    "diff.mnemonicprefix",
-    "diff.noprefix",
-    "diff.renamelimit",
-    "diff.renames",
-    "diff.statgraphwidth",
-    "diff.submodule",
-    "extensions.objectformat",
-    "extensions.worktreeconfig",
-    "extensions.refstorage",
-    "extensions.relativeworktrees",
-    "feature.manyfiles",
-    "lfs.access",
-    "lfs.activitytimeout",
-    "lfs.allowincompletepush",
-    "lfs.concurrenttransfers",
-    "lfs.fetchexclude",
-    "lfs.fetchinclude",
-    "lfs.locksverify",
-    "lfs.pushurl",
-    "lfs.repositoryformatversion",
-    "lfs.url",
-    "log.abbrevcommit",
-    "log.date",
-    "log.decorate",
-    "log.follow",
-    "remote.fetch",
-    "remote.prune",
-    "remote.pushurl",
-    "remote.tagopt",
-    "remote.url",
-    "remote.mirror",
-    "remote.skipdefaultupdate",
-];
 
 /// Where a repository and the files it keeps are.
 #[derive(Clone, Copy)]
@@ -154,7 +48,7 @@ pub(super) fn is_plain_git_config(text: &str, checkout: Checkout<'_>) -> bool {
         let value = value.trim();
         let known = match place_of(&name) {
             Some(place) => place.is_plain(value, checkout),
-            None => GIT_SECTIONS.contains(&section.as_str()) || GIT_KEYS.contains(&name.as_str()),
+            None => is_ordinary_setting(&section, &name),
         };
         // These may be switches or programs.
         let watched = name == "core.fsmonitor" && matches!(value, "true" | "false");

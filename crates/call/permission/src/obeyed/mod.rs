@@ -18,6 +18,13 @@ use haft_command::Obeyed;
 /// Larger files are not read, and then they are not understood.
 const LARGEST: u64 = 256 << 10;
 
+/// Whether git, called by somebody who sees to it that it runs nothing that files
+/// name, shows nothing but the repository it finds from this directory.
+pub(crate) fn git_is_own(dir: &Path) -> bool {
+    let Ok(dir) = dir.canonicalize() else { return !dir.exists() };
+    git::is_plain(&dir, git::Obedience::Guarded)
+}
+
 /// Whether a program that obeys these files in this directory does what it
 /// always does.
 pub(crate) fn is_plain(obeyed: Obeyed, dir: &Path, home: Option<&Path>) -> bool {
@@ -26,7 +33,7 @@ pub(crate) fn is_plain(obeyed: Obeyed, dir: &Path, home: Option<&Path>) -> bool 
     let home = home.and_then(|home| home.canonicalize().ok());
     let above = || dir.ancestors().filter(|it| Some(*it) != home.as_deref());
     match obeyed {
-        Obeyed::Git => git::is_plain(&dir),
+        Obeyed::Git => git::is_plain(&dir, git::Obedience::Full),
         Obeyed::Toolchain => toolchain_is_plain(&dir, home.as_deref()),
         Obeyed::Cargo => cargo_is_plain(above()) && toolchain_is_plain(&dir, home.as_deref()),
         Obeyed::CargoWithLock => is_locked(&dir) && is_plain(Obeyed::Cargo, &dir, home.as_deref()),

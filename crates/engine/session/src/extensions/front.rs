@@ -163,11 +163,11 @@ impl FrontMatter {
     /// The names a key lists: a list, or a text with commas. Commas in brackets
     /// belong to a name.
     pub(crate) fn names(&self, key: &str) -> Option<Vec<String>> {
-        // An empty list says something: nothing at all.
+        // An empty list says something: nothing at all. So does an empty text in quotes.
         let value = self.fields.iter().find(|it| it.key == key).map(|it| &it.value)?;
         match value {
             Value::Array(list) => Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
-            Value::String(text) if !text.is_empty() => Some(split_names(text)),
+            Value::String(text) => Some(split_names(text)),
             _ => None,
         }
     }
@@ -391,9 +391,11 @@ mod tests {
             "",
             &[],
         );
-        let front = FrontMatter::parse("---\ntools: Read, Agent(a, b)\nnone: []\n---\n");
+        let front = FrontMatter::parse("---\ntools: Read, Agent(a, b)\nnone: []\nblank: ''\nopen:\n---\n");
         assert_eq!(front.names("tools"), Some(vec!["Read".to_owned(), "Agent(a, b)".to_owned()]));
         assert_eq!(front.names("none"), Some(Vec::new()));
+        assert_eq!(front.names("blank"), Some(Vec::new()));
+        assert_eq!(front.names("open"), None);
         assert_eq!(front.names("other"), None);
     }
 }

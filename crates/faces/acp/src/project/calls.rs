@@ -62,10 +62,10 @@ impl CallLooks {
         let haft_tool::Reach::Declared(accesses) = &reach else { return None };
         let mut look = CallLook {
             title: parsed.render().headline,
-            kind: if parsed.is_read_only() { "think" } else { "other" },
             line: call.input["offset"].as_u64(),
             ..CallLook::default()
         };
+        let mut fetches = false;
         for access in accesses {
             match access {
                 Access::Read(path) => look.paths.push(path.clone()),
@@ -74,7 +74,7 @@ impl CallLooks {
                     look.writes.push(path.clone());
                 }
                 Access::Command(line) => look.command = Some(line.text().to_owned()),
-                Access::Fetch(_) => look.kind = "fetch",
+                Access::Fetch(_) => fetches = true,
                 Access::Named(_) => (),
             }
         }
@@ -82,7 +82,7 @@ impl CallLooks {
         look.kind = match () {
             () if look.command.is_some() => "execute",
             () if !look.writes.is_empty() => "edit",
-            () if look.kind == "fetch" => "fetch",
+            () if fetches => "fetch",
             () if searches => "search",
             () if !look.paths.is_empty() => "read",
             () if accesses.is_empty() => "think",

@@ -11,11 +11,19 @@ const LONGEST_PICTURE: usize = 700_000;
 
 /// A text, cut where it is too long.
 pub(crate) fn text_block(words: &str) -> Value {
-    let cut = text::head(words, LONGEST_TEXT / 4);
-    match words.len() <= LONGEST_TEXT || cut.len() == words.len() {
-        true => json!({"type": "text", "text": words}),
-        false => json!({"type": "text", "text": format!("{cut}\n[cut: {} bytes in all]", words.len())}),
+    match cut(words) {
+        None => json!({"type": "text", "text": words}),
+        Some(cut) => {
+            json!({"type": "text", "text": format!("{cut}\n[cut: {} bytes in all]", words.len())})
+        }
     }
+}
+
+/// The beginning of a text that is too long; nothing of one that is not.
+fn cut(words: &str) -> Option<&str> {
+    // Most are short: those are not counted.
+    let cut = (LONGEST_TEXT < words.len()).then(|| text::head(words, LONGEST_TEXT / 4))?;
+    (cut.len() < words.len()).then_some(cut)
 }
 
 fn media(source: &MediaSource, what: &str) -> Value {
@@ -46,7 +54,7 @@ pub(crate) fn chunk_content(block: &MessageBlock) -> Option<Value> {
 
 /// A text as a block of code; the fence is longer than any in it.
 pub(crate) fn fenced(words: &str) -> String {
-    let longest = words.split(|it| it != '`').map(str::len).max().unwrap_or(0);
+    let longest = words.as_bytes().split(|it| *it != b'`').map(<[u8]>::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}", words.trim_end_matches('\n'))
 }
@@ -59,13 +67,10 @@ pub(crate) fn of_call(block: Value) -> Value {
 /// A result, block by block. What is no prose is shown as it was printed.
 pub(crate) fn of_result(content: &Content, is_printed: bool) -> Vec<Value> {
     let blocks = content.0.iter().map(|block| match block {
-        Block::Text { text } if is_printed => {
-            let cut = text::head(text, LONGEST_TEXT / 4);
-            match text.len() <= LONGEST_TEXT || cut.len() == text.len() {
-                true => text_block(&fenced(text)),
-                false => text_block(&format!("{}\n[cut: {} bytes in all]", fenced(cut), text.len())),
-            }
-        }
+        Block::Text { text } if is_printed => match cut(text) {
+            None => text_block(&fenced(text)),
+            Some(cut) => text_block(&format!("{}\n[cut: {} bytes in all]", fenced(cut), text.len())),
+        },
         Block::Text { text } => text_block(text),
         Block::Image { source } => media(source, "picture"),
         Block::Document { source, title } => media(source, title.as_deref().unwrap_or("document")),

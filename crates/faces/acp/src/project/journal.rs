@@ -81,7 +81,11 @@ impl JournalView {
 impl ReadJournal {
     fn take_news(&mut self) {
         let Some(journal) = &self.journal else { return };
-        let Ok(mut file) = File::open(journal.dir().join("log.jsonl")) else { return };
+        let path = journal.dir().join("log.jsonl");
+        if path.metadata().is_ok_and(|it| it.len() == self.offset) {
+            return;
+        }
+        let Ok(mut file) = File::open(path) else { return };
         // One that is shorter than before was pruned: it is read anew.
         if file.metadata().is_ok_and(|it| it.len() < self.offset) {
             (self.offset, self.by_call) = (0, HashMap::new());

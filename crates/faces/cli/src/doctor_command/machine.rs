@@ -124,10 +124,12 @@ pub(super) fn language_servers(premises: &Premises) -> Finding {
     for (it, (name, program)) in served {
         // What rustup puts there works only with the component behind it.
         if it.language == "Rust" && version(program).is_none() {
-            broken.push(format!(
-                "Rust: {} does not start; rustup component add rust-analyzer",
-                program.display()
-            ));
+            if it.in_project {
+                broken.push(format!(
+                    "Rust: {} does not start; rustup component add rust-analyzer",
+                    program.display()
+                ));
+            }
             continue;
         }
         words.push(format!("{name} ({})", it.language));

@@ -126,6 +126,7 @@ pub(super) fn mcp(premises: &Premises) -> Finding {
         .collect();
     match (servers.len(), missing.is_empty()) {
         (0, _) => Finding::ok(NAME, "no servers are named"),
+        (1, true) => Finding::ok(NAME, "1 server named; `haft mcp list` tries it"),
         (count, true) => Finding::ok(NAME, format!("{count} servers named; `haft mcp list` tries them")),
         (_, false) => Finding::warn(NAME, missing.join("\n"), "install it, or `haft mcp remove` the server"),
     }
@@ -133,12 +134,15 @@ pub(super) fn mcp(premises: &Premises) -> Finding {
 
 /// Whether stored prompts have a timer that runs them.
 pub(super) fn timer(premises: &Premises) -> Finding {
-    let stored = CronStore::at(premises.state_dir().join("cron")).list().jobs.len();
-    match stored {
-        0 => Finding::ok("timer", "no prompts are stored, so none is needed"),
-        _ if has_timer() => Finding::ok("timer", format!("set up; {stored} prompts are stored")),
-        _ => {
-            let found = format!("{stored} prompts are stored, but nothing runs them");
+    let (stored, them) = match CronStore::at(premises.state_dir().join("cron")).list().jobs.len() {
+        0 => return Finding::ok("timer", "no prompts are stored, so none is needed"),
+        1 => (String::from("one prompt is stored"), "it"),
+        count => (format!("{count} prompts are stored"), "them"),
+    };
+    match has_timer() {
+        true => Finding::ok("timer", format!("set up; {stored}")),
+        false => {
+            let found = format!("{stored}, but nothing runs {them}");
             Finding::warn("timer", found, "`haft cron install` sets up a timer")
         }
     }

@@ -113,7 +113,7 @@ async fn table(desk: &FleetDesk, filter: &JobFilter, counts: &Counts) -> Result<
         ));
     }
     let running = jobs_in(desk, filter, &[JobState::Starting, JobState::Running, JobState::Waiting]).await?;
-    let usd: f64 = running.iter().filter_map(|it| it.summary["usd"].as_f64()).sum();
+    let usd = running.iter().filter_map(|it| it.summary["usd"].as_f64()).fold(0.0, |sum, usd| sum + usd);
     if 0.0 < usd {
         text.push_str(&format!("${usd:.2} spent by what runs\n"));
     }

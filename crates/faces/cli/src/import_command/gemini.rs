@@ -195,9 +195,10 @@ fn tool_lists(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut Im
         let text = item.as_str().unwrap_or_default();
         let theirs =
             format!("tools.{name}: {} ({file})", item.as_str().map_or(item.to_string(), str::to_owned));
-        match rules::gemini_rule(text) {
-            Some(rule) => plan.rule(theirs, scope, list, rule),
-            None => plan.not_taken(theirs, "Haft has no such tool"),
+        let rule = rules::gemini_rule(text).ok_or("Haft has no such tool");
+        match rule.and_then(|rule| rules::within_project(list, rule)) {
+            Ok(rule) => plan.rule(theirs, scope, list, rule),
+            Err(why) => plan.not_taken(theirs, why),
         }
     }
 }

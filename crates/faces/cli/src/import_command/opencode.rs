@@ -217,13 +217,14 @@ fn permission(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut Im
         }
         let mut seen = Vec::new();
         for tool in tools {
-            match rules::opencode_rule(tool, pattern) {
-                Some(rule) if seen.contains(&rule) => {}
-                Some(rule) => {
+            let rule = rules::opencode_rule(tool, pattern).ok_or("a pattern Haft has no rule for");
+            match rule.and_then(|rule| rules::within_project(list, rule)) {
+                Ok(rule) if seen.contains(&rule) => {}
+                Ok(rule) => {
                     seen.push(rule.clone());
                     plan.rule(theirs.clone(), scope, list, rule);
                 }
-                None => plan.not_taken(theirs.clone(), "a pattern Haft has no rule for"),
+                Err(why) => plan.not_taken(theirs.clone(), why),
             }
         }
     }

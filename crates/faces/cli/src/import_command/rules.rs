@@ -31,6 +31,19 @@ pub(super) fn gemini_rule(text: &str) -> Option<String> {
     }
 }
 
+/// A rule for a list of ours. The others look at and change files within the
+/// project and ask about all beyond it, whatever they allow; a bare `Edit` here
+/// would mean every file there is. Why it is left out, where nothing is left of it.
+pub(super) fn within_project(list: &str, rule: String) -> Result<String, &'static str> {
+    match (list, rule.as_str()) {
+        ("allow", "Edit" | "Write") => Ok(String::from("Edit(./**)")),
+        ("allow", "Read" | "Glob" | "Grep" | "LS") => {
+            Err("not needed: Haft looks at files of the project without asking")
+        }
+        _ => Ok(rule),
+    }
+}
+
 /// What opencode's word about a tool becomes: the list, or nothing.
 pub(super) fn opencode_list(word: &str) -> Option<&'static str> {
     match word {
@@ -90,5 +103,20 @@ mod tests {
         assert_eq!(opencode_rule("Bash", "git log *").as_deref(), Some("Bash(git log *)"));
         assert_eq!(opencode_rule("Write", "*").as_deref(), Some("Write"));
         assert_eq!(opencode_rule("WebFetch", "x*"), None);
+    }
+
+    #[test]
+    fn what_is_allowed_ends_with_the_project() {
+        for (list, rule, want) in [
+            ("allow", "Edit", Some("Edit(./**)")),
+            ("allow", "Write", Some("Edit(./**)")),
+            ("allow", "Edit(*.md)", Some("Edit(*.md)")),
+            ("allow", "Read", None),
+            ("allow", "Bash", Some("Bash")),
+            ("deny", "Read", Some("Read")),
+            ("ask", "Edit", Some("Edit")),
+        ] {
+            assert_eq!(within_project(list, rule.to_owned()).ok().as_deref(), want, "{list} {rule}");
+        }
     }
 }

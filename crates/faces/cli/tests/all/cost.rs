@@ -141,3 +141,15 @@ async fn sessions_from_before_this_report_show_what_they_know() {
     let known = cost(&haft);
     assert_eq!((&known["complete"], &known["requests"]), (&json!(false), &json!(3)), "{known}");
 }
+
+#[tokio::test]
+async fn what_cost_nothing_is_not_less_than_nothing() {
+    let haft = Haft::new();
+    let model =
+        MockModel::start(Script::of([Turn::error(400, "invalid_request_error", "no")])).await.unwrap();
+    let mut child = haft.async_command();
+    child.args(["-p", "go"]).env("ANTHROPIC_BASE_URL", model.url()).stdin(Stdio::null());
+    assert_eq!(child.output().await.unwrap().status.code(), Some(6));
+    let said = haft.ok(&["cost"], "");
+    assert!(said.contains("cost     $0.0000\n"), "{said}");
+}

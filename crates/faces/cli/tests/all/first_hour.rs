@@ -329,6 +329,11 @@ fn a_new_tool_is_a_crate_of_its_own() {
         .unwrap();
     let known: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", err(&output)));
     assert_eq!(known["packages"][0]["name"], "word-count");
+    // What its derives write names these by their own names.
+    let needs = known["packages"][0]["dependencies"].as_array().unwrap();
+    for name in ["haft", "schemars", "serde"] {
+        assert!(needs.iter().any(|it| it["name"] == name), "{name}: {needs:?}");
+    }
     // What is there is left alone.
     assert_eq!(haft.run(&["new", "tool", "word-count"], "").status.code(), Some(2));
     assert_eq!(haft.run(&["new", "tool", "../out"], "").status.code(), Some(2));

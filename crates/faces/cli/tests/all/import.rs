@@ -127,7 +127,7 @@ fn gemini() {
         ".gemini/settings.json",
         r#"{ // mine
   "theme": "GitHub",
-  "tools": {"allowed": ["run_shell_command(git status)", "save_memory"], "exclude": ["run_shell_command(rm)"], "sandbox": true,},
+  "tools": {"allowed": ["run_shell_command(git status)", "read_file", "replace", "save_memory"], "exclude": ["run_shell_command(rm)"], "sandbox": true,},
   "mcpServers": {
     "a": {"command": "node", "args": ["a.js"], "env": {"TOKEN": "$MY_TOKEN"}, "trust": true, "excludeTools": ["drop"]},
     "b": {"httpUrl": "https://example.org/mcp", "headers": {"Authorization": "Bearer abcdef"}},
@@ -145,7 +145,7 @@ fn gemini() {
     assert_eq!(outcome(&steps, "run_shell_command(rm)").0, "taken");
     let steps = import(&haft, &["gemini", "--yes"]);
     assert_eq!(outcome(&steps, "run_shell_command(git status)").0, "taken");
-    for left in ["theme", "save_memory", "mcpServers.c", "mcpServers.a.trust", "run.toml"] {
+    for left in ["theme", "save_memory", "read_file", "mcpServers.c", "mcpServers.a.trust", "run.toml"] {
         assert_eq!(outcome(&steps, left).0, "not taken", "{left}");
     }
     let list = servers(&haft);
@@ -155,7 +155,8 @@ fn gemini() {
         json!({"type": "http", "url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${B_AUTHORIZATION}"}})
     );
     let permissions = settings(&haft)["permissions"].clone();
-    assert_eq!(permissions["allow"], json!(["Bash(git status:*)"]));
+    // There, files beyond the project are never read or changed.
+    assert_eq!(permissions["allow"], json!(["Bash(git status:*)", "Edit(./**)"]));
     assert_eq!(permissions["deny"], json!(["Bash(rm:*)", "mcp__a__drop"]));
     let command = std::fs::read_to_string(haft.home().join(".haft/commands/git/log.md")).unwrap();
     assert_eq!(command, "---\ndescription: \"d: x\"\n---\nShow $ARGUMENTS\n");
@@ -225,6 +226,24 @@ fn rules_of_opencode_are_taken_in_their_order() {
         import(&haft, &["opencode", "--yes"]);
         let found = settings(&haft)["permissions"].clone();
         assert_eq!((&found["allow"], &found["ask"], &found["deny"]), (&allow, &ask, &deny), "{rules}");
+    }
+}
+
+/// There it is asked about what lies beyond the project, whatever is allowed.
+#[test]
+fn files_beyond_the_project_are_asked_about() {
+    let haft = Haft::new();
+    haft.write_home(
+        ".config/opencode/opencode.json",
+        r#"{"permission": {"edit": "allow", "read": "allow"}}"#,
+    );
+    import(&haft, &["opencode", "--yes"]);
+    assert_eq!(settings(&haft)["permissions"], json!({"allow": ["Edit(./**)"]}));
+    for (path, decision) in [("new.txt", "allow"), ("/etc/new.txt", "ask")] {
+        let input = json!({"file_path": path, "content": "x"}).to_string();
+        let said = haft.run(&["permissions", "explain", "Write", &input], "");
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.starts_with(decision), "{path}: {said}");
     }
 }
 

@@ -35,6 +35,7 @@ mod files;
 mod first_hour;
 #[path = "common/flapping.rs"]
 mod flapping;
+mod git_reads;
 mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;

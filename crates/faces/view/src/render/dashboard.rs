@@ -21,7 +21,7 @@ pub(crate) fn dashboard(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
         return;
     }
     let sum = |of: fn(&LogSummary) -> u64| logs.iter().map(|(_, it)| of(it)).sum::<u64>();
-    let usd: f64 = logs.iter().map(|(_, it)| it.usd).sum();
+    let usd = logs.iter().fold(0.0, |sum, (_, it)| sum + it.usd);
     out.raw("<ul class=\"figures\">");
     for (name, value) in [
         ("Cost", money(usd)),

@@ -154,15 +154,17 @@ const FILLINGS: [(&str, &str); 6] = [
 /// of the log, about; what is left of the input is the prompt and the tools.
 pub(crate) fn window(out: &mut Html, index: &LogIndex) {
     let from = index.requests.len().saturating_sub(MOST_BARS);
-    let requests: Vec<&IndexedRequest> = index.requests[from..]
-        .iter()
-        .filter(|it| it.purpose == Purpose::Answer && 0 < it.usage.total_input())
-        .collect();
+    let asked = |at: &usize| {
+        let it = &index.requests[*at];
+        it.purpose == Purpose::Answer && 0 < it.usage.total_input()
+    };
+    let places: Vec<usize> = (from..index.requests.len()).filter(asked).collect();
+    let requests: Vec<&IndexedRequest> = places.iter().map(|at| &index.requests[*at]).collect();
     if requests.is_empty() {
         out.raw("<p class=\"empty\">The log has no requests.</p>");
         return;
     }
-    let fills: Vec<[f64; 6]> = requests.iter().map(|it| filling(index, it)).collect();
+    let fills: Vec<[f64; 6]> = places.iter().map(|at| filling(index, *at)).collect();
     let most = requests.iter().map(|it| it.usage.total_input()).max().unwrap_or(1).max(1);
     let window = requests.last().map_or(0, |it| index.catalog().get(&it.model).window);
     let last = requests.last().map_or(0, |it| it.usage.total_input());
@@ -225,13 +227,22 @@ fn window_table(out: &mut Html, requests: &[&IndexedRequest], fills: &[[f64; 6]]
     out.raw("</tbody></table></div></details>");
 }
 
-/// What filled the window when a request was made, in tokens, about.
-fn filling(index: &LogIndex, request: &IndexedRequest) -> [f64; 6] {
+/// What filled the window when a request was made, in tokens, about. What came since
+/// the request before it and is not the person's is its answer, and was not in it.
+fn filling(index: &LogIndex, at: usize) -> [f64; 6] {
     const BYTES_PER_TOKEN: f64 = 3.6;
+    let request = &index.requests[at];
+    let answered = at.checked_sub(1).map_or(0, |before| index.requests[before].rows);
     let rows = &index.rows[..request.rows.min(index.rows.len())];
     let from = rows.iter().rposition(|it| it.kind == RowKind::Compacted).unwrap_or(0);
+    let is_answer = |at: usize, kind: RowKind| {
+        answered <= at && matches!(kind, RowKind::Model | RowKind::Thought | RowKind::Call(_))
+    };
     let mut fill = [0.0; 6];
-    for row in rows[from..].iter().filter(|it| !it.of_child) {
+    for (at, row) in rows.iter().enumerate().skip(from) {
+        if row.of_child || is_answer(at, row.kind) {
+            continue;
+        }
         let layer = match row.kind {
             RowKind::Person | RowKind::Ours | RowKind::Attachment => 1,
             RowKind::Model => 2,
@@ -254,4 +265,54 @@ fn filling(index: &LogIndex, request: &IndexedRequest) -> [f64; 6] {
         fill[0] = total - said;
     }
     fill
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use haft_model::Catalog;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An answer is in the window of the request behind it, and a picture weighs what a
+    /// model sees of it.
+    #[test]
+    fn what_fills_a_window_is_what_was_sent() {
+        let said = |kind: &str, content: Value| json!({"type": kind, "uuid": "u", "sessionId": "s", "message": {"role": kind, "content": content}});
+        let asked = |request: u64, tokens: u64| {
+            json!({"type": "haft", "kind": "asked", "request": request, "model": "claude-opus-4-5",
+                "usage": {"input_tokens": tokens, "output_tokens": 9}})
+        };
+        let call = |id: &str| json!([{"type": "tool_use", "id": id, "name": "Read", "input": {}}]);
+        let result = |id: &str, content: Value| json!([{"type": "tool_result", "tool_use_id": id, "content": content}]);
+        let source = json!({"type": "base64", "media_type": "image/png", "data": "A".repeat(400_000)});
+        let picture = json!([{"type": "image", "source": source}]);
+        let lines = [
+            said("user", json!("p".repeat(3_600))),
+            said("assistant", call("a")),
+            said("user", result("a", json!("r".repeat(7_200)))),
+            asked(1, 5_000),
+            said("assistant", call("b")),
+            said("user", result("b", picture)),
+            asked(2, 8_000),
+            said("assistant", json!([{"type": "text", "text": "done"}])),
+            asked(3, 10_000),
+        ];
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        std::fs::write(&path, lines.iter().map(|it| format!("{it}\n")).collect::<String>()).unwrap();
+        let index = LogIndex::read(&path, Catalog::built_in()).unwrap();
+        let fills: Vec<[f64; 6]> = (0..3).map(|at| filling(&index, at)).collect();
+        for (at, base, person, results) in [
+            (0, 4_000..4_001, 1_000..1_001, 0..1),
+            (1, 4_900..5_000, 1_000..1_001, 2_000..2_010),
+            (2, 5_000..5_900, 1_000..1_001, 3_000..4_000),
+        ] {
+            let found = fills[at].map(|it| it as u64);
+            assert!(base.contains(&found[0]), "{at} {found:?}");
+            assert!(person.contains(&found[1]), "{at} {found:?}");
+            assert!(results.contains(&found[5]), "{at} {found:?}");
+        }
+    }
 }

@@ -214,7 +214,7 @@ fn about(out: &mut Html, call: &IndexedCall) {
     if let Some(decision) = line.decision.as_ref().and_then(|it| serde_json::to_value(it).ok()) {
         out.raw("<div><dt>Permission</dt><dd>").text(&decided(&decision)).raw("</dd></div>");
     }
-    if let Some(by) = &line.denied_by {
+    if let Some(by) = call.denied_by() {
         out.raw("<div><dt>Denied by</dt><dd>").text(by).raw("</dd></div>");
     }
     if let Some(entry) = &line.journal {

@@ -59,7 +59,7 @@ fn one(out: &mut Html, index: &LogIndex, call: &IndexedCall) {
         .raw("</a> <span class=\"what\">")
         .text(&what)
         .raw("</span></td><td class=\"words\">");
-    match &line.denied_by {
+    match call.denied_by() {
         Some(by) => out.raw("<span class=\"bad\">⊘ denied</span> by ").text(by),
         None => out.raw("<span class=\"good\">✓ ran</span>"),
     };

@@ -92,8 +92,8 @@ fn refused(order: &Order) -> Result<Rules, seccompiler::BackendError> {
     let terminal = |request: u64| -> Result<Rule, seccompiler::BackendError> {
         Rule::new(vec![Condition::new(1, Len::Dword, Op::Eq, request)?])
     };
-    // Typing into somebody's terminal.
-    rules.insert(libc::SYS_ioctl, vec![terminal(libc::TIOCSTI)?, terminal(0x541c)?]);
+    // Typing into somebody's terminal: `TIOCSTI`, `TIOCLINUX`.
+    rules.insert(libc::SYS_ioctl, vec![terminal(0x5412)?, terminal(0x541c)?]);
     // The limits of a process outside.
     let other = Condition::new(0, Len::Dword, Op::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![other])?]);

@@ -50,6 +50,9 @@ pub(crate) fn leave(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
+/// `SIOCSIFFLAGS`; the C libraries do not agree on the type of it.
+const SET_INTERFACE_FLAGS: libc::Ioctl = 0x8914;
+
 /// Switches the loopback device on.
 pub(super) fn loopback_up() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
@@ -59,7 +62,7 @@ pub(super) fn loopback_up() -> io::Result<()> {
         request.ifr_name[0] = b'l'.cast_signed();
         request.ifr_name[1] = b'o'.cast_signed();
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-        if libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) != 0 {
+        if libc::ioctl(socket.as_raw_fd(), SET_INTERFACE_FLAGS, &request) != 0 {
             return Err(io::Error::last_os_error());
         }
     }

@@ -51,8 +51,8 @@ const OLD_CHANGES: &[i64] = &[];
 const RINGS: &[i64] = &[libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_io_uring_setup];
 
 /// Flags and attributes of a file (`chattr`) need no more than an open file; and
-/// typing into somebody's terminal needs only that terminal.
-const REQUESTS: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820, libc::TIOCSTI, 0x541c];
+/// typing into somebody's terminal (`TIOCSTI`, `TIOCLINUX`) needs only that terminal.
+const REQUESTS: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820, 0x5412, 0x541c];
 
 /// Gives them up, for this thread and all it starts.
 pub(super) fn apply(network: ReadingNetwork) -> Result<(), String> {

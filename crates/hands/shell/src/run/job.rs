@@ -123,7 +123,7 @@ pub enum Phase {
     Running,
     /// Its shell has ended; what it left behind may still run and print.
     Ended(Arc<End>),
-    /// Nothing of it is left.
+    /// Nothing of it is left. Never [`Exit::Ending`] unless the kernel holds on to it.
     Gone(Arc<End>),
 }
 

@@ -131,7 +131,10 @@ impl Supervisor {
         drop(self.process.guard.take());
         drop(self.process.cgroup.take());
         self.shared.spool().settle();
-        if let Some(end) = self.end.take() {
+        if let Some(mut end) = self.end.take() {
+            if let (Exit::Ending, Some((exit, _))) = (&end.exit, self.exit.take()) {
+                Arc::make_mut(&mut end).exit = exit;
+            }
             self.shared.be_gone(end);
         }
     }
@@ -234,6 +237,8 @@ impl Supervisor {
         if !(overdue || ended && self.stopping.is_none()) {
             return;
         }
+        // On a busy machine all that time may have gone by in looking for its processes.
+        self.reap();
         self.read_output(usize::MAX);
         self.read_status();
         self.look_for_left();

@@ -120,8 +120,13 @@ impl Tool for Bash {
     }
 
     fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
-        let line = CommandLine::new(&*input.command).with_finding(Arc::clone(self.reading(input)));
-        Reach::Declared(vec![Access::Command(line)])
+        let line = CommandLine::new(&*input.command);
+        // Whoever lets it run has asked about it before. Whoever shows it does not need to know.
+        let reading = if is_special(input) { Some(self.reading(input)) } else { input.reading.get() };
+        Reach::Declared(vec![Access::Command(match reading {
+            Some(reading) => line.with_finding(Arc::clone(reading)),
+            None => line,
+        })])
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

@@ -9,7 +9,7 @@ use std::{
 
 use haft_schedule::{CronSpec, ScheduleClock, new_job_id};
 use haft_shell::{
-    own::Lifetime,
+    own::{Lifetime, until_wall_clock},
     run::{About, Feed, Kind, Spec, Tasks, Terminal},
 };
 use haft_tool::{CallContext, ToolError};
@@ -138,6 +138,9 @@ async fn carry(job: &SessionJob, feed: Feed, tasks: &Tasks, clock: Arc<dyn Sched
             loop {
                 let left = due.duration_since(clock.now());
                 match Duration::try_from(left) {
+                    Ok(left) if !left.is_zero() && clock.is_the_system() => {
+                        until_wall_clock(due.into()).await
+                    }
                     Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(clock.glance())).await,
                     _ => return,
                 }

@@ -1,9 +1,21 @@
 //! The command line that does the same, for rules that people wrote for git in
 //! a shell.
 
+use std::path::Path;
+
 use haft_git::quoted;
 
 use super::input::{GitAction, Input, Operation, ResetMode};
+
+/// The line that rules are about. Where a commit has the name of a file, dashes say
+/// that it is none: all of the commit is shown.
+pub(super) fn judged(input: &Input, dir: &Path) -> String {
+    let line = equivalent(input);
+    let commits = [&input.from, &input.to].into_iter().flatten();
+    let mistakable =
+        input.paths.is_empty() && commits.into_iter().any(|it| dir.join(it).symlink_metadata().is_ok());
+    if mistakable { format!("{line} --") } else { line }
+}
 
 /// A line such as `git commit -m 'message' -- path`.
 pub(super) fn equivalent(input: &Input) -> String {
@@ -91,6 +103,10 @@ fn arguments(input: &Input) -> Vec<String> {
             let force = if input.force { vec![text("--force-with-lease")] } else { Vec::new() };
             joined(&[force, some(&input.remote), some(&input.branch)])
         }
-        (Operation::Status | Operation::Log | Operation::Add, _) => Vec::new(),
+        (Operation::Log, _) => {
+            let patch = if input.patch { vec![text("-p")] } else { Vec::new() };
+            joined(&[patch, some(&input.from), some(&input.to)])
+        }
+        (Operation::Status | Operation::Add, _) => Vec::new(),
     }
 }

@@ -18,8 +18,8 @@ use std::{sync::Arc, time::SystemTime};
 use haft_git::RepositoryFacts;
 use haft_shell::run::Tasks;
 use haft_tool::{
-    Access, CallContext, CallTrace, Content, Exposure, Line, LineStyle, Outcome, Reach, Rendered, Stage,
-    Tool, ToolContext, ToolError, Traits, Verdict,
+    Access, CallContext, CallTrace, CommandLine, Content, Exposure, Line, LineStyle, Outcome, Reach,
+    Rendered, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use serde::Serialize;
 
@@ -163,8 +163,11 @@ impl Tool for Git {
         input.operation == Operation::Push
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Declared(vec![Access::Command(command::equivalent(input).into())])
+    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
+        let dir = directory(input.dir.as_deref(), &cx.cwd, cx.home.as_deref());
+        let line = CommandLine::new(command::judged(input, &dir));
+        // What looks runs git and nothing that the repository names.
+        Reach::Declared(vec![Access::Command(if input.reads() { line.guarded() } else { line })])
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

@@ -67,6 +67,9 @@ pub(super) fn ok(ran: GitRan, what: &str) -> Result<GitRan, ToolError> {
             " Look for the right name with log or branch."
         }
         () if said.contains("does not have any commits yet") => " There is no commit yet.",
+        () if said.contains("from promisor remote") || said.contains("lazy fetching disabled") => {
+            " This clone left contents out, and looking fetches none; fetch them in a shell, or ask for less (log without patch, diff with stat)."
+        }
         () => "",
     };
     Err(ToolError::failed(format!("git {what} failed: {said}{hint}")))
@@ -123,15 +126,25 @@ async fn show_status(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -
         ));
     }
     text.push_str(&entries_text(&status));
-    if facts.sinks.iter().any(haft_git::Sink::is_filter) {
-        text.push_str("[The repository configures filters of its own; they did not run, so files they change may look modified.]\n");
-    }
+    text.push_str(unfiltered(facts));
     let mut data = serde_json::to_value(&status).unwrap_or(Value::Null);
     if let Some(entries) = data["entries"].as_array_mut() {
         entries.truncate(ENTRIES);
     }
     data["state"] = serde_json::to_value(state).unwrap_or(Value::Null);
     Ok(Output { data, ..plain(input, text) })
+}
+
+/// That files stand there as they are on the disk, where filters would have made
+/// something else of them.
+fn unfiltered(facts: &RepositoryFacts) -> &'static str {
+    match facts.sinks.iter().any(haft_git::Sink::is_filter) {
+        true => {
+            "[Filters did not run here, because the repository's own settings name or could direct them; \
+             files that they change may look modified.]\n"
+        }
+        false => "",
+    }
 }
 
 fn branch_line(status: &GitStatus) -> String {
@@ -245,6 +258,9 @@ async fn diff(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resul
         thousands(total(|it| it.added)),
         thousands(total(|it| it.removed))
     ));
+    if input.to.is_none() && !input.staged {
+        text.push_str(unfiltered(facts));
+    }
     let data = json!({ "files": files.iter().take(2_000).collect::<Vec<_>>() });
     if input.stat {
         return Ok(Output { data, ..plain(input, text) });
@@ -432,7 +448,7 @@ async fn blame(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resu
     }
     let ran = ok(ran, "blame")?;
     let chunks = parse_blame(&ran.stdout);
-    let mut text = String::new();
+    let mut text = String::from(if input.rev.is_none() { unfiltered(facts) } else { "" });
     for chunk in &chunks {
         let mut one = format!(
             "{} {} ({})\n",

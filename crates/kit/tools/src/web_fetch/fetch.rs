@@ -239,13 +239,13 @@ fn known(kept: &KeptPage) -> Fetched {
 /// How a body is packed that nobody unpacked.
 fn packed(response: &Response) -> Option<String> {
     let value = response.headers().get(header::CONTENT_ENCODING)?;
-    let name = page::visible(&haft_types::text::one_line(&String::from_utf8_lossy(value.as_bytes()), 40));
+    let name = page::visible(haft_types::text::one_line(&String::from_utf8_lossy(value.as_bytes()), 40));
     (!name.trim().is_empty() && !name.trim().eq_ignore_ascii_case("identity")).then_some(name)
 }
 
 fn content_type(response: &Response) -> String {
     let value = response.headers().get(header::CONTENT_TYPE);
-    value.map(|it| page::visible(&String::from_utf8_lossy(it.as_bytes()))).unwrap_or_default()
+    value.map(|it| page::visible(String::from_utf8_lossy(it.as_bytes()))).unwrap_or_default()
 }
 
 /// A name for a saved file: what the address ends with, without anything that

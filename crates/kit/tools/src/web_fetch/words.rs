@@ -220,5 +220,5 @@ pub(super) fn failure(failure: &WebFailure, asked: &Input, target: &WebTarget) -
 }
 
 fn shown_address(url: &str) -> String {
-    visible(&haft_types::text::one_line(url, 300))
+    visible(haft_types::text::one_line(url, 300))
 }

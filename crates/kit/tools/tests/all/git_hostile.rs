@@ -4,8 +4,10 @@
 
 use crate::git_rig::{Repo, git_in};
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
+use haft_permission::{Behavior, Destination, Opinion, Origin, Policy, ShellCommands};
+use haft_tool::CallContext;
 use serde_json::{Value, json};
 
 /// A program that leaves a mark.
@@ -69,6 +71,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("browser.x.cmd", "browsercmd"),
     ("man.x.cmd", "man"),
     ("init.templateDir", "template"),
+    ("lfs.extension.x.clean", "lfs"),
 ];
 
 /// Where a repository can say which programs it wants.
@@ -172,11 +175,129 @@ async fn reading_runs_nothing_of_the_repository() {
         }
         assert_eq!(std::fs::read(repo.dir().join(".git/index")).unwrap(), index, "the index is not written");
         let said = repo.said(json!({"operation": "status"})).await;
-        assert!(said.contains("filters of its own"), "{place}: {said}");
+        assert!(said.contains("Filters did not run"), "{place}: {said}");
         // The traps do work.
         let mut plain = std::process::Command::new("git");
         plain.args(["diff"]).current_dir(repo.dir()).output().unwrap();
         assert!(!marks(&repo).is_empty(), "{place}");
+    }
+}
+
+/// Looking needs no question in such repositories; rules and what is another
+/// repository's stay what they are.
+#[test]
+fn looking_asks_nobody() {
+    for place in PLACES {
+        let repo = Repo::new();
+        set_traps(&repo, place);
+        repo.git(&["branch", "a.txt"]);
+        let judge = |deny: &[&str], input: Value| {
+            let origin = Origin::new("table", Destination::CliArg);
+            let policy = Policy::builder(repo.dir())
+                .commands(Arc::new(ShellCommands))
+                .rules(&origin, Behavior::Deny, deny.iter().map(|it| (*it).to_owned()))
+                .build();
+            let cx = CallContext::detached("call_1", repo.dir());
+            let call = Arc::clone(&repo.tool).parse(input, &cx).unwrap();
+            policy.judge("Git", &*call, &cx, &Opinion::None).behavior
+        };
+        for input in looks() {
+            assert_eq!(judge(&[], input.clone()), Behavior::Allow, "{place}: {input}");
+        }
+        let changes = json!({"operation": "add", "paths": ["a.txt"]});
+        assert_eq!(judge(&[], changes), Behavior::Ask, "{place}");
+        assert_eq!(judge(&["Bash(git log:*)"], json!({"operation": "log"})), Behavior::Deny, "{place}");
+        for input in [
+            json!({"operation": "log", "patch": true}),
+            json!({"operation": "show"}),
+            // A branch with the name of a file is no file.
+            json!({"operation": "diff", "from": "a.txt~1", "to": "a.txt"}),
+            json!({"operation": "log", "patch": true, "to": "a.txt"}),
+        ] {
+            assert_ne!(judge(&["Read(./b.txt)"], input.clone()), Behavior::Allow, "{place}: {input}");
+        }
+        assert_eq!(judge(&["Read(./b.txt)"], json!({"operation": "status"})), Behavior::Allow, "{place}");
+        let outside = repo.rig.outside.join("other");
+        git_in(&repo.rig.outside, &["init", "-q", "other"]);
+        assert_eq!(judge(&[], json!({"operation": "log", "dir": outside})), Behavior::Ask, "{place}");
+        repo.put("pointing/.git", &format!("gitdir: {}\n", outside.join(".git").display()));
+        assert_eq!(judge(&[], json!({"operation": "log", "dir": "pointing"})), Behavior::Ask, "{place}");
+    }
+}
+
+/// A clone that left contents out does not get them behind anybody's back, by
+/// whatever program and over whatever protocol its own settings say.
+#[tokio::test]
+async fn reading_fetches_nothing() {
+    let from = Repo::new();
+    from.git(&["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", from.dir().display());
+    for (address, program) in [(url.as_str(), true), ("ssh://127.0.0.1:1/x", false), ("trap::x", false)] {
+        let repo = Repo::empty();
+        repo.git(&["clone", "-q", "--filter=blob:none", "--no-checkout", &url, "."]);
+        repo.git(&["config", "remote.origin.url", address]);
+        if program {
+            let path = trap(&repo, "upload");
+            // One that answers nothing, and does not wait for anything.
+            let text = std::fs::read_to_string(&path).unwrap().replace("cat\n", "");
+            std::fs::write(&path, text).unwrap();
+            repo.git(&["config", "remote.origin.uploadpack", &path]);
+        }
+        for protocol in ["file", "ssh", "trap", "ext"] {
+            repo.git(&["config", &format!("protocol.{protocol}.allow"), "always"]);
+        }
+        repo.git(&["config", "core.sshCommand", &trap(&repo, "ssh")]);
+        for input in [
+            json!({"operation": "log", "patch": true}),
+            json!({"operation": "show"}),
+            json!({"operation": "diff", "from": "HEAD~1", "to": "HEAD"}),
+            json!({"operation": "blame", "paths": ["a.txt"], "rev": "HEAD"}),
+            json!({"operation": "status"}),
+        ] {
+            let said = repo.said(input.clone()).await;
+            assert_eq!(marks(&repo), Vec::<String>::new(), "{address}: {input}");
+            let shows = matches!(input["operation"].as_str(), Some("log" | "show" | "diff"));
+            assert_eq!(said.contains("This clone left contents out"), shows, "{address}: {input}: {said}");
+        }
+        // Without that, it would have been fetched.
+        if program {
+            std::process::Command::new("git").args(["log", "-p"]).current_dir(repo.dir()).output().unwrap();
+            assert!(!marks(&repo).is_empty(), "the trap works");
+        }
+    }
+}
+
+/// Filters that the person set up run where the repository cannot tell them what to
+/// do, and nowhere else.
+#[tokio::test]
+async fn filters_of_the_person_are_not_directed_by_a_repository() {
+    let home = tempfile::tempdir().unwrap();
+    let global = home.path().join("gitconfig");
+    // A filter that obeys settings, as many do.
+    let filter =
+        "sh -c 'c=$(git config helper.cmd || git config lfs.extension.x.clean); sh -c \"${c:-cat}\"'";
+    for (key, value) in [("filter.own.clean", filter), ("filter.own.smudge", "cat")] {
+        git_in(home.path(), &["config", "--file", global.to_str().unwrap(), key, value]);
+    }
+    for (key, runs) in [
+        ("user.name", true),
+        ("core.hooksPath", true),
+        ("helper.cmd", false),
+        ("lfs.extension.x.clean", false),
+    ] {
+        let variables = |config: &mut haft_shell::run::ShellConfig| {
+            config.variables = config.variables.clone().with("GIT_CONFIG_GLOBAL", &global);
+        };
+        let repo = Repo::with(variables);
+        repo.put(".gitattributes", "* filter=own\n");
+        repo.put("a.txt", "changed\n");
+        repo.git(&["config", key, &trap(&repo, "directed")]);
+        for input in looks().into_iter().filter(|it| it["rev"] != "v1" && it["operation"] != "stash") {
+            repo.said(input.clone()).await;
+            assert_eq!(marks(&repo), Vec::<String>::new(), "{key}: {input}");
+        }
+        let said = repo.said(json!({"operation": "status"})).await;
+        assert_eq!(said.contains("Filters did not run"), !runs, "{key}: {said}");
     }
 }
 

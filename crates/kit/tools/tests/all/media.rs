@@ -10,7 +10,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use file_rig::Rig;
 use haft_tool::Output;
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
-use pdf_extract::{Document, Object, Stream, content::Content, content::Operation, dictionary};
 use serde_json::json;
 
 fn encode(image: DynamicImage, format: ImageFormat) -> Vec<u8> {
@@ -114,45 +113,90 @@ async fn hostile_pictures_are_described() {
 
 /// A document with one page per text; an empty text is a page with a drawing.
 fn pdf(pages: &[&str]) -> Vec<u8> {
-    let mut document = Document::with_version("1.5");
-    let tree = document.new_object_id();
-    let font = document
-        .add_object(dictionary! { "Type" => "Font", "Subtype" => "Type1", "BaseFont" => "Helvetica" });
-    let resources = document.add_object(dictionary! { "Font" => dictionary! { "F1" => font } });
-    let mut kids: Vec<Object> = Vec::new();
-    for text in pages {
-        let operations = match text.is_empty() {
-            true => vec![
-                Operation::new("rg", vec![1.into(), 0.into(), 0.into()]),
-                Operation::new("re", vec![50.into(), 50.into(), 300.into(), 300.into()]),
-                Operation::new("f", vec![]),
-            ],
-            false => vec![
-                Operation::new("BT", vec![]),
-                Operation::new("Tf", vec!["F1".into(), 24.into()]),
-                Operation::new("Td", vec![50.into(), 600.into()]),
-                Operation::new("Tj", vec![Object::string_literal(*text)]),
-                Operation::new("ET", vec![]),
-            ],
-        };
-        let content = Stream::new(dictionary! {}, Content { operations }.encode().unwrap());
-        let content = document.add_object(content);
-        let page = document.add_object(dictionary! {
-            "Type" => "Page", "Parent" => tree, "Contents" => content, "Resources" => resources,
-            "MediaBox" => vec![0.into(), 0.into(), 595.into(), 842.into()],
-        });
-        kids.push(page.into());
+    let drawn = pages.iter().map(|text| match text.is_empty() {
+        true => String::from("1 0 0 rg 50 50 300 300 re f"),
+        false => format!("BT /F1 24 Tf 50 600 Td ({text}) Tj ET"),
+    });
+    pdf_of(&drawn.collect::<Vec<_>>())
+}
+
+/// A document with one page per content.
+fn pdf_of(contents: &[String]) -> Vec<u8> {
+    let kids: Vec<String> = (0..contents.len()).map(|at| format!("{} 0 R", 5 + 2 * at)).collect();
+    let mut objects = vec![
+        String::from("<</Type/Catalog/Pages 2 0 R>>"),
+        format!("<</Type/Pages/Kids[{}]/Count {}>>", kids.join(" "), contents.len()),
+        String::from("<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>"),
+    ];
+    for content in contents {
+        objects.push(format!("<</Length {}>>stream\n{content}\nendstream", content.len()));
+        objects.push(format!(
+            "<</Type/Page/Parent 2 0 R/Contents {} 0 R/MediaBox[0 0 595 842]/Resources<</Font<</F1 3 0 R>>>>>>",
+            objects.len()
+        ));
     }
-    let count = i64::try_from(kids.len()).unwrap();
-    document.objects.insert(
-        tree,
-        Object::Dictionary(dictionary! { "Type" => "Pages", "Kids" => kids, "Count" => count }),
+    let (mut out, mut places) = (String::from("%PDF-1.5\n"), String::new());
+    for (at, object) in objects.iter().enumerate() {
+        places.push_str(&format!("{:010} 00000 n \n", out.len()));
+        out.push_str(&format!("{} 0 obj{object}endobj\n", at + 1));
+    }
+    let size = objects.len() + 1;
+    let table = out.len();
+    out.push_str(&format!(
+        "xref\n0 {size}\n0000000000 65535 f \n{places}trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{table}\n%%EOF"
+    ));
+    out.into_bytes()
+}
+
+/// What is left out of a page is made up for by where its letters stand.
+#[tokio::test]
+async fn text_is_read_from_where_letters_stand() {
+    let rig = Rig::new(&[]);
+    // An enough long line, so that the page has text.
+    const LINE: &str = "BT /F1 10 Tf 50 800 Td (a line of a page) Tj ET ";
+    for (content, want) in [
+        // Spaces as gaps, as letters, and as both.
+        ("BT /F1 12 Tf 50 600 Td [(two)-400(wo)-10(rds and)] TJ ET", "two words and"),
+        ("BT /F1 12 Tf 50 600 Td (one ) Tj (line in pieces) Tj ET", "one line in pieces"),
+        // A new line, a new paragraph.
+        ("BT /F1 12 Tf 14 TL 50 600 Td (first line) Tj T* (second line) Tj ET", "first line\nsecond line"),
+        (
+            "BT /F1 12 Tf 50 600 Td (a paragraph) Tj 0 -40 Td (and another) Tj ET",
+            "a paragraph\n\nand another",
+        ),
+        // Columns of a table, indices, what programs begin their lines with.
+        ("BT /F1 10 Tf 50 600 Td (name) Tj 200 0 Td (amount) Tj ET", "name\tamount"),
+        ("BT /F1 12 Tf 50 600 Td (x) Tj /F1 7 Tf 4 Ts (2) Tj 0 Ts /F1 12 Tf ( + y) Tj ET", "x2 + y"),
+        ("BT /F1 12 Tf 14 TL 50 600 Td (fn main\\(\\)) Tj T* (    go\\(\\);) Tj ET", "fn main()\n    go();"),
+        // Drawn twice to look bold, filled and with an edge, not at all.
+        ("BT /F1 12 Tf 50 600 Td (bold) Tj -0.3 0 Td (bold) Tj ET", "bold"),
+        ("BT /F1 12 Tf 2 Tr 50 600 Td (outlined) Tj ET", "outlined"),
+        ("BT /F1 12 Tf 3 Tr 50 600 Td (a layer of letters) Tj ET", "a layer of letters"),
+        // Turned, and beside the page.
+        ("BT /F1 12 Tf 0 1 -1 0 300 300 Tm (up the margin) Tj ET", "up the margin"),
+        ("BT /F1 12 Tf 900 600 Td (nobody sees this) Tj -850 0 Td (but this) Tj ET", "but this"),
+        // Beyond ASCII.
+        ("BT /F1 12 Tf 50 600 Td (na\\357ve caf\\351 \\226 \\200) Tj ET", "naïve café – €"),
+    ] {
+        rig.put("page.pdf", pdf_of(&[format!("{LINE}{content}")]));
+        let said = rig.read("page.pdf").await;
+        let text = said.split_once("a line of a page\n\n").unwrap_or_else(|| panic!("{content}: {said}")).1;
+        assert_eq!(text.trim_end(), want, "{content}: {said}");
+    }
+}
+
+/// Letters that mean nothing to us are shown as a picture.
+#[tokio::test]
+async fn a_page_of_unknown_letters_is_drawn() {
+    let rig = Rig::new(&[]);
+    let text = String::from_utf8(pdf(&["Letters without a meaning, many of them."])).unwrap();
+    let unknown = text.replace(
+        "/Encoding/WinAnsiEncoding",
+        "/Encoding<</Differences[32/g1/g2/g3/g4/g5/g6/g7/g8/g9/g10/g11/g12/g13/g14/g15/g16 65/g17/g18/g19/g20/g21/g22/g23/g24/g25/g26/g27/g28/g29/g30 97/h1/h2/h3/h4/h5/h6/h7/h8/h9/h10/h11/h12/h13/h14/h15/h16/h17/h18/h19/h20/h21/h22/h23/h24/h25/h26]>>",
     );
-    let catalog = document.add_object(dictionary! { "Type" => "Catalog", "Pages" => tree });
-    document.trailer.set("Root", catalog);
-    let mut bytes = Vec::new();
-    document.save_to(&mut bytes).unwrap();
-    bytes
+    rig.put("unknown.pdf", unknown.into_bytes());
+    let output = rig.run("Read", json!({ "file_path": "unknown.pdf" })).await.unwrap();
+    assert_eq!(pictures(&output).len(), 1, "{}", output.content.to_text());
 }
 
 fn pages(count: usize) -> Vec<u8> {

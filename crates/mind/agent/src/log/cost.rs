@@ -124,7 +124,8 @@ pub fn of_log(path: &Path) -> io::Result<SessionCost> {
     })?;
     cost.priced = cost.models.values().all(|it| it.usd.is_some());
     cost.complete = old.by_id.is_empty() || old.first == Some(1);
-    cost.usd = cost.models.values().filter_map(|it| it.usd).sum();
+    // The sum of nothing would be minus zero, and be shown so.
+    cost.usd = cost.models.values().filter_map(|it| it.usd).fold(0.0, |sum, usd| sum + usd);
     if !cost.complete {
         old.stand_in(&mut cost, total);
     }

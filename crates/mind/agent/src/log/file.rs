@@ -7,7 +7,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{Entry, FencedLog, lock};
+use super::{Entry, FencedLog, lock, parse::parse_entry};
 
 /// A session's log: JSON lines, appended to and never rewritten. While it is
 /// open, no other process and no other session of this process can open it.
@@ -183,7 +183,7 @@ pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(Entry)) ->
         if text.is_empty() {
             continue;
         }
-        match serde_json::from_slice(text) {
+        match parse_entry(text) {
             Ok(entry) => {
                 report.entries += 1;
                 each(entry);

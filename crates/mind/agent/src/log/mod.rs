@@ -7,6 +7,7 @@ mod entry;
 mod fence;
 mod file;
 mod lock;
+mod parse;
 mod recent;
 pub mod sessions;
 mod writer;

@@ -1,6 +1,7 @@
 //! Pictures and PDFs. Everything here reads untrusted bytes with large
 //! libraries, so it runs apart, within limits of time and memory.
 
+mod page_text;
 mod pdf;
 mod picture;
 mod process;

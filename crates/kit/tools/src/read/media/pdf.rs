@@ -2,16 +2,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hayro::{
     PixmapSettings, RenderCache, RenderSettings,
-    hayro_interpret::InterpreterSettings,
+    hayro_interpret::{InterpreterCache, InterpreterSettings},
     hayro_syntax::{LoadPdfError, Pdf},
     render,
     vello_cpu::color::palette::css::WHITE,
 };
 use image::{DynamicImage, RgbaImage};
-use pdf_extract::{Document, PlainTextOutput, output_doc_page};
 use serde::{Deserialize, Serialize};
 
-use super::picture::{Picture, SHOWN, shrink};
+use super::{
+    page_text::page_text,
+    picture::{Picture, SHOWN, shrink},
+};
 
 /// One page.
 #[derive(Debug, Deserialize, Serialize)]
@@ -29,65 +31,40 @@ const SIDE: f32 = 1600.0;
 /// Letters and digits from which on a page has text.
 const ENOUGH_TEXT: usize = 12;
 
-/// Counts the pages and gives the bytes back.
-pub(super) fn count_pages(bytes: Vec<u8>) -> Result<(Vec<u8>, usize), String> {
-    let pdf = Pdf::new(bytes.clone()).map_err(|err| match err {
+/// A document with at least one page.
+pub(super) fn open(bytes: Vec<u8>) -> Result<Pdf, String> {
+    let pdf = Pdf::new(bytes).map_err(|err| match err {
         LoadPdfError::Decryption(_) => "it is protected by a password".to_owned(),
         LoadPdfError::Invalid => "it is damaged and cannot be read".to_owned(),
     })?;
-    match pdf.pages().len() {
-        0 => Err("it has no pages".to_owned()),
-        count => Ok((bytes, count)),
-    }
+    if pdf.pages().is_empty() { Err("it has no pages".to_owned()) } else { Ok(pdf) }
 }
 
 /// Reads pages: text first, pictures of those that have none.
-pub(super) fn read_pages(bytes: Vec<u8>, wanted: &[usize]) -> Vec<Page> {
-    let document = catch_unwind(|| open(&bytes)).ok().flatten();
-    let texts: Vec<String> = wanted
-        .iter()
-        .map(|number| document.as_ref().and_then(|it| text_of(it, *number)).unwrap_or_default())
-        .collect();
-    let mut pages: Vec<Page> = wanted
-        .iter()
-        .zip(texts)
-        .map(|(number, text)| Page { number: *number, text, picture: None })
-        .collect();
-    drop(document);
-    if pages.iter().any(|page| !has_text(&page.text))
-        && let Ok(pdf) = Pdf::new(bytes)
-    {
-        for page in pages.iter_mut().filter(|page| !has_text(&page.text)) {
-            page.picture = picture_of(&pdf, page.number);
+pub(super) fn read_pages(pdf: &Pdf, wanted: &[usize]) -> Vec<Page> {
+    let fonts = InterpreterCache::new();
+    let read = |number: &usize| {
+        let text = text_of(pdf, &fonts, *number).unwrap_or_default();
+        let mut page = Page { number: *number, text, picture: None };
+        if !has_text(&page.text) {
+            page.picture = picture_of(pdf, page.number);
             if page.picture.is_none() && page.text.trim().is_empty() {
                 page.text = "[This page has no text and cannot be drawn.]".to_owned();
             }
         }
-    }
-    pages
+        page
+    };
+    wanted.iter().map(read).collect()
 }
 
 fn has_text(text: &str) -> bool {
     ENOUGH_TEXT <= text.chars().filter(|it| it.is_alphanumeric()).take(ENOUGH_TEXT).count()
 }
 
-fn open(bytes: &[u8]) -> Option<Document> {
-    let mut document = Document::load_mem(bytes).ok()?;
-    if document.is_encrypted() {
-        document.decrypt("").ok()?;
-    }
-    Some(document)
-}
-
-/// The text of a page. The library panics on odd fonts; the page then counts as
-/// one without text.
-fn text_of(document: &Document, number: usize) -> Option<String> {
-    let number = u32::try_from(number).ok()?;
-    let text = catch_unwind(AssertUnwindSafe(|| {
-        let mut text = String::new();
-        output_doc_page(document, &mut PlainTextOutput::new(&mut text), number).ok()?;
-        Some(text)
-    }));
+/// The text of a page. A page on which the library fails counts as one without text.
+fn text_of<'a>(pdf: &'a Pdf, fonts: &InterpreterCache<'a>, number: usize) -> Option<String> {
+    let page = pdf.pages().get(number.checked_sub(1)?)?;
+    let text = catch_unwind(AssertUnwindSafe(|| page_text(page, fonts)));
     text.ok().flatten().map(|text| tidy(&text))
 }
 

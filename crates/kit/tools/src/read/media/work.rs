@@ -38,9 +38,10 @@ pub(super) fn perform(task: MediaTask, bytes: Vec<u8>) -> Result<Answer, String>
     match task {
         MediaTask::Picture(format, frame) => picture::prepare(bytes, format, frame).map(Answer::Picture),
         MediaTask::Pages(asked) => {
-            let (bytes, count) = pdf::count_pages(bytes)?;
+            let pdf = pdf::open(bytes)?;
+            let count = pdf.pages().len();
             let pages = match choose(asked.as_deref(), count) {
-                Ok(wanted) => pdf::read_pages(bytes, &wanted),
+                Ok(wanted) => pdf::read_pages(&pdf, &wanted),
                 Err(_) => Vec::new(),
             };
             Ok(Answer::Pages(Document { count, pages }))

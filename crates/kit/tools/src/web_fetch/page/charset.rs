@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
@@ -7,7 +9,7 @@ const DECLARED_WITHIN: usize = 1024;
 /// Text of bytes: by the mark at their beginning, then by what the server says,
 /// then by what the page says of itself, then by what they look like. The name
 /// is that of the encoding.
-pub(crate) fn decode(bytes: &[u8], content_type: &str) -> (String, &'static str) {
+pub(crate) fn decode<'a>(bytes: &'a [u8], content_type: &str) -> (Cow<'a, str>, &'static str) {
     let encoding = Encoding::for_bom(bytes)
         .map(|it| it.0)
         .or_else(|| parameter(content_type, "charset").and_then(|it| Encoding::for_label(it.as_bytes())))
@@ -15,7 +17,7 @@ pub(crate) fn decode(bytes: &[u8], content_type: &str) -> (String, &'static str)
         .unwrap_or_else(|| guessed(bytes));
     let encoding = if encoding == UTF_8 && is_something_else(bytes) { guessed(bytes) } else { encoding };
     let (text, encoding, _) = encoding.decode(bytes);
-    (text.into_owned(), encoding.name())
+    (text, encoding.name())
 }
 
 /// Whether bytes that are called UTF-8 are hardly so: more of them make no
@@ -23,7 +25,8 @@ pub(crate) fn decode(bytes: &[u8], content_type: &str) -> (String, &'static str)
 fn is_something_else(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {
-        good += chunk.valid().chars().filter(|it| !it.is_ascii()).count();
+        // Every character beyond ASCII has one byte that begins it.
+        good += chunk.valid().bytes().filter(|it| 0xc0 <= *it).count();
         bad += usize::from(!chunk.invalid().is_empty());
     }
     good < bad

@@ -57,12 +57,17 @@ impl ElementEnds {
 }
 
 fn last_ends(html: &str) -> HashMap<String, usize> {
-    let mut last = HashMap::new();
+    let mut last: HashMap<String, usize> = HashMap::new();
     for at in memchr::memmem::find_iter(html.as_bytes(), b"</") {
         let name =
             html[at + 2..].bytes().take_while(|it| !it.is_ascii_whitespace() && !b"/>".contains(it)).count();
-        if name != 0 {
-            last.insert(html[at + 2..at + 2 + name].to_ascii_lowercase(), at);
+        let name = &html[at + 2..at + 2 + name];
+        match last.get_mut(name) {
+            Some(place) => *place = at,
+            None if name.is_empty() => {}
+            None => {
+                last.insert(name.to_ascii_lowercase(), at);
+            }
         }
     }
     last

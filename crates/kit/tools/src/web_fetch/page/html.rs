@@ -2,7 +2,7 @@
 //! converter would leave as tags, makes links absolute and marks regions; then
 //! the converter runs over the content.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use mdream::{CleanConfig, HtmlToMarkdownOptions, html_to_markdown_result};
 use url::Url;
@@ -60,25 +60,35 @@ pub(super) fn convert_counting(html: &str, base: &Url) -> (HtmlPage, u64) {
     let mut noticed = Noticed { base: Some(base.clone()), ..Noticed::default() };
     let (prepared, mut work) = Preparing::new(html, &mut noticed).run();
     let arranged = arrange(&prepared);
-    let mut convert = |part: &str| {
-        let (part, looked_at) = rewrite_tables(part);
-        work += looked_at + part.len() as u64;
-        to_markdown(&part)
+    let (empty_root, asks_password) =
+        (has_empty_root(&prepared), noticed.password && text_chars(&prepared) < 3_000);
+    drop(prepared);
+    let mut convert = |part: String| {
+        let (rewritten, looked_at) = rewrite_tables(&part);
+        work += looked_at + rewritten.len() as u64;
+        // What is not needed any more takes no memory while the rest is made.
+        let rewritten = match rewritten {
+            Cow::Owned(rewritten) => {
+                drop(part);
+                rewritten
+            }
+            Cow::Borrowed(_) => part,
+        };
+        to_markdown(&rewritten)
     };
-    let (mut markdown, mut cut) = convert(&arranged.content);
-    let beside = convert(&arranged.beside);
+    let (mut markdown, mut cut) = convert(arranged.content);
+    let beside = convert(arranged.beside);
     cut |= beside.1;
     if !beside.0.is_empty() {
         markdown.push_str("\n\n---\n\n");
         markdown.push_str(&beside.0);
     }
-    let needs_script = is_shell(html, &prepared, &markdown, noticed.scripts);
+    let needs_script = is_shell(html, empty_root, &markdown, noticed.scripts);
     if needs_script {
         add(&mut markdown, "What the page says to those without scripts", &strip_tags(&noticed.noscript));
         add(&mut markdown, "Data within the page", &noticed.data);
     }
     let title = noticed.title.split_whitespace().collect::<Vec<_>>().join(" ");
-    let asks_password = noticed.password && text_chars(&prepared) < 3_000;
     let page = HtmlPage {
         title: (!title.is_empty()).then_some(title),
         markdown: tidy(&markdown),
@@ -114,14 +124,17 @@ fn add(markdown: &mut String, heading: &str, text: &str) {
     }
 }
 
+/// Whether a prepared page has a place for scripts to draw in, and nothing in it.
+fn has_empty_root(prepared: &str) -> bool {
+    regions(prepared, Region::Root).iter().any(|(start, end)| text_chars(&prepared[*start..*end]) < 20)
+}
+
 /// Whether a page has next to nothing before its scripts ran.
-fn is_shell(html: &str, prepared: &str, markdown: &str, scripts: usize) -> bool {
+fn is_shell(html: &str, empty_root: bool, markdown: &str, scripts: usize) -> bool {
     if scripts == 0 {
         return false;
     }
     let chars = markdown.chars().filter(|it| !it.is_whitespace()).count();
-    let empty_root =
-        regions(prepared, Region::Root).iter().any(|(start, end)| text_chars(&prepared[*start..*end]) < 20);
     chars < 200 && 500 < html.len()
         || empty_root && chars < 1_000
         || 10_000 < html.len() && chars * 100 < html.len() && chars < 2_000
@@ -137,7 +150,7 @@ struct Preparing<'a> {
     ends: ElementEnds,
     /// Elements that are open and marked, by their names: how many of the name were
     /// opened inside, and what ends them.
-    marked: HashMap<String, Vec<(usize, Region)>>,
+    marked: BTreeMap<String, Vec<(usize, Region)>>,
     /// What the next block of code is in.
     language: LanguageHint,
     /// The block of code that is open.
@@ -185,7 +198,7 @@ impl<'a> Preparing<'a> {
             noticed,
             out,
             ends: ElementEnds::default(),
-            marked: HashMap::new(),
+            marked: BTreeMap::new(),
             language: LanguageHint::default(),
             code: None,
             code_words: 0,
@@ -230,20 +243,12 @@ impl<'a> Preparing<'a> {
 
     /// The title is not part of the text. One that does not end is a line.
     fn title(&mut self) {
-        if !self.has_end("title") {
-            if let Some(HtmlPiece::Text(text)) = self.pieces.next() {
-                self.noticed.title = entities(text.trim().lines().next().unwrap_or_default());
-            }
-            return;
-        }
-        for piece in self.pieces.by_ref() {
-            match piece {
-                HtmlPiece::Text(text) if self.noticed.title.len() < 1_000 => {
-                    self.noticed.title.push_str(&entities(haft_types::text::head(text, 1_000)));
-                }
-                HtmlPiece::Close(_) => break,
-                _ => {}
-            }
+        let Some(HtmlPiece::Text(text)) = self.pieces.next() else { return };
+        let ends = self.ahead(7).eq_ignore_ascii_case("</title");
+        let text = if ends { text } else { text.trim().lines().next().unwrap_or_default() };
+        self.noticed.title = entities(haft_types::text::head(text, 1_000));
+        if ends {
+            self.pieces.next();
         }
     }
 

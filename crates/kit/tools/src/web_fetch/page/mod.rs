@@ -16,7 +16,7 @@ mod table_shape;
 mod table_write;
 mod tags;
 
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
 use url::Url;
 
@@ -138,7 +138,7 @@ impl PageWork {
             Shape::Html | Shape::Text => {
                 let (text, encoding) = charset::decode(&self.bytes, &self.content_type);
                 say_encoding(&mut page, encoding);
-                page.text = visible(&text);
+                page.text = visible(text);
             }
             Shape::Pdf => self.pdf(&mut page, cancelled),
             Shape::Picture => match crate::read::fit_picture(&self.media, self.bytes, cancelled) {
@@ -157,7 +157,7 @@ impl PageWork {
         say_encoding(page, encoding);
         let made = html::convert(&text, &self.url);
         page.title = made.title.map(|it| visible(haft_types::text::head(&it, MOST_OF_TITLE)));
-        page.text = visible(&made.markdown);
+        page.text = visible(made.markdown);
         page.needs_script = made.needs_script;
         if made.needs_script {
             page.notes.push(String::from(
@@ -185,7 +185,7 @@ impl PageWork {
         match crate::read::first_pages(&self.media, self.bytes, cancelled) {
             Ok(found) => {
                 let texts = found.texts.iter().map(|(number, text)| format!("[page {number}]\n{text}\n"));
-                page.text = visible(&texts.collect::<Vec<_>>().join("\n"));
+                page.text = visible(texts.collect::<Vec<_>>().join("\n"));
                 page.images = found.pictures;
                 let shown = found.texts.len();
                 if shown < found.count {
@@ -216,7 +216,7 @@ pub(crate) fn explanation(bytes: &[u8], content_type: &str, url: &Url, most: usi
     let text = match shape(bytes, content_type) {
         Shape::Html => {
             let (text, _) = charset::decode(bytes, content_type);
-            html::convert(&text, url).markdown
+            Cow::Owned(html::convert(&text, url).markdown)
         }
         Shape::Text => charset::decode(bytes, content_type).0,
         _ => return String::new(),

@@ -1,6 +1,10 @@
+use std::borrow::Cow;
+
 /// Text that shows what it is: control characters and those that turn the
-/// direction of writing are written out, line ends are one kind.
-pub(crate) fn visible(text: &str) -> String {
+/// direction of writing are written out, line ends are one kind. A text of which
+/// nothing is written otherwise is not copied.
+pub(crate) fn visible<'a>(text: impl Into<Cow<'a, str>>) -> String {
+    let text = text.into();
     let strange = |it: char| {
         (it.is_control() && !matches!(it, '\n' | '\t'))
             || matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -8,7 +12,7 @@ pub(crate) fn visible(text: &str) -> String {
     };
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     if text.bytes().all(is_plain) || !text.contains(strange) {
-        return text.to_owned();
+        return text.into_owned();
     }
     let mut shown = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

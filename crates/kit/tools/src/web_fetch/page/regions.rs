@@ -96,7 +96,6 @@ pub(crate) struct Arranged {
 /// The content of a page: what it calls its main part, if that holds enough of
 /// its text, else everything with the parts beside at the end.
 pub(crate) fn arrange(html: &str) -> Arranged {
-    let all = text_chars(html);
     let mains = regions(html, Region::Main);
     let articles = regions(html, Region::Article);
     let chosen = match (mains.as_slice(), articles.as_slice()) {
@@ -107,12 +106,9 @@ pub(crate) fn arrange(html: &str) -> Arranged {
     if let Some((start, end)) = chosen {
         let content = &html[start..end];
         let inside = text_chars(content);
-        if all * 2 / 5 <= inside && inside != 0 {
-            return Arranged {
-                content: without_marks(content),
-                beside: String::new(),
-                left_out: all - inside,
-            };
+        let left_out = text_chars(&html[..start]) + text_chars(&html[end..]);
+        if (left_out + inside) * 2 / 5 <= inside && inside != 0 {
+            return Arranged { content: without_marks(content), beside: String::new(), left_out };
         }
     }
     let (mut content, mut beside, mut at) = (String::new(), String::new(), 0);

@@ -2,6 +2,8 @@
 //! rows of plain cells, arrangements as blocks, menus as lists, lines of code as a
 //! block of code.
 
+use std::borrow::Cow;
+
 use super::{
     code_lines::{CodeBlock, is_heading},
     table_shape::{SpanGrid, TableShape, TableUse, table_shapes},
@@ -9,10 +11,10 @@ use super::{
 };
 
 /// A page with its tables written anew, and how many bytes were looked at for it.
-pub(super) fn rewrite_tables(html: &str) -> (String, u64) {
+pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
     let has = |name: &str| memchr::memmem::find(html.as_bytes(), name.as_bytes()).is_some();
     if !["<table", "<tr", "<td", "<th"].into_iter().any(has) {
-        return (html.to_owned(), html.len() as u64);
+        return (Cow::Borrowed(html), html.len() as u64);
     }
     let (shapes, looked_at) = table_shapes(html);
     let mut writer = Rewrite {
@@ -33,7 +35,7 @@ pub(super) fn rewrite_tables(html: &str) -> (String, u64) {
     while !writer.open.is_empty() {
         writer.end_table();
     }
-    (writer.out, looked_at + pieces.looked_at())
+    (Cow::Owned(writer.out), looked_at + pieces.looked_at())
 }
 
 struct Rewrite<'a> {

@@ -78,6 +78,9 @@ impl<'a> Pieces<'a> {
     /// Where a tag ends, the bracket included. Only one tag of a page is looked at up
     /// to the end of the page.
     fn tag_end(&mut self, bytes: &[u8]) -> usize {
+        if bytes.first() == Some(&b'>') {
+            return 1;
+        }
         if !self.quotes_lost {
             if let Some(end) = tag_end(bytes) {
                 return end;
@@ -194,12 +197,19 @@ fn tag_end(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Elements whose content is text up to their own end tag.
-const RAW_ELEMENTS: [&str; 8] =
-    ["script", "style", "textarea", "title", "noscript", "iframe", "noembed", "xmp"];
-
+/// The name of an element whose content is text up to its own end tag.
 fn raw_name(name: &str) -> Option<&'static str> {
-    RAW_ELEMENTS.into_iter().find(|it| *it == name)
+    Some(match name {
+        "script" => "script",
+        "style" => "style",
+        "textarea" => "textarea",
+        "title" => "title",
+        "noscript" => "noscript",
+        "iframe" => "iframe",
+        "noembed" => "noembed",
+        "xmp" => "xmp",
+        _ => return None,
+    })
 }
 
 /// A name as it stands where it has no capital letters, as nearly all of them.
@@ -246,6 +256,9 @@ impl OpenTag<'_> {
 
     /// The value of an attribute as it stands; empty where it has none.
     pub(super) fn attribute(&self, wanted: &str) -> Option<&str> {
+        if self.is_bare() {
+            return None;
+        }
         self.attributes().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|it| it.1)
     }
 

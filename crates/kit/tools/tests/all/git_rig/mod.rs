@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+use haft_shell::run::ShellConfig;
 use haft_tool::{CallContext, DynTool, Output, ToolError, erase};
 use haft_tools::{
     bash::undo::{JournalSnapshots, SnapshotLimits},
@@ -33,7 +34,12 @@ pub struct Repo {
 impl Repo {
     /// A repository with two commits, a changed file, a staged one and a new one.
     pub fn new() -> Self {
-        let repo = Self::empty();
+        Self::with(|_| {})
+    }
+
+    /// The same where the person's shell is set up like this.
+    pub fn with(change: impl FnOnce(&mut ShellConfig)) -> Self {
+        let repo = Self::empty_with(change);
         repo.git(&["init", "-q", "-b", "main"]);
         repo.git(&["config", "user.name", "Ann Author"]);
         repo.git(&["config", "user.email", "ann@example.test"]);
@@ -47,7 +53,11 @@ impl Repo {
     }
 
     pub fn empty() -> Self {
-        let rig = shell_rig::Rig::new();
+        Self::empty_with(|_| {})
+    }
+
+    fn empty_with(change: impl FnOnce(&mut ShellConfig)) -> Self {
+        let rig = shell_rig::Rig::with(change);
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let files =

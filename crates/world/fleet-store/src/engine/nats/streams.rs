@@ -1,5 +1,7 @@
 //! The streams, as they have to be.
 
+use std::time::{Duration, Instant};
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,6 +16,12 @@ pub(super) const SNAPSHOT_SUBJECT: &str = "haft.blob.snapshot";
 /// So many streams share the runs: a server that syncs every write does it for
 /// each stream by itself.
 const RUN_STREAMS: u64 = 8;
+
+/// What a cluster answers that has not enough nodes for a stream.
+const MISSING_NODES: [u32; 2] = [10_005, 10_074];
+/// How long, and how often, nodes are waited for that may be starting.
+const CLUSTER_PATIENCE: Duration = Duration::from_secs(10);
+const CLUSTER_PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Deserialize)]
 struct StreamInfo {
@@ -129,20 +137,30 @@ impl Connection {
         self.check_ledger().await
     }
 
+    /// Makes a stream. A cluster that has just started does not know all of its
+    /// nodes yet, which it says as if they were missing: it gets a moment.
     async fn make(&self, stream: &Value) -> Result<(), StoreError> {
         let name = stream["name"].as_str().unwrap_or_default();
-        match self.api::<Value>(&format!("STREAM.CREATE.{name}"), stream).await {
-            Ok(_) => Ok(()),
-            // There, with settings somebody chose.
-            Err(Failure::Said(err)) if err.err_code == 10_058 => Ok(()),
-            Err(Failure::Said(err)) if err.err_code == 10_005 || err.err_code == 10_074 => {
-                Err(StoreError::Gone {
-                    engine: format!("NATS at {}", self.name()),
-                    said: err.description,
-                    advice: String::from("a cluster needs three nodes with JetStream that run"),
-                })
+        let until = Instant::now() + CLUSTER_PATIENCE;
+        loop {
+            let made = self.api::<Value>(&format!("STREAM.CREATE.{name}"), stream).await;
+            match made {
+                Ok(_) => return Ok(()),
+                // There, with settings somebody chose.
+                Err(Failure::Said(err)) if err.err_code == 10_058 => return Ok(()),
+                Err(Failure::Said(err)) if !MISSING_NODES.contains(&err.err_code) => {
+                    return Err(self.problem(Failure::Said(err)));
+                }
+                Err(Failure::Said(_)) if Instant::now() < until => tokio::time::sleep(CLUSTER_PAUSE).await,
+                Err(Failure::Said(err)) => {
+                    return Err(StoreError::Gone {
+                        engine: format!("NATS at {}", self.name()),
+                        said: err.description,
+                        advice: String::from("a cluster needs three nodes with JetStream that run"),
+                    });
+                }
+                Err(failure) => return Err(self.problem(failure)),
             }
-            Err(failure) => Err(self.problem(failure)),
         }
     }
 

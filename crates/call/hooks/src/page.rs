@@ -1,0 +1,80 @@
+//! The page about events, written from what the program knows of them.
+
+use crate::{BlockEffect, HandlerKind, HookEvent, OnError};
+
+/// Every event as a page: when it happens, what a no does there, what a broken
+/// hook means, and what a hook is told.
+pub fn events_page() -> String {
+    let mut page = String::from(
+        "# Events of hooks\n\nWhen hooks run and what they are told; how they answer is in [hooks.md](hooks.md). \
+         Written by `cargo xtask docs`; do not edit.\n\n\
+         | event | when | a no | a hook that breaks | time for a command |\n|---|---|---|---|---|\n",
+    );
+    for event in HookEvent::ALL.iter().filter(|event| event.happens()) {
+        page.push_str(&row(*event));
+    }
+    let silent: Vec<String> =
+        HookEvent::ALL.iter().filter(|event| !event.happens()).map(|event| format!("`{event}`")).collect();
+    page.push_str(&format!(
+        "\nKnown names of events that never happen here: {}. A hook for one of them is no mistake, and does not run.\n",
+        silent.join(", ")
+    ));
+    page.push_str(
+        "\nEvery hook is told `hook_event_name`, `session_id`, `transcript_path`, `cwd`, and where there is one \
+         `prompt_id`, `permission_mode`, `agent_id`, `agent_type` and `effort`; besides:\n",
+    );
+    for event in HookEvent::ALL.iter().filter(|event| !event.input_fields().is_empty()) {
+        page.push_str(&format!("\n## {event}\n\n| field | |\n|---|---|\n"));
+        for (name, about) in event.input_fields() {
+            page.push_str(&format!("| `{name}` | {} |\n", about.trim().replace('|', "\\|")));
+        }
+    }
+    page
+}
+
+fn row(event: HookEvent) -> String {
+    let no = match event.block_effect() {
+        _ if event == HookEvent::PermissionRequest => "answers in place of the person",
+        BlockEffect::Prevents => "prevents it",
+        BlockEffect::TellsModel => "is told to the model",
+        BlockEffect::Nothing => "is shown to the person",
+    };
+    let broken = match event.default_on_error() {
+        OnError::Closed => "counts as a no",
+        OnError::Open => "counts as nothing said",
+    };
+    let time = event.default_timeout(HandlerKind::Command).as_secs_f64();
+    let about = event.about().trim_end_matches('.');
+    format!("| `{event}` | {about} | {no} | {broken} | {time} s |\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    /// The program's own source: not this crate, and no tests.
+    fn sources(dir: &Path, out: &mut String) {
+        for path in fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()) {
+            let is_ours = !["tests", "benches", "hooks", "target"].iter().any(|it| path.ends_with(it));
+            if path.is_dir() && is_ours {
+                sources(&path, out);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                out.push_str(&fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn what_happens_is_made_to_happen_somewhere() {
+        let mut source = String::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut source);
+        // Events with a type of their own are made where that type is.
+        for event in HookEvent::ALL.iter().filter(|event| event.input_fields().is_empty()) {
+            let makes = [format!("event: HookEvent::{event}"), format!("run(HookEvent::{event}")];
+            let is_made = makes.iter().any(|it| source.contains(it));
+            assert_eq!(is_made, event.happens(), "{event}");
+        }
+    }
+}

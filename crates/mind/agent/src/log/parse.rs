@@ -1,0 +1,217 @@
+//! The entry on a line of a log.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Error as _, MapAccess, Visitor},
+};
+use serde_json::{Map, Value};
+
+use super::{Entry, Head, Line, LoggedMessage};
+
+/// Reads a line. Those of the conversation are most of a log, and a derived reader
+/// keeps all of such a line aside before it knows what it is: they are read at
+/// once, everything else as it is declared.
+pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<Entry> {
+    if line.starts_with(b"{\"type\":\"haft\"") {
+        return serde_json::from_slice(line);
+    }
+    match serde_json::from_slice::<SaidLine>(line) {
+        Ok(SaidLine(entry)) => Ok(entry),
+        Err(_) => serde_json::from_slice(line),
+    }
+}
+
+/// A line of the conversation.
+struct SaidLine(Entry);
+
+/// The names of its fields.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum SaidField {
+    Type,
+    Uuid,
+    ParentUuid,
+    SessionId,
+    Timestamp,
+    Cwd,
+    IsSidechain,
+    Version,
+    Message,
+    IsMeta,
+    ToolUseResult,
+    Other(String),
+}
+
+/// Who said it.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SaidBy {
+    User,
+    Assistant,
+}
+
+/// What of a line was read so far.
+#[derive(Default)]
+struct SaidParts {
+    by: Option<SaidBy>,
+    uuid: Option<String>,
+    parent_uuid: Option<Option<String>>,
+    session_id: Option<String>,
+    timestamp: Option<String>,
+    cwd: Option<String>,
+    is_sidechain: Option<bool>,
+    version: Option<String>,
+    message: Option<LoggedMessage>,
+    is_meta: Option<bool>,
+    tool_use_result: Option<Option<Value>>,
+    rest: Map<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for SaidLine {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct LineVisitor;
+
+        impl<'de> Visitor<'de> for LineVisitor {
+            type Value = SaidLine;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a line of the conversation")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<SaidLine, A::Error> {
+                let mut parts = SaidParts::default();
+                while let Some(name) = fields.next_key()? {
+                    parts.take(name, &mut fields)?;
+                }
+                parts.line()
+            }
+        }
+
+        reader.deserialize_map(LineVisitor)
+    }
+}
+
+impl SaidParts {
+    fn take<'de, A: MapAccess<'de>>(&mut self, name: SaidField, fields: &mut A) -> Result<(), A::Error> {
+        match name {
+            SaidField::Type => once(&mut self.by, fields),
+            SaidField::Uuid => once(&mut self.uuid, fields),
+            SaidField::ParentUuid => once(&mut self.parent_uuid, fields),
+            SaidField::SessionId => once(&mut self.session_id, fields),
+            SaidField::Timestamp => once(&mut self.timestamp, fields),
+            SaidField::Cwd => once(&mut self.cwd, fields),
+            SaidField::IsSidechain => once(&mut self.is_sidechain, fields),
+            SaidField::Version => once(&mut self.version, fields),
+            SaidField::Message => once(&mut self.message, fields),
+            SaidField::IsMeta => once(&mut self.is_meta, fields),
+            SaidField::ToolUseResult => once(&mut self.tool_use_result, fields),
+            SaidField::Other(name) => {
+                self.rest.insert(name, fields.next_value()?);
+                Ok(())
+            }
+        }
+    }
+
+    fn line<E: de::Error>(self) -> Result<SaidLine, E> {
+        let missing = |name| move || E::missing_field(name);
+        let head = Head {
+            uuid: self.uuid.ok_or_else(missing("uuid"))?,
+            parent_uuid: self.parent_uuid.flatten(),
+            session_id: self.session_id.ok_or_else(missing("sessionId"))?,
+            timestamp: self.timestamp.unwrap_or_default(),
+            cwd: self.cwd.unwrap_or_default(),
+            is_sidechain: self.is_sidechain.unwrap_or_default(),
+            version: self.version.unwrap_or_default(),
+        };
+        let line = Line {
+            head,
+            message: self.message.ok_or_else(missing("message"))?,
+            is_meta: self.is_meta.unwrap_or_default(),
+            tool_use_result: self.tool_use_result.flatten(),
+            rest: self.rest,
+        };
+        match self.by.ok_or_else(missing("type"))? {
+            SaidBy::User => Ok(SaidLine(Entry::User(line))),
+            SaidBy::Assistant => Ok(SaidLine(Entry::Assistant(line))),
+        }
+    }
+}
+
+/// Takes the value of a field that may be there once.
+fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    part: &mut Option<T>,
+    fields: &mut A,
+) -> Result<(), A::Error> {
+    match part.replace(fields.next_value()?) {
+        None => Ok(()),
+        Some(_) => Err(A::Error::custom("a field is there twice")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is read at once is what a derived reader reads, and what it does not read
+    /// is not read.
+    #[test]
+    fn lines_are_read_as_they_are_declared() {
+        let said = |more: Value| {
+            let mut line = json!({"uuid": "u", "parentUuid": null, "sessionId": "s", "type": "user",
+                "message": {"role": "user", "content": "hi", "stop_reason": null}});
+            line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            line.to_string()
+        };
+        let without = |name: &str| {
+            let mut line: Value = serde_json::from_str(&said(json!({}))).unwrap();
+            line.as_object_mut().unwrap().remove(name);
+            line.to_string()
+        };
+        let blocks = json!([{"type": "text", "text": "a\nb"}, {"type": "other", "n": [1, -2, 3.5, null]}]);
+        let lines = [
+            said(json!({})),
+            said(
+                json!({"parentUuid": "p", "isMeta": true, "isSidechain": true, "cwd": "/x", "version": "1"}),
+            ),
+            said(json!({"type": "assistant", "message": {"role": "assistant", "id": "m", "model": "o",
+                "content": blocks, "usage": {"input_tokens": 3, "output_tokens": 4}}})),
+            said(
+                json!({"toolUseResult": {"b": 1, "a": [{"z": 0.1}]}, "requestId": "r", "isCompactSummary": true}),
+            ),
+            said(json!({"toolUseResult": null, "zeta": 1, "alpha": {"k": "v"}})),
+            said(json!({"timestamp": 5})),
+            said(json!({"isMeta": "yes"})),
+            said(json!({"uuid": null})),
+            said(json!({"type": "attachment", "attachment": {"type": "file"}})),
+            said(json!({"type": "unknown"})),
+            said(json!({"message": {"role": "nobody", "content": []}})),
+            without("uuid"),
+            without("parentUuid"),
+            without("sessionId"),
+            without("message"),
+            without("type"),
+            said(json!({})).replacen("\"uuid\":\"u\"", "\"uuid\":\"u\",\"uuid\":\"v\"", 1),
+            said(json!({})).replacen("\"type\":\"user\"", "\"type\":\"user\",\"type\":\"user\"", 1),
+            said(json!({"a": 1})).replacen("\"a\":1", "\"a\":1,\"b\":2,\"a\":3", 1),
+            json!({"type": "haft", "kind": "cost", "usage": {}, "usd": 0.5}).to_string(),
+            json!({"type": "custom-title", "customTitle": "t", "sessionId": "s"}).to_string(),
+            json!({"type": "system", "subtype": "x", "uuid": "u", "sessionId": "s"}).to_string(),
+            String::from("[]"),
+            String::from("{\"type\":\"user\""),
+        ];
+        let mut read = 0;
+        for line in lines {
+            let declared = serde_json::from_str::<Entry>(&line).ok();
+            let found = parse_entry(line.as_bytes()).ok();
+            assert_eq!(found, declared, "{line}");
+            let orders = found.as_ref().map(|it| serde_json::to_string(it).unwrap());
+            assert_eq!(orders, declared.map(|it| serde_json::to_string(&it).unwrap()), "{line}");
+            read += usize::from(found.is_some());
+        }
+        assert!(9 <= read, "{read}");
+    }
+}

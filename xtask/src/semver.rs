@@ -1,0 +1,118 @@
+//! `cargo xtask semver [BASE]`: what programs that use the library would notice.
+//!
+//! The facade gives whole crates on (`haft::tool`, `haft::session`, …), so each of
+//! them is compared with what it was: as rustdoc describes it, by a pinned
+//! `cargo-semver-checks`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{run, setup, tidy};
+
+/// What compares.
+const SEMVER_CHECKS: &str = "0.51.0";
+/// The crate others depend on.
+const FACADE: &str = "haft";
+
+/// Fails if something that is public changed so that others would not compile
+/// any more. Without a base the newest tag is taken, and without one the last
+/// commit.
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    let root = tidy::root().display().to_string();
+    let git = |args: &[&str]| run::output("git", &[&["-C", &root], args].concat());
+    let base = match args {
+        [] => git(&["describe", "--tags", "--abbrev=0"]).unwrap_or_else(|_| String::from("HEAD")),
+        [base] => base.clone(),
+        _ => return Err(String::from("cargo xtask semver [BASE]: at most one revision")),
+    };
+    let program = setup::pinned("cargo-semver-checks", SEMVER_CHECKS, &["semver-checks", "--version"])?;
+    let place = run::target_dir()?.join("semver");
+    let source = place.join("source");
+    drop(git(&["worktree", "remove", "--force", &source.display().to_string()]));
+    let revision = git(&["rev-parse", "--verify", &format!("{}^{{commit}}", base.trim())])?;
+    git(&["worktree", "add", "--force", "--detach", &source.display().to_string(), revision.trim()])?;
+    let compared = compare(&program, &source, &place);
+    git(&["worktree", "remove", "--force", &source.display().to_string()])?;
+    match compared? {
+        broken if broken.is_empty() => {
+            println!("nothing that was public in {} is gone or changed", base.trim());
+            Ok(())
+        }
+        broken => Err(format!("changed so that others notice since {}: {}", base.trim(), broken.join(", "))),
+    }
+}
+
+/// Names of the crates that differ in what they promise.
+fn compare(program: &Path, base: &Path, place: &Path) -> Result<Vec<String>, String> {
+    let before = described(base, &place.join("before"))?;
+    let after = described(&tidy::root(), &place.join("after"))?;
+    let mut broken = Vec::new();
+    for (name, before) in before {
+        let Some((_, after)) = after.iter().find(|(it, _)| *it == name) else {
+            broken.push(format!("{name} is gone"));
+            continue;
+        };
+        let (before, after) = (before.display().to_string(), after.display().to_string());
+        // What is new is fine: only what breaks others is asked for.
+        let args = [
+            "semver-checks",
+            "--release-type",
+            "minor",
+            "--baseline-rustdoc",
+            &before,
+            "--current-rustdoc",
+            &after,
+        ];
+        if run::command(&program.display().to_string(), &args).is_err() {
+            broken.push(name);
+        }
+    }
+    Ok(broken)
+}
+
+/// Where the crates that a program sees through the facade are described, by
+/// their names.
+fn described(source: &Path, to: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let manifest = source.join("Cargo.toml").display().to_string();
+    let metadata = run::output(
+        "cargo",
+        &["metadata", "--format-version", "1", "--no-deps", "--manifest-path", &manifest],
+    )?;
+    let metadata: Value = serde_json::from_str(&metadata).map_err(|err| err.to_string())?;
+    let names = seen_through_the_facade(&metadata);
+    let mut args = vec!["doc", "--no-deps", "--locked", "--lib", "--manifest-path", &manifest];
+    args.extend(names.iter().flat_map(|name| ["-p", name.as_str()]));
+    // Descriptions are not stable yet; the program that reads them is pinned to what this compiler writes.
+    let flags = [
+        ("RUSTC_BOOTSTRAP", "1"),
+        ("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow"),
+    ];
+    // Apart from other builds: what these variables touch would be built anew after each.
+    let target = run::target_dir()?.join("semver/made");
+    let made = target.display().to_string();
+    run::cargo_with(&args, &[&flags[..], &[("CARGO_TARGET_DIR", &made)]].concat())?;
+    fs::create_dir_all(to).map_err(|err| format!("{}: {err}", to.display()))?;
+    names
+        .into_iter()
+        .map(|name| {
+            let file = format!("{}.json", name.replace('-', "_"));
+            let kept = to.join(&file);
+            fs::copy(target.join("doc").join(&file), &kept).map_err(|err| format!("{file}: {err}"))?;
+            Ok((name, kept))
+        })
+        .collect()
+}
+
+/// The facade and the crates of this workspace it depends on.
+fn seen_through_the_facade(metadata: &Value) -> Vec<String> {
+    let packages = || metadata["packages"].as_array().into_iter().flatten();
+    let facade = packages().find(|package| package["name"] == FACADE);
+    let dependencies = facade.and_then(|it| it["dependencies"].as_array()).into_iter().flatten();
+    let own = dependencies.filter(|it| it["path"].is_string() && it["kind"].is_null());
+    let own = own.filter_map(|it| it["name"].as_str());
+    facade.map(|_| FACADE).into_iter().chain(own).map(str::to_owned).collect()
+}
