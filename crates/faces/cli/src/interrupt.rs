@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU8, Ordering},
 };
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::output::Failure;
@@ -20,26 +20,39 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens from now on.
+    /// Listens from now on, on a thread of its own: it hears also while the thread
+    /// of the session is at work.
     pub(crate) fn listen() -> Self {
         let it = Self { cancel: CancellationToken::new(), code: Arc::new(AtomicU8::new(130)) };
-        for (kind, code) in
-            [(SignalKind::interrupt(), 130), (SignalKind::terminate(), 143), (SignalKind::hangup(), 129)]
-        {
-            // A signal nobody can listen to ends the program, as ever.
-            let Ok(mut signals) = signal(kind) else { continue };
-            let it = it.clone();
-            tokio::spawn(async move {
-                while signals.recv().await.is_some() {
-                    if it.cancel.is_cancelled() {
-                        std::process::exit(i32::from(code));
-                    }
-                    it.code.store(code, Ordering::Relaxed);
-                    it.cancel.cancel();
-                }
-            });
+        let heard = it.clone();
+        let listening = std::thread::Builder::new().name(String::from("signals")).spawn(move || heard.hear());
+        if let Err(err) = listening {
+            tracing::warn!(%err, "nobody listens to signals: the first one ends the program");
         }
         it
+    }
+
+    /// Takes signals until the program ends. A signal nobody can listen to ends the
+    /// program, as ever.
+    fn hear(&self) {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+        runtime.block_on(async {
+            let kinds =
+                [(SignalKind::interrupt(), 130), (SignalKind::terminate(), 143), (SignalKind::hangup(), 129)];
+            let taken =
+                kinds.into_iter().filter_map(|(kind, code)| Some(self.take(signal(kind).ok()?, code)));
+            futures_util::future::join_all(taken).await;
+        });
+    }
+
+    async fn take(&self, mut signals: Signal, code: u8) {
+        while signals.recv().await.is_some() {
+            if self.cancel.is_cancelled() {
+                std::process::exit(i32::from(code));
+            }
+            self.code.store(code, Ordering::Relaxed);
+            self.cancel.cancel();
+        }
     }
 
     /// The exit code of a program that was stopped this way.

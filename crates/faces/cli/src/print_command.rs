@@ -33,7 +33,7 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     let prompt = prompt(run)?;
     let (run, options) = (run.clone(), options.clone());
     let face = async move { work(prompt, &run, &options).await };
-    spec::run_beside_session(&spec::runtime()?, face)
+    spec::run_beside_session(&spec::session_runtime()?, face)
 }
 
 /// What to do instead, where nobody can be talked with. A single word may have been meant

@@ -25,7 +25,7 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs a session and says how it ended.
 pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
-    let runtime = match spec::runtime() {
+    let runtime = match spec::session_runtime() {
         Ok(runtime) => runtime,
         Err(failure) => return failed(&failure),
     };

@@ -22,8 +22,19 @@ use crate::{
 
 /// The async runtime. Built only for commands that need one.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    runtime_with(2)
+}
+
+/// The runtime of a program that is one session. A second thread would be woken for
+/// every piece of an answer, find nothing to do and sleep again, which costs more
+/// than the turn itself; what waits or computes for long has threads of its own.
+pub(crate) fn session_runtime() -> Result<Runtime, Failure> {
+    runtime_with(1)
+}
+
+fn runtime_with(threads: usize) -> Result<Runtime, Failure> {
     thread_limit::check_threads()?;
-    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     built.map_err(|err| Failure::Message(format!("the runtime could not be started: {err}")))
 }
 
