@@ -22,8 +22,10 @@ pub(crate) struct InstallChannel {
 }
 
 /// Ways to tell a channel by where the program lies. The first that fits counts.
-const BY_PATH: [(&str, InstallChannel); 6] = [
-    ("/node_modules/", InstallChannel { name: "npm", update: Some("npm install -g haft@latest") }),
+const BY_PATH: [(&str, InstallChannel); 7] = [
+    ("/lib/node_modules/", InstallChannel { name: "npm", update: Some("npm install -g haft@latest") }),
+    // In a project, and brought up to date there.
+    ("/node_modules/", InstallChannel { name: "npm", update: Some("npm install haft@latest") }),
     ("/site-packages/", InstallChannel { name: "pip", update: Some("pip install --upgrade haft") }),
     ("/uv/tools/", InstallChannel { name: "uv", update: Some("uv tool upgrade haft") }),
     ("/Cellar/", InstallChannel { name: "homebrew", update: Some("brew upgrade haft") }),
@@ -136,6 +138,12 @@ mod tests {
         ] {
             let beside = |it: &Path| it == Path::new("/home/a/venv/bin/python3");
             assert_eq!(InstallChannel::of(Path::new(path), dpkg, &beside).name, want, "{path}");
+        }
+        for (path, want) in [
+            ("/usr/lib/node_modules/haft/node_modules/haft-linux-x64/bin/haft", "npm install -g haft@latest"),
+            ("/home/a/site/node_modules/haft-linux-x64/bin/haft", "npm install haft@latest"),
+        ] {
+            assert_eq!(InstallChannel::of(Path::new(path), false, &|_| false).update, Some(want), "{path}");
         }
     }
 }
