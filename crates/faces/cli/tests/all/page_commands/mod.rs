@@ -43,7 +43,8 @@ fn commands(text: &str) -> Vec<(usize, String)> {
     let (mut found, mut block) = (Vec::new(), None);
     for (at, line) in text.lines().enumerate() {
         if let Some(info) = line.trim().strip_prefix("```") {
-            block = block.is_none().then(|| matches!(info, "" | "sh" | "bash" | "console" | "text"));
+            let is_shell = matches!(info, "" | "sh" | "bash" | "console" | "text");
+            block = block.is_none().then_some(is_shell);
             continue;
         }
         let parts: Vec<&str> = match block {
