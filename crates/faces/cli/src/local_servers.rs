@@ -103,12 +103,19 @@ async fn list(url: &str, patience: Duration) -> Option<(Vec<ServedModel>, Vec<St
         .timeout(patience)
         .build()
         .ok()?;
-    let response = client.get(format!("{url}/v1/models")).send().await.ok()?;
-    if !response.status().is_success() || response.content_length().is_some_and(|it| it > LARGEST_LIST as u64)
-    {
+    let mut response = client.get(format!("{url}/v1/models")).send().await.ok()?;
+    if !response.status().is_success() {
         return None;
     }
-    let body: Value = serde_json::from_slice(&response.bytes().await.ok()?).ok()?;
+    // What listens there may be anything, and say anything for as long as it is heard.
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.ok()? {
+        body.extend_from_slice(&piece);
+        if body.len() > LARGEST_LIST {
+            return None;
+        }
+    }
+    let body: Value = serde_json::from_slice(&body).ok()?;
     let list = body["data"].as_array()?;
     let models = list.iter().filter_map(|it| {
         let window = it["max_model_len"].as_u64().or(it["meta"]["n_ctx"].as_u64());

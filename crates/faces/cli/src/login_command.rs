@@ -35,7 +35,7 @@ pub(crate) fn login(args: &LoginArgs, options: &Options) -> Ended {
     let mut keys = read(&state)?;
     let key = asked_key(&args.provider)?;
     if args.check {
-        spec::runtime()?.block_on(check(&args.provider, &key, &premises))?;
+        spec::runtime()?.block_on(check(&args.provider, &key))?;
     }
     let (kept, place) = match Keyring::here(&premises).filter(|_| !args.file) {
         Some(ring) => match ring.put(&args.provider, &key) {
@@ -306,9 +306,11 @@ pub(crate) fn found_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
     std::env::split_paths(path?).map(|dir| dir.join(program)).find(runs)
 }
 
-/// Asks the provider for its list of models with the key.
-async fn check(provider: &str, key: &str, premises: &Premises) -> Result<(), Failure> {
-    let own = |name: &str| premises.variable(name).filter(|it| !it.trim().is_empty());
+/// Asks the provider for its list of models with the key. Another address counts only if
+/// it is in the environment: settings of a folder do not say where a key goes.
+async fn check(provider: &str, key: &str) -> Result<(), Failure> {
+    let variables = haft_types::Variables::of_process();
+    let own = |name: &str| variables.text(name).filter(|it| !it.trim().is_empty());
     let (variable, usual, path) = match provider {
         "openai" => ("OPENAI_BASE_URL", "https://api.openai.com/v1", "/models"),
         "gemini" => ("GEMINI_BASE_URL", "https://generativelanguage.googleapis.com", "/v1beta/models"),

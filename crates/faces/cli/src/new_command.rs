@@ -12,8 +12,8 @@ use crate::{
     setup_args::NewCommand,
 };
 
-/// Templates. Those in Rust are a crate with the name `template-tool`, which is
-/// compiled and tested beside the library.
+/// Templates. With a name filled in they are a crate, which `tests/all/new_tool.rs`
+/// compiles and tries.
 const MANIFEST: &str = include_str!("new_command/Cargo.toml.txt");
 const TOOL: &str = include_str!("new_command/tool.rs.txt");
 const SERVER: &str = include_str!("new_command/server.rs.txt");

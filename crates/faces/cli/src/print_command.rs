@@ -43,10 +43,15 @@ fn what_to_say(prompt: Option<&str>) -> String {
         "say what to do with `haft -p \"…\"`, watch `haft demo`, or see `haft --help` for the commands";
     let word = prompt.map(str::trim).filter(|it| !it.is_empty() && !it.contains(char::is_whitespace));
     let Some(word) = word else { return help.to_owned() };
+    let hint = nearest_command(word).map(|it| format!("; did you mean `haft {it}`?"));
+    format!("there is no command {word}{}\n{help}", hint.unwrap_or_default())
+}
+
+/// The command that a word was perhaps meant as.
+pub(crate) fn nearest_command(word: &str) -> Option<String> {
     let command = Args::command();
     let known = command.get_subcommands().filter(|it| !it.is_hide_set()).map(clap::Command::get_name);
-    let hint = nearest(word, known, 1).first().map(|it| format!("; did you mean `haft {it}`?"));
-    format!("there is no command {word}{}\n{help}", hint.unwrap_or_default())
+    nearest(word, known, 1).first().map(|it| (*it).to_owned())
 }
 
 /// Flags that need a host, or a reader of frames, are refused without one.

@@ -196,15 +196,22 @@ impl SdkArgs {
     }
 }
 
-/// What to do where the words of a prompt were given one by one.
+/// What to do where the words of a prompt were given one by one, or a command is misspelt.
 fn unquoted_prompt(err: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = err.get(ContextKind::InvalidArg) else { return None };
     let given: Vec<String> = std::env::args_os().skip(1).filter_map(|it| it.into_string().ok()).collect();
     let first = given.iter().find(|it| !it.starts_with('-'))?;
     let is_prompt = !word.starts_with('-') && crate::args::Args::command().find_subcommand(first).is_none();
-    let is_unknown = err.kind() == ErrorKind::UnknownArgument;
-    (is_unknown && is_prompt)
-        .then(|| format!("A prompt of several words goes into quotes: haft \"{first} {word} …\""))
+    if err.kind() != ErrorKind::UnknownArgument || !is_prompt {
+        return None;
+    }
+    let quoted = format!("A prompt of several words goes into quotes: haft \"{first} {word} …\"");
+    let prints = given.iter().any(|it| it == "-p" || it == "--print");
+    let meant = if prints { None } else { crate::print_command::nearest_command(first) };
+    Some(match meant {
+        Some(meant) => format!("There is no command {first}; did you mean `haft {meant}`? {quoted}"),
+        None => quoted,
+    })
 }
 
 /// Flags that make no sense. Under an SDK that is one line and exit 1; a

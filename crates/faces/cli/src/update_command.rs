@@ -22,8 +22,10 @@ pub(crate) struct InstallChannel {
 }
 
 /// Ways to tell a channel by where the program lies. The first that fits counts.
-const BY_PATH: [(&str, InstallChannel); 6] = [
-    ("/node_modules/", InstallChannel { name: "npm", update: Some("npm install -g haft@latest") }),
+const BY_PATH: [(&str, InstallChannel); 7] = [
+    ("/lib/node_modules/", InstallChannel { name: "npm", update: Some("npm install -g haft@latest") }),
+    // In a project, and brought up to date there.
+    ("/node_modules/", InstallChannel { name: "npm", update: Some("npm install haft@latest") }),
     ("/site-packages/", InstallChannel { name: "pip", update: Some("pip install --upgrade haft") }),
     ("/uv/tools/", InstallChannel { name: "uv", update: Some("uv tool upgrade haft") }),
     ("/Cellar/", InstallChannel { name: "homebrew", update: Some("brew upgrade haft") }),
@@ -75,18 +77,36 @@ pub(crate) fn version_json() -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What cargo installed from a directory comes from there again: no registry has it.
+fn from_source(channel: InstallChannel, program: &Path) -> Option<String> {
+    if channel.name != "cargo" {
+        return None;
+    }
+    let list = std::fs::read_to_string(program.parent()?.parent()?.join(".crates.toml")).ok()?;
+    let dir = source_dir(&list)?;
+    Some(format!("git -C '{dir}' pull && cargo install --path '{dir}' --locked"))
+}
+
+/// The directory that cargo's list of what it installed names for this program.
+fn source_dir(list: &str) -> Option<&str> {
+    let entry = list.lines().find(|line| line.starts_with("\"haft-cli "))?;
+    let (_, rest) = entry.split_once("(path+file://")?;
+    Some(rest.split_once(')')?.0).filter(|dir| !dir.contains(['\'', '%']))
+}
+
 pub(crate) fn run(options: &Options) -> Ended {
     let (channel, program) = InstallChannel::here();
     let version = env!("CARGO_PKG_VERSION");
+    let update = from_source(channel, &program).or_else(|| channel.update.map(str::to_owned));
     if options.json {
         let line = json!({
-            "version": version, "channel": channel.name, "program": program, "command": channel.update,
+            "version": version, "channel": channel.name, "program": program, "command": update,
         });
         print_line(&line.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     print_line(&format!("haft {version} from {} ({})", channel.name, program.display()))?;
-    print_line(&match channel.update {
+    print_line(&match update {
         Some(command) => format!("To update: {command}"),
         None => String::from("It is a file somebody put there: replace it the way it came."),
     })?;
@@ -96,6 +116,13 @@ pub(crate) fn run(options: &Options) -> Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_is_told_from_a_registry() {
+        let registry = "[v1]\n\"haft-cli 0.1.0 (registry+https://index.test/)\" = [\"haft\"]\n";
+        let path = "[v1]\n\"bat 1.0.0 (path+file:///b)\" = [\"bat\"]\n\"haft-cli 0.1.0 (path+file:///a/cli)\" = [\"haft\"]\n";
+        assert_eq!((source_dir(registry), source_dir(path)), (None, Some("/a/cli")));
+    }
 
     #[test]
     fn the_way_it_came_is_told_by_where_it_lies() {
@@ -111,6 +138,12 @@ mod tests {
         ] {
             let beside = |it: &Path| it == Path::new("/home/a/venv/bin/python3");
             assert_eq!(InstallChannel::of(Path::new(path), dpkg, &beside).name, want, "{path}");
+        }
+        for (path, want) in [
+            ("/usr/lib/node_modules/haft/node_modules/haft-linux-x64/bin/haft", "npm install -g haft@latest"),
+            ("/home/a/site/node_modules/haft-linux-x64/bin/haft", "npm install haft@latest"),
+        ] {
+            assert_eq!(InstallChannel::of(Path::new(path), false, &|_| false).update, Some(want), "{path}");
         }
     }
 }

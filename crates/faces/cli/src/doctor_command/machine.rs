@@ -60,6 +60,10 @@ pub(super) fn home(premises: &Premises) -> Finding {
             }
             _ => format!("{} cannot be written: {err}", there.display()),
         };
+        let found = match premises.home.as_deref() {
+            Some(home) if !home.exists() => format!("{} is not there; {found}", home.display()),
+            _ => found,
+        };
         let remedy = match is_ours {
             true => "make it writable, or set",
             false => "set HOME to your own directory, or",

@@ -82,7 +82,10 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
         out.push(without_effect(&loaded.without_effect));
     }
     if let Some(pending) = &loaded.pending_trust {
-        let found = format!("{} things of this project wait for your trust", pending.items.len());
+        let found = match pending.items.len() {
+            1 => String::from("one thing of this project waits for your trust"),
+            count => format!("{count} things of this project wait for your trust"),
+        };
         out.push(Finding::warn("trust", found, "`haft trust` shows them and asks"));
     }
     if out.is_empty() {
@@ -216,7 +219,11 @@ pub(super) fn reach(premises: &Premises) -> Vec<Finding> {
     }
     for server in runtime.block_on(local_servers::find(&|name| premises.variable(name))) {
         if server.state == FoundState::Running {
-            let found = format!("{} at {} with {} models", server.name, server.url, server.models.len());
+            let models = match server.models.len() {
+                1 => String::from("one model"),
+                count => format!("{count} models"),
+            };
+            let found = format!("{} at {} with {models}", server.name, server.url);
             out.push(Finding::ok("local", found));
         }
     }

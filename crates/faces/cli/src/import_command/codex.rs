@@ -135,10 +135,15 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
     } else {
         return plan.not_taken(theirs, "it has neither a command nor an address");
     }
-    if let Some(seconds) = server["tool_timeout_sec"].as_f64() {
-        let limit = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        if !limit.is_zero() {
-            entry.insert("timeout".to_owned(), json!(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)));
+    let seconds = |name: &str| std::time::Duration::try_from_secs_f64(server[name].as_f64()?).ok();
+    let millis = |name: &str| Some(seconds(name)?.as_millis()).and_then(|it| u64::try_from(it).ok());
+    let limits = [
+        ("timeout", millis("tool_timeout_sec")),
+        ("startupTimeout", millis("startup_timeout_sec").or_else(|| server["startup_timeout_ms"].as_u64())),
+    ];
+    for (ours, limit) in limits {
+        if let Some(limit) = limit.filter(|it| *it > 0) {
+            entry.insert(ours.to_owned(), json!(limit));
         }
     }
     let taken = [
@@ -151,6 +156,8 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
         "bearer_token_env_var",
         "env_http_headers",
         "tool_timeout_sec",
+        "startup_timeout_sec",
+        "startup_timeout_ms",
         "enabled",
         "enabled_tools",
         "disabled_tools",

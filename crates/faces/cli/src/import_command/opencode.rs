@@ -154,7 +154,7 @@ fn config(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
                     "allow" => {
                         "never asking is `--permission-mode` dontAsk or bypassPermissions, for one run"
                     }
-                    "ask" => "not needed: Haft asks about what no rule speaks about",
+                    "ask" => "not needed: Haft asks about what no rule speaks about, but for what only reads",
                     _ => "nothing was allowed; say `--permission-mode plan` for runs that only look",
                 },
             ),
@@ -243,7 +243,7 @@ fn overruled(pairs: &[(&str, &str)], at: usize) -> Option<&'static str> {
             Some("everything else is denied there, and here a denial wins over it")
         }
         "ask" if pattern == "*" && after.iter().any(|(_, word)| *word == "allow") => {
-            Some("not needed: Haft asks about what no rule speaks about")
+            Some("not needed: Haft asks about what no rule speaks about, but for what only reads")
         }
         _ => None,
     }

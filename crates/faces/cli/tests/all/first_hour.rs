@@ -180,6 +180,24 @@ async fn a_key_can_be_tried_before_it_is_kept() {
     }
 }
 
+/// A folder, trusted or not, does not say where a key that is typed goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_not_tried_where_a_folder_says() {
+    let (theirs, mine) = (
+        MockModel::start(Script::default()).await.unwrap(),
+        MockModel::start(Script::default()).await.unwrap(),
+    );
+    let haft = Haft::new();
+    let settings = json!({"env": {"ANTHROPIC_BASE_URL": theirs.url()}});
+    haft.write(".haft/settings.json", &settings.to_string());
+    haft.ok(&["trust", "--yes"], "");
+    let env = [("ANTHROPIC_BASE_URL", mine.url())];
+    let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let output = run_with(&haft, &["login", "--check"], &env, "sk-mine");
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!((theirs.requests().len(), mine.requests().len()), (0, 1));
+}
+
 #[test]
 fn a_keyring_holds_the_key_where_there_is_one() {
     let haft = Haft::new();
@@ -309,34 +327,6 @@ fn update_names_the_command_of_the_way_it_came() {
     assert!(said["channel"].is_string(), "{said}");
     let program = haft.ok(&["doctor", "--binary"], "");
     assert!(std::path::Path::new(program.trim()).is_file(), "{program}");
-}
-
-#[test]
-fn a_new_tool_is_a_crate_of_its_own() {
-    let haft = Haft::new();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
-    haft.ok(&["new", "tool", "WordCount", "--haft", source], "");
-    let root = haft.ws().join("word-count");
-    for file in ["Cargo.toml", "src/lib.rs", "src/main.rs", "README.md"] {
-        let text = std::fs::read_to_string(root.join(file)).unwrap();
-        assert!(!text.contains('@') && !text.to_lowercase().contains("template"), "{file}: {text}");
-    }
-    // It stands on its own: cargo finds all it needs in it.
-    let output = std::process::Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-        .current_dir(&root)
-        .output()
-        .unwrap();
-    let known: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", err(&output)));
-    assert_eq!(known["packages"][0]["name"], "word-count");
-    // What its derives write names these by their own names.
-    let needs = known["packages"][0]["dependencies"].as_array().unwrap();
-    for name in ["haft", "schemars", "serde"] {
-        assert!(needs.iter().any(|it| it["name"] == name), "{name}: {needs:?}");
-    }
-    // What is there is left alone.
-    assert_eq!(haft.run(&["new", "tool", "word-count"], "").status.code(), Some(2));
-    assert_eq!(haft.run(&["new", "tool", "../out"], "").status.code(), Some(2));
 }
 
 /// A program that runs as somebody who may not write into their home. Root may

@@ -74,6 +74,7 @@ command = "npx"
 args = ["-y", "docs"]
 env = { DOCS_API_KEY = "sk-very-secret", MODE = "fast" }
 tool_timeout_sec = 12.5
+startup_timeout_sec = 20
 [mcp_servers.remote]
 url = "https://example.org/mcp"
 bearer_token_env_var = "REMOTE_TOKEN"
@@ -107,6 +108,7 @@ trust_level = "trusted"
     let list = servers(&haft);
     assert_eq!(list["docs"]["env"], json!({"DOCS_API_KEY": "${DOCS_API_KEY}", "MODE": "fast"}));
     assert_eq!(list["docs"]["timeout"], json!(12_500));
+    assert_eq!(list["docs"]["startupTimeout"], json!(20_000));
     assert_eq!(list["remote"]["headers"]["Authorization"], "Bearer ${REMOTE_TOKEN}");
     assert_eq!(settings(&haft)["sandbox"]["enabled"], true);
     assert_eq!(std::fs::read_to_string(haft.home().join(".haft/AGENTS.md")).unwrap(), "Be brief.");
@@ -342,7 +344,7 @@ const CODEX_SHAPES: ShapeTable = &[
         ".codex/config.toml",
         "[mcp_servers.a]\ncommand = \"a\"\nstartup_timeout_sec = 20\nenabled_tools = [\"x\"]\ndisabled_tools = [\"y\", \"z\"]\nrequired = true\n",
         &[
-            ("mcp_servers.a (", "taken", "without its required, startup_timeout_sec"),
+            ("mcp_servers.a (", "taken", "without its required"),
             ("mcp_servers.a.disabled_tools", "taken", ""),
             ("mcp_servers.a.enabled_tools", "not taken", "haft permissions deny"),
         ],

@@ -55,7 +55,9 @@ mod mcp_questions;
 mod mcp_serve;
 mod mcp_terminal;
 mod model_mistakes;
+mod new_tool;
 mod newcomer;
+mod page_commands;
 #[path = "common/peer.rs"]
 mod peer;
 mod plugins;
@@ -76,6 +78,7 @@ mod sdk_typescript;
 mod sessions;
 mod settings;
 mod settings_effects;
+mod strange_servers;
 mod tasks;
 mod telemetry;
 mod terminal;

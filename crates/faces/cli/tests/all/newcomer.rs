@@ -179,6 +179,7 @@ async fn flags_that_cannot_hold_are_refused_or_named() {
     }
     for (args, want) in [
         (&["-p", "hello", "world"][..], "goes into quotes: haft \"hello world …\""),
+        (&["imprt", "claude"], "did you mean `haft import`?"),
         (&["-p", "hi", "--resume", "nope"], "`haft sessions` lists"),
     ] {
         let ran = play(&haft, vec![], args, "").await;

@@ -1,6 +1,6 @@
 //! The commands of the README: those that need neither a key nor a network are
-//! run as they stand there, of the others at least every flag exists. Of the
-//! commands in blocks of every other page, too.
+//! run as they stand there, of the others at least every flag exists. Those of the
+//! other pages are run by `page_commands`.
 
 use std::{os::unix::fs::symlink, path::Path, process::Stdio};
 
@@ -145,51 +145,4 @@ fn wrong_flags_are_found() {
     ] {
         assert_eq!(shell(&haft, &with_help(line)).status.success(), is_right, "{line}");
     }
-}
-
-/// Every command of the program in the blocks of a page, with the number of its
-/// line. A word in capitals, in brackets or with an ellipsis stands for something;
-/// what follows two blanks explains.
-fn page_commands(text: &str) -> Vec<(usize, String)> {
-    let (mut out, mut language) = (Vec::new(), None);
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if let Some(info) = line.strip_prefix("```") {
-            language = if language.is_some() { None } else { Some(info.to_owned()) };
-        } else if matches!(language.as_deref(), Some("" | "sh" | "bash" | "console" | "text")) {
-            let line = line.trim_start_matches("$ ").split("  ").next().unwrap_or_default();
-            let line = line.split(" #").next().unwrap_or_default().trim_end_matches(['&', ' ']);
-            let parts = line.split(" && ").flat_map(|part| part.split(" | "));
-            let ours = parts.filter(|part| part.starts_with("haft "));
-            // `a | b NAME`: the second is a command of the same kind.
-            out.extend(ours.map(|part| (at + 1, part.to_owned())));
-        }
-    }
-    out
-}
-
-#[test]
-fn commands_of_every_page_parse() {
-    let haft = Haft::new();
-    std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
-    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|it| it.unwrap().path());
-    let pages = docs.chain(["CONTRIBUTING.md", "CHANGELOG.md", "AGENTS.md"].map(|it| root.join(it)));
-    let mut wrong = Vec::new();
-    let mut count = 0;
-    // That page is what `--help` says.
-    for page in pages.filter(|it| it.extension().is_some_and(|it| it == "md") && !it.ends_with("flags.md")) {
-        for (line, command) in page_commands(&std::fs::read_to_string(&page).unwrap()) {
-            count += 1;
-            let asked = with_help(&command.replace(['[', ']'], ""));
-            let output = shell(&haft, &asked);
-            if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                wrong.push(format!("{}:{line}: {asked}: {said}", page.display()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(10 < count, "{count}");
 }
