@@ -66,6 +66,11 @@ pub enum Answer {
         /// End the whole turn.
         interrupt: bool,
     },
+    /// Nobody could be asked, which is a no that no person said.
+    Unasked {
+        /// What the model is told.
+        message: String,
+    },
 }
 
 impl Answer {
@@ -78,6 +83,11 @@ impl Answer {
     pub fn no(message: impl Into<String>) -> Self {
         Self::Deny { message: message.into(), interrupt: false }
     }
+
+    /// A no because nobody could be asked.
+    pub fn unasked(message: impl Into<String>) -> Self {
+        Self::Unasked { message: message.into() }
+    }
 }
 
 /// Nobody is there: whatever would ask is denied, at once, and the model and
@@ -88,7 +98,7 @@ pub struct Unattended;
 impl Ask for Unattended {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let message = question.decision.clone().unattended().reason;
-        Box::pin(async { Answer::no(message) })
+        Box::pin(async { Answer::unasked(message) })
     }
 
     fn is_somebody(&self) -> bool {

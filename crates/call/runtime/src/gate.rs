@@ -374,19 +374,19 @@ impl Gate {
         let (who, answer) = self.answer(tool, call.as_ref(), cx, &decision).await;
         let said = match answer {
             Answer::Allow { .. } => Behavior::Allow,
-            Answer::Deny { .. } => Behavior::Deny,
+            Answer::Deny { .. } | Answer::Unasked { .. } => Behavior::Deny,
         };
         told.asked = Some(AskedAnswer { who, said });
         match answer {
             Answer::Deny { message, interrupt } => {
-                if who == AskedParty::Person && self.ask.is_somebody() {
+                if who == AskedParty::Person {
                     self.note_refusal(tool.name(), call.input(), &cx.agent_id);
                 }
-                let mut failure = self.denied(tool, call.as_ref(), cx, DeniedBy::Asked, &message).await;
-                failure.error.message = self.ask.refusal(tool.name(), &message);
+                let mut failure = self.refused(tool, call.as_ref(), cx, &message).await;
                 failure.notes.stop = interrupt.then_some(message);
                 Err(failure)
             }
+            Answer::Unasked { message } => Err(self.refused(tool, call.as_ref(), cx, &message).await),
             Answer::Allow { updated_input, updates } => {
                 updates.iter().for_each(|update| self.apply(update));
                 let (call, decision) = match updated_input {
@@ -455,13 +455,28 @@ impl Gate {
             Some(answer) => (AskedParty::Hook, answer),
             None => {
                 let answer = self.ask.ask(question).await;
-                self.permissions.person_answered(match answer {
-                    Answer::Allow { .. } => Behavior::Allow,
-                    Answer::Deny { .. } => Behavior::Deny,
-                });
-                (AskedParty::Person, answer)
+                let (who, said) = match answer {
+                    Answer::Allow { .. } => (AskedParty::Person, Behavior::Allow),
+                    Answer::Deny { .. } if self.ask.is_somebody() => (AskedParty::Person, Behavior::Deny),
+                    Answer::Deny { .. } | Answer::Unasked { .. } => (AskedParty::Nobody, Behavior::Deny),
+                };
+                self.permissions.person_answered(said);
+                (who, answer)
             }
         }
+    }
+
+    /// A call that whoever was asked did not allow, in the words of who asks.
+    async fn refused(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        call: &dyn DynCall,
+        cx: &CallContext,
+        message: &str,
+    ) -> Failure {
+        let mut failure = self.denied(tool, call, cx, DeniedBy::Asked, message).await;
+        failure.error.message = self.ask.refusal(tool.name(), message);
+        failure
     }
 
     async fn denied(

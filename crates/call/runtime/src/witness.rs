@@ -73,8 +73,25 @@ pub struct AskedAnswer {
 pub enum AskedParty {
     /// A hook for permission requests.
     Hook,
-    /// The person, the host in their place, or nobody, which is a no.
+    /// The person, or the host in their place. Older lines say so where nobody was there, too.
     Person,
+    /// Nobody was there to ask, which is a no.
+    Nobody,
+}
+
+impl AskedAnswer {
+    /// Whether somebody was there to answer.
+    pub fn reached_somebody(self) -> bool {
+        self.who != AskedParty::Nobody
+    }
+
+    /// A few words for a person.
+    pub fn words(self) -> String {
+        match self.who {
+            AskedParty::Hook | AskedParty::Person => format!("asked: {}", self.said),
+            AskedParty::Nobody => String::from("nobody was there to ask"),
+        }
+    }
 }
 
 impl CallDecision {

@@ -34,7 +34,7 @@ pub(crate) fn permission_request(session: &str, question: &PermissionQuestion, l
         "status": "pending", "content": content, "rawInput": question.input,
     });
     if !look.paths.is_empty() {
-        tool_call["locations"] = look.locations();
+        tool_call["locations"] = json!(look.locations());
     }
     let once = json!({"optionId": ALLOW_ONCE, "name": "Allow once", "kind": "allow_once"});
     let lasting = question.decision.suggestions.iter().enumerate().map(|(at, update)| {

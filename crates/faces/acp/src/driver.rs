@@ -26,7 +26,8 @@ use crate::{
     editor::EditorPeer,
     person_question::{ask_person, asked_choices},
     project::{
-        CallLooks, JournalView, TurnAnswer, UpdateTeller, replay_log, title_of, turn_answer, usage_update,
+        AcpUpdate, CallLooks, JournalView, TurnAnswer, UpdateTeller, replay_log, title_of, turn_answer,
+        usage_update,
     },
     server_prompts::ServerPrompts,
     wire::{AcpError, CANCELLED, INTERNAL_ERROR},
@@ -264,7 +265,7 @@ impl SessionDriver {
         let replayed = tokio::task::spawn_blocking(move || {
             let mut batch = LineBatch::default();
             // A conversation is not put into memory because an editor reads slowly.
-            let tell = |update: Value| {
+            let tell = |update: AcpUpdate<'_>| {
                 if editor.waiting().is_behind() {
                     runtime.block_on(editor.waiting().caught_up());
                 }

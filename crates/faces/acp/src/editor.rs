@@ -13,7 +13,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::wire::{AcpError, CANCELLED, NotificationLine, SessionUpdate, answer_line, request_line};
+use crate::{
+    project::AcpUpdate,
+    wire::{AcpError, CANCELLED, NotificationLine, SessionUpdate, answer_line, request_line},
+};
 
 /// How the protocol calls what is told about a session.
 const UPDATE: &str = "session/update";
@@ -63,7 +66,7 @@ impl EditorPeer {
     }
 
     /// Tells what happened in a session when the batch is full, or finished.
-    pub(crate) fn update_many(&self, batch: &mut LineBatch, session_id: &str, update: &Value) {
+    pub(crate) fn update_many(&self, batch: &mut LineBatch, session_id: &str, update: &AcpUpdate<'_>) {
         batch.add(&NotificationLine::new(UPDATE, &SessionUpdate { session_id, update }));
         if batch.is_full() {
             self.finish_batch(batch);

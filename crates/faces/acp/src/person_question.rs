@@ -116,7 +116,8 @@ fn form(choices: &[AskedChoice]) -> Value {
 
 /// What a form was answered with. Labels that were not offered are other words.
 fn read_form(answer: Result<Value, AcpError>, choices: &[AskedChoice]) -> Result<Map<String, Value>, Answer> {
-    let answer = answer.map_err(|err| Answer::no(format!("the editor could not ask: {}", err.message)))?;
+    let answer =
+        answer.map_err(|err| Answer::unasked(format!("the editor could not ask: {}", err.message)))?;
     match answer["action"].as_str() {
         Some("accept") => (),
         Some("decline") => return Err(Answer::no("the user does not want to answer")),
@@ -156,7 +157,7 @@ async fn one_by_one(
         let params = choice_request(session, asked, choice);
         let answer = editor.ask("session/request_permission", &params).await;
         let answer =
-            answer.map_err(|err| Answer::no(format!("the editor could not ask: {}", err.message)))?;
+            answer.map_err(|err| Answer::unasked(format!("the editor could not ask: {}", err.message)))?;
         let outcome = &answer["outcome"];
         if outcome["outcome"] != "selected" {
             return Err(Answer::Deny {

@@ -168,9 +168,9 @@ impl<'a, P> NotificationLine<'a, P> {
 /// What is told about a session.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SessionUpdate<'a> {
+pub(crate) struct SessionUpdate<'a, U> {
     pub(crate) session_id: &'a str,
-    pub(crate) update: &'a Value,
+    pub(crate) update: &'a U,
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) async fn ask_permission(question: PermissionQuestion, asker: Option<S
         Ok(Ok((TerminalReply::Yes, _))) => Answer::yes(),
         Ok(Ok((TerminalReply::Always, updates))) => Answer::Allow { updated_input: None, updates },
         Ok(Ok((TerminalReply::No, _))) => Answer::no("the user said no"),
-        Ok(Err(_)) | Err(_) => Answer::no("the question could not be asked"),
+        Ok(Err(_)) | Err(_) => Answer::unasked("the question could not be asked"),
     }
 }
 

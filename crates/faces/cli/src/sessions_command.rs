@@ -216,7 +216,7 @@ fn shown_call(call: &CallLine) -> Option<String> {
     let decision = call.decision.as_ref();
     parts.extend(call.denied_by.as_ref().map(|by| format!("denied by {by}")));
     parts.extend(decision.and_then(|it| it.rule.as_ref()).map(|rule| format!("rule {rule}")));
-    parts.extend(decision.and_then(|it| it.asked).map(|asked| format!("asked: {}", asked.said)));
+    parts.extend(decision.and_then(|it| it.asked).map(|asked| asked.words()));
     parts.extend(
         times.iter().filter(|it| LONG <= it.1).map(|(what, micros)| format!("{what} {}", seconds(*micros))),
     );

@@ -12,10 +12,30 @@ pub const MAX_LINE: usize = 1_000_000;
 /// them.
 pub fn bounded_line(frame: &impl Serialize) -> String {
     match serde_json::to_string(frame) {
-        Ok(line) if line.len() <= MAX_LINE => return line,
-        Ok(_) => (),
-        Err(problem) => return json!({"error": problem.to_string()}).to_string(),
+        Ok(line) if line.len() <= MAX_LINE => line,
+        Ok(_) => shortened_line(frame),
+        Err(problem) => broken_line(&problem),
     }
+}
+
+/// Puts the same line and its end behind what is there.
+pub(crate) fn push_bounded_line(lines: &mut Vec<u8>, frame: &impl Serialize) {
+    let start = lines.len();
+    let written = serde_json::to_writer(&mut *lines, frame);
+    if written.is_err() || MAX_LINE < lines.len() - start {
+        lines.truncate(start);
+        let line = written.map_or_else(|problem| broken_line(&problem), |()| shortened_line(frame));
+        lines.extend_from_slice(line.as_bytes());
+    }
+    lines.push(b'\n');
+}
+
+/// What stands for a frame that cannot be written.
+fn broken_line(problem: &serde_json::Error) -> String {
+    json!({"error": problem.to_string()}).to_string()
+}
+
+fn shortened_line(frame: &impl Serialize) -> String {
     let mut frame = json!(frame);
     let (mut texts, mut items) = (200_000, usize::MAX);
     loop {
@@ -112,6 +132,9 @@ mod tests {
         fn every_line_is_short_enough_and_json(value in any_json()) {
             let frame = json!({"type": "user", "session_id": "s", "uuid": "u", "message": value});
             let line = bounded_line(&frame);
+            let mut lines = b"before\n".to_vec();
+            push_bounded_line(&mut lines, &frame);
+            prop_assert_eq!(lines, format!("before\n{line}\n").into_bytes());
             prop_assert!(line.len() <= MAX_LINE && !line.contains('\n'));
             let back: Value = serde_json::from_str(&line).map_err(|err| TestCaseError::fail(err.to_string()))?;
             prop_assert_eq!(&back["type"], "user");

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::bounded_line;
+use crate::bound::push_bounded_line;
 
 /// Lines that wait to be looked at.
 const WAITING_LINES: usize = 256;
@@ -27,8 +27,9 @@ pub const MAX_INPUT: usize = 64 << 20;
 /// So many bytes that wait to be written mean that nobody reads.
 const BEHIND: usize = 256 << 10;
 
-/// So many bytes are handed over at once where there is much to say.
-const BATCH: usize = 64 << 10;
+/// So many bytes are handed over at once where there is much to say: a pipe takes them
+/// in one piece, and the C library tidies up its heap whenever 64 kB are given back.
+const BATCH: usize = 48 << 10;
 
 /// A line of standard input.
 #[derive(Debug)]
@@ -126,15 +127,15 @@ impl WaitingOutput {
 /// Lines that are handed over together: waking the thread that writes costs more than
 /// writing a short line.
 #[derive(Default)]
-pub struct LineBatch(String);
+pub struct LineBatch(Vec<u8>);
 
 impl LineBatch {
     /// Adds a frame as a line.
     pub fn add(&mut self, frame: &impl Serialize) {
-        if !self.0.is_empty() {
-            self.0.push('\n');
+        if self.0.capacity() == 0 {
+            self.0.reserve(BATCH + BATCH / 8);
         }
-        self.0.push_str(&bounded_line(frame));
+        push_bounded_line(&mut self.0, frame);
     }
 
     /// Whether it is worth being handed over.
@@ -145,7 +146,7 @@ impl LineBatch {
 
 /// Writes frames to standard output, one line each, in order.
 pub struct LineWriter {
-    lines: Option<blocking::Sender<String>>,
+    lines: Option<blocking::Sender<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
     broken: CancellationToken,
     waiting: WaitingOutput,
@@ -182,7 +183,9 @@ impl LineWriter {
     /// Hands a frame over to be written.
     pub fn frame(&self, frame: &impl Serialize) {
         if self.lines.is_some() {
-            self.hand_over(bounded_line(frame));
+            let mut line = Vec::new();
+            push_bounded_line(&mut line, frame);
+            self.hand_over(line);
         }
     }
 
@@ -193,7 +196,7 @@ impl LineWriter {
         }
     }
 
-    fn hand_over(&self, lines: String) {
+    fn hand_over(&self, lines: Vec<u8>) {
         let Some(sender) = &self.lines else { return };
         self.waiting.add(lines.len());
         if sender.send(lines).is_err() {
@@ -220,15 +223,14 @@ impl LineWriter {
     }
 }
 
-fn write_all(lines: &blocking::Receiver<String>, waiting: &WaitingOutput) -> io::Result<()> {
+fn write_all(lines: &blocking::Receiver<Vec<u8>>, waiting: &WaitingOutput) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    while let Ok(mut line) = lines.recv() {
+    while let Ok(mut some) = lines.recv() {
         loop {
-            out.write_all(line.as_bytes())?;
-            out.write_all(b"\n")?;
-            waiting.wrote(line.len());
+            out.write_all(&some)?;
+            waiting.wrote(some.len());
             match lines.try_recv() {
-                Ok(next) => line = next,
+                Ok(next) => some = next,
                 Err(_) => break,
             }
         }

@@ -19,7 +19,7 @@ impl Ask for NobodyToAsk {
             "Claude requested permissions to use {}, but you haven't granted it yet: {reason}",
             question.tool
         );
-        Box::pin(async { Answer::no(message) })
+        Box::pin(async { Answer::unasked(message) })
     }
 
     fn is_somebody(&self) -> bool {

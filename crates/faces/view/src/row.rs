@@ -68,7 +68,10 @@ pub(crate) struct IndexedCall {
 impl IndexedCall {
     /// Who said no, where somebody did.
     pub(crate) fn denied_by(&self) -> Option<&str> {
-        match self.line.as_ref()?.denied_by.as_deref()? {
+        let line = self.line.as_ref()?;
+        let asked = line.decision.as_ref().and_then(|it| it.asked);
+        match line.denied_by.as_deref()? {
+            "asked" if asked.is_some_and(|it| !it.reached_somebody()) => Some("nobody being there to ask"),
             "asked" => Some("the answer to a question"),
             other => Some(other),
         }

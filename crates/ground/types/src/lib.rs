@@ -11,6 +11,7 @@
 
 mod content;
 mod id;
+mod loose_block;
 mod message;
 mod mode;
 mod nearest;

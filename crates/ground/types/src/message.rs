@@ -1,7 +1,10 @@
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::{Block, CallId, Content, MediaSource};
+use crate::{
+    Block, CallId, Content, MediaSource,
+    loose_block::{BlockField, LooseFields, LooseValue},
+};
 
 /// A tool call as the model wrote it: nothing about it has been checked.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -109,87 +112,107 @@ pub enum MessageBlock {
 /// an error with the whole text in it for each form that does not fit.
 impl<'de> Deserialize<'de> for MessageBlock {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        Value::deserialize(reader).map(Self::from)
+        let mut value = LooseValue::deserialize(reader)?;
+        Ok(known_block(&mut value).unwrap_or_else(|| Self::Other(value.into())))
     }
 }
 
 impl From<Value> for MessageBlock {
     /// The block a value describes; what describes none is kept as it is.
-    fn from(mut value: Value) -> Self {
-        known_block(&mut value).unwrap_or(Self::Other(value))
+    fn from(value: Value) -> Self {
+        Self::deserialize(value).unwrap_or(Self::Other(Value::Null))
     }
 }
 
 /// The block a value describes. Takes nothing out of a value that describes none.
-fn known_block(value: &mut Value) -> Option<MessageBlock> {
-    let fields = value.as_object_mut()?;
-    match fields.get("type")?.as_str()? {
-        "text" => Some(MessageBlock::Text { text: take_text(fields, "text")? }),
+fn known_block(value: &mut LooseValue) -> Option<MessageBlock> {
+    let LooseValue::Object(fields) = value else { return None };
+    match fields.get(&BlockField::Type)?.as_str()? {
+        "text" => Some(MessageBlock::Text { text: take_text(fields, &BlockField::Text)? }),
         "tool_use" => {
-            let id = CallId::from(fields.get("id")?.as_str()?);
-            fields.get("input")?;
-            let name = take_text(fields, "name")?;
-            let input = fields.get_mut("input").map(Value::take)?;
-            Some(MessageBlock::ToolUse(ToolUse { id, name, input }))
+            let id = CallId::from(fields.get(&BlockField::Id)?.as_str()?);
+            fields.get(&BlockField::Input)?;
+            let name = take_text(fields, &BlockField::Name)?;
+            let LooseValue::Other(input) = fields.get_mut(&BlockField::Input)? else { return None };
+            Some(MessageBlock::ToolUse(ToolUse { id, name, input: input.take() }))
         }
         "tool_result" => {
-            let tool_use_id = CallId::from(fields.get("tool_use_id")?.as_str()?);
-            let is_error = fields.get("is_error").map_or(Some(false), Value::as_bool)?;
-            let content = take_content(fields.get_mut("content")?)?;
+            let tool_use_id = CallId::from(fields.get(&BlockField::ToolUseId)?.as_str()?);
+            let is_error = match fields.get(&BlockField::IsError) {
+                None => false,
+                Some(LooseValue::Other(Value::Bool(is_error))) => *is_error,
+                Some(_) => return None,
+            };
+            let content = take_content(fields.get_mut(&BlockField::Content)?)?;
             Some(MessageBlock::ToolResult { tool_use_id, content, is_error })
         }
         "thinking" => {
-            let (signature, model) = (text_or_none(fields, "signature")?, text_or_none(fields, "model")?);
-            let (thinking, signature) = (take_text(fields, "thinking")?, signature.unwrap_or_default());
+            let signature = text_or_none(fields, &BlockField::Signature)?.unwrap_or_default();
+            let model = text_or_none(fields, &BlockField::Model)?;
+            let thinking = take_text(fields, &BlockField::Thinking)?;
             Some(MessageBlock::Thinking { thinking, signature, model })
         }
         "redacted_thinking" => {
-            let model = text_or_none(fields, "model")?;
-            Some(MessageBlock::RedactedThinking { data: take_text(fields, "data")?, model })
+            let model = text_or_none(fields, &BlockField::Model)?;
+            Some(MessageBlock::RedactedThinking { data: take_text(fields, &BlockField::Data)?, model })
         }
-        "image" => {
-            Some(MessageBlock::Image { source: MediaSource::deserialize(fields.get("source")?).ok()? })
-        }
+        "image" => Some(MessageBlock::Image { source: media_source(fields)? }),
         "document" => {
-            let title = text_or_none(fields, "title")?;
-            let source = MediaSource::deserialize(fields.get("source")?).ok()?;
-            Some(MessageBlock::Document { source, title })
+            let title = text_or_none(fields, &BlockField::Title)?;
+            Some(MessageBlock::Document { source: media_source(fields)?, title })
         }
         _ => None,
     }
 }
 
-fn take_text(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
+fn take_text(fields: &mut LooseFields, name: &BlockField) -> Option<String> {
     match fields.get_mut(name)? {
-        Value::String(text) => Some(std::mem::take(text)),
+        LooseValue::Text(text) => Some(std::mem::take(text)),
         _ => None,
     }
 }
 
 /// A text that may be missing; nothing where something else stands in its place.
-fn text_or_none(fields: &Map<String, Value>, name: &str) -> Option<Option<String>> {
+fn text_or_none(fields: &LooseFields, name: &BlockField) -> Option<Option<String>> {
     match fields.get(name) {
-        None | Some(Value::Null) => Some(None),
-        Some(Value::String(text)) => Some(Some(text.clone())),
+        None | Some(LooseValue::Other(Value::Null)) => Some(None),
+        Some(LooseValue::Text(text)) => Some(Some(text.clone())),
         Some(_) => None,
     }
 }
 
-/// The content of a result: blocks, or one text, as other programs write it.
-fn take_content(value: &mut Value) -> Option<Content> {
-    match value {
-        Value::String(text) => Some(Content::text(std::mem::take(text))),
-        Value::Array(blocks) if blocks.iter().all(is_text_block) => {
-            let texts = blocks.iter_mut().filter_map(|it| take_text(it.as_object_mut()?, "text"));
-            Some(Content(texts.map(Block::text).collect()))
-        }
-        Value::Array(_) => Content::deserialize(&*value).ok(),
+fn media_source(fields: &LooseFields) -> Option<MediaSource> {
+    match fields.get(&BlockField::Source)? {
+        LooseValue::Other(source) => MediaSource::deserialize(source).ok(),
         _ => None,
     }
 }
 
-fn is_text_block(block: &Value) -> bool {
-    block.get("type").is_some_and(|it| it == "text") && block.get("text").is_some_and(Value::is_string)
+/// The content of a result: blocks, or one text, as other programs write it.
+fn take_content(value: &mut LooseValue) -> Option<Content> {
+    match value {
+        LooseValue::Text(text) => Some(Content::text(std::mem::take(text))),
+        LooseValue::List(blocks) if blocks.iter().all(is_text_block) => {
+            let texts = blocks.iter_mut().filter_map(|it| match it {
+                LooseValue::Object(fields) => take_text(fields, &BlockField::Text),
+                _ => None,
+            });
+            Some(Content(texts.map(Block::text).collect()))
+        }
+        LooseValue::List(blocks) => {
+            let blocks = Value::from(LooseValue::List(std::mem::take(blocks)));
+            let content = Content::deserialize(&blocks).ok();
+            *value = LooseValue::Other(blocks);
+            content
+        }
+        _ => None,
+    }
+}
+
+fn is_text_block(block: &LooseValue) -> bool {
+    let LooseValue::Object(fields) = block else { return false };
+    fields.get(&BlockField::Type).and_then(LooseValue::as_str) == Some("text")
+        && fields.get(&BlockField::Text).is_some_and(|it| it.as_str().is_some())
 }
 
 #[cfg(test)]
@@ -229,9 +252,14 @@ mod tests {
             json!({"type": "tool_result", "tool_use_id": "t1", "content": [
                 {"type": "text", "text": "a"}, {"type": "search_result", "title": "b"}]}),
             json!({"type": "image", "source": {"type": "file", "file_id": "f"}}),
+            json!({"zeta": [true, -1, 2.5, null, {"is_error": {"b": 1, "a": []}}], "type": "own", "alpha": "x"}),
+            json!([[], {}, 1]),
         ] {
             let block: MessageBlock = serde_json::from_value(wire.clone()).unwrap();
-            assert_eq!(block, MessageBlock::Other(wire));
+            assert_eq!(block, MessageBlock::Other(wire.clone()));
+            let block: MessageBlock = serde_json::from_str(&wire.to_string()).unwrap();
+            // Names of fields stay in their order.
+            assert_eq!(serde_json::to_string(&block).unwrap(), wire.to_string());
         }
     }
 
@@ -241,5 +269,15 @@ mod tests {
         let block: MessageBlock = serde_json::from_value(wire).unwrap();
         let content = Content::text("x");
         assert_eq!(block, MessageBlock::ToolResult { tool_use_id: "t1".into(), content, is_error: true });
+    }
+
+    #[test]
+    fn a_field_that_is_there_twice_has_its_last_value() {
+        let wire = r#"{"type":"text","text":"a","x":1,"text":"b"}"#;
+        let block: MessageBlock = serde_json::from_str(wire).unwrap();
+        assert_eq!(block, MessageBlock::Text { text: String::from("b") });
+        let wire = r#"{"type":"own","x":1,"y":2,"x":3}"#;
+        let block: MessageBlock = serde_json::from_str(wire).unwrap();
+        assert_eq!(serde_json::to_string(&block).unwrap(), r#"{"type":"own","x":3,"y":2}"#);
     }
 }

@@ -56,6 +56,6 @@ pub use supervise::{
 };
 pub use tools::resource_tools;
 pub use transport::{
-    ChannelEnds, ChannelServer, Connector, HostedServer, Inbox, InheritEnv, McpConnection, OpenError,
-    Outgoing, StdioCommand, Transport,
+    ChannelEnds, ChannelServer, Connector, FurtherPath, HostedServer, Inbox, InheritEnv, McpConnection,
+    OpenError, Outgoing, StdioCommand, Transport,
 };

@@ -195,7 +195,7 @@ impl Ask for ClientAsk {
                     Answer::yes()
                 }
                 Ok(_) => Answer::no("the user said no"),
-                Err(NotAnswered) => Answer::no("the user could not be asked"),
+                Err(NotAnswered) => Answer::unasked("the user could not be asked"),
             }
         })
     }

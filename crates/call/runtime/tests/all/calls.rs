@@ -252,6 +252,11 @@ async fn answers_of_whoever_is_asked() {
     for (answer, kind, text) in [
         (Answer::yes(), None, "xxxx"),
         (deny, Some(ErrorKind::Denied), "Probe was not allowed to run: not today"),
+        (
+            Answer::unasked("nobody here"),
+            Some(ErrorKind::Denied),
+            "Probe was not allowed to run: nobody here",
+        ),
         (rewrite(json!({"size": "2"})), None, "xx"),
         (rewrite(json!({"bogus": 1})), Some(ErrorKind::InvalidInput), "rewrote the input"),
     ] {

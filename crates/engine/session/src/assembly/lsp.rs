@@ -48,7 +48,11 @@ pub(super) fn lsp_desk(premises: &Premises, config: &ShellConfig, files: &Files)
         let folder = &loaded.pending_trust.as_ref()?.folder;
         Some(format!("{} has settings that nobody has trusted yet (`haft trust`)", folder.display()))
     });
-    let desk = desk.with_confinement(Arc::clone(&premises.walls) as Arc<_>).with_distrust(distrust);
+    let login_path = Arc::clone(&premises.login_path);
+    let desk = desk
+        .with_confinement(Arc::clone(&premises.walls) as Arc<_>)
+        .with_distrust(distrust)
+        .with_further_dirs(Box::new(move || login_path.dirs().to_vec()));
     let desk = Arc::new(desk);
     desk.follow(files, &premises.cwd);
     desk

@@ -39,6 +39,7 @@ impl NearAsk for PersonHere {
             match pipeline.gate.ask_elsewhere(asked).await {
                 Answer::Allow { updates, .. } => WireAnswer::Allow { updates },
                 Answer::Deny { message, interrupt } => WireAnswer::Deny { message, interrupt },
+                Answer::Unasked { message } => WireAnswer::Deny { message, interrupt: false },
             }
         })
     }

@@ -3,6 +3,7 @@
 
 mod changed;
 mod keeping;
+mod login_path;
 mod policy;
 mod private_dir;
 mod reading;
@@ -32,12 +33,12 @@ use haft_types::{SessionId, Variables};
 use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
 
 use self::policy::directories;
+pub(crate) use self::{login_path::LoginPath, roots::SessionRoots, walls::WorktreeFence};
 pub use self::{
     policy::policy_of_rules,
     rules_text::split_rules,
     walls::{CallLimits, WallDemand, Walls},
 };
-pub(crate) use self::{roots::SessionRoots, walls::WorktreeFence};
 use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec, telemetry::TraceDesk};
 
 /// Where large results of calls are, in the directory of a session.
@@ -79,6 +80,8 @@ pub struct Premises {
     pub(crate) classifier: OnceLock<Arc<dyn Classifier>>,
     /// What collectors are told about the session.
     pub(crate) traces: Arc<TraceDesk>,
+    /// Where programs are that the search path of this process does not lead to.
+    pub(crate) login_path: Arc<LoginPath>,
 }
 
 impl Premises {
@@ -118,6 +121,7 @@ impl Premises {
                 masker.know(name, &value);
             }
         }
+        let login_path = LoginPath::new(variables.clone(), state_dir(&store), events.clone());
         Ok(Self {
             cwd,
             home,
@@ -136,6 +140,7 @@ impl Premises {
             hosts: OnceLock::new(),
             classifier: OnceLock::new(),
             traces: Arc::default(),
+            login_path,
         })
     }
 

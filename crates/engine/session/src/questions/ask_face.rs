@@ -76,9 +76,9 @@ impl Ask for AskFace {
             };
             let answer = match answer {
                 Some(QuestionAnswer::Permission(answer)) => answer,
-                Some(QuestionAnswer::Unasked(why)) => Answer::no(why),
+                Some(QuestionAnswer::Unasked(why)) => Answer::unasked(why),
                 Some(_) => Answer::no("the answer is no answer to this question"),
-                None => Answer::no("Tool permission stream closed before response received"),
+                None => Answer::unasked("Tool permission stream closed before response received"),
             };
             if let Answer::Deny { interrupt: true, .. } = answer {
                 self.calls.wants_end.store(true, Ordering::Release);

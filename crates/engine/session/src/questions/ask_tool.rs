@@ -29,7 +29,7 @@ impl Ask for AskTool {
         Box::pin(async move {
             match self.answer(request).await {
                 Ok(answer) => read_permission_answer(answer),
-                Err(problem) => Answer::no(format!("Tool permission request failed: Error: {problem}")),
+                Err(problem) => Answer::unasked(format!("Tool permission request failed: Error: {problem}")),
             }
         })
     }

@@ -16,6 +16,7 @@ pub(super) fn confine(premises: &Premises, servers: &mut [ServerConfig]) {
             let own = premises.program.as_ref().map(|it| it.display().to_string());
             let own = own.unwrap_or_else(|| String::from("haft"));
             let program = std::mem::replace(&mut command.program, own);
+            command.held = Some(program.clone());
             command.args.splice(0..0, confining(premises, program));
         }
     }

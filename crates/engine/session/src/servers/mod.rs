@@ -421,6 +421,10 @@ fn manager(
             premises.session_dir().join(crate::premises::MCP_RESULTS),
             media_work(premises.program.as_ref()),
         )),
+        further_path: Some({
+            let path = Arc::clone(&premises.login_path);
+            Arc::new(move |program| path.leading_to(program))
+        }),
         ..ManagerOptions::detached()
     })
 }

@@ -1,6 +1,7 @@
 //! What a call is about: title, kind, places.
 
 use std::{
+    borrow::Cow,
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::Arc,
@@ -8,9 +9,11 @@ use std::{
 
 use haft_runtime::SharedPool;
 use haft_tool::{Access, CallContext};
-use haft_types::{CallId, ToolUse, text};
+use haft_types::{ToolUse, text};
 use haft_workspace::Files;
 use serde_json::{Value, json};
+
+use super::update::{CallAnnounced, CallPlace};
 
 /// Longest title, in characters: editors show one line.
 const LONGEST_TITLE: usize = 1_000;
@@ -108,37 +111,68 @@ impl CallLooks {
 
 impl CallLook {
     /// The places an editor may follow.
-    pub(crate) fn locations(&self) -> Value {
-        let place = |path: &PathBuf| match self.line {
-            Some(line) => json!({"path": path, "line": line}),
-            None => json!({"path": path}),
-        };
-        self.paths.iter().map(place).collect()
+    pub(crate) fn locations(&self) -> Vec<CallPlace<'_>> {
+        self.paths.iter().map(|path| CallPlace::of(path, self.line)).collect()
     }
 
     /// The update by which the editor hears of the call.
-    pub(crate) fn announced(&self, call: &ToolUse) -> Value {
-        let mut update = json!({
-            "sessionUpdate": "tool_call", "toolCallId": call.id, "title": self.title, "name": call.name,
-            "kind": self.kind, "status": "pending", "rawInput": raw_input(&call.input),
-        });
-        if !self.paths.is_empty() {
-            update["locations"] = self.locations();
+    pub(crate) fn announced<'a>(&'a self, call: &'a ToolUse) -> CallAnnounced<'a> {
+        CallAnnounced {
+            tool_call_id: &call.id,
+            title: self.title.as_str().into(),
+            name: &call.name,
+            kind: self.kind,
+            status: "pending",
+            raw_input: raw_input(&call.input),
+            locations: self.locations(),
         }
-        update
     }
 }
 
 /// The input, as far as a line may hold it.
-pub(crate) fn raw_input(input: &Value) -> Value {
+fn raw_input(input: &Value) -> Cow<'_, Value> {
+    // Most are short: those are not written to be measured.
+    if most_bytes(input) <= LONGEST_INPUT {
+        return Cow::Borrowed(input);
+    }
     let length = input.to_string().len();
     match length <= LONGEST_INPUT {
-        true => input.clone(),
-        false => json!({"left_out": format!("{length} bytes of input")}),
+        true => Cow::Borrowed(input),
+        false => Cow::Owned(json!({"left_out": format!("{length} bytes of input")})),
     }
 }
 
-/// An update of a call.
-pub(crate) fn call_update(call: &CallId, status: &str) -> Value {
-    json!({"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status})
+/// A bound on the bytes a value is written with: no character takes more than six.
+fn most_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 32,
+        Value::String(text) => text.len() * 6 + 2,
+        Value::Array(list) => list.iter().map(|it| most_bytes(it) + 1).sum::<usize>() + 2,
+        Value::Object(map) => {
+            map.iter().map(|(key, it)| key.len() * 6 + 4 + most_bytes(it)).sum::<usize>() + 2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_inputs_are_left_out() {
+        let with = |bytes: usize| json!({"a": "x".repeat(bytes), "b": [1, -2.5e300, null, true]});
+        let more = with(0).to_string().len();
+        for (bytes, is_shown) in [
+            (0, true),
+            (LONGEST_INPUT / 6 - more, true),
+            (LONGEST_INPUT - more, true),
+            (LONGEST_INPUT - more + 1, false),
+        ] {
+            let input = with(bytes);
+            assert!(input.to_string().len() <= most_bytes(&input));
+            assert_eq!(*raw_input(&input) == input, is_shown, "{bytes}");
+        }
+        let odd = json!(["\u{1}\"\\é😀", {"\u{7f}\u{0}": i64::MIN}, u64::MAX, f64::MIN_POSITIVE]);
+        assert!(odd.to_string().len() <= most_bytes(&odd));
+    }
 }

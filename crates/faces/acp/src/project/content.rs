@@ -1,7 +1,11 @@
 //! Texts and pictures, as the protocol spells them.
 
+use std::borrow::Cow;
+
 use haft_types::{Block, Content, MediaSource, MessageBlock, text};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use super::update::{CallContent, ContentBlock};
 
 /// Longest text of one result, in bytes: editors freeze on more.
 const LONGEST_TEXT: usize = 200_000;
@@ -10,13 +14,10 @@ const LONGEST_TEXT: usize = 200_000;
 const LONGEST_PICTURE: usize = 700_000;
 
 /// A text, cut where it is too long.
-pub(crate) fn text_block(words: &str) -> Value {
-    match cut(words) {
-        None => json!({"type": "text", "text": words}),
-        Some(cut) => {
-            json!({"type": "text", "text": format!("{cut}\n[cut: {} bytes in all]", words.len())})
-        }
-    }
+pub(crate) fn text_block<'a>(words: impl Into<Cow<'a, str>>) -> ContentBlock<'a> {
+    let words = words.into();
+    let shortened = cut(&words).map(|cut| format!("{cut}\n[cut: {} bytes in all]", words.len()));
+    ContentBlock::Text { text: shortened.map_or(words, Cow::Owned) }
 }
 
 /// The beginning of a text that is too long; nothing of one that is not.
@@ -26,24 +27,26 @@ fn cut(words: &str) -> Option<&str> {
     (cut.len() < words.len()).then_some(cut)
 }
 
-fn media(source: &MediaSource, what: &str) -> Value {
+fn media<'a>(source: &MediaSource, what: &str) -> ContentBlock<'a> {
     match source {
         MediaSource::Base64 { media_type, data }
             if data.len() <= LONGEST_PICTURE && media_type.starts_with("image/") =>
         {
-            json!({"type": "image", "mimeType": media_type, "data": data})
+            ContentBlock::Other(json!({"type": "image", "mimeType": media_type, "data": data}))
         }
         MediaSource::Base64 { media_type, data } => {
-            text_block(&format!("[{what} ({media_type}) of {} bytes of base64 left out]", data.len()))
+            text_block(format!("[{what} ({media_type}) of {} bytes of base64 left out]", data.len()))
         }
-        MediaSource::Url { url } => json!({"type": "resource_link", "name": what, "uri": url}),
+        MediaSource::Url { url } => {
+            ContentBlock::Other(json!({"type": "resource_link", "name": what, "uri": url}))
+        }
     }
 }
 
 /// What a message block says, for a chunk; nothing for what is not said.
-pub(crate) fn chunk_content(block: &MessageBlock) -> Option<Value> {
+pub(crate) fn chunk_content(block: &MessageBlock) -> Option<ContentBlock<'_>> {
     match block {
-        MessageBlock::Text { text } => Some(text_block(text)),
+        MessageBlock::Text { text } => Some(text_block(text.as_str())),
         MessageBlock::Image { source } => Some(media(source, "picture")),
         MessageBlock::Document { source, title } => {
             Some(media(source, title.as_deref().unwrap_or("document")))
@@ -59,24 +62,19 @@ pub(crate) fn fenced(words: &str) -> String {
     format!("{fence}\n{}\n{fence}", words.trim_end_matches('\n'))
 }
 
-/// What a call has to show.
-pub(crate) fn of_call(block: Value) -> Value {
-    json!({"type": "content", "content": block})
-}
-
 /// A result, block by block. What is no prose is shown as it was printed.
-pub(crate) fn of_result(content: &Content, is_printed: bool) -> Vec<Value> {
+pub(crate) fn of_result(content: &Content, is_printed: bool) -> Vec<CallContent<'_>> {
     let blocks = content.0.iter().map(|block| match block {
         Block::Text { text } if is_printed => match cut(text) {
-            None => text_block(&fenced(text)),
-            Some(cut) => text_block(&format!("{}\n[cut: {} bytes in all]", fenced(cut), text.len())),
+            None => text_block(fenced(text)),
+            Some(cut) => text_block(format!("{}\n[cut: {} bytes in all]", fenced(cut), text.len())),
         },
-        Block::Text { text } => text_block(text),
+        Block::Text { text } => text_block(text.as_str()),
         Block::Image { source } => media(source, "picture"),
         Block::Document { source, title } => media(source, title.as_deref().unwrap_or("document")),
-        Block::ToolReference { tool_name } => text_block(&format!("[{tool_name} is loaded]")),
+        Block::ToolReference { tool_name } => text_block(format!("[{tool_name} is loaded]")),
     });
-    blocks.map(of_call).collect()
+    blocks.map(|content| CallContent::Content { content }).collect()
 }
 
 #[cfg(test)]
@@ -97,6 +95,7 @@ mod tests {
         let long = "x".repeat(10_000_000);
         for is_printed in [true, false] {
             let shown = of_result(&Content::text(long.clone()), is_printed);
+            let shown = json!(shown);
             let text = shown[0]["content"]["text"].as_str().unwrap_or_default();
             assert!(text.len() < 256_000 && text.ends_with("[cut: 10000000 bytes in all]"), "{}", text.len());
         }

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{BufRead as _, BufReader, Seek as _, SeekFrom},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use haft_types::{CallId, SessionId};
@@ -52,33 +52,50 @@ impl JournalView {
 
     /// The diffs of what a call of this session changed. Waits for the disk.
     pub(crate) fn diffs(&self, call: &CallId) -> Vec<Value> {
-        self.diffs_by(call, false)
+        self.newest().diffs(call, &self.session, false)
     }
 
-    /// The same for a call in the log, which another session may have made: that which
-    /// this one was forked from.
-    pub(crate) fn diffs_in_log(&self, call: &CallId) -> Vec<Value> {
-        self.diffs_by(call, true)
+    /// What calls in the log changed until now. Waits for the disk.
+    pub(crate) fn in_log(&self) -> LoggedChanges<'_> {
+        LoggedChanges { read: self.newest(), session: &self.session }
     }
 
-    fn diffs_by(&self, call: &CallId, by_others: bool) -> Vec<Value> {
+    fn newest(&self) -> MutexGuard<'_, ReadJournal> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.journal.is_none() {
             read.journal = Journal::open(&self.state_dir, &self.root, JournalLimits::default()).ok();
         }
         read.take_news();
-        let Some(journal) = &read.journal else { return Vec::new() };
-        let made = read.by_call.get(call.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let own = Some(&self.session);
+        read
+    }
+}
+
+/// What calls in a log changed. What is added while somebody has it is not in it.
+pub(crate) struct LoggedChanges<'a> {
+    read: MutexGuard<'a, ReadJournal>,
+    session: &'a SessionId,
+}
+
+impl LoggedChanges<'_> {
+    /// The diffs of what a call changed, which another session may have made: that which
+    /// this one was forked from.
+    pub(crate) fn diffs(&self, call: &CallId) -> Vec<Value> {
+        self.read.diffs(call, self.session, true)
+    }
+}
+
+impl ReadJournal {
+    fn diffs(&self, call: &CallId, session: &SessionId, by_others: bool) -> Vec<Value> {
+        let Some(journal) = &self.journal else { return Vec::new() };
+        let made = self.by_call.get(call.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let own = Some(session);
         let other = made.last().and_then(|it| it.session.as_ref()).filter(|_| by_others);
         let whose = if made.iter().any(|it| it.session.as_ref() == own) { own } else { other };
         let of_one = made.iter().filter(|it| whose.is_some() && it.session.as_ref() == whose);
         let changes = of_one.flat_map(|it| &it.changes);
         changes.filter_map(|change| shown(journal, change)).take(MOST_FILES).collect()
     }
-}
 
-impl ReadJournal {
     fn take_news(&mut self) {
         let Some(journal) = &self.journal else { return };
         let path = journal.dir().join("log.jsonl");
@@ -163,7 +180,7 @@ mod tests {
             ("one", "call_2", vec![], vec![]),
         ] {
             assert_eq!(paths(view(session).diffs(&call.into())), live, "{session} {call}");
-            assert_eq!(paths(view(session).diffs_in_log(&call.into())), logged, "{session} {call}");
+            assert_eq!(paths(view(session).in_log().diffs(&call.into())), logged, "{session} {call}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
     }

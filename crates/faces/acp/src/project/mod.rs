@@ -8,6 +8,7 @@ mod journal;
 mod proposal;
 mod replay;
 mod teller;
+mod update;
 
 pub(crate) use self::{
     calls::CallLooks,
@@ -16,4 +17,5 @@ pub(crate) use self::{
     proposal::proposed_diffs,
     replay::replay_log,
     teller::{TurnAnswer, UpdateTeller, title_of, turn_answer, usage_update},
+    update::AcpUpdate,
 };

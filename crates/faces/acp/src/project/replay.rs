@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use haft_agent::log::{Asked, Entry as LogEntry, Line, State as LogState, read};
+use haft_agent::log::{Asked, Entry as LogEntry, Line, State as LogState, read_shown};
 use haft_model::Catalog;
 use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use super::{
     diffs,
     journal::JournalView,
     teller::{UpdateTeller, person_said, title_of, usage_update},
+    update::AcpUpdate,
 };
 
 /// Words that stand in the log in the person's place.
@@ -23,17 +24,18 @@ pub(crate) fn replay_log(
     teller: &mut UpdateTeller,
     journal: &JournalView,
     catalog: &Catalog,
-    mut tell: impl FnMut(Value),
+    mut tell: impl FnMut(AcpUpdate<'_>),
 ) -> io::Result<()> {
     let mut used: Option<(Usage, u64)> = None;
     let mut usd = None;
-    let (mut title, mut first) = (None, None);
-    read(path, |entry| match entry {
+    let (mut title, mut first, mut changes) = (None, None, None);
+    read_shown(path, |entry| match entry {
         LogEntry::User(line) if !line.head.is_sidechain => {
             if first.is_none() {
                 first = first_words(&line);
             }
-            user(&line, teller, journal, &mut tell);
+            let mut changed = |call: &CallId| changes.get_or_insert_with(|| journal.in_log()).diffs(call);
+            user(&line, teller, &mut changed, &mut tell);
         }
         LogEntry::Assistant(line) if !line.head.is_sidechain => {
             let id = line.message.id.as_deref().unwrap_or_default();
@@ -50,10 +52,10 @@ pub(crate) fn replay_log(
         _ => (),
     })?;
     if let Some(title) = title.or(first) {
-        tell(json!({"sessionUpdate": "session_info_update", "title": title}));
+        tell(AcpUpdate::Other(json!({"sessionUpdate": "session_info_update", "title": title})));
     }
     if let Some((usage, window)) = used {
-        tell(usage_update(&usage, window, usd));
+        tell(AcpUpdate::Other(usage_update(&usage, window, usd)));
     }
     Ok(())
 }
@@ -65,14 +67,19 @@ fn note_request(asked: &Asked, catalog: &Catalog, used: &mut Option<(Usage, u64)
     }
 }
 
-fn user(line: &Line, teller: &mut UpdateTeller, journal: &JournalView, tell: &mut impl FnMut(Value)) {
+fn user(
+    line: &Line,
+    teller: &mut UpdateTeller,
+    changed: &mut dyn FnMut(&CallId) -> Vec<Value>,
+    tell: &mut impl FnMut(AcpUpdate<'_>),
+) {
     for block in &line.message.message.content {
         match block {
             MessageBlock::ToolResult { tool_use_id, content, is_error } => {
                 let data = line.tool_use_result.as_ref();
                 let is_cut = !*is_error && data.is_some_and(diffs::is_shortened);
                 let changes = match is_cut || runs_command(teller, tool_use_id) {
-                    true => journal.diffs_in_log(tool_use_id),
+                    true => changed(tool_use_id),
                     false => Vec::new(),
                 };
                 let updates = teller.ended(tool_use_id, content, *is_error, data, changes);

@@ -1,6 +1,7 @@
 //! Events of a session, as updates.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     time::{Duration, SystemTime},
 };
@@ -16,9 +17,10 @@ use haft_types::{AgentId, CallId, Content, MessageBlock, ToolUse, Usage, text};
 use serde_json::{Value, json};
 
 use super::{
-    calls::{CallLook, CallLooks, call_update},
-    content::{chunk_content, fenced, of_call, of_result, text_block},
+    calls::{CallLook, CallLooks},
+    content::{chunk_content, fenced, of_result, text_block},
     diffs,
+    update::{AcpUpdate, CallAnnounced, CallChange, CallContent, CallPlace, ChunkUpdate, ContentBlock},
 };
 use crate::{
     client::ClientAbilities,
@@ -65,10 +67,10 @@ enum ChunkVoice {
 }
 
 impl ChunkVoice {
-    fn update(self) -> &'static str {
+    fn update(self, chunk: ChunkUpdate<'_>) -> AcpUpdate<'_> {
         match self {
-            Self::Said => "agent_message_chunk",
-            Self::Thought => "agent_thought_chunk",
+            Self::Said => AcpUpdate::AgentMessageChunk(chunk),
+            Self::Thought => AcpUpdate::AgentThoughtChunk(chunk),
         }
     }
 }
@@ -86,31 +88,40 @@ impl UpdateTeller {
     /// The updates of an event, in order. `changes` are the diffs of what a
     /// command changed, for the event of its result.
     pub(crate) fn of(&mut self, event: &SessionEvent, changes: Vec<Value>) -> Vec<Value> {
+        self.typed(event, changes).into_iter().map(AcpUpdate::into_value).collect()
+    }
+
+    fn typed<'a>(&'a mut self, event: &'a SessionEvent, changes: Vec<Value>) -> Vec<AcpUpdate<'a>> {
         match &event.what {
             Happening::Agent(it) if event.agent == AgentId::Main => self.agent(it, event.at, changes),
             Happening::Agent(it) => self.child(it, event.parent_call.as_ref()),
             Happening::Notice(words) => self.notice("info", words),
             Happening::Renamed(title) => {
-                vec![json!({"sessionUpdate": "session_info_update", "title": title})]
+                vec![AcpUpdate::Other(json!({"sessionUpdate": "session_info_update", "title": title}))]
             }
             Happening::Cleared(id) => {
                 let words = format!("The conversation begins anew, as session {id}; the old one stays.");
-                vec![said(ChunkVoice::Said, &words, None)]
+                vec![said(ChunkVoice::Said, words, "")]
             }
             Happening::CommandEnded(it) => {
                 let name = beside(it.facts.prompts.first());
-                it.result.shown().iter().map(|piece| piece_update(piece, &name)).collect()
+                it.result.shown().into_iter().map(|piece| piece_update(&piece, name.clone())).collect()
             }
             Happening::TurnEnded(it) => {
                 let name = beside(it.facts.prompts.first());
                 let remark = it.end.reason.remark().map(ShownPiece::Said);
-                remark.iter().map(|piece| piece_update(piece, &name)).collect()
+                remark.into_iter().map(|piece| piece_update(&piece, name.clone())).collect()
             }
             _ => Vec::new(),
         }
     }
 
-    fn agent(&mut self, event: &AgentEvent, at: SystemTime, changes: Vec<Value>) -> Vec<Value> {
+    fn agent<'a>(
+        &'a mut self,
+        event: &'a AgentEvent,
+        at: SystemTime,
+        changes: Vec<Value>,
+    ) -> Vec<AcpUpdate<'a>> {
         match event {
             AgentEvent::Model(Event::Started { id, .. }) => {
                 self.answer.clone_from(id);
@@ -138,114 +149,120 @@ impl UpdateTeller {
         }
     }
 
-    fn piece(&mut self, voice: ChunkVoice, piece: &str) -> Vec<Value> {
+    fn piece<'a>(&'a mut self, voice: ChunkVoice, piece: &'a str) -> Vec<AcpUpdate<'a>> {
         if piece.is_empty() {
             return Vec::new();
         }
         self.streamed.push_str(piece);
-        vec![said(voice, piece, Some(&self.answer))]
+        vec![said(voice, piece, self.answer.as_str())]
     }
 
     /// A block is complete: what of it was not told piece by piece is told now.
-    pub(crate) fn block(&mut self, block: &MessageBlock, message_id: &str) -> Vec<Value> {
+    pub(crate) fn block<'a>(
+        &'a mut self,
+        block: &'a MessageBlock,
+        message_id: &'a str,
+    ) -> Vec<AcpUpdate<'a>> {
         let streamed = std::mem::take(&mut self.streamed);
-        let rest = |voice: ChunkVoice, words: &str| {
+        let rest = |voice: ChunkVoice, words: &'a str| {
             let rest = words.strip_prefix(streamed.as_str()).unwrap_or_default();
-            parts(rest).map(|part| said(voice, part, Some(message_id))).collect()
+            parts(rest).map(|part| said(voice, part, message_id)).collect()
         };
         match block {
             MessageBlock::Text { text } => rest(ChunkVoice::Said, text),
             MessageBlock::Thinking { thinking, .. } => rest(ChunkVoice::Thought, thinking),
-            MessageBlock::ToolUse(call) => vec![self.called(call)],
+            MessageBlock::ToolUse(call) => vec![AcpUpdate::ToolCall(self.called(call))],
             _ => Vec::new(),
         }
     }
 
-    fn called(&mut self, call: &ToolUse) -> Value {
-        let look = self.looks.look(call);
-        let update = look.announced(call);
-        self.open_calls.insert(call.id.clone(), OpenCall { look, told: None, child: Vec::new() });
-        update
+    fn called<'a>(&'a mut self, call: &'a ToolUse) -> CallAnnounced<'a> {
+        let open = OpenCall { look: self.looks.look(call), told: None, child: Vec::new() };
+        let open = self.open_calls.entry(call.id.clone()).insert_entry(open).into_mut();
+        open.look.announced(call)
     }
 
     /// Nothing takes back what an editor shows: a line below says that it does
     /// not count.
-    fn withdrawn(&mut self, message_id: &str) -> Vec<Value> {
+    fn withdrawn<'a>(&mut self, message_id: &'a str) -> Vec<AcpUpdate<'a>> {
         self.streamed.clear();
         let words = "\n\n*The answer broke off here and does not count.*\n\n";
-        vec![said(ChunkVoice::Said, words, Some(message_id))]
+        vec![said(ChunkVoice::Said, words, message_id)]
     }
 
     /// Calls of an answer that broke off come again under other names.
-    fn forget_answer(&mut self) -> Vec<Value> {
+    fn forget_answer(&mut self) -> Vec<AcpUpdate<'static>> {
         self.streamed.clear();
-        let lost: Vec<CallId> = self.open_calls.drain().map(|(id, _)| id).collect();
-        let failed = |id: &CallId| {
-            let mut update = call_update(id, "failed");
-            update["content"] = json!([of_call(text_block("The answer broke off and is asked for again."))]);
-            update
+        let failed = |(id, _): (CallId, OpenCall)| {
+            let words = text_block("The answer broke off and is asked for again.");
+            let update = AcpUpdate::ToolCallUpdate(CallChange::of(&id, "failed").showing(words));
+            AcpUpdate::Other(update.into_value())
         };
-        lost.iter().map(failed).collect()
+        self.open_calls.drain().map(failed).collect()
     }
 
-    fn progress(&mut self, event: &ProgressEvent, at: SystemTime) -> Vec<Value> {
+    fn progress<'a>(&mut self, event: &'a ProgressEvent, at: SystemTime) -> Vec<AcpUpdate<'a>> {
         let Some(open) = self.open_calls.get_mut(&event.call_id) else { return Vec::new() };
         let since = open.told.and_then(|told| at.duration_since(told).ok());
         if since.is_some_and(|it| it < PROGRESS_PACE) {
             return Vec::new();
         }
         open.told = Some(at);
-        let mut update = call_update(&event.call_id, "in_progress");
+        let mut update = CallChange::of(&event.call_id, "in_progress");
         let tail = event.data["tail"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let tail: Vec<&str> = tail.collect();
         if !tail.is_empty() {
             let tail = tail.join("\n");
-            update["content"] = json!([of_call(text_block(&fenced(text::tail(&tail, 16_000))))]);
+            update = update.showing(text_block(fenced(text::tail(&tail, 16_000))));
         }
-        vec![update]
+        vec![AcpUpdate::ToolCallUpdate(update)]
     }
 
     /// A call is done. The same for the event and for the line of the log.
-    pub(crate) fn ended(
+    pub(crate) fn ended<'a>(
         &mut self,
-        call: &CallId,
-        content: &Content,
+        call: &'a CallId,
+        content: &'a Content,
         failed: bool,
         data: Option<&Value>,
         mut changes: Vec<Value>,
-    ) -> Vec<Value> {
+    ) -> Vec<AcpUpdate<'a>> {
         let look = self.open_calls.remove(call).map(|it| it.look).unwrap_or_default();
-        let mut update = call_update(call, if failed { "failed" } else { "completed" });
-        let mut shown: Vec<Value> = match look.command {
+        let mut update = CallChange::of(call, if failed { "failed" } else { "completed" });
+        let diffs: Vec<Value> = match look.command {
             // What the record of changes knows is whole.
             None if !changes.is_empty() => std::mem::take(&mut changes),
             _ => data.filter(|_| !failed).map(diffs::of_data).unwrap_or_default(),
         };
+        let mut shown: Vec<CallContent<'a>> = diffs.into_iter().map(CallContent::Other).collect();
         if shown.is_empty() {
             let is_printed = matches!(look.kind, "execute" | "read" | "search");
             shown = of_result(content, is_printed);
-            shown.extend(changes);
+            shown.extend(changes.into_iter().map(CallContent::Other));
         }
-        update["content"] = Value::Array(shown);
+        update.content = Some(shown);
         if let Some(line) = data.and_then(diffs::first_line)
             && let [path] = look.paths.as_slice()
         {
-            update["locations"] = json!([{"path": path, "line": line}]);
+            let path = path.to_string_lossy().into_owned().into();
+            update.locations = vec![CallPlace { path, line: Some(line) }];
         }
-        let plan = data.filter(|_| !failed).and_then(plan);
-        std::iter::once(update).chain(plan).collect()
+        let mut updates = vec![AcpUpdate::ToolCallUpdate(update)];
+        updates.extend(data.filter(|_| !failed).and_then(plan).map(AcpUpdate::Other));
+        updates
     }
 
     /// What was shown beside the conversation, from the log.
-    pub(crate) fn shown(&mut self, line: &ShownLine) -> Vec<Value> {
+    pub(crate) fn shown<'a>(&mut self, line: &'a ShownLine) -> Vec<AcpUpdate<'a>> {
         let message = match line.why {
             ShownWhy::BrokenOff | ShownWhy::Interrupted => line.name.clone(),
             ShownWhy::Command | ShownWhy::Ended => beside(Some(&line.name)),
         };
-        let typed = MessageBlock::Text { text: line.typed.clone() };
-        let typed = person_said(&typed, &line.name).filter(|_| !line.typed.is_empty());
-        let mut out: Vec<Value> = typed.into_iter().collect();
-        out.extend(line.pieces.iter().map(|piece| piece_update(piece, &message)));
+        let mut out = Vec::new();
+        if !line.typed.is_empty() {
+            out.push(typed_by_person(text_block(line.typed.as_str()), &line.name));
+        }
+        out.extend(line.pieces.iter().map(|piece| piece_update(piece, message.clone())));
         if line.why == ShownWhy::BrokenOff {
             out.extend(self.withdrawn(&line.name));
         }
@@ -253,7 +270,7 @@ impl UpdateTeller {
     }
 
     /// What a child does is shown on the call that began it.
-    fn child(&mut self, event: &AgentEvent, parent: Option<&CallId>) -> Vec<Value> {
+    fn child<'a>(&mut self, event: &AgentEvent, parent: Option<&'a CallId>) -> Vec<AcpUpdate<'a>> {
         let (AgentEvent::Block(it), Some(parent)) = (event, parent) else { return Vec::new() };
         let MessageBlock::ToolUse(call) = &it.block else { return Vec::new() };
         let title = self.looks.look(call).title;
@@ -261,13 +278,12 @@ impl UpdateTeller {
         open.child.push(text::one_line(&title, 160));
         let skipped = open.child.len().saturating_sub(CHILD_LINES);
         let lines = open.child[skipped..].join("\n");
-        let mut update = call_update(parent, "in_progress");
-        update["content"] = json!([of_call(text_block(&fenced(&lines)))]);
-        vec![update]
+        let update = CallChange::of(parent, "in_progress").showing(text_block(fenced(&lines)));
+        vec![AcpUpdate::ToolCallUpdate(update)]
     }
 
     /// Something the person should know, if the editor shows such things.
-    pub(crate) fn notice(&self, severity: &str, words: &str) -> Vec<Value> {
+    fn notice(&self, severity: &str, words: &str) -> Vec<AcpUpdate<'static>> {
         tracing::info!(severity, words, "notice");
         if !self.abilities.notices {
             return Vec::new();
@@ -277,15 +293,16 @@ impl UpdateTeller {
         if title != words {
             update["description"] = json!(words);
         }
-        vec![update]
+        vec![AcpUpdate::Other(update)]
     }
 
     /// The conversation was made shorter.
-    pub(crate) fn compacted(&self, id: &str) -> Vec<Value> {
+    pub(crate) fn compacted(&self, id: &str) -> Vec<AcpUpdate<'static>> {
         if !self.abilities.compaction {
             return Vec::new();
         }
-        vec![json!({"sessionUpdate": "compaction_update", "compactionId": id, "status": "completed"})]
+        let update = json!({"sessionUpdate": "compaction_update", "compactionId": id, "status": "completed"});
+        vec![AcpUpdate::Other(update)]
     }
 }
 
@@ -299,12 +316,14 @@ fn parts(words: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn said(voice: ChunkVoice, words: &str, message: Option<&str>) -> Value {
-    let mut update = json!({"sessionUpdate": voice.update(), "content": text_block(words)});
-    if let Some(message) = message.filter(|it| !it.is_empty()) {
-        update["messageId"] = json!(message);
-    }
-    update
+/// Words of the model. Those of no message belong to none.
+fn said<'a>(
+    voice: ChunkVoice,
+    words: impl Into<Cow<'a, str>>,
+    message: impl Into<Cow<'a, str>>,
+) -> AcpUpdate<'a> {
+    let message_id = Some(message.into()).filter(|it| !it.is_empty());
+    voice.update(ChunkUpdate { content: text_block(words), message_id })
 }
 
 /// What a session is called after what was said first.
@@ -313,9 +332,12 @@ pub(crate) fn title_of(words: &str) -> String {
 }
 
 /// What the person said, for a session that is shown again.
-pub(crate) fn person_said(block: &MessageBlock, name: &str) -> Option<Value> {
-    let content = chunk_content(block)?;
-    Some(json!({"sessionUpdate": "user_message_chunk", "content": content, "messageId": name}))
+pub(crate) fn person_said<'a>(block: &'a MessageBlock, name: &'a str) -> Option<AcpUpdate<'a>> {
+    chunk_content(block).map(|content| typed_by_person(content, name))
+}
+
+fn typed_by_person<'a>(content: ContentBlock<'a>, name: &'a str) -> AcpUpdate<'a> {
+    AcpUpdate::UserMessageChunk(ChunkUpdate { content, message_id: Some(name.into()) })
 }
 
 /// The plan that a structured result holds, if it holds one.
@@ -352,13 +374,13 @@ fn beside(prompt: Option<&String>) -> String {
 }
 
 /// A piece of what is shown beside the conversation.
-fn piece_update(piece: &ShownPiece, message: &str) -> Value {
-    let message = Some(message);
-    match piece {
-        ShownPiece::Thought(words) => said(ChunkVoice::Thought, words, message),
-        ShownPiece::Said(words) => said(ChunkVoice::Said, words, message),
-        ShownPiece::Printed(words) => said(ChunkVoice::Said, &fenced(words), message),
-    }
+fn piece_update<'a>(piece: &ShownPiece, message: String) -> AcpUpdate<'a> {
+    let (voice, words) = match piece {
+        ShownPiece::Thought(words) => (ChunkVoice::Thought, words.clone()),
+        ShownPiece::Said(words) => (ChunkVoice::Said, words.clone()),
+        ShownPiece::Printed(words) => (ChunkVoice::Said, fenced(words)),
+    };
+    said(voice, words, message)
 }
 
 /// What a prompt is answered with.

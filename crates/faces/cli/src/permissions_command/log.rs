@@ -58,7 +58,7 @@ fn show(call: &CallLine, input: &str, options: &Options) -> Result<(), Failure> 
         (None, "") => decision.source.clone(),
         (None, reason) => reason.to_owned(),
     };
-    let asked = decision.asked.map(|it| format!(", asked: {}", it.said)).unwrap_or_default();
+    let asked = decision.asked.map(|it| format!(", {}", it.words())).unwrap_or_default();
     let what = text::one_line(&format!("{} {input}", call.tool), 100);
     print_line(&format!(
         "{}  {}  {}\n       {}",

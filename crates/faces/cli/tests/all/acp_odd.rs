@@ -1,5 +1,7 @@
 //! What editors say that is odd, and what is shown beside the conversation.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use haft_testkit::{Cut, MockModel, Piece, Script, Turn};
 use serde_json::{Value, json};
 
@@ -158,6 +160,45 @@ async fn prompts_of_servers_are_commands() {
     editor.prompt(&session, "/mcp__t__greet you").await.unwrap();
     assert!(String::from_utf8_lossy(&model.requests()[0].body).contains("say hello"));
     editor.end().await;
+}
+
+/// An editor that is started from a menu knows nothing of what start-up files add to
+/// the search path: a program that is only there is found all the same, and said.
+#[tokio::test]
+async fn servers_that_only_the_login_shell_knows_are_found() {
+    for sandboxed in [false, true] {
+        let haft = Haft::new();
+        haft.write("server.py", SERVER);
+        haft.write_home(".bash_profile", "export PATH=\"$HOME/tools:$PATH\"\n");
+        let script = format!("#!/bin/sh\nexec python3 {}\n", haft.ws().join("server.py").display());
+        haft.write_home("tools/greeter", &script);
+        let program = haft.home().join("tools/greeter");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        if sandboxed {
+            haft.write_home(".haft/settings.json", r#"{"sandbox": {"mcpServers": true}}"#);
+        }
+        let model = MockModel::start(Script::of([Turn::text("hello").always()])).await.unwrap();
+        let mut command = haft.async_command();
+        command.arg("acp").env("ANTHROPIC_BASE_URL", model.url()).env("ANTHROPIC_API_KEY", "key");
+        command.env("SHELL", "/bin/bash").env("PATH", "/usr/bin:/bin");
+        let mut editor = EditorClient::of_command(command);
+        editor.begin(json!({"session": {"notices": {}}})).await;
+        let server = |command: &str| json!({"name": "t", "command": command, "args": [], "env": []});
+        let params = json!({"cwd": haft.ws(), "mcpServers": [server("greeter")]});
+        editor.call("session/new", params).await.unwrap();
+        let notice = editor.until(|line| line["params"]["update"]["sessionUpdate"] == "notice").await;
+        assert!(notice.to_string().contains("from the PATH of your login shell"), "{notice}");
+        let is_told = |line: &Value| told_command(line, "mcp__t__greet").is_some();
+        if !sandboxed || walls_hold(&haft) {
+            editor.until(is_told).await;
+        }
+        editor.end().await;
+    }
+}
+
+/// Whether a command can be held on this machine.
+fn walls_hold(haft: &Haft) -> bool {
+    haft.run(&["sandbox", "run", "--", "/bin/true"], "").status.success()
 }
 
 /// A server that never answers delays neither the session nor what is asked in it.

@@ -49,6 +49,8 @@ async fn the_way_out_of_a_denial_works_as_it_stands() {
         let told = denied.requests[1]["messages"].to_string();
         assert!(told.contains("nobody is there to ask") && !told.contains("allowedTools"), "{told}");
         assert!(!denied.stderr.contains("Go on without it"), "{}", denied.stderr);
+        let log = haft.ok(&["permissions", "log"], "");
+        assert!(log.contains("nobody was there to ask") && !log.contains("asked: "), "{log}");
         // Once, with the flag.
         let flag = between(&denied.stderr, "to allow it once: ", "; in this project").to_owned();
         let words = shell_words(&flag);

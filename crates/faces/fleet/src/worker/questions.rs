@@ -103,7 +103,7 @@ impl Ask for RunQuestions {
                     let _asked = AskedCallGuard { desk: self, call };
                     match tokio::time::timeout(PATIENCE, receiver).await {
                         Ok(Ok(answer)) => answer,
-                        Ok(Err(_)) | Err(_) => return Answer::no("nobody answered"),
+                        Ok(Err(_)) | Err(_) => return Answer::unasked("nobody answered"),
                     }
                 }
             };

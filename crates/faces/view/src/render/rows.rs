@@ -229,6 +229,7 @@ pub(crate) fn decided(decision: &Value) -> String {
     let rule = decision["rule"].as_str().map(|rule| format!(" {rule}")).unwrap_or_default();
     let asked = match &decision["asked"] {
         Value::Null => String::new(),
+        asked if asked["who"] == "nobody" => String::from("; nobody was there to ask"),
         asked => format!("; {} said {}", word(&asked["who"]), word(&asked["said"])),
     };
     let reason = decision["reason"].as_str().map(|it| format!(" ({it})")).unwrap_or_default();

@@ -41,7 +41,8 @@ pub(crate) fn permissions(out: &mut Html, index: &LogIndex) {
 }
 
 fn was_asked(call: &IndexedCall) -> bool {
-    call.line.as_ref().and_then(|it| it.decision.as_ref()).is_some_and(|it| it.asked.is_some())
+    let asked = call.line.as_ref().and_then(|it| it.decision.as_ref()?.asked);
+    asked.is_some_and(|it| it.reached_somebody())
 }
 
 fn one(out: &mut Html, index: &LogIndex, call: &IndexedCall) {
@@ -68,4 +69,33 @@ fn one(out: &mut Html, index: &LogIndex, call: &IndexedCall) {
     out.text(&if decision.is_null() { String::from("it did not come that far") } else { decided(&decision) });
     out.raw("</td><td>").text(&duration(line.micros.permission)).raw("</td><td class=\"words\">");
     out.text(decision["way_out"].as_str().unwrap_or_default()).raw("</td></tr>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_agent::log::CallLine;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Lines say who answered; older ones call everybody a person.
+    #[test]
+    fn a_no_says_who_said_it() {
+        for (who, by, words) in [
+            ("nobody", "nobody being there to ask", "; nobody was there to ask (why)"),
+            ("person", "the answer to a question", "; person said deny (why)"),
+            ("hook", "the answer to a question", "; hook said deny (why)"),
+        ] {
+            let line = json!({"call": "c", "tool": "Bash", "agent": "main", "denied_by": "asked", "decision": {
+                "behavior": "ask", "source": "none", "reason": "why", "asked": {"who": who, "said": "deny"}}});
+            let line: CallLine = serde_json::from_value(line).unwrap();
+            assert_eq!(
+                decided(&serde_json::to_value(&line.decision).unwrap()),
+                format!("ask by none{words}")
+            );
+            let call = IndexedCall { line: Some(Box::new(line)), ..IndexedCall::default() };
+            assert_eq!(call.denied_by(), Some(by));
+            assert_eq!(was_asked(&call), who != "nobody");
+        }
+    }
 }

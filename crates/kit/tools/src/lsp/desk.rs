@@ -33,6 +33,9 @@ use crate::bash::{Confine, Confined, NoConfine, Outside};
 /// environment, so that a server outlives the session that needed it first.
 pub type OpenServerShell = Box<dyn Fn() -> io::Result<Arc<ServerShell>> + Send + Sync>;
 
+/// Says where programs may be beside the usual directories. May take seconds.
+pub type FurtherDirs = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
+
 /// The shell that servers run in. As long as somebody has it, they stay.
 #[derive(Debug)]
 pub struct ServerShell(pub Arc<Shell>);
@@ -48,6 +51,10 @@ pub struct LspDesk {
     confine: Arc<dyn Confine>,
     settings: Arc<dyn Fn() -> LspSettings + Send + Sync>,
     programs: Programs,
+    /// Where else programs may be. Takes its time.
+    further_dirs: FurtherDirs,
+    /// The same programs and those there, once somebody looked.
+    further: OnceLock<Programs>,
     /// Servers of plugins, after those of settings.
     of_plugins: Mutex<Vec<ConfiguredServer>>,
     /// Why servers of this project should not start unasked, if so.
@@ -85,6 +92,8 @@ impl LspDesk {
             confine: Arc::new(NoConfine),
             settings,
             programs,
+            further_dirs: Box::new(Vec::new),
+            further: OnceLock::new(),
             agreed: Mutex::default(),
             held: Mutex::default(),
             news: NewsState::default(),
@@ -107,6 +116,12 @@ impl LspDesk {
     /// Asks before servers start as long as this says why.
     pub fn with_distrust(mut self, distrust: Box<dyn Fn() -> Option<String> + Send + Sync>) -> Self {
         self.distrust = distrust;
+        self
+    }
+
+    /// Looks for programs there, too, where they are nowhere else.
+    pub fn with_further_dirs(mut self, dirs: FurtherDirs) -> Self {
+        self.further_dirs = dirs;
         self
     }
 
@@ -138,7 +153,33 @@ impl LspDesk {
 
     /// Which server a file needs. Looks at the disk.
     pub(super) fn plan(&self, file: &Path, top: &Path) -> Result<ServerPlan, NoServer> {
-        self.programs.plan(file, top, &self.settings())
+        let settings = self.settings();
+        match (self.programs.plan(file, top, &settings), self.further.get()) {
+            (Err(NoServer::Missing { .. }), Some(further)) => further.plan(file, top, &settings),
+            (planned, _) => planned,
+        }
+    }
+
+    /// Which server a file needs, wherever it may be. One that was found only now is an
+    /// error: nobody was asked about it yet. May take seconds.
+    pub(super) fn plan_for_call(&self, file: &Path, top: &Path) -> Result<ServerPlan, String> {
+        let why = match self.plan(file, top) {
+            Ok(plan) => return Ok(plan),
+            Err(why @ NoServer::Missing { .. }) if self.further.get().is_none() => why,
+            Err(why) => return Err(why.to_string()),
+        };
+        self.further.get_or_init(|| {
+            let mut programs = self.programs.clone();
+            programs.path.extend((self.further_dirs)());
+            programs
+        });
+        match self.plan(file, top) {
+            Ok(plan) => Err(format!(
+                "{} was found just now, on the PATH of the person's login shell. Call this again with the same input",
+                plan.program.display()
+            )),
+            Err(_) => Err(why.to_string()),
+        }
     }
 
     /// The command line that starting a server for this file would run, where

@@ -15,7 +15,7 @@ use haft_tool::{
 };
 use serde::Serialize;
 
-pub use desk::{LspDesk, OpenServerShell, ServerShell};
+pub use desk::{FurtherDirs, LspDesk, OpenServerShell, ServerShell};
 pub use input::{Input, Operation, Output};
 pub use news::TellAgent;
 
@@ -87,8 +87,7 @@ impl Lsp {
             if !real.is_file() {
                 return Err(ToolError::failed(format!("{} is no file.", asked.display())));
             }
-            let plan = desk.plan(&real, &cwd).map_err(|why| {
-                let mut why = why.to_string();
+            let plan = desk.plan_for_call(&real, &cwd).map_err(|mut why| {
                 why[..1].make_ascii_uppercase();
                 ToolError::failed(format!("{why}."))
             })?;

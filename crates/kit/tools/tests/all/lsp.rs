@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_lsp::{LspSettings, PoolLimits};
 use haft_permission::{Behavior, Destination, Opinion, Origin, Policy};
-use haft_tool::CallContext;
+use haft_tool::{Access, CallContext};
 use serde_json::{Value, json};
 
 #[test]
@@ -21,6 +21,35 @@ fn what_the_model_is_told() {
     let spec = project.lsp.spec();
     insta::assert_json_snapshot!(json!({
         "name": project.lsp.name(), "description": spec.description, "input": spec.input_schema }));
+}
+
+/// A server that is not on the usual path is not started by the call that found it:
+/// nobody was asked about it.
+#[tokio::test]
+async fn a_server_found_further_away_is_asked_about_first() {
+    let settings = fake_settings(&[("x", &[])]);
+    let further = path_dirs();
+    let project = Project::looking_further(settings, Vec::new(), PoolLimits::default(), None, further);
+    project.put("a.x", "def size\n");
+    let input = json!({"operation": "findReferences", "filePath": "a.x", "symbol": "size"});
+    let commands = || {
+        let cx = CallContext::detached("c", project.dir());
+        let call = Arc::clone(&project.lsp).parse(input.clone(), &cx).unwrap();
+        call.reach(&cx).accesses().iter().filter(|it| matches!(it, Access::Command(_))).count()
+    };
+    assert_eq!(commands(), 0);
+    let said = project.said(input.clone()).await;
+    assert!(said.contains("was found just now") && said.contains("Call this again"), "{said}");
+    assert_eq!(commands(), 1);
+    let said = project.said(input.clone()).await;
+    assert!(said.contains("1 reference of `size`"), "{said}");
+    // Where there is nothing, that is said as always.
+    let project = Project::new(fake_settings(&[("x", &[])]), Vec::new());
+    project.put("a.x", "def size\n");
+    for _ in 0..2 {
+        let said = project.said(input.clone()).await;
+        assert!(said.contains("There is no language server for .x files on the PATH"), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -52,6 +52,17 @@ impl Project {
         limits: PoolLimits,
         distrust: Option<&'static str>,
     ) -> Self {
+        Self::looking_further(settings, path, limits, distrust, Vec::new())
+    }
+
+    /// And with programs that only somebody who takes their time knows.
+    pub fn looking_further(
+        settings: LspSettings,
+        path: Vec<PathBuf>,
+        limits: PoolLimits,
+        distrust: Option<&'static str>,
+        further: Vec<PathBuf>,
+    ) -> Self {
         let rig = shell_rig::Rig::new();
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
@@ -63,6 +74,7 @@ impl Project {
         let settings = Arc::new(move || settings.clone());
         let open = Box::new(move || Ok(Arc::clone(&shell)));
         let desk = LspDesk::new(Arc::clone(&pool), open, settings, programs);
+        let desk = desk.with_further_dirs(Box::new(move || further.clone()));
         let desk = Arc::new(desk.with_distrust(Box::new(move || distrust.map(str::to_owned))));
         desk.follow(&files, &rig.work);
         let told = Arc::new(Mutex::new(Vec::new()));

@@ -7,7 +7,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{Entry, FencedLog, lock, parse::parse_entry};
+use super::{
+    Entry, FencedLog, lock,
+    parse::{is_about_call, parse_entry},
+};
 
 /// A session's log: JSON lines, appended to and never rewritten. While it is
 /// open, no other process and no other session of this process can open it.
@@ -164,32 +167,57 @@ pub fn read(path: &Path, each: impl FnMut(Entry)) -> io::Result<ReadReport> {
     read_from(path, 0, each)
 }
 
-/// The same from a byte on.
+/// The same for whoever shows the conversation again: lines that only say how single
+/// calls went are passed over and not counted.
+pub fn read_shown(path: &Path, mut each: impl FnMut(Entry)) -> io::Result<ReadReport> {
+    let mut report = ReadReport::default();
+    report.torn = read_lines(path, 0, |line| {
+        if !is_about_call(line) {
+            report.take(line, &mut each);
+        }
+    })?;
+    Ok(report)
+}
+
+/// The same as [`read`] from a byte on.
 pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(Entry)) -> io::Result<ReadReport> {
+    let mut report = ReadReport::default();
+    report.torn = read_lines(path, start, |line| report.take(line, &mut each))?;
+    Ok(report)
+}
+
+impl ReadReport {
+    /// Reads a line, and counts it.
+    fn take(&mut self, line: &[u8], each: &mut impl FnMut(Entry)) {
+        match parse_entry(line) {
+            Ok(entry) => {
+                self.entries += 1;
+                each(entry);
+            }
+            Err(_) if is_of_others(line) => (),
+            Err(_) => self.unreadable += 1,
+        }
+    }
+}
+
+/// The lines of a file from a byte on that are not blank. Says whether the last one has
+/// no end.
+fn read_lines(path: &Path, start: u64, mut each: impl FnMut(&[u8])) -> io::Result<bool> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
     let mut reader = BufReader::with_capacity(256 << 10, file);
-    let mut report = ReadReport::default();
-    let mut line = Vec::new();
+    let (mut line, mut torn) = (Vec::new(), false);
     loop {
         line.clear();
         let read = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line)?;
         if read == 0 {
-            return Ok(report);
+            return Ok(torn);
         }
-        report.torn = !line.ends_with(b"\n");
+        torn = !line.ends_with(b"\n");
         // A crash may leave a block of zeros where data was to be.
         let text = line.trim_ascii().trim_start_matches_zero();
-        if text.is_empty() {
-            continue;
-        }
-        match parse_entry(text) {
-            Ok(entry) => {
-                report.entries += 1;
-                each(entry);
-            }
-            Err(_) if is_of_others(text) => (),
-            Err(_) => report.unreadable += 1,
+        if !text.is_empty() {
+            each(text);
         }
     }
 }

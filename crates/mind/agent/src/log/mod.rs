@@ -20,6 +20,6 @@ pub use entry::{
 };
 pub use fence::{FenceFuture, FenceOwner, FencedLog, LogFence};
 pub(crate) use file::read_from;
-pub use file::{LogFile, ReadReport, read};
+pub use file::{LogFile, ReadReport, read, read_shown};
 pub(crate) use recent::{Recent, recent};
 pub(crate) use writer::{LogWriter, WeakLogWriter};

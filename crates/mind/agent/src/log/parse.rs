@@ -2,19 +2,37 @@
 
 use std::fmt;
 
+use memchr::memmem;
 use serde::{
     Deserialize, Deserializer,
     de::{self, Error as _, MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
 
-use super::{Entry, Head, Line, LoggedMessage};
+use super::{Entry, Head, Line, LoggedMessage, State};
 
-/// Reads a line. Those of the conversation are most of a log, and a derived reader
-/// keeps all of such a line aside before it knows what it is: they are read at
-/// once, everything else as it is declared.
+/// How lines about calls begin, as they are written here.
+const CALL: &[u8] = br#"{"type":"haft","kind":"call","#;
+const STARTED: &[u8] = br#"{"type":"haft","kind":"started","#;
+
+/// Whether a line only says how a call went, which nobody is shown who is shown the
+/// conversation. It is not read for that.
+pub(super) fn is_about_call(line: &[u8]) -> bool {
+    line.starts_with(CALL) || line.starts_with(STARTED)
+}
+
+/// Reads a line. Those of the conversation and those about calls are most of a log, and
+/// a derived reader keeps all of such a line aside before it knows what it is: they are
+/// read at once, everything else as it is declared.
 pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<Entry> {
     if line.starts_with(b"{\"type\":\"haft\"") {
+        // One that says twice what it is, is no line.
+        let rest = line.get(CALL.len()..).unwrap_or_default();
+        let is_plain =
+            || ["\"type\"", "\"kind\""].iter().all(|it| memmem::find(rest, it.as_bytes()).is_none());
+        if line.starts_with(CALL) && is_plain() {
+            return serde_json::from_slice(line).map(|it| Entry::Haft(State::Call(it)));
+        }
         return serde_json::from_slice(line);
     }
     match serde_json::from_slice::<SaidLine>(line) {
@@ -171,6 +189,12 @@ mod tests {
             line.as_object_mut().unwrap().remove(name);
             line.to_string()
         };
+        let call = |more: Value| {
+            let mut line =
+                json!({"type": "haft", "kind": "call", "call": "c", "tool": "Bash", "agent": "main"});
+            line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            line.to_string()
+        };
         let blocks = json!([{"type": "text", "text": "a\nb"}, {"type": "other", "n": [1, -2, 3.5, null]}]);
         let lines = [
             said(json!({})),
@@ -198,6 +222,24 @@ mod tests {
             said(json!({})).replacen("\"type\":\"user\"", "\"type\":\"user\",\"type\":\"user\"", 1),
             said(json!({"a": 1})).replacen("\"a\":1", "\"a\":1,\"b\":2,\"a\":3", 1),
             json!({"type": "haft", "kind": "cost", "usage": {}, "usd": 0.5}).to_string(),
+            call(json!({})),
+            call(
+                json!({"error": "denied", "denied_by": "rule", "journal": "j", "runId": "r", "left_for_later": true,
+                "agent": "a1", "micros": {"run": 3, "odd": []}, "odd": {"x": [1]}, "decision": {"behavior": "ask",
+                "source": "none", "way_out": "w", "asked": {"who": "nobody", "said": "deny"}}}),
+            ),
+            call(
+                json!({"decision": {"behavior": "ask", "source": "rule", "asked": {"who": "person", "said": "deny"}}}),
+            ),
+            call(json!({"decision": {"behavior": "ask", "source": "rule", "kind": "x", "type": "y"}})),
+            call(json!({"micros": {"run": -1}})),
+            call(json!({"error": "no such kind"})),
+            call(json!({"tool": null})),
+            call(json!({})).replacen("\"tool\":\"Bash\"", "\"x\":1", 1),
+            call(json!({})).replacen("\"tool\":", "\"tool\":\"a\",\"tool\":", 1),
+            call(json!({})).replacen("\"tool\":", "\"kind\":\"cost\",\"tool\":", 1),
+            call(json!({})).replacen("\"tool\":", "\"type\":\"user\",\"tool\":", 1),
+            call(json!({})).replacen("\"call\"", "\"started\"", 1),
             json!({"type": "custom-title", "customTitle": "t", "sessionId": "s"}).to_string(),
             json!({"type": "system", "subtype": "x", "uuid": "u", "sessionId": "s"}).to_string(),
             String::from("[]"),
@@ -212,6 +254,6 @@ mod tests {
             assert_eq!(orders, declared.map(|it| serde_json::to_string(&it).unwrap()), "{line}");
             read += usize::from(found.is_some());
         }
-        assert!(9 <= read, "{read}");
+        assert!(14 <= read, "{read}");
     }
 }

@@ -183,6 +183,7 @@ fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerCo
                 .filter(|it| !it.trim().is_empty())
                 .ok_or("`command` is missing")?,
             variables: None,
+            held: None,
             args: reader.list("args")?,
             env: {
                 let mut env = reader.map("env")?;

@@ -20,7 +20,7 @@ use crate::{
     adapt::{Media, MediaDirectory, contents_text, sanitised, server_part, tool_prefix},
     client::{Host, PromptDef, ResourceDef, ResourceTemplate, Root, ToolDef},
     config::{Endpoint, ServerConfig},
-    transport::{Connector, HttpConnector, SseConnector, StdioConnector, WebSocketConnector},
+    transport::{Connector, FurtherPath, HttpConnector, SseConnector, StdioConnector, WebSocketConnector},
 };
 
 /// All servers of a session. Cheap to clone.
@@ -40,6 +40,7 @@ impl WeakManager {
 
 struct ManagedServers {
     processes: Arc<ProcessOwner>,
+    further_path: Option<FurtherPath>,
     auth: AuthOptions,
     context: Arc<Context>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
@@ -59,6 +60,8 @@ pub struct ManagerOptions {
     pub parallel_starts: usize,
     /// Owns the processes of the session. The default owner lists them nowhere.
     pub processes: Arc<ProcessOwner>,
+    /// Finds programs of local servers that are not on the usual search path.
+    pub further_path: Option<FurtherPath>,
 }
 
 impl ManagerOptions {
@@ -71,6 +74,7 @@ impl ManagerOptions {
             media: Arc::new(MediaDirectory::new(std::env::temp_dir().join("haft-mcp-results"))),
             parallel_starts: std::thread::available_parallelism().map_or(2, |it| it.get()),
             processes: Arc::default(),
+            further_path: None,
         }
     }
 }
@@ -108,6 +112,7 @@ impl Manager {
         };
         Self(Arc::new(ManagedServers {
             processes: options.processes,
+            further_path: options.further_path,
             auth: options.auth,
             context: Arc::new(context),
             servers: Mutex::default(),
@@ -183,7 +188,8 @@ impl Manager {
             Endpoint::Stdio(command) => {
                 let processes = Arc::clone(&self.0.processes);
                 let (server, command) = (config.name.clone(), command.clone());
-                (Arc::new(StdioConnector { server, command, processes }), None)
+                let further_path = self.0.further_path.clone();
+                (Arc::new(StdioConnector { server, command, processes, further_path }), None)
             }
             Endpoint::InProcess(connector) => (Arc::clone(connector), None),
             Endpoint::Http(it) => {

@@ -21,7 +21,7 @@ pub(crate) use http::HttpConnector;
 pub use in_process::{ChannelEnds, ChannelServer, HostedServer, McpConnection};
 pub(crate) use sse::SseConnector;
 pub(crate) use stdio::StdioConnector;
-pub use stdio::{InheritEnv, StdioCommand};
+pub use stdio::{FurtherPath, InheritEnv, StdioCommand};
 pub(crate) use websocket::WebSocketConnector;
 
 /// Opens connections to one server.

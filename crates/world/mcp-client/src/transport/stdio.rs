@@ -1,6 +1,8 @@
 use std::{
     collections::{BTreeMap, VecDeque},
+    ffi::OsString,
     future::poll_fn,
+    os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -38,7 +40,13 @@ pub struct StdioCommand {
     pub variables: Option<Variables>,
     /// Which of them it sees.
     pub inherit: InheritEnv,
+    /// The program that the program starts, where it only holds another one.
+    pub held: Option<String>,
 }
+
+/// Finds a program that is on no path a server was given: the search path to start the
+/// server with instead. May take seconds, and is asked from a thread that may wait.
+pub type FurtherPath = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 
 /// Which variables a server inherits.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -80,13 +88,35 @@ impl InheritEnv {
 }
 
 impl StdioCommand {
-    fn command(&self) -> Command {
+    fn variables(&self) -> Variables {
+        self.variables.clone().unwrap_or_else(Variables::of_process)
+    }
+
+    /// The program that has to be on the search path and is not. Looks at the disk.
+    fn missing(&self) -> Option<&str> {
+        let program = self.held.as_deref().unwrap_or(&self.program);
+        let path = match self.env.get("PATH") {
+            Some(path) => Some(OsString::from(path)),
+            None => self.variables().os_text("PATH"),
+        };
+        let path = path.unwrap_or_default();
+        let mut dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
+        let is_there = |dir: PathBuf| {
+            let about = std::fs::metadata(dir.join(program));
+            about.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+        };
+        let is_found = program.contains('/') || dirs.any(is_there);
+        (!is_found).then_some(program)
+    }
+
+    fn command(&self, path: Option<OsString>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear();
-        let variables = self.variables.clone().unwrap_or_else(Variables::of_process);
+        let variables = self.variables();
         let kept =
             variables.inherited().filter(|(name, _)| name.to_str().is_none_or(|it| self.inherit.keeps(it)));
         command.envs(kept).env("CLAUDECODE", "1").envs(&self.env);
+        command.envs(path.map(|path| ("PATH", path)));
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
@@ -100,20 +130,29 @@ pub(crate) struct StdioConnector {
     pub(crate) server: String,
     pub(crate) command: StdioCommand,
     pub(crate) processes: Arc<ProcessOwner>,
+    pub(crate) further_path: Option<FurtherPath>,
+}
+
+impl StdioConnector {
+    /// The search path of a program that is not on the usual one, where it is known.
+    async fn further_path(&self) -> Option<OsString> {
+        let (further, command) = (self.further_path.clone()?, self.command.clone());
+        let found = tokio::task::spawn_blocking(move || further(command.missing()?));
+        found.await.ok().flatten()
+    }
 }
 
 impl Connector for StdioConnector {
     fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
         Box::pin(async move {
-            let (process, pipes) =
-                ServerProcess::start(&self.processes, &self.server, self.command.command(), &inbox).map_err(
-                    |err| {
-                        let program = &self.command.program;
-                        OpenError::Failed(format!(
-                            "cannot start `{program}`: {err}. Is it installed and on the PATH?"
-                        ))
-                    },
-                )?;
+            let command = self.command.command(self.further_path().await);
+            let started = ServerProcess::start(&self.processes, &self.server, command, &inbox);
+            let (process, pipes) = started.map_err(|err| {
+                let program = &self.command.program;
+                OpenError::Failed(format!(
+                    "cannot start `{program}`: {err}. Is it installed and on the PATH?"
+                ))
+            })?;
             Ok(Stdio::open(process, pipes, inbox) as Arc<dyn Transport>)
         })
     }

@@ -100,7 +100,7 @@ impl Ask for AskCaller {
                     Answer::Allow { updated_input: None, updates: updates.collect() }
                 }
                 Ok(WireAnswer::Deny { message, interrupt }) => Answer::Deny { message, interrupt },
-                Err(_) => Answer::no("the question was not answered"),
+                Err(_) => Answer::unasked("the question was not answered"),
             }
         })
     }

@@ -1,0 +1,77 @@
+//! The search path of the person's login shell, for programs that the one Haft was
+//! started with does not lead to: editors start it without what start-up files set.
+
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use haft_process::ProcessOwner;
+use haft_shell::{env::CapturePlan, run::ShellConfig};
+use haft_types::Variables;
+
+use crate::EventSender;
+
+/// How long start-up files may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The login shell's search path. It is asked once, when a program is missing.
+pub(crate) struct LoginPath {
+    variables: Variables,
+    state_dir: PathBuf,
+    events: EventSender,
+    dirs: OnceLock<Vec<PathBuf>>,
+    /// Programs the person was told about.
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl LoginPath {
+    pub(super) fn new(variables: Variables, state_dir: PathBuf, events: EventSender) -> Arc<Self> {
+        let (dirs, told) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { variables, state_dir, events, dirs, told })
+    }
+
+    /// Its directories, without those that depend on where we are. Blocks the first time.
+    pub(crate) fn dirs(&self) -> &[PathBuf] {
+        self.dirs.get_or_init(|| {
+            let config = ShellConfig::with_variables("login-path", &self.state_dir, self.variables.clone());
+            let Some(plan) = config.capture else { return Vec::new() };
+            let plan = CapturePlan { patience: PATIENCE, ..plan };
+            // Start-up files are the person's: they see what commands see, and no more.
+            let visible = self.variables.iter().filter(|(name, _)| config.environment.passes(name));
+            let visible: Vec<(OsString, OsString)> =
+                visible.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let captured = plan.capture(&ProcessOwner::unrecorded("login-path"), &visible);
+            let path = captured.environment.into_iter().find(|(name, _)| name == "PATH");
+            let path = path.map(|(_, value)| value).unwrap_or_default();
+            std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect()
+        })
+    }
+
+    /// The whole path, where it leads to a program that was not found. The person hears
+    /// of it once. Blocks.
+    pub(crate) fn leading_to(&self, program: &str) -> Option<OsString> {
+        let dirs = self.dirs();
+        let found = dirs.iter().map(|dir| dir.join(program)).find(|file| {
+            let about = std::fs::metadata(file);
+            about.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+        })?;
+        self.tell(program, found.as_os_str());
+        std::env::join_paths(dirs).ok()
+    }
+
+    fn tell(&self, program: &str, found: &OsStr) {
+        let is_new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(program.to_owned());
+        if is_new {
+            let found = found.to_string_lossy();
+            self.events.notice(format!(
+                "`{program}` is not on the PATH that Haft was started with; {found} is used, from the PATH of your login \
+                 shell"
+            ));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A block as it is written, before anybody knows what it is.
+//!
+//! Most of a log is blocks. Reading them as JSON values first costs a table and the
+//! names of all fields for each, so that they are read as short lists.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value};
+
+/// A value of a block. Nothing is lost: it can become the value that was written.
+#[derive(Debug)]
+pub(crate) enum LooseValue {
+    Text(String),
+    Object(LooseFields),
+    List(Vec<Self>),
+    /// Everything else, and what blocks hold as JSON.
+    Other(Value),
+}
+
+/// The fields of an object, each once, in the order they were written.
+#[derive(Debug, Default)]
+pub(crate) struct LooseFields(Vec<(BlockField, LooseValue)>);
+
+/// The names of fields of blocks.
+#[derive(Debug, Deserialize, Eq, PartialEq)]
+#[serde(field_identifier, rename_all = "snake_case")]
+pub(crate) enum BlockField {
+    Type,
+    Text,
+    Thinking,
+    Signature,
+    Model,
+    Data,
+    Source,
+    Title,
+    Id,
+    Name,
+    Input,
+    ToolUseId,
+    Content,
+    IsError,
+    Other(String),
+}
+
+impl BlockField {
+    fn into_name(self) -> String {
+        let name = match self {
+            Self::Type => "type",
+            Self::Text => "text",
+            Self::Thinking => "thinking",
+            Self::Signature => "signature",
+            Self::Model => "model",
+            Self::Data => "data",
+            Self::Source => "source",
+            Self::Title => "title",
+            Self::Id => "id",
+            Self::Name => "name",
+            Self::Input => "input",
+            Self::ToolUseId => "tool_use_id",
+            Self::Content => "content",
+            Self::IsError => "is_error",
+            Self::Other(name) => return name,
+        };
+        name.to_owned()
+    }
+}
+
+impl LooseFields {
+    pub(crate) fn get(&self, name: &BlockField) -> Option<&LooseValue> {
+        self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &BlockField) -> Option<&mut LooseValue> {
+        self.0.iter_mut().find(|(field, _)| field == name).map(|(_, value)| value)
+    }
+
+    /// A field that is there twice has its first place and its last value, as in a
+    /// JSON value.
+    fn set(&mut self, name: BlockField, value: LooseValue) {
+        match self.get_mut(&name) {
+            Some(earlier) => *earlier = value,
+            None => self.0.push((name, value)),
+        }
+    }
+}
+
+impl LooseValue {
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl From<LooseValue> for Value {
+    fn from(value: LooseValue) -> Self {
+        match value {
+            LooseValue::Text(text) => Self::String(text),
+            LooseValue::List(list) => Self::Array(list.into_iter().map(Self::from).collect()),
+            LooseValue::Other(value) => value,
+            LooseValue::Object(fields) => {
+                let fields = fields.0.into_iter().map(|(name, it)| (name.into_name(), Self::from(it)));
+                Self::Object(fields.collect::<Map<_, _>>())
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LooseValue {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_any(LooseVisitor)
+    }
+}
+
+struct LooseVisitor;
+
+impl<'de> Visitor<'de> for LooseVisitor {
+    type Value = LooseValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<LooseValue, E> {
+        Ok(LooseValue::Other(Value::Bool(value)))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<LooseValue, E> {
+        Ok(LooseValue::Other(Value::from(value)))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<LooseValue, E> {
+        Ok(LooseValue::Other(Value::from(value)))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<LooseValue, E> {
+        Ok(LooseValue::Other(Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<LooseValue, E> {
+        Ok(LooseValue::Text(text.to_owned()))
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<LooseValue, E> {
+        Ok(LooseValue::Text(text))
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<LooseValue, E> {
+        Ok(LooseValue::Other(Value::Null))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<LooseValue, E> {
+        Ok(LooseValue::Other(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, reader: D) -> Result<LooseValue, D::Error> {
+        LooseValue::deserialize(reader)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<LooseValue, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(LooseValue::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<LooseValue, A::Error> {
+        let mut read = LooseFields(Vec::with_capacity(4));
+        while let Some(name) = fields.next_key()? {
+            let value = match name {
+                BlockField::Input | BlockField::Source => LooseValue::Other(fields.next_value()?),
+                _ => fields.next_value()?,
+            };
+            read.set(name, value);
+        }
+        Ok(LooseValue::Object(read))
+    }
+}
