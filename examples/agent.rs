@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft::{
-    model::{Event, Provider, Scripted},
+    model::{ModelEvent, Provider, Scripted},
     prelude::*,
     types::{MessageBlock, ToolUse},
 };
@@ -38,7 +38,7 @@ fn scripted() -> Scripted {
 async fn answer(agent: &mut Agent, prompt: &str, mut out: impl std::io::Write) -> TurnEnd {
     let mut run = agent.start(prompt);
     while let Some(event) = run.next().await {
-        if let AgentEvent::Model(Event::Text(words)) = event {
+        if let AgentEvent::Model(ModelEvent::Text(words)) = event {
             write!(out, "{words}").and_then(|()| out.flush()).ok();
         }
     }

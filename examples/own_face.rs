@@ -8,9 +8,9 @@
 use std::io::{BufRead, Write};
 
 use haft::{
-    model::{Event, Scripted},
+    model::{ModelEvent, Scripted},
     prelude::*,
-    runtime::Answer,
+    runtime::GivenAnswer,
     session::{Asking, Command, Happening, QuestionAnswer, QuestionSubject, RefusalWords, Session},
     types::{MessageBlock, ToolUse},
 };
@@ -44,7 +44,7 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
     handle.prompt(Prompt::text(prompt));
     while let Some(event) = events.next().await {
         match event.what {
-            Happening::Agent(AgentEvent::Model(Event::Text(words))) => write!(out, "{words}")?,
+            Happening::Agent(AgentEvent::Model(ModelEvent::Text(words))) => write!(out, "{words}")?,
             Happening::Agent(AgentEvent::Result(result)) => {
                 writeln!(out, "\nresult: {}", result.report.content.to_text())?;
             }
@@ -54,8 +54,8 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
                 let mut line = String::new();
                 input.read_line(&mut line)?;
                 let answer = match line.trim() {
-                    "yes" => Answer::yes(),
-                    _ => Answer::no("the person said no"),
+                    "yes" => GivenAnswer::yes(),
+                    _ => GivenAnswer::no("the person said no"),
                 };
                 let answer = QuestionAnswer::Permission(answer);
                 handle.send(Command::Answer { question: question.id.clone(), answer });

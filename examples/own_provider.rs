@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use haft::{
-    model::{BoxFuture, Event, EventStream, ModelError, ModelInfo, Provider, Request, StopReason},
+    model::{ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Request, StopReason},
     prelude::*,
     types::{Message, MessageBlock, ToolUse, Usage},
 };
@@ -25,7 +25,7 @@ impl Provider for Doubler {
 
     /// The answer is a stream of events: pieces for eyes, blocks for the
     /// conversation, what was used, and why it ended.
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: Request) -> ModelStream {
         let (block, why) = match request.messages.last().map(|message| last_words(message)) {
             Some(Heard::Result(text)) => {
                 (MessageBlock::Text { text: format!("That makes {text}.") }, StopReason::EndTurn)
@@ -38,12 +38,12 @@ impl Provider for Doubler {
             _ => (MessageBlock::Text { text: String::from("Say a number.") }, StopReason::EndTurn),
         };
         let usage = Usage { input_tokens: request.estimate_tokens(), output_tokens: 5, ..Usage::default() };
-        let started = Event::Started { id: String::from("1"), model: request.model };
-        let events = [started, Event::Block(block), Event::Usage(usage), Event::Stopped(why)];
+        let started = ModelEvent::Started { id: String::from("1"), model: request.model };
+        let events = [started, ModelEvent::Block(block), ModelEvent::Usage(usage), ModelEvent::Stopped(why)];
         Box::pin(futures_util::stream::iter(events.map(Ok)))
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move { Ok(request.estimate_tokens()) })
     }
 }

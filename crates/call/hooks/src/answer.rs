@@ -3,19 +3,19 @@
 use serde_json::Value;
 
 use crate::{
-    BadOutput, BlockEffect, ErrorPolicy, Failure, GeneralDecision, HookEvent, HookOutput, OnError,
+    BadOutput, BlockEffect, ErrorPolicy, GeneralDecision, HookEvent, HookFailure, HookOutput, OnError,
     PermissionDecision, capture::CapturedText, running::HookEnd,
 };
 
 /// What one handler said, in one shape for all kinds of handlers.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct HandlerAnswer {
     /// What counts of its answer.
     pub(crate) output: HookOutput,
     /// Set when it said no by its exit status.
     pub(crate) refusal: Option<String>,
     /// Set when it broke.
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<HookFailure>,
     /// What it wrote, for the report.
     pub(crate) transcript: CommandTranscript,
 }
@@ -28,15 +28,15 @@ pub(crate) struct CommandTranscript {
     pub(crate) stderr: String,
 }
 
-impl Answer {
+impl HandlerAnswer {
     /// A handler that broke before it could say anything.
-    pub(crate) fn broken(failure: Failure) -> Self {
+    pub(crate) fn broken(failure: HookFailure) -> Self {
         Self { failure: Some(failure), ..Self::default() }
     }
 
     /// Whatever was said, plus the fact that the handler broke: its yes is not
     /// worth anything, its no is.
-    fn broken_after(failure: Failure, said: Option<SaidVerdict>) -> Self {
+    fn broken_after(failure: HookFailure, said: Option<SaidVerdict>) -> Self {
         let output = said.map(SaidVerdict::strict_part).unwrap_or_default();
         Self { output, failure: Some(failure), ..Self::default() }
     }
@@ -61,7 +61,11 @@ impl Answer {
     }
 
     fn of_bad(bad: BadOutput) -> Self {
-        Self { output: bad.strict_part, failure: Some(Failure::BadAnswer(bad.problem)), ..Self::default() }
+        Self {
+            output: bad.strict_part,
+            failure: Some(HookFailure::BadAnswer(bad.problem)),
+            ..Self::default()
+        }
     }
 
     /// Plain text from a handler that succeeded. At some events it is meant for
@@ -76,7 +80,7 @@ impl Answer {
             && event.block_effect() == BlockEffect::Prevents
         {
             let problem = "standard output must be empty or a JSON object; notes belong on standard error";
-            answer.failure = Some(Failure::BadAnswer(problem.to_owned()));
+            answer.failure = Some(HookFailure::BadAnswer(problem.to_owned()));
         }
         answer
     }
@@ -93,16 +97,20 @@ pub(crate) struct FinishedProcess<'a> {
 }
 
 /// The answer of a command.
-pub(crate) fn of_process(finished: FinishedProcess<'_>, event: HookEvent, policy: ErrorPolicy) -> Answer {
+pub(crate) fn of_process(
+    finished: FinishedProcess<'_>,
+    event: HookEvent,
+    policy: ErrorPolicy,
+) -> HandlerAnswer {
     let FinishedProcess { end, stdout, stderr, limit, never_ran } = finished;
     let said = SaidVerdict::read(&stdout.text, event, stdout.dropped);
     let mut answer = match end {
-        HookEnd::TimedOut => Answer::broken_after(Failure::TimedOut(limit), Some(said)),
-        HookEnd::Signal(signal) => Answer::broken_after(Failure::Signal(signal), Some(said)),
+        HookEnd::TimedOut => HandlerAnswer::broken_after(HookFailure::TimedOut(limit), Some(said)),
+        HookEnd::Signal(signal) => HandlerAnswer::broken_after(HookFailure::Signal(signal), Some(said)),
         HookEnd::Status(0) => match said {
-            SaidVerdict::Answer(output) => Answer { output: *output, ..Answer::default() },
-            SaidVerdict::Bad(bad) => Answer::of_bad(*bad),
-            SaidVerdict::Text(text) => Answer::of_text(text, event, policy),
+            SaidVerdict::Answer(output) => HandlerAnswer { output: *output, ..HandlerAnswer::default() },
+            SaidVerdict::Bad(bad) => HandlerAnswer::of_bad(*bad),
+            SaidVerdict::Text(text) => HandlerAnswer::of_text(text, event, policy),
         },
         HookEnd::Status(status) => of_status(status, said, &stderr.text, event, never_ran),
     };
@@ -120,30 +128,32 @@ fn of_status(
     stderr: &str,
     event: HookEvent,
     never_ran: &dyn Fn(i32, &str) -> Option<String>,
-) -> Answer {
+) -> HandlerAnswer {
     let blocks = status == 2 && event.block_effect() != BlockEffect::Nothing;
     match said {
         SaidVerdict::Answer(output) if blocks => refused(*output, stderr),
-        SaidVerdict::Answer(output) if output.decides() => Answer { output: *output, ..Answer::default() },
+        SaidVerdict::Answer(output) if output.decides() => {
+            HandlerAnswer { output: *output, ..HandlerAnswer::default() }
+        }
         said => match never_ran(status, stderr) {
-            Some(why) => Answer::broken_after(Failure::NotStarted(why), Some(said)),
+            Some(why) => HandlerAnswer::broken_after(HookFailure::NotStarted(why), Some(said)),
             None if blocks => refused(said.strict_part(), stderr),
             None => {
                 let said_why = haft_types::text::one_line(stderr, 300);
-                Answer::broken_after(Failure::ExitStatus { status, said: said_why }, Some(said))
+                HandlerAnswer::broken_after(HookFailure::ExitStatus { status, said: said_why }, Some(said))
             }
         },
     }
 }
 
 /// Exit status 2. What else the hook said still counts, except a yes.
-fn refused(mut output: HookOutput, stderr: &str) -> Answer {
+fn refused(mut output: HookOutput, stderr: &str) -> HandlerAnswer {
     output.specific.updated_input = None;
     output.specific.elicited = None;
     let denies = output.specific.permission_decision == Some(PermissionDecision::Deny)
         || output.decision == Some(GeneralDecision::Block);
     if denies {
-        return Answer { output, ..Answer::default() };
+        return HandlerAnswer { output, ..HandlerAnswer::default() };
     }
     let said = [output.specific.permission_decision_reason.take(), output.reason.take()];
     let reason = match stderr.trim() {
@@ -152,7 +162,7 @@ fn refused(mut output: HookOutput, stderr: &str) -> Answer {
     };
     output.specific.permission_decision = None;
     output.decision = None;
-    Answer { output, refusal: Some(reason), ..Answer::default() }
+    HandlerAnswer { output, refusal: Some(reason), ..HandlerAnswer::default() }
 }
 
 /// Standard output, read.

@@ -7,8 +7,8 @@ use haft_process::ProcessOwner;
 use tokio::{process::Command, time::Instant};
 
 use crate::{
-    CommandHandler, ErrorPolicy, Failure, HookCall, HookEnvironment, HookId,
-    answer::{Answer, FinishedProcess, of_process},
+    CommandHandler, ErrorPolicy, HookCall, HookEnvironment, HookFailure, HookId,
+    answer::{FinishedProcess, HandlerAnswer, of_process},
     group::{HookLeftover, HookName},
     launch::{ScriptSurroundings, never_ran},
     ports::working_directory,
@@ -29,7 +29,7 @@ pub(crate) struct CommandRun<'a> {
 
 /// What came of waiting for a command.
 pub(crate) enum CommandEnd {
-    Answered(Box<Answer>, Option<Remains>),
+    Answered(Box<HandlerAnswer>, Option<Remains>),
     /// It goes on in the background, for this long.
     Announced(Box<RunningHook>, Duration),
 }
@@ -47,7 +47,7 @@ impl CommandRun<'_> {
         match self.start() {
             Ok(running) => self.wait(running, deadline, announcement).await,
             Err(error) => {
-                CommandEnd::Answered(Box::new(Answer::broken(not_started(self.handler, &error))), None)
+                CommandEnd::Answered(Box::new(HandlerAnswer::broken(not_started(self.handler, &error))), None)
             }
         }
     }
@@ -145,7 +145,7 @@ fn default_shell() -> &'static str {
     paths.into_iter().find(|path| Path::new(path).exists()).unwrap_or("/bin/sh")
 }
 
-fn not_started(handler: &CommandHandler, error: &io::Error) -> Failure {
+fn not_started(handler: &CommandHandler, error: &io::Error) -> HookFailure {
     let program = match handler {
         CommandHandler::Shell { shell, .. } => shell.as_deref().unwrap_or(default_shell()),
         CommandHandler::Exec { program, .. } => program,
@@ -155,5 +155,5 @@ fn not_started(handler: &CommandHandler, error: &io::Error) -> Failure {
         io::ErrorKind::PermissionDenied => format!("{program} is not executable"),
         _ => format!("{program}: {error}"),
     };
-    Failure::NotStarted(why)
+    HookFailure::NotStarted(why)
 }

@@ -4,7 +4,7 @@ use haft_types::AgentId;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::{HookCallback, HookEvent, matcher::Matcher};
+use crate::{HookCallback, HookEvent, matcher::HookMatcher};
 
 /// What a hook that broke means for what it was asked about.
 ///
@@ -89,7 +89,7 @@ pub struct HookDefinition {
     /// When it runs.
     pub event: HookEvent,
     /// What it runs for.
-    pub matcher: Matcher,
+    pub matcher: HookMatcher,
     /// What it does.
     pub handler: Handler,
     /// A permission rule: the hook runs only for calls the rule matches.
@@ -270,11 +270,16 @@ fn external_label(external: &ExternalHandler) -> String {
 impl HookDefinition {
     /// A hook that runs always, for everything, with the event's defaults.
     pub fn new(event: HookEvent, handler: Handler, source: Arc<HookSource>) -> Self {
-        Self::matching(event, Matcher::all(), handler, source)
+        Self::matching(event, HookMatcher::all(), handler, source)
     }
 
     /// A hook for some subjects only, with the event's defaults.
-    pub fn matching(event: HookEvent, matcher: Matcher, handler: Handler, source: Arc<HookSource>) -> Self {
+    pub fn matching(
+        event: HookEvent,
+        matcher: HookMatcher,
+        handler: Handler,
+        source: Arc<HookSource>,
+    ) -> Self {
         Self {
             id: derived_id(event, &matcher, &handler),
             event,
@@ -301,7 +306,7 @@ impl HookDefinition {
     }
 }
 
-fn derived_id(event: HookEvent, matcher: &Matcher, handler: &Handler) -> HookId {
+fn derived_id(event: HookEvent, matcher: &HookMatcher, handler: &Handler) -> HookId {
     let digest = Sha256::digest(format!("{event}\0{}\0{}", matcher.text(), handler.identity()));
     let hex: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     HookId::new(format!("{event}-{hex}"))

@@ -3,7 +3,7 @@ use std::{fmt, time::Duration};
 /// Why a hook gave no usable answer. None of these is a no: each means that
 /// the question was never really answered.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Failure {
+pub enum HookFailure {
     /// The program, or the script it was to run, is not there or cannot be
     /// executed.
     NotStarted(String),
@@ -30,7 +30,7 @@ pub enum Failure {
     Callback(String),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for HookFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotStarted(why) => write!(f, "it did not start: {why}"),

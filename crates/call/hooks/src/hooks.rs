@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::{
-    BlockCause, Decision, HookCall, HookDefinition, HookEvent, HookId, HookInput, HookStart, IsAboutCall,
-    OnError, Outcome, Ports, Repeat, Rewrite, RunMode,
+    BlockCause, HookCall, HookDecision, HookDefinition, HookEvent, HookId, HookInput, HookRewrite, HookStart,
+    HooksOutcome, IsAboutCall, OnError, Ports, Repeat, RunMode,
     background::BackgroundHooks,
     matcher::Match,
     merge::{Contribution, merge},
@@ -37,7 +37,7 @@ pub enum RefusedRewrite {
         notice: String,
     },
     /// Do not run the call.
-    Blocked(Decision),
+    Blocked(HookDecision),
 }
 
 impl Hooks {
@@ -98,19 +98,19 @@ impl Hooks {
     ///
     /// A hook with an `if` runs always: a gate too many is better than one too
     /// few. Who has the call asks with [`Hooks::run_for_call`].
-    pub async fn run(&self, input: &HookInput) -> Outcome {
+    pub async fn run(&self, input: &HookInput) -> HooksOutcome {
         self.run_for_call(input, &|_| true).await
     }
 
     /// The same for an event of a call; `is_about` says whether a permission
     /// rule is about that call, which is what the `if` of a hook asks.
-    pub async fn run_for_call(&self, input: &HookInput, is_about: &IsAboutCall<'_>) -> Outcome {
+    pub async fn run_for_call(&self, input: &HookInput, is_about: &IsAboutCall<'_>) -> HooksOutcome {
         if !self.listens(input.event.event()) {
-            return Outcome::default();
+            return HooksOutcome::default();
         }
         let chosen = self.choose(input, is_about);
         if chosen.is_empty() {
-            return Outcome::default();
+            return HooksOutcome::default();
         }
         let call = HookCall::new(input);
         let contributions = join_all(chosen.into_iter().map(|it| self.run_one(it, &call))).await;
@@ -129,7 +129,7 @@ impl Hooks {
     }
 
     /// Reports that the tool accepted a rewritten input.
-    pub fn rewrite_accepted(&self, rewrite: &Rewrite) {
+    pub fn rewrite_accepted(&self, rewrite: &HookRewrite) {
         for id in &rewrite.by {
             self.core.state.worked(id, Trouble::Rewriting);
         }
@@ -137,14 +137,14 @@ impl Hooks {
 
     /// Reports that the tool did not accept a rewritten input, and returns what
     /// follows: a gate that answers nonsense is a gate that broke.
-    pub fn rewrite_refused(&self, rewrite: &Rewrite, problem: &str) -> RefusedRewrite {
+    pub fn rewrite_refused(&self, rewrite: &HookRewrite, problem: &str) -> RefusedRewrite {
         let count = |id: &HookId| (id.clone(), self.core.state.failed(id, Trouble::Rewriting));
         let counted: Vec<(HookId, u32)> = rewrite.by.iter().map(count).collect();
         let names: Vec<&str> = rewrite.by.iter().map(HookId::as_str).collect();
         match (rewrite.on_error, counted.iter().max_by_key(|(_, in_a_row)| *in_a_row)) {
             (OnError::Closed, Some((id, in_a_row))) => {
                 let reason = refused_rewrite(id, problem, *in_a_row, &self.core.ports);
-                RefusedRewrite::Blocked(Decision::Block { reason, cause: BlockCause::CouldNotRun })
+                RefusedRewrite::Blocked(HookDecision::Block { reason, cause: BlockCause::CouldNotRun })
             }
             _ => {
                 let names = names.join(", ");

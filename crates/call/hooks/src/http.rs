@@ -10,7 +10,7 @@ use reqwest::{
     redirect::Policy,
 };
 
-use crate::{Failure, HookCall, HookEnvironment, HttpHandler, HttpPolicy};
+use crate::{HookCall, HookEnvironment, HookFailure, HttpHandler, HttpPolicy};
 
 /// The most of an answer that is read.
 const BODY_LIMIT: usize = 8 * 1024 * 1024;
@@ -21,33 +21,35 @@ pub(crate) async fn ask(
     policy: &HttpPolicy,
     environment: &HookEnvironment,
     call: &HookCall,
-) -> Result<String, Failure> {
-    let url =
-        Url::parse(&handler.url).map_err(|error| Failure::Unusable(format!("{}: {error}", handler.url)))?;
+) -> Result<String, HookFailure> {
+    let url = Url::parse(&handler.url)
+        .map_err(|error| HookFailure::Unusable(format!("{}: {error}", handler.url)))?;
     if !is_allowed(&url, policy) {
-        return Err(Failure::Unusable(format!("{url} is not among the allowedHttpHookUrls of the settings")));
+        return Err(HookFailure::Unusable(format!(
+            "{url} is not among the allowedHttpHookUrls of the settings"
+        )));
     }
     let headers = headers(handler, policy, environment)?;
     let client = client(&url)?;
     let request = client.post(url).headers(headers).body(call.bytes.clone());
     let response = request.send().await.map_err(http_failure)?;
     if !response.status().is_success() {
-        return Err(Failure::Http(format!("it answered {}", response.status())));
+        return Err(HookFailure::Http(format!("it answered {}", response.status())));
     }
     let body = read_body(response, BODY_LIMIT).await.map_err(|error| match error {
-        BodyError::TooLarge => Failure::BadAnswer("it is longer than 8 MiB".to_owned()),
+        BodyError::TooLarge => HookFailure::BadAnswer("it is longer than 8 MiB".to_owned()),
         BodyError::Broken(error) => http_failure(error),
     })?;
-    String::from_utf8(body).map_err(|_| Failure::BadAnswer("it is not UTF-8".to_owned()))
+    String::from_utf8(body).map_err(|_| HookFailure::BadAnswer("it is not UTF-8".to_owned()))
 }
 
-fn http_failure(error: reqwest::Error) -> Failure {
-    Failure::Http(innermost(&error.without_url()))
+fn http_failure(error: reqwest::Error) -> HookFailure {
+    HookFailure::Http(innermost(&error.without_url()))
 }
 
 /// The client for an address. Loopback addresses never go through a proxy, and
 /// nobody is followed elsewhere: the headers were meant for this server.
-fn client(url: &Url) -> Result<&'static Client, Failure> {
+fn client(url: &Url) -> Result<&'static Client, HookFailure> {
     static DIRECT: OnceLock<Option<Client>> = OnceLock::new();
     static PROXIED: OnceLock<Option<Client>> = OnceLock::new();
     let builder = || Client::builder().redirect(Policy::none()).connect_timeout(Duration::from_secs(10));
@@ -55,14 +57,14 @@ fn client(url: &Url) -> Result<&'static Client, Failure> {
         true => DIRECT.get_or_init(|| builder().no_proxy().build().ok()),
         false => PROXIED.get_or_init(|| builder().build().ok()),
     };
-    client.as_ref().ok_or_else(|| Failure::Http("the HTTP client cannot be built".to_owned()))
+    client.as_ref().ok_or_else(|| HookFailure::Http("the HTTP client cannot be built".to_owned()))
 }
 
 fn headers(
     handler: &HttpHandler,
     policy: &HttpPolicy,
     environment: &HookEnvironment,
-) -> Result<HeaderMap, Failure> {
+) -> Result<HeaderMap, HookFailure> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let is_allowed = |name: &str| {
@@ -70,7 +72,8 @@ fn headers(
         contains(&handler.allowed_env_vars) && policy.allowed_env_vars.as_ref().is_none_or(contains)
     };
     for (name, value) in &handler.headers {
-        let bad = |part: &str| Failure::Unusable(format!("the {part} of the header {name:?} is not valid"));
+        let bad =
+            |part: &str| HookFailure::Unusable(format!("the {part} of the header {name:?} is not valid"));
         let value = filled(value, &|variable| {
             let value = is_allowed(variable).then(|| variable_of(variable, environment)).flatten();
             value.unwrap_or_default()

@@ -44,12 +44,12 @@ pub struct BaseInput {
     pub agent_type: Option<String>,
     /// How hard the model thinks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<Effort>,
+    pub effort: Option<EffortInput>,
 }
 
 /// How hard the model thinks, in its public shape.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Effort {
+pub struct EffortInput {
     /// The level's name.
     pub level: String,
 }
@@ -72,7 +72,7 @@ impl BaseInput {
 
 /// The MCP server a tool belongs to.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct McpServer {
+pub struct ServerOfTool {
     /// Its configured name.
     pub name: String,
     /// Where its configuration comes from.
@@ -167,7 +167,7 @@ inputs! {
         tool_use_id: CallId,
         /// The server, for a tool of an MCP server.
         #[serde(skip_serializing_if = "Option::is_none")]
-        mcp_server: Option<McpServer>,
+        mcp_server: Option<ServerOfTool>,
     }
     /// A tool has succeeded.
     PostToolUse {
@@ -183,7 +183,7 @@ inputs! {
         duration_ms: u64,
         /// The server, for a tool of an MCP server.
         #[serde(skip_serializing_if = "Option::is_none")]
-        mcp_server: Option<McpServer>,
+        mcp_server: Option<ServerOfTool>,
     }
     /// A tool has failed.
     PostToolUseFailure {

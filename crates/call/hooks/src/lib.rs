@@ -3,7 +3,7 @@
 //! A hook is user code around what the agent does: a command, a server, a
 //! callback of the embedder, an MCP tool, a prompt. An event is described by a
 //! [`HookInput`], goes to every matching hook at the same time
-//! ([`Hooks::run`]), and comes back as one [`Outcome`]: a decision, texts for
+//! ([`Hooks::run`]), and comes back as one [`HooksOutcome`]: a decision, texts for
 //! the model and the person, a rewritten input, and a report per hook.
 //!
 //! **Does not know** tools, permission rules, models, MCP, or where settings
@@ -56,16 +56,18 @@ pub use definition::{
 };
 pub use elicited::{Elicited, ElicitedAction};
 pub use event::{BlockEffect, HookEvent, UnknownEvent};
-pub use failure::Failure;
+pub use failure::HookFailure;
 pub use hooks::{Hooks, RefusedRewrite};
 pub use input::{
-    BaseInput, BatchCall, CompactTrigger, Effort, Elicitation, ElicitationResult, EventInput, HookInput,
-    McpServer, Notification, OtherInput, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
-    PostToolUseFailure, PreCompact, PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart,
-    SubagentStop, UserPromptSubmit,
+    BaseInput, BatchCall, CompactTrigger, EffortInput, Elicitation, ElicitationResult, EventInput, HookInput,
+    Notification, OtherInput, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
+    PostToolUseFailure, PreCompact, PreToolUse, ServerOfTool, SessionEnd, SessionSource, SessionStart, Stop,
+    SubagentStart, SubagentStop, UserPromptSubmit,
 };
-pub use matcher::{Match, Matcher};
-pub use outcome::{BlockCause, Decision, Extras, Happened, HookReport, Outcome, Rewrite, Stopped};
+pub use matcher::{HookMatcher, Match};
+pub use outcome::{
+    BlockCause, Extras, Happened, HookDecision, HookReport, HookRewrite, HooksOutcome, Stopped,
+};
 pub use output::{
     BackgroundRequest, BadOutput, GeneralDecision, HookOutput, PermissionAnswer, PermissionBehavior,
     PermissionDecision, SpecificOutput, StopRequest,

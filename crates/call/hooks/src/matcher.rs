@@ -5,7 +5,7 @@ use fancy_regex::Regex;
 /// Decides for which subjects a hook runs: tool names, session sources,
 /// notification types.
 #[derive(Clone, Debug)]
-pub struct Matcher {
+pub struct HookMatcher {
     text: Arc<str>,
     form: MatcherForm,
 }
@@ -29,7 +29,7 @@ pub enum Match {
     Unknown(String),
 }
 
-impl Matcher {
+impl HookMatcher {
     /// A matcher that every subject fits.
     pub fn all() -> Self {
         Self { text: Arc::from(""), form: MatcherForm::All }
@@ -127,25 +127,25 @@ mod tests {
             ("(Edit|Write)$", "MultiEdit", true),
         ] {
             let want = if want { Match::Yes } else { Match::No };
-            assert_eq!(Matcher::parse(matcher).matches([name]), want, "{matcher:?} {name}");
+            assert_eq!(HookMatcher::parse(matcher).matches([name]), want, "{matcher:?} {name}");
         }
     }
 
     #[test]
     fn a_broken_pattern_never_says_no() {
         for text in ["(", "[a", "(?<x", "*foo"] {
-            let matcher = Matcher::parse(text);
+            let matcher = HookMatcher::parse(text);
             assert!(matcher.problem().is_some(), "{text}");
             assert!(matches!(matcher.matches(["Bash"]), Match::Unknown(_)), "{text}");
         }
         // A pattern that would backtrack for ever gives up, and says so.
         let name = "a".repeat(60);
-        assert!(matches!(Matcher::parse(r"^(?:(a+)(?!c))+b$").matches([&*name]), Match::Unknown(_)));
+        assert!(matches!(HookMatcher::parse(r"^(?:(a+)(?!c))+b$").matches([&*name]), Match::Unknown(_)));
     }
 
     #[test]
     fn any_name_of_the_subject_counts() {
-        assert_eq!(Matcher::parse("Task").matches(["Agent", "Task"]), Match::Yes);
-        assert_eq!(Matcher::parse("^Task$").matches(["Agent", "Task"]), Match::Yes);
+        assert_eq!(HookMatcher::parse("Task").matches(["Agent", "Task"]), Match::Yes);
+        assert_eq!(HookMatcher::parse("^Task$").matches(["Agent", "Task"]), Match::Yes);
     }
 }

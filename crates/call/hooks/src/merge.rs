@@ -4,8 +4,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    BlockCause, Decision, Extras, GeneralDecision, HookId, HookOutput, HookReport, OnError, Outcome,
-    PermissionAnswer, PermissionBehavior, PermissionDecision, Rewrite,
+    BlockCause, Extras, GeneralDecision, HookDecision, HookId, HookOutput, HookReport, HookRewrite,
+    HooksOutcome, OnError, PermissionAnswer, PermissionBehavior, PermissionDecision,
 };
 
 /// One hook's part in the outcome.
@@ -26,8 +26,8 @@ pub(crate) struct MergedVerdict {
 
 /// Merges contributions that are in configuration order. `asked_about` is the
 /// input rewrites start from.
-pub(crate) fn merge(contributions: Vec<Contribution>, asked_about: Option<&Value>) -> Outcome {
-    let mut outcome = Outcome { decision: decide(&contributions), ..Outcome::default() };
+pub(crate) fn merge(contributions: Vec<Contribution>, asked_about: Option<&Value>) -> HooksOutcome {
+    let mut outcome = HooksOutcome { decision: decide(&contributions), ..HooksOutcome::default() };
     let mut rewrites = Vec::new();
     for Contribution { report, output, on_error, .. } in contributions {
         let HookOutput { stop, system_message, terminal_sequence, mut specific, .. } = output;
@@ -44,7 +44,7 @@ pub(crate) fn merge(contributions: Vec<Contribution>, asked_about: Option<&Value
         merge_extras(&mut outcome.extras, specific);
         outcome.reports.push(report);
     }
-    if !matches!(outcome.decision, Decision::Block { .. }) {
+    if !matches!(outcome.decision, HookDecision::Block { .. }) {
         outcome.updated_input = rewrite(asked_about, rewrites);
     }
     outcome
@@ -61,19 +61,19 @@ fn join(all: &mut String, more: &str) {
 }
 
 /// The strictest verdict, with the reasons of everybody who gave it.
-fn decide(contributions: &[Contribution]) -> Decision {
+fn decide(contributions: &[Contribution]) -> HookDecision {
     let verdicts = || contributions.iter().filter_map(|it| it.verdict.as_ref());
-    let Some(kind) = verdicts().map(|it| it.kind).max() else { return Decision::NoOpinion };
+    let Some(kind) = verdicts().map(|it| it.kind).max() else { return HookDecision::NoOpinion };
     let mut reason = String::new();
     verdicts().filter(|it| it.kind == kind).for_each(|it| join(&mut reason, &it.reason));
     match kind {
-        PermissionDecision::Allow => Decision::Allow { reason },
-        PermissionDecision::Ask => Decision::Ask { reason },
-        PermissionDecision::Defer => Decision::Defer { reason },
+        PermissionDecision::Allow => HookDecision::Allow { reason },
+        PermissionDecision::Ask => HookDecision::Ask { reason },
+        PermissionDecision::Defer => HookDecision::Defer { reason },
         PermissionDecision::Deny => {
             let said_no = verdicts().any(|it| it.kind == kind && it.cause == BlockCause::SaidNo);
             let cause = if said_no { BlockCause::SaidNo } else { BlockCause::CouldNotRun };
-            Decision::Block { reason, cause }
+            HookDecision::Block { reason, cause }
         }
     }
 }
@@ -85,7 +85,7 @@ fn decide(contributions: &[Contribution]) -> Decision {
 fn rewrite(
     asked_about: Option<&Value>,
     rewrites: Vec<(HookId, Map<String, Value>, OnError)>,
-) -> Option<Rewrite> {
+) -> Option<HookRewrite> {
     let original = asked_about.and_then(Value::as_object).cloned().unwrap_or_default();
     let mut input = original.clone();
     let mut by = Vec::new();
@@ -104,7 +104,7 @@ fn rewrite(
         by.push(id);
     }
     let on_error = if closed { OnError::Closed } else { OnError::Open };
-    (!by.is_empty()).then(|| Rewrite { input: Value::Object(input), by, on_error })
+    (!by.is_empty()).then(|| HookRewrite { input: Value::Object(input), by, on_error })
 }
 
 fn merge_extras(into: &mut Extras, from: crate::SpecificOutput) {

@@ -33,13 +33,13 @@ fn rewrites(input: &Value) -> Value {
 
 #[test]
 fn the_strictest_wins_with_the_reasons_of_all_who_said_it() {
-    let allow = |reason: &str| Decision::Allow { reason: reason.into() };
-    let block = |reason: &str| Decision::Block { reason: reason.into(), cause: BlockCause::SaidNo };
+    let allow = |reason: &str| HookDecision::Allow { reason: reason.into() };
+    let block = |reason: &str| HookDecision::Block { reason: reason.into(), cause: BlockCause::SaidNo };
     for (kinds, want) in [
-        (&[][..], Decision::NoOpinion),
+        (&[][..], HookDecision::NoOpinion),
         (&["allow", "allow"][..], allow("0\n1")),
-        (&["allow", "ask"][..], Decision::Ask { reason: "1".into() }),
-        (&["ask", "defer", "allow"][..], Decision::Defer { reason: "1".into() }),
+        (&["allow", "ask"][..], HookDecision::Ask { reason: "1".into() }),
+        (&["ask", "defer", "allow"][..], HookDecision::Defer { reason: "1".into() }),
         (&["deny", "defer", "ask", "deny"][..], block("0\n3")),
     ] {
         let answer = |(index, kind): (usize, &&str)| says("h", &decision(kind, &index.to_string()));
@@ -92,12 +92,12 @@ proptest! {
     #[test]
     fn no_answer_can_loosen_another(kinds in prop::collection::vec(0_usize..5, 0..6)) {
         let words = ["allow", "ask", "defer", "deny", "none"];
-        let strictness = |decision: &Decision| match decision {
-            Decision::NoOpinion => 4,
-            Decision::Allow { .. } => 0,
-            Decision::Ask { .. } => 1,
-            Decision::Defer { .. } => 2,
-            Decision::Block { .. } => 3,
+        let strictness = |decision: &HookDecision| match decision {
+            HookDecision::NoOpinion => 4,
+            HookDecision::Allow { .. } => 0,
+            HookDecision::Ask { .. } => 1,
+            HookDecision::Defer { .. } => 2,
+            HookDecision::Block { .. } => 3,
         };
         let answer = |kind: &usize| match words[*kind] {
             "none" => says("h", &json!({})),

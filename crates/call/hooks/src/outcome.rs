@@ -2,16 +2,16 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use crate::{Elicited, Failure, HookEvent, HookId, HookSource, OnError, PermissionAnswer};
+use crate::{Elicited, HookEvent, HookFailure, HookId, HookSource, OnError, PermissionAnswer};
 
 /// What all hooks of one event said together.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct HooksOutcome {
     /// The strictest verdict.
-    pub decision: Decision,
+    pub decision: HookDecision,
     /// PreToolUse: the input to use instead. It has not been checked: the tool
     /// must accept it like any other input.
-    pub updated_input: Option<Rewrite>,
+    pub updated_input: Option<HookRewrite>,
     /// Texts for the model, in configuration order.
     pub additional_context: Vec<String>,
     /// Texts for the person, in configuration order.
@@ -26,7 +26,7 @@ pub struct Outcome {
 
 /// A verdict, from none to the strictest.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Decision {
+pub enum HookDecision {
     /// No hook has an opinion.
     #[default]
     NoOpinion,
@@ -72,7 +72,7 @@ pub struct Stopped {
 
 /// A rewritten input and who is answerable for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rewrite {
+pub struct HookRewrite {
     /// The whole input to use instead.
     pub input: Value,
     /// The hooks that changed something, in configuration order.
@@ -148,7 +148,7 @@ pub enum Happened {
     /// The hook could not give an answer.
     Broke {
         /// What kept it from answering.
-        failure: Failure,
+        failure: HookFailure,
         /// How often in a row, this time included.
         in_a_row: u32,
         /// What follows from it.

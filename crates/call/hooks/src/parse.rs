@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     BlockEffect, CommandHandler, ErrorPolicy, ExternalHandler, Handler, HandlerKind, HookDefinition,
-    HookEvent, HookId, HookSource, HttpHandler, OnError, Repeat, RunMode, matcher::Matcher,
+    HookEvent, HookId, HookSource, HttpHandler, OnError, Repeat, RunMode, matcher::HookMatcher,
 };
 
 /// Something in a `hooks` object that a person should look at.
@@ -45,7 +45,7 @@ struct DefinitionReader<'a> {
 /// Where a definition stands: its event, its matcher and its pointer.
 struct DefinitionPlace<'a> {
     event: HookEvent,
-    matcher: &'a Matcher,
+    matcher: &'a HookMatcher,
     pointer: String,
 }
 
@@ -84,8 +84,8 @@ impl DefinitionReader<'_> {
             return self.unusable_group(event, pointer, "must be an object with a list called \"hooks\"");
         };
         let matcher = match group.get("matcher") {
-            None | Some(Value::Null) => Matcher::all(),
-            Some(Value::String(text)) => Matcher::parse(text),
+            None | Some(Value::Null) => HookMatcher::all(),
+            Some(Value::String(text)) => HookMatcher::parse(text),
             Some(_) => return self.unusable_group(event, pointer, "has a matcher that is not text"),
         };
         if let Some(problem) = matcher.problem() {

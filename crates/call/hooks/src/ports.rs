@@ -13,7 +13,7 @@ use haft_process::ProcessOwner;
 use haft_types::Variables;
 use serde_json::Value;
 
-use crate::{ExternalHandler, Failure, HookEvent, HookId, HookInput, HookOutput, HookReport};
+use crate::{ExternalHandler, HookEvent, HookFailure, HookId, HookInput, HookOutput, HookReport};
 
 /// One event on its way to its handlers. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ pub trait ExternalHandlers: Send + Sync + 'static {
         &'a self,
         handler: &'a ExternalHandler,
         call: &'a HookCall,
-    ) -> BoxFuture<'a, Result<Value, Failure>>;
+    ) -> BoxFuture<'a, Result<Value, HookFailure>>;
 }
 
 /// Keeps the full text of what is too long to hand on.

@@ -7,22 +7,22 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    Callback, CallbackAnswer, CommandHandler, ErrorPolicy, Failure, Handler, Happened, HookCall,
-    HookDefinition, HookOutput, HookReport, OnError, PermissionDecision, Ports, RunMode,
-    answer::Answer,
+    Callback, CallbackAnswer, CommandHandler, ErrorPolicy, Handler, Happened, HookCall, HookDefinition,
+    HookFailure, HookOutput, HookReport, OnError, PermissionDecision, Ports, RunMode,
+    answer::HandlerAnswer,
     command::{CommandEnd, CommandRun, Remains},
     http,
     merge::Contribution,
     running::{Announcement, RunningHook},
-    settle::{Answered, settle},
-    state::State,
+    settle::{AnsweredHook, settle},
+    state::HookState,
 };
 
 /// What every hook of a session shares.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
     pub(crate) ports: Ports,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<HookState>,
 }
 
 /// A definition and what makes its handler the same as another.
@@ -43,7 +43,7 @@ pub(crate) struct Chosen {
 
 /// What came of starting a handler.
 pub(crate) enum Waited {
-    Answer(Box<Answer>, Option<Remains>),
+    Answer(Box<HandlerAnswer>, Option<Remains>),
     Detached(Detached),
 }
 
@@ -63,7 +63,10 @@ impl Core {
     ) -> Waited {
         let definition = &chosen.hook.definition;
         if let Some(problem) = &chosen.problem {
-            return Waited::Answer(Box::new(Answer::broken(Failure::Unusable(problem.clone()))), None);
+            return Waited::Answer(
+                Box::new(HandlerAnswer::broken(HookFailure::Unusable(problem.clone()))),
+                None,
+            );
         }
         let answer = match &definition.handler {
             Handler::Command(handler) => {
@@ -75,12 +78,12 @@ impl Core {
                     }
                 };
             }
-            Handler::Unusable(why) => Answer::broken(Failure::Unusable(why.clone())),
+            Handler::Unusable(why) => HandlerAnswer::broken(HookFailure::Unusable(why.clone())),
             Handler::Http(_) | Handler::Callback(_) | Handler::External(_) => {
                 let asked = tokio::time::timeout(definition.timeout, self.ask(definition, call));
                 match asked.await {
                     Ok(answer) => answer,
-                    Err(_) => Answer::broken(Failure::TimedOut(definition.timeout)),
+                    Err(_) => HandlerAnswer::broken(HookFailure::TimedOut(definition.timeout)),
                 }
             }
         };
@@ -105,36 +108,36 @@ impl Core {
     }
 
     /// Asks a handler that is not a process of ours.
-    async fn ask(&self, definition: &HookDefinition, call: &HookCall) -> Answer {
+    async fn ask(&self, definition: &HookDefinition, call: &HookCall) -> HandlerAnswer {
         let event = definition.event;
         match &definition.handler {
             Handler::Http(handler) => {
                 let Ports { http, environment, .. } = &self.ports;
                 match http::ask(handler, http, environment, call).await {
-                    Ok(body) => Answer::of_body(&body, event, definition.on_error),
-                    Err(failure) => Answer::broken(failure),
+                    Ok(body) => HandlerAnswer::of_body(&body, event, definition.on_error),
+                    Err(failure) => HandlerAnswer::broken(failure),
                 }
             }
             Handler::Callback(callback) => ask_callback(callback, call).await,
             Handler::External(handler) => match &self.ports.external {
                 Some(external) => match external.run(handler, call).await {
                     // Text is read like the output of a command.
-                    Ok(Value::String(text)) => Answer::of_body(&text, event, definition.on_error),
-                    Ok(json) => Answer::of_json(&json, event),
-                    Err(failure) => Answer::broken(failure),
+                    Ok(Value::String(text)) => HandlerAnswer::of_body(&text, event, definition.on_error),
+                    Ok(json) => HandlerAnswer::of_json(&json, event),
+                    Err(failure) => HandlerAnswer::broken(failure),
                 },
                 None => {
                     let why = format!("nothing here can run {:?} hooks", handler.kind);
-                    Answer::broken(Failure::NoHandler(why))
+                    HandlerAnswer::broken(HookFailure::NoHandler(why))
                 }
             },
-            Handler::Command(_) | Handler::Unusable(_) => Answer::default(),
+            Handler::Command(_) | Handler::Unusable(_) => HandlerAnswer::default(),
         }
     }
 
-    pub(crate) fn settle(&self, chosen: &Chosen, answer: Answer, duration: Duration) -> Contribution {
+    pub(crate) fn settle(&self, chosen: &Chosen, answer: HandlerAnswer, duration: Duration) -> Contribution {
         let (definition, on_error) = (&chosen.hook.definition, chosen.on_error);
-        settle(Answered { definition, on_error, answer, duration }, &self.ports, &self.state)
+        settle(AnsweredHook { definition, on_error, answer, duration }, &self.ports, &self.state)
     }
 
     /// Runs a hook nobody waits for, to its end.
@@ -167,13 +170,17 @@ impl Core {
 }
 
 /// A callback's panic is its failure, not ours.
-async fn ask_callback(callback: &Callback, call: &HookCall) -> Answer {
+async fn ask_callback(callback: &Callback, call: &HookCall) -> HandlerAnswer {
     let asked = AssertUnwindSafe(async { callback.code.call(call.clone()).await }).catch_unwind();
     match asked.await {
-        Ok(Ok(CallbackAnswer::Json(json))) => Answer::of_json(&json, call.event()),
-        Ok(Ok(CallbackAnswer::Typed(output))) => Answer { output: *output, ..Answer::default() },
-        Ok(Err(error)) => Answer::broken(Failure::Callback(haft_types::text::one_line(&error, 300))),
-        Err(_) => Answer::broken(Failure::Callback("it panicked".to_owned())),
+        Ok(Ok(CallbackAnswer::Json(json))) => HandlerAnswer::of_json(&json, call.event()),
+        Ok(Ok(CallbackAnswer::Typed(output))) => {
+            HandlerAnswer { output: *output, ..HandlerAnswer::default() }
+        }
+        Ok(Err(error)) => {
+            HandlerAnswer::broken(HookFailure::Callback(haft_types::text::one_line(&error, 300)))
+        }
+        Err(_) => HandlerAnswer::broken(HookFailure::Callback("it panicked".to_owned())),
     }
 }
 

@@ -4,29 +4,29 @@
 use std::time::Duration;
 
 use crate::{
-    BlockCause, BlockEffect, Failure, GeneralDecision, Happened, HookDefinition, HookEvent, HookId,
+    BlockCause, BlockEffect, GeneralDecision, Happened, HookDefinition, HookEvent, HookFailure, HookId,
     HookOutput, HookReport, OnError, PermissionAnswer, PermissionBehavior, PermissionDecision, Ports,
-    answer::Answer,
+    answer::HandlerAnswer,
     cut,
     merge::{Contribution, MergedVerdict, verdict_of},
-    state::{State, Trouble},
+    state::{HookState, Trouble},
 };
 
 /// After so many failures in a row a message says how to get rid of the hook.
 const PATIENCE: u32 = 3;
 
 /// A hook that has answered.
-pub(crate) struct Answered<'a> {
+pub(crate) struct AnsweredHook<'a> {
     pub(crate) definition: &'a HookDefinition,
     /// The policy that counts: the strictest of identical handlers.
     pub(crate) on_error: OnError,
-    pub(crate) answer: Answer,
+    pub(crate) answer: HandlerAnswer,
     pub(crate) duration: Duration,
 }
 
 /// Weighs an answer.
-pub(crate) fn settle(answered: Answered<'_>, ports: &Ports, state: &State) -> Contribution {
-    let Answered { definition, on_error, mut answer, duration } = answered;
+pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookState) -> Contribution {
+    let AnsweredHook { definition, on_error, mut answer, duration } = answered;
     let (id, event) = (&definition.id, definition.event);
     fit_texts(&mut answer, id, ports);
     keep_what_counts(&mut answer.output, event);
@@ -124,7 +124,7 @@ fn close(event: HookEvent, reason: String, verdict: &mut Option<MergedVerdict>, 
 }
 
 /// What the model and the person read when a gate could not run.
-fn closed_reason(definition: &HookDefinition, failure: &Failure, in_a_row: u32, ports: &Ports) -> String {
+fn closed_reason(definition: &HookDefinition, failure: &HookFailure, in_a_row: u32, ports: &Ports) -> String {
     let HookDefinition { id, handler, source, .. } = definition;
     let label = handler.label();
     let first = format!(
@@ -156,7 +156,7 @@ pub(crate) fn refused_rewrite(id: &HookId, problem: &str, in_a_row: u32, ports: 
     format!("{first}{}", advice(id, in_a_row, ports))
 }
 
-fn fit_texts(answer: &mut Answer, id: &HookId, ports: &Ports) {
+fn fit_texts(answer: &mut HandlerAnswer, id: &HookId, ports: &Ports) {
     let keep = ports.keep_text.as_deref();
     let fit = |text: &mut Option<String>| {
         if let Some(full) = text.take() {

@@ -8,7 +8,7 @@ use crate::HookId;
 /// What is remembered of hooks from event to event, also when the settings are
 /// read anew.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct HookState {
     memory: Mutex<HookMemory>,
 }
 
@@ -26,7 +26,7 @@ struct HookMemory {
     done_once: HashSet<HookId>,
 }
 
-impl State {
+impl HookState {
     fn memory(&self) -> MutexGuard<'_, HookMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

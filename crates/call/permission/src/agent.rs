@@ -7,8 +7,8 @@ use std::{
 use haft_types::{AgentId, PermissionMode};
 
 use crate::{
-    Behavior, Destination, Origin, PermissionUpdate, Policy, RuleEntry, RuleList, RuleText, policy::ADVISORY,
-    rule::NamePattern, ruleset::RuleSet,
+    Behavior, Destination, PermissionUpdate, Policy, RuleEntry, RuleHome, RuleList, RuleText,
+    policy::ADVISORY, rule::NamePattern, ruleset::RuleSet,
 };
 
 /// What the definition of an agent says about its rights. It can only take
@@ -35,7 +35,7 @@ pub struct AgentRights {
     /// Files it may not change, whatever anybody allows.
     pub kept_out: Option<KeptOut>,
     /// Where the definition stands.
-    pub origin: Origin,
+    pub origin: RuleHome,
 }
 
 impl AgentRights {
@@ -43,7 +43,7 @@ impl AgentRights {
     /// so that none is added here.
     pub(crate) fn take(&mut self, update: &PermissionUpdate) {
         let label = format!("allowed to the agent {} alone", self.name);
-        let origin = Origin::new(label.as_str(), Destination::Agent);
+        let origin = RuleHome::new(label.as_str(), Destination::Agent);
         let texts = |list: &RuleList| list.rules.iter().map(RuleText::text).collect::<Vec<_>>();
         match update {
             PermissionUpdate::AddRules(list) | PermissionUpdate::ReplaceRules(list) => {
@@ -95,7 +95,7 @@ pub struct Delegation {
     /// The type of agent that may get it; `*` for any.
     pub to: Arc<str>,
     /// Where this is said.
-    pub origin: Origin,
+    pub origin: RuleHome,
 }
 
 impl Delegation {

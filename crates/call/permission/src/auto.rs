@@ -4,7 +4,7 @@ use haft_tool::{AllowReason, BoxFuture, DynCall};
 
 use crate::{
     Behavior, Decision, Policy,
-    judge::Standing,
+    judge::RulingStanding,
     reason::Why,
     rule::{Rule, RuleSubject},
 };
@@ -81,11 +81,11 @@ impl Policy {
         match answer {
             ClassifierAnswer::Approve => {
                 let approved = Why::Classifier { blocked: None };
-                decision.answered(Standing::Allowed, &approved)
+                decision.answered(RulingStanding::Allowed, &approved)
             }
             ClassifierAnswer::Block(reason) => {
                 let blocked = Why::Classifier { blocked: Some(reason) };
-                decision.answered(Standing::Denied, &blocked)
+                decision.answered(RulingStanding::Denied, &blocked)
             }
             ClassifierAnswer::Abstain => decision,
         }
@@ -102,7 +102,7 @@ fn request(decision: &Decision, tool: &str, call: &dyn DynCall) -> ClassifierReq
 }
 
 impl Decision {
-    fn answered(mut self, standing: Standing, why: &Why) -> Self {
+    fn answered(mut self, standing: RulingStanding, why: &Why) -> Self {
         self.behavior = standing.behavior();
         self.reason = why.to_string();
         self.source = why.source();

@@ -7,8 +7,8 @@ use std::{
 use haft_types::PermissionMode;
 
 use crate::{
-    Behavior, Boundary, Classifier, CommandJudge, Delegation, Destination, Enforcement, Names, Origin,
-    PlainWords, Policy, ReadingHeld, RuleEntry, SandboxedCommands, places::PolicyPlaces,
+    Behavior, Boundary, Classifier, CommandJudge, Delegation, Destination, Enforcement, Names, PlainWords,
+    Policy, ReadingHeld, RuleEntry, RuleHome, SandboxedCommands, places::PolicyPlaces,
 };
 
 /// What a [`Policy`] is made of.
@@ -27,7 +27,7 @@ pub struct PolicyBuilder {
     pub(crate) reads_outside: Boundary,
     pub(crate) writes_outside: Boundary,
     pub(crate) delegations: Vec<Delegation>,
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) origins: Vec<RuleHome>,
 }
 
 impl Default for PolicyBuilder {
@@ -66,7 +66,7 @@ impl PolicyBuilder {
     }
 
     /// Adds rules as they are written. Their order does not matter.
-    pub fn rules<I>(mut self, origin: &Origin, behavior: Behavior, texts: I) -> Self
+    pub fn rules<I>(mut self, origin: &RuleHome, behavior: Behavior, texts: I) -> Self
     where
         I: IntoIterator,
         I::Item: Into<Arc<str>>,
@@ -80,7 +80,7 @@ impl PolicyBuilder {
 
     /// Names the rules of a destination, and where their `/` starts, before
     /// there are any.
-    pub fn origin(mut self, origin: &Origin) -> Self {
+    pub fn origin(mut self, origin: &RuleHome) -> Self {
         self.remember(origin);
         self
     }
@@ -148,7 +148,7 @@ impl PolicyBuilder {
 
     /// Commands that no sandbox holds, as between the brackets of `Bash(...)`.
     pub fn runs_outside(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
-        let origin = Origin::fixed("sandbox.excludedCommands");
+        let origin = RuleHome::fixed("sandbox.excludedCommands");
         let entry = |pattern: String| RuleEntry {
             behavior: Behavior::Ask,
             text: format!("Bash({pattern})").into(),
@@ -194,12 +194,12 @@ impl PolicyBuilder {
     }
 
     /// The origin that rules of a destination get.
-    pub(crate) fn origin_of(&self, destination: Destination) -> Origin {
+    pub(crate) fn origin_of(&self, destination: Destination) -> RuleHome {
         let known = self.origins.iter().find(|origin| origin.destination == Some(destination));
-        known.cloned().unwrap_or_else(|| Origin::new(destination.label(), destination))
+        known.cloned().unwrap_or_else(|| RuleHome::new(destination.label(), destination))
     }
 
-    fn remember(&mut self, origin: &Origin) {
+    fn remember(&mut self, origin: &RuleHome) {
         let known = self.origins.iter().any(|it| it.destination == origin.destination);
         if origin.destination.is_some() && !known {
             self.origins.push(origin.clone());

@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc};
 use haft_tool::{AllowReason, Grant, Permit, ReadScope};
 use serde::{Deserialize, Serialize};
 
-use crate::{PermissionUpdate, judge::Standing};
+use crate::{PermissionUpdate, judge::RulingStanding};
 
 /// What may happen to a call.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -51,7 +51,7 @@ pub enum Opinion {
 /// Who decided.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", content = "value", rename_all = "camelCase")]
-pub enum Source {
+pub enum DecisionSource {
     /// This rule, as written.
     Rule(String),
     /// The permission mode.
@@ -103,7 +103,7 @@ pub struct Decision {
     pub reason: String,
     /// Who decided.
     #[serde(skip)]
-    pub source: Source,
+    pub source: DecisionSource,
     /// Everything that was judged.
     pub parts: Vec<Part>,
     /// What each agent of the chain said, the calling one first; empty when
@@ -117,7 +117,7 @@ pub struct Decision {
     #[serde(skip)]
     pub suggestions: Vec<PermissionUpdate>,
     #[serde(skip)]
-    pub(crate) standing: Standing,
+    pub(crate) standing: RulingStanding,
     /// Whether nobody spoke about it, when nobody could be asked.
     #[serde(skip)]
     pub(crate) was_open: bool,
@@ -142,12 +142,12 @@ impl Decision {
         Self {
             behavior: Behavior::Ask,
             reason,
-            source: Source::Other,
+            source: DecisionSource::Other,
             parts: Vec::new(),
             chain: Vec::new(),
             notes: Vec::new(),
             suggestions,
-            standing: Standing::Firm,
+            standing: RulingStanding::Firm,
             was_open: false,
             classifiable: false,
             is_elsewhere: true,
@@ -200,11 +200,11 @@ impl Decision {
     /// words for the model. What the person can do about it is [`Decision::way_out`].
     pub fn unattended(mut self) -> Self {
         if self.behavior == Behavior::Ask {
-            self.was_open = self.standing == Standing::Open;
+            self.was_open = self.standing == RulingStanding::Open;
             let what_now = "Go on without it; if the task needs it, say so in your answer";
             self.reason = format!("nobody is there to ask, and {}. {what_now}.", self.reason);
             self.behavior = Behavior::Deny;
-            self.standing = Standing::Denied;
+            self.standing = RulingStanding::Denied;
             self.classifiable = false;
         }
         self
@@ -217,13 +217,13 @@ impl Decision {
 
     /// Whether it asks in every mode: an ask rule, a hook or the tool insists.
     pub fn insists(&self) -> bool {
-        self.standing == Standing::Firm
+        self.standing == RulingStanding::Firm
     }
 
     /// The ask rule that wants the question, if it is one.
     pub fn matched_ask_rule(&self) -> Option<&str> {
         match &self.source {
-            Source::Rule(rule) if self.insists() => Some(rule),
+            DecisionSource::Rule(rule) if self.insists() => Some(rule),
             _ => None,
         }
     }
@@ -245,7 +245,7 @@ impl Decision {
                 format!("an ask rule wants the question: haft permissions revoke {}", quoted(rule))
             }
             ([], Some(mode), _) => format!("to allow it: --permission-mode {mode}"),
-            ([], None, _) if self.was_open || self.standing == Standing::Open => String::from(
+            ([], None, _) if self.was_open || self.standing == RulingStanding::Open => String::from(
                 "only a rule that spells out all of it, or one for every command, allows it: --allowedTools 'Bash'",
             ),
             ([], None, _) => String::from("no rule allows this; somebody has to be there to say yes"),

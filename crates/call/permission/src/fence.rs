@@ -132,10 +132,10 @@ mod tests {
     use haft_types::PermissionMode;
 
     use super::*;
-    use crate::{Behavior, Destination, Origin, Policy};
+    use crate::{Behavior, Destination, Policy, RuleHome};
 
     fn fence_of(dir: &Path, deny: &[&str]) -> Fence {
-        let origin = Origin::new("test", Destination::Session).rooted(dir);
+        let origin = RuleHome::new("test", Destination::Session).rooted(dir);
         let denies = deny.iter().map(|it| (*it).to_owned());
         Policy::builder(dir).rules(&origin, Behavior::Deny, denies).build().fence(dir, None)
     }

@@ -50,15 +50,15 @@ pub use agent::{AgentRights, Delegation, KeptOut};
 pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest, ForeseenAnswer};
 pub use builder::PolicyBuilder;
 pub use command::ShellCommands;
-pub use decision::{Behavior, ChainLink, Decision, Opinion, Part, Source};
+pub use decision::{Behavior, ChainLink, Decision, DecisionSource, Opinion, Part};
 pub use explain::{Preview, explain, preview};
 pub use live::LivePermissions;
 pub use names::Names;
 pub use plain::PlainWords;
 pub use policy::{Boundary, Enforcement, Policy, ReadingHeld, SandboxedCommands};
 pub use port::{
-    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
-    FileUse, FileUseKind, Nature, Through,
+    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Face, FileReach, FileTarget, FileUse,
+    FileUseKind, Nature, RuleCoverage, Through,
 };
-pub use rule::{Origin, RuleEntry, Warning};
+pub use rule::{RuleEntry, RuleHome, Warning};
 pub use update::{Destination, PermissionUpdate, RuleList, RuleText};

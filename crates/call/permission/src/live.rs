@@ -4,7 +4,7 @@ use arc_swap::ArcSwap;
 use haft_tool::DynCall;
 
 use crate::{
-    AgentRights, Behavior, Decision, Destination, Names, Origin, PermissionUpdate, Policy, Warning,
+    AgentRights, Behavior, Decision, Destination, Names, PermissionUpdate, Policy, RuleHome, Warning,
     auto::{Breaker, ForeseenAnswer},
 };
 
@@ -103,7 +103,7 @@ impl LivePermissions {
     /// Denies more from now on, for this agent and everybody below it, as the
     /// definition of a session's main agent does. Saying the same again changes
     /// nothing.
-    pub fn deny<I>(&self, origin: &Origin, texts: I)
+    pub fn deny<I>(&self, origin: &RuleHome, texts: I)
     where
         I: IntoIterator<Item = String>,
     {

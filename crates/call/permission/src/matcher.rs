@@ -31,7 +31,7 @@ pub(crate) struct PathMatcher {
     bare: Option<usize>,
     /// A rule that could have been about any path.
     broken: Option<usize>,
-    exact: HashMap<OsString, Vec<Entry>>,
+    exact: HashMap<OsString, Vec<MatcherEntry>>,
     globs: Vec<GlobGroup>,
     /// Paths that rules name outright, to recognise other names of the same
     /// file.
@@ -39,7 +39,7 @@ pub(crate) struct PathMatcher {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct MatcherEntry {
     rule: usize,
     covers: Covers,
 }
@@ -48,7 +48,7 @@ struct Entry {
 struct GlobGroup {
     base: PathBuf,
     set: GlobSet,
-    entries: Vec<Entry>,
+    entries: Vec<MatcherEntry>,
 }
 
 /// How a comparison came out at one level of a path.
@@ -62,7 +62,7 @@ impl PathMatcher {
     /// Compiles the path rules among `rules`, given with their numbers.
     pub(crate) fn new<'a>(rules: impl Iterator<Item = (usize, &'a Rule)>, anchors: &Anchors) -> Self {
         let mut matcher = Self::default();
-        let mut groups: BTreeMap<PathBuf, (GlobSetBuilder, Vec<Entry>)> = BTreeMap::new();
+        let mut groups: BTreeMap<PathBuf, (GlobSetBuilder, Vec<MatcherEntry>)> = BTreeMap::new();
         for (number, rule) in rules {
             match &rule.about {
                 RuleSubject::Everything => matcher.bare = first(matcher.bare, Some(number)),
@@ -176,9 +176,9 @@ impl PathMatcher {
         rule: &Rule,
         pattern: &PathPattern,
         anchors: &Anchors,
-        groups: &mut BTreeMap<PathBuf, (GlobSetBuilder, Vec<Entry>)>,
+        groups: &mut BTreeMap<PathBuf, (GlobSetBuilder, Vec<MatcherEntry>)>,
     ) {
-        let entry = Entry { rule: number, covers: pattern.covers };
+        let entry = MatcherEntry { rule: number, covers: pattern.covers };
         let forbids = rule.entry.behavior != Behavior::Allow;
         for base in bases(rule, pattern, anchors) {
             let start: PathBuf = base.iter().chain(pattern.literal.iter().map(AsRef::as_ref)).collect();
@@ -216,7 +216,7 @@ impl PathMatcher {
     }
 }
 
-impl Entry {
+impl MatcherEntry {
     fn covers(&self, level: Level) -> bool {
         match level {
             Level::Own(PathUse::Read) => self.covers.own_read,

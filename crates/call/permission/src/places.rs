@@ -42,7 +42,7 @@ impl Spot {
 
 /// Which of its two forms a path is in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum PathForm {
     Lexical,
     Real,
 }
@@ -82,12 +82,12 @@ impl Anchors {
     }
 
     /// Whether a path belongs to the workspace.
-    pub(crate) fn in_workspace(&self, path: &Path, form: Form) -> bool {
+    pub(crate) fn in_workspace(&self, path: &Path, form: PathForm) -> bool {
         self.roots.iter().any(|root| holds(root, path, form))
     }
 
     /// Whether a path may be read without asking.
-    pub(crate) fn is_readable(&self, path: &Path, form: Form) -> bool {
+    pub(crate) fn is_readable(&self, path: &Path, form: PathForm) -> bool {
         self.in_workspace(path, form) || self.readable.iter().any(|dir| holds(dir, path, form))
     }
 
@@ -110,10 +110,10 @@ impl Anchors {
 }
 
 /// The kernel's files belong to no workspace that merely lies above them.
-fn holds(dir: &Spot, path: &Path, form: Form) -> bool {
+fn holds(dir: &Spot, path: &Path, form: PathForm) -> bool {
     let inside = match form {
-        Form::Lexical => is_inside(path, &dir.lexical) || is_inside(path, &dir.real),
-        Form::Real => is_inside(path, &dir.real),
+        PathForm::Lexical => is_inside(path, &dir.lexical) || is_inside(path, &dir.real),
+        PathForm::Real => is_inside(path, &dir.real),
     };
     inside && (!is_kernel(path) || is_kernel(&dir.real))
 }

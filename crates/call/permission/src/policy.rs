@@ -9,13 +9,13 @@ use crate::{
     Warning,
     agent::AgentLevel,
     auto,
-    judge::{Facts, Level, LevelRole, Ruling, Standing, Tally},
+    judge::{Facts, Level, LevelRole, Ruling, RulingStanding, Tally},
     matcher::PathUse,
     places::Anchors,
     reason::Why,
     rule::Rule,
     ruleset::RuleSet,
-    scope::{Scope, levels},
+    scope::{CallReadScope, levels},
     suggest,
 };
 
@@ -25,10 +25,10 @@ use crate::{
 pub struct Policy {
     /// What happens to calls no rule speaks about.
     pub mode: PermissionMode,
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<PolicyInner>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct PolicyInner {
     pub(crate) blueprint: PolicyBuilder,
     pub(crate) rules: RuleSet,
     pub(crate) warnings: Vec<Warning>,
@@ -132,7 +132,7 @@ impl Policy {
         let (outside, more) = RuleSet::new(blueprint.outside.clone(), Arc::clone(&blueprint.names));
         warnings.extend(more);
         let anchors = ArcSwapOption::empty();
-        let inner = Inner { blueprint, rules, warnings, held_back, agent, outside, anchors };
+        let inner = PolicyInner { blueprint, rules, warnings, held_back, agent, outside, anchors };
         Self { mode, inner: Arc::new(inner) }
     }
 
@@ -162,7 +162,7 @@ impl Policy {
     fn conclude(&self, facts: &Facts<'_>, tally: Tally, chain: Vec<ChainLink>) -> Decision {
         let ruling = tally.verdict();
         let suggestions = match ruling.standing {
-            Standing::Open => suggest::suggest(self, &tally.wishes, facts.cx),
+            RulingStanding::Open => suggest::suggest(self, &tally.wishes, facts.cx),
             _ => Vec::new(),
         };
         let mut notes = Vec::new();
@@ -170,7 +170,7 @@ impl Policy {
             notes.push(String::from(ADVISORY));
         }
         let grants = facts.grants();
-        let scope = Scope::new(self, facts, &ruling, &grants);
+        let scope = CallReadScope::new(self, facts, &ruling, &grants);
         Decision {
             behavior: ruling.standing.behavior(),
             reason: ruling.why.to_string(),
@@ -200,7 +200,7 @@ impl Policy {
             level.inner.rules.rules().iter().any(|rule| rule.entry.behavior != Behavior::Allow)
         };
         self.is_classified()
-            && matches!(ruling.standing, Standing::Open | Standing::Guarded)
+            && matches!(ruling.standing, RulingStanding::Open | RulingStanding::Guarded)
             && !tally.stakes.for_a_person
             && !(tally.stakes.in_doubt && levels(self).any(forbids))
     }

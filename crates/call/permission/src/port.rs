@@ -75,17 +75,17 @@ pub struct Face {
     /// The same with a blank between them.
     pub text: String,
     /// Which allow rules reach far enough; a deny always does.
-    pub coverage: Coverage,
+    pub coverage: RuleCoverage,
 }
 
 impl Face {
     /// Takes the words of a command.
     pub fn new(words: Vec<String>) -> Self {
-        Self { text: words.join(" "), words, coverage: Coverage::AnyRule }
+        Self { text: words.join(" "), words, coverage: RuleCoverage::AnyRule }
     }
 
     /// Limits which allow rules reach far enough.
-    pub fn covered_by(mut self, coverage: Coverage) -> Self {
+    pub fn covered_by(mut self, coverage: RuleCoverage) -> Self {
         self.coverage = coverage;
         self
     }
@@ -93,7 +93,7 @@ impl Face {
 
 /// Which allow rules reach far enough for a reading of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Coverage {
+pub enum RuleCoverage {
     /// Every rule that matches.
     AnyRule,
     /// Only a rule that spells the whole command, because the command runs

@@ -7,7 +7,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 
 use crate::{
-    Behavior, CommandPart, Coverage, Face, Names, RuleEntry, Warning,
+    Behavior, CommandPart, Face, Names, RuleCoverage, RuleEntry, Warning,
     expansion::PathShape,
     hardlink::{FileId, same_file},
     matcher::{PathMatcher, PathUse},
@@ -229,9 +229,9 @@ impl RuleSet {
                 RuleSubject::Command(pattern) if rule.entry.behavior == behavior => {
                     let reaches = |face: &Face| match face.coverage {
                         _ if behavior != Behavior::Allow => true,
-                        Coverage::AnyRule => true,
-                        Coverage::ExactRule => !pattern.is_prefix(),
-                        Coverage::WholeRule => false,
+                        RuleCoverage::AnyRule => true,
+                        RuleCoverage::ExactRule => !pattern.is_prefix(),
+                        RuleCoverage::WholeRule => false,
                     };
                     let spelt = || !pattern.is_prefix() && pattern.matches_text(&part.text);
                     faces.iter().any(|face| reaches(face) && (pattern.matches(face, reading) || spelt()))

@@ -13,7 +13,7 @@ use haft_types::PermissionMode;
 use crate::{
     Policy,
     hardlink::{FileId, linked_files, linked_id},
-    judge::{Facts, Ruling, Standing},
+    judge::{Facts, Ruling, RulingStanding},
     ruleset::ForbiddenReads,
 };
 
@@ -22,19 +22,19 @@ use crate::{
 ///
 /// Made for every call and cheap as long as nobody asks. Then each directory is
 /// looked up once, and each file costs one system call.
-pub(crate) struct Scope {
+pub(crate) struct CallReadScope {
     policy: Policy,
     cx: ScopeContext,
     /// Real places of what was declared.
     declared: Vec<PathBuf>,
-    answered: Answered,
+    answered: AnsweredQuestions,
     ready: OnceLock<Ready>,
     dirs: RwLock<HashMap<OsString, Arc<Dir>>>,
 }
 
 /// Which questions are out of the way once the call runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Answered {
+enum AnsweredQuestions {
     /// What asks stays closed.
     Nothing,
     /// An ask rule about this very call was answered.
@@ -63,12 +63,12 @@ struct Dir {
     forbidden: bool,
 }
 
-impl Scope {
+impl CallReadScope {
     pub(crate) fn new(policy: &Policy, facts: &Facts<'_>, ruling: &Ruling, grants: &[Grant]) -> Self {
         let cx: &CallContext = facts.cx;
         let answered = match ruling.standing {
-            Standing::Firm => Answered::AskRules,
-            _ => Answered::Nothing,
+            RulingStanding::Firm => AnsweredQuestions::AskRules,
+            _ => AnsweredQuestions::Nothing,
         };
         Self {
             policy: policy.clone(),
@@ -91,7 +91,10 @@ impl Scope {
                 .map(|level| {
                     let anchors = level.anchors_at(&self.cx.cwd, self.cx.home.as_deref());
                     trees.extend(anchors.readable_trees().map(Path::to_owned));
-                    level.rules().paths(&anchors).forbidden_reads(self.answered == Answered::AskRules)
+                    level
+                        .rules()
+                        .paths(&anchors)
+                        .forbidden_reads(self.answered == AnsweredQuestions::AskRules)
                 })
                 .filter(|it| !it.is_empty())
                 .collect();
@@ -151,7 +154,7 @@ impl Scope {
     }
 }
 
-impl ReadScope for Scope {
+impl ReadScope for CallReadScope {
     fn may_read(&self, path: &Path) -> bool {
         if path.as_os_str().as_bytes().contains(&0) {
             return false;

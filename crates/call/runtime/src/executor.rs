@@ -10,16 +10,16 @@ use haft_types::{AgentId, CallId, ToolUse};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CallOutline, CallWitness, Kind, ParsedCall, Pipeline, Pool, Report, Schedule};
+use crate::{CallOutline, CallWitness, ParsedCall, Pipeline, Pool, Report, Schedule, ScheduleKind};
 
 /// What bounds a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct BatchLimits {
     /// How many calls may overlap.
     pub concurrency: usize,
 }
 
-impl Limits {
+impl BatchLimits {
     /// Ten, or what variables say.
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let named = |name: &str| variable(name).and_then(|text| text.trim().parse().ok());
@@ -30,7 +30,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for BatchLimits {
     fn default() -> Self {
         Self { concurrency: 10 }
     }
@@ -56,7 +56,7 @@ pub struct Executor {
     pipeline: Arc<Pipeline>,
     pool: Arc<Pool>,
     schedule: Schedule,
-    calls: Vec<Slot>,
+    calls: Vec<ExecutorSlot>,
     tasks: JoinSet<Report>,
     running: HashMap<Id, usize>,
     /// Reports of calls that will never start.
@@ -81,7 +81,7 @@ pub struct ShownCall {
     pub headline: String,
 }
 
-struct Slot {
+struct ExecutorSlot {
     tool_use: ToolUse,
     /// Until it starts.
     parsed: Option<ParsedCall>,
@@ -94,7 +94,7 @@ impl Executor {
         pipeline: Arc<Pipeline>,
         pool: Arc<Pool>,
         around: Surroundings,
-        limits: Limits,
+        limits: BatchLimits,
     ) -> Self {
         Self {
             pipeline,
@@ -123,7 +123,7 @@ impl Executor {
         let outline = parsed.outline();
         self.shown.extend(parsed.shown());
         self.schedule.push(kind(outline));
-        self.calls.push(Slot { tool_use, parsed: Some(parsed), changes: Vec::new(), pushed });
+        self.calls.push(ExecutorSlot { tool_use, parsed: Some(parsed), changes: Vec::new(), pushed });
         self.start_ready();
         outline
     }
@@ -289,11 +289,11 @@ impl Executor {
 
 /// Input that does not parse runs alone: it fails in the pipeline anyway. So
 /// does a tool whose own questions panic.
-fn kind(outline: CallOutline) -> Kind {
+fn kind(outline: CallOutline) -> ScheduleKind {
     match (outline.is_concurrency_safe, outline.is_read_only) {
-        (true, true) => Kind::Early,
-        (true, false) => Kind::Shared,
-        (false, _) => Kind::Exclusive,
+        (true, true) => ScheduleKind::Early,
+        (true, false) => ScheduleKind::Shared,
+        (false, _) => ScheduleKind::Exclusive,
     }
 }
 

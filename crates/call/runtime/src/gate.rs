@@ -17,10 +17,10 @@ use haft_types::{AgentId, PermissionMode};
 use serde_json::Value;
 
 use crate::{
-    Answer, Ask, AskedAnswer, AskedParty, CallDecision, DeniedBy, Question, SessionHooks, Unattended,
+    Ask, AskedAnswer, AskedParty, CallDecision, DeniedBy, GivenAnswer, Question, SessionHooks, Unattended,
     ask::refusal,
     hooks::{Before, ComparedWith, Notes, RuleAnswers, Subject},
-    pipeline::Failure,
+    pipeline::StageFailure,
 };
 
 /// Everybody who may object to a call of one agent. A session has one gate for
@@ -314,14 +314,14 @@ impl Gate {
         tool: &Arc<dyn DynTool>,
         call: Box<dyn DynCall>,
         cx: &CallContext,
-    ) -> Result<Hooked, Failure> {
+    ) -> Result<Hooked, StageFailure> {
         let (before, foreseen) = self.before_and_foreseen(tool, call.as_ref(), cx).await;
         let mut notes = before.notes;
         if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
             notes.denied_by = Some(DeniedBy::Hook);
-            return Err(Failure {
+            return Err(StageFailure {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::GateFailed, message).into()
             });
@@ -329,7 +329,7 @@ impl Gate {
         if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
             notes.denied_by = Some(DeniedBy::Hook);
-            return Err(Failure {
+            return Err(StageFailure {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::Denied, message).into()
             });
@@ -357,7 +357,7 @@ impl Gate {
         hooked: Hooked,
         cx: &CallContext,
         decided: &mut Option<Box<CallDecision>>,
-    ) -> Result<(Box<dyn DynCall>, Permit), Failure> {
+    ) -> Result<(Box<dyn DynCall>, Permit), StageFailure> {
         let Hooked { call, opinion, foreseen, .. } = hooked;
         let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
         let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
@@ -373,12 +373,12 @@ impl Gate {
         }
         let (who, answer) = self.answer(tool, call.as_ref(), cx, &decision).await;
         let said = match answer {
-            Answer::Allow { .. } => Behavior::Allow,
-            Answer::Deny { .. } | Answer::Unasked { .. } => Behavior::Deny,
+            GivenAnswer::Allow { .. } => Behavior::Allow,
+            GivenAnswer::Deny { .. } | GivenAnswer::Unasked { .. } => Behavior::Deny,
         };
         told.asked = Some(AskedAnswer { who, said });
         match answer {
-            Answer::Deny { message, interrupt } => {
+            GivenAnswer::Deny { message, interrupt } => {
                 if who == AskedParty::Person {
                     self.note_refusal(tool.name(), call.input(), &cx.agent_id);
                 }
@@ -386,8 +386,8 @@ impl Gate {
                 failure.notes.stop = interrupt.then_some(message);
                 Err(failure)
             }
-            Answer::Unasked { message } => Err(self.refused(tool, call.as_ref(), cx, &message).await),
-            Answer::Allow { updated_input, updates } => {
+            GivenAnswer::Unasked { message } => Err(self.refused(tool, call.as_ref(), cx, &message).await),
+            GivenAnswer::Allow { updated_input, updates } => {
                 updates.iter().for_each(|update| self.apply(update));
                 let (call, decision) = match updated_input {
                     None => (call, decision),
@@ -412,7 +412,7 @@ impl Gate {
     /// Asks the person about a call that the rules of another machine ask about.
     /// Nothing runs here by the answer. Modes in which nobody is asked, and
     /// sessions without a person, say no.
-    pub async fn ask_elsewhere(&self, question: ElsewhereQuestion<'_>) -> Answer {
+    pub async fn ask_elsewhere(&self, question: ElsewhereQuestion<'_>) -> GivenAnswer {
         let ElsewhereQuestion { tool, call_id, agent_id, input, description, is_destructive, shown, .. } =
             question;
         let decision = Decision::elsewhere(question.reason, question.suggestions);
@@ -438,7 +438,7 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         decision: &Decision,
-    ) -> (AskedParty, Answer) {
+    ) -> (AskedParty, GivenAnswer) {
         let (description, shown) = (call.describe(), call.render());
         let question = Question {
             tool: tool.name(),
@@ -456,9 +456,13 @@ impl Gate {
             None => {
                 let answer = self.ask.ask(question).await;
                 let (who, said) = match answer {
-                    Answer::Allow { .. } => (AskedParty::Person, Behavior::Allow),
-                    Answer::Deny { .. } if self.ask.is_somebody() => (AskedParty::Person, Behavior::Deny),
-                    Answer::Deny { .. } | Answer::Unasked { .. } => (AskedParty::Nobody, Behavior::Deny),
+                    GivenAnswer::Allow { .. } => (AskedParty::Person, Behavior::Allow),
+                    GivenAnswer::Deny { .. } if self.ask.is_somebody() => {
+                        (AskedParty::Person, Behavior::Deny)
+                    }
+                    GivenAnswer::Deny { .. } | GivenAnswer::Unasked { .. } => {
+                        (AskedParty::Nobody, Behavior::Deny)
+                    }
                 };
                 self.permissions.person_answered(said);
                 (who, answer)
@@ -473,7 +477,7 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         message: &str,
-    ) -> Failure {
+    ) -> StageFailure {
         let mut failure = self.denied(tool, call, cx, DeniedBy::Asked, message).await;
         failure.error.message = self.ask.refusal(tool.name(), message);
         failure
@@ -486,10 +490,10 @@ impl Gate {
         cx: &CallContext,
         by: DeniedBy,
         reason: &str,
-    ) -> Failure {
+    ) -> StageFailure {
         self.hooks.permission_denied(&self.subject(tool.as_ref(), call, cx), reason).await;
         let notes = Box::new(Notes { denied_by: Some(by), ..Notes::default() });
-        Failure { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
+        StageFailure { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
     }
 }
 

@@ -8,16 +8,16 @@ use std::{
 };
 
 use haft_hooks::{
-    BaseInput, BatchCall, BlockCause, Decision, EventInput, HookEvent, HookInput, Hooks, PermissionAnswer,
-    PermissionBehavior, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse, PostToolUseFailure,
-    PreToolUse, RefusedRewrite, Rewrite,
+    BaseInput, BatchCall, BlockCause, EventInput, HookDecision, HookEvent, HookInput, HookRewrite, Hooks,
+    PermissionAnswer, PermissionBehavior, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
+    PostToolUseFailure, PreToolUse, RefusedRewrite,
 };
 use haft_permission::{Opinion, PermissionUpdate, Policy};
 use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
-use crate::{Answer, DeniedBy, Report};
+use crate::{DeniedBy, GivenAnswer, Report};
 
 /// Why a call was not run that somebody wants to decide about later, in words.
 /// What counts is [`Report::left_for_later`].
@@ -72,7 +72,7 @@ pub(crate) struct Before {
     pub(crate) opinion: Opinion,
     /// A gate that had to answer could not; the call must not run.
     pub(crate) gate_failed: Option<String>,
-    pub(crate) rewrite: Option<Rewrite>,
+    pub(crate) rewrite: Option<HookRewrite>,
     pub(crate) notes: Notes,
 }
 
@@ -191,26 +191,30 @@ impl SessionHooks {
         let notes = notes(&outcome);
         let mut before = Before { rewrite: outcome.updated_input, notes, ..Before::default() };
         match outcome.decision {
-            Decision::NoOpinion => (),
-            Decision::Allow { .. } => before.opinion = Opinion::Allow,
-            Decision::Ask { reason } => before.opinion = Opinion::Ask(reason),
-            Decision::Defer { .. } => {
+            HookDecision::NoOpinion => (),
+            HookDecision::Allow { .. } => before.opinion = Opinion::Allow,
+            HookDecision::Ask { reason } => before.opinion = Opinion::Ask(reason),
+            HookDecision::Defer { .. } => {
                 before.notes.stop = Some(LEFT_FOR_LATER.to_owned());
                 before.notes.left_for_later = true;
             }
-            Decision::Block { reason, cause: BlockCause::SaidNo } => before.opinion = Opinion::Deny(reason),
-            Decision::Block { reason, cause: BlockCause::CouldNotRun } => before.gate_failed = Some(reason),
+            HookDecision::Block { reason, cause: BlockCause::SaidNo } => {
+                before.opinion = Opinion::Deny(reason)
+            }
+            HookDecision::Block { reason, cause: BlockCause::CouldNotRun } => {
+                before.gate_failed = Some(reason)
+            }
         }
         before
     }
 
     /// The tool did not accept a rewritten input: what follows.
-    pub(crate) fn rewrite_refused(&self, rewrite: &Rewrite, problem: &str) -> Result<String, ToolError> {
+    pub(crate) fn rewrite_refused(&self, rewrite: &HookRewrite, problem: &str) -> Result<String, ToolError> {
         match self.get().rewrite_refused(rewrite, problem) {
             RefusedRewrite::UseOriginal { notice } => Ok(notice),
             RefusedRewrite::Blocked(decision) => {
                 let reason = match decision {
-                    Decision::Block { reason, .. } => reason,
+                    HookDecision::Block { reason, .. } => reason,
                     _ => problem.to_owned(),
                 };
                 Err(ToolError::new(ErrorKind::GateFailed, reason))
@@ -218,7 +222,7 @@ impl SessionHooks {
         }
     }
 
-    pub(crate) fn rewrite_accepted(&self, rewrite: &Rewrite) {
+    pub(crate) fn rewrite_accepted(&self, rewrite: &HookRewrite) {
         self.get().rewrite_accepted(rewrite);
     }
 
@@ -227,7 +231,7 @@ impl SessionHooks {
         &self,
         subject: &Subject<'_>,
         suggestions: &[PermissionUpdate],
-    ) -> Option<Answer> {
+    ) -> Option<GivenAnswer> {
         if !self.listens(HookEvent::PermissionRequest) {
             return None;
         }
@@ -241,7 +245,7 @@ impl SessionHooks {
         };
         let outcome = self.run(subject, event).await;
         match (outcome.extras.permission, outcome.decision) {
-            (_, Decision::Block { reason, .. }) => Some(Answer::no(reason)),
+            (_, HookDecision::Block { reason, .. }) => Some(GivenAnswer::no(reason)),
             (Some(answer), _) => Some(answered(answer)),
             (None, _) => None,
         }
@@ -305,7 +309,7 @@ impl SessionHooks {
         let outcome = self.run(subject, event).await;
         let notes = notes(&outcome);
         let objection = match outcome.decision {
-            Decision::Block { reason, .. } => Some(reason),
+            HookDecision::Block { reason, .. } => Some(reason),
             _ => None,
         };
         let extras = outcome.extras;
@@ -342,7 +346,7 @@ impl SessionHooks {
         self.get().close(patience).await;
     }
 
-    async fn run(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> haft_hooks::Outcome {
+    async fn run(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> haft_hooks::HooksOutcome {
         let input = self.input(subject, event);
         self.get().run_for_call(&input, &|rule| subject.is_about(rule)).await
     }
@@ -354,7 +358,7 @@ impl SessionHooks {
     }
 }
 
-fn notes(outcome: &haft_hooks::Outcome) -> Notes {
+fn notes(outcome: &haft_hooks::HooksOutcome) -> Notes {
     let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
     Notes {
         context: outcome.additional_context.clone(),
@@ -367,16 +371,16 @@ fn notes(outcome: &haft_hooks::Outcome) -> Notes {
     }
 }
 
-fn answered(answer: PermissionAnswer) -> Answer {
+fn answered(answer: PermissionAnswer) -> GivenAnswer {
     match answer.behavior {
         PermissionBehavior::Allow => {
             let updates = answer.updated_permissions.unwrap_or_default().into_iter();
-            Answer::Allow {
+            GivenAnswer::Allow {
                 updated_input: answer.updated_input.map(Value::Object),
                 updates: updates.filter_map(|it| serde_json::from_value(it).ok()).collect(),
             }
         }
-        PermissionBehavior::Deny => Answer::Deny {
+        PermissionBehavior::Deny => GivenAnswer::Deny {
             message: answer.message.unwrap_or_else(|| String::from("a hook said no")),
             interrupt: answer.interrupt.unwrap_or(false),
         },

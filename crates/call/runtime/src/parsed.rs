@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::{
     Pool, ShownCall,
-    pipeline::{Failure, crashed},
-    pool::Found,
+    pipeline::{StageFailure, crashed},
+    pool::FoundTool,
 };
 
 /// A call of the model, looked up and parsed once; or the error the model will
@@ -23,7 +23,7 @@ pub struct ParsedCall {
     pub(crate) id: CallId,
     /// The tool's own name, or what the model wrote where there is no tool.
     pub(crate) name: String,
-    pub(crate) outcome: Result<ToolCall, Failure>,
+    pub(crate) outcome: Result<ToolCall, StageFailure>,
     cwd: Arc<Path>,
 }
 
@@ -104,18 +104,18 @@ impl ParsedCall {
     }
 }
 
-fn bound(pool: &Pool, name: &str, mut input: Value, cx: &CallContext) -> Result<ToolCall, Failure> {
+fn bound(pool: &Pool, name: &str, mut input: Value, cx: &CallContext) -> Result<ToolCall, StageFailure> {
     let found = look_up(pool, name)?;
     found.tool.translate(name, &mut input);
     let asked = found.deferred.then(|| input.clone());
     let call = parsed(found, input, cx)?;
     let taken = asked.and_then(|asked| taken_as(&asked, call.input()));
-    let Found { tool, wire_name, deferred, .. } = found;
+    let FoundTool { tool, wire_name, deferred, .. } = found;
     let tool = CalledTool { tool: Arc::clone(tool), wire_name: wire_name.to_owned(), deferred };
     Ok(ToolCall { tool, call, taken })
 }
 
-fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
+fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<FoundTool<'a>, ToolError> {
     let Some(found) = pool.find(name) else {
         if let Some(why) = pool.why_absent(name) {
             return Err(ToolError::failed(why));
@@ -138,14 +138,14 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
 
 /// The model may not have seen the schema of a deferred tool, so its error
 /// carries it.
-fn parsed(found: Found<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, Failure> {
+fn parsed(found: FoundTool<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, StageFailure> {
     Arc::clone(found.tool).parse(input, cx).map_err(|mut error: ToolError| {
         let mut changes = Vec::new();
         if found.deferred {
             error.message.push_str(&format!("\nIts schema: {}", found.tool.spec().input_schema));
             changes.push(ContextChange::LoadTools(vec![found.wire_name.to_owned()]));
         }
-        Failure { changes, ..error.into() }
+        StageFailure { changes, ..error.into() }
     })
 }
 

@@ -52,14 +52,14 @@ pub trait SecretMask: Send + Sync {
 const GRACE: Duration = Duration::from_millis(400);
 
 /// A call that failed, with what goes beside the error.
-pub(crate) struct Failure {
+pub(crate) struct StageFailure {
     pub(crate) error: ToolError,
     pub(crate) notes: Box<Notes>,
     /// Session changes that hold although the call failed.
     pub(crate) changes: Vec<ContextChange>,
 }
 
-impl From<ToolError> for Failure {
+impl From<ToolError> for StageFailure {
     fn from(error: ToolError) -> Self {
         Self { error, notes: Box::default(), changes: Vec::new() }
     }
@@ -142,7 +142,7 @@ impl Pipeline {
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, notes) = match ended {
             Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
-            Err(Failure { error, notes, changes }) => {
+            Err(StageFailure { error, notes, changes }) => {
                 (Report { changes, ..Report::failure(id, name, error) }, *notes)
             }
         };
@@ -162,10 +162,10 @@ impl Pipeline {
     /// first is over when a [`ParsedCall`] is there.
     async fn stages(
         &self,
-        parsed: Result<ToolCall, Failure>,
+        parsed: Result<ToolCall, StageFailure>,
         cx: CallContext,
         trace: &mut CallWatch<'_>,
-    ) -> Result<Finished, Failure> {
+    ) -> Result<Finished, StageFailure> {
         let mut lap = Lap::start();
         let ToolCall { tool: called, call, taken } = parsed?; //                1 look up
         let tool = &called.tool;
@@ -364,7 +364,7 @@ fn finished(
     (ran, after): (Result<Output, ToolError>, After),
     mut notes: Notes,
     taken: Option<String>,
-) -> Result<Finished, Failure> {
+) -> Result<Finished, StageFailure> {
     notes.extend(after.notes);
     let objection = after.objection.map(|reason| format!("A hook objected to this result: {reason}"));
     let loaded = called.deferred.then(|| ContextChange::LoadTools(vec![called.wire_name.clone()]));
@@ -384,7 +384,7 @@ fn finished(
             if let Some(objection) = objection {
                 error.message = format!("{}\n{objection}", error.message);
             }
-            Err(Failure { error, notes: Box::new(notes), changes: loaded.into_iter().collect() })
+            Err(StageFailure { error, notes: Box::new(notes), changes: loaded.into_iter().collect() })
         }
     }
 }
@@ -424,8 +424,8 @@ fn content_of(data: &Value) -> Content {
 async fn unless_interrupted<T>(
     tool: &Arc<dyn DynTool>,
     cx: &CallContext,
-    stage: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    stage: impl Future<Output = Result<T, StageFailure>>,
+) -> Result<T, StageFailure> {
     tokio::select! {
         biased;
         ended = stage => ended,

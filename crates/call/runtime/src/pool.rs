@@ -16,7 +16,7 @@ use crate::{
 
 /// Switches of the settings that turn optional tools on and off.
 #[derive(Clone, Debug, Default)]
-pub struct Features {
+pub struct PoolFeatures {
     /// Switches that are off.
     pub off: BTreeSet<String>,
 }
@@ -30,7 +30,7 @@ pub struct Visibility {
     /// Only these, if given.
     pub only: Option<Vec<String>>,
     /// Feature switches.
-    pub features: Features,
+    pub features: PoolFeatures,
 }
 
 impl Visibility {
@@ -55,7 +55,7 @@ pub fn visible(base: &[Arc<dyn DynTool>], visibility: &Visibility) -> Vec<Arc<dy
 /// session has moved on to another pool since.
 #[derive(Clone)]
 pub struct Pool {
-    entries: Vec<Entry>,
+    entries: Vec<PoolEntry>,
     by_name: HashMap<String, usize>,
     /// Names and aliases of built-in tools as [`folded`] has them; nothing where
     /// two tools share one.
@@ -69,10 +69,10 @@ pub struct Pool {
 pub type WhyAbsent = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 #[derive(Clone)]
-struct Entry {
+struct PoolEntry {
     tool: Arc<dyn DynTool>,
     wire_name: String,
-    origin: Origin,
+    origin: PoolOrigin,
     /// Why the tool cannot be called right now: its server is gone.
     gone: Option<Arc<str>>,
     /// What the request says about it; kept when the pool moves on.
@@ -90,14 +90,14 @@ pub enum KeptTool {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Origin {
+enum PoolOrigin {
     Builtin,
     External,
 }
 
 /// A tool as a call finds it.
 #[derive(Clone, Copy)]
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundTool<'a> {
     pub(crate) tool: &'a Arc<dyn DynTool>,
     pub(crate) wire_name: &'a str,
     pub(crate) deferred: bool,
@@ -118,8 +118,8 @@ impl Pool {
             search: OnceLock::new(),
             why_absent: None,
         };
-        pool.add_all(builtin, Origin::Builtin);
-        pool.add_all(external, Origin::External);
+        pool.add_all(builtin, PoolOrigin::Builtin);
+        pool.add_all(external, PoolOrigin::External);
         pool.index_aliases();
         pool
     }
@@ -132,7 +132,7 @@ impl Pool {
         pool.search = OnceLock::new();
         let mut incoming: HashMap<String, Arc<dyn DynTool>> =
             external.into_iter().map(|tool| (tool.name().to_owned(), tool)).collect();
-        for entry in pool.entries.iter_mut().filter(|entry| entry.origin == Origin::External) {
+        for entry in pool.entries.iter_mut().filter(|entry| entry.origin == PoolOrigin::External) {
             match incoming.remove(entry.tool.name()) {
                 Some(tool) => {
                     entry.gone = None;
@@ -144,7 +144,7 @@ impl Pool {
                 None => entry.gone = Some(Arc::from(gone(entry.tool.name()))),
             }
         }
-        pool.add_all(incoming.into_values().collect(), Origin::External);
+        pool.add_all(incoming.into_values().collect(), PoolOrigin::External);
         pool.index_aliases();
         pool
     }
@@ -154,7 +154,7 @@ impl Pool {
     pub fn with_more(&self, external: Vec<Arc<dyn DynTool>>) -> Self {
         let mut pool = self.clone();
         pool.search = OnceLock::new();
-        pool.add_all(external, Origin::External);
+        pool.add_all(external, PoolOrigin::External);
         pool.index_aliases();
         pool
     }
@@ -162,14 +162,14 @@ impl Pool {
     /// The pool with another built-in tool of this name, or without one. For
     /// the beginning of a session: positions in the request may change.
     pub fn with_builtin(&self, name: &str, tool: Option<Arc<dyn DynTool>>) -> Self {
-        let of = |origin: Origin| {
+        let of = |origin: PoolOrigin| {
             let entries = self.entries.iter().filter(move |entry| entry.origin == origin);
             entries.map(|entry| Arc::clone(&entry.tool)).collect::<Vec<_>>()
         };
-        let mut builtin = of(Origin::Builtin);
+        let mut builtin = of(PoolOrigin::Builtin);
         builtin.retain(|it| it.name() != name);
         builtin.extend(tool);
-        Self { why_absent: self.why_absent.clone(), ..Self::assemble(builtin, of(Origin::External)) }
+        Self { why_absent: self.why_absent.clone(), ..Self::assemble(builtin, of(PoolOrigin::External)) }
     }
 
     /// Only the tools that are to be kept, in the same order and described by the
@@ -212,10 +212,10 @@ impl Pool {
         self.find(name).map(|found| found.tool)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<Found<'_>> {
+    pub(crate) fn find(&self, name: &str) -> Option<FoundTool<'_>> {
         let near = || *self.by_folded.get(folded(name).as_str())?;
         let entry = &self.entries[self.by_name.get(name).copied().or_else(near)?];
-        Some(Found {
+        Some(FoundTool {
             tool: &entry.tool,
             wire_name: &entry.wire_name,
             deferred: entry.is_deferred(),
@@ -244,7 +244,7 @@ impl Pool {
 
     /// The built-in tools with their wire names, in the order of the request.
     pub fn builtin(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
-        let own = self.entries.iter().filter(|entry| entry.origin == Origin::Builtin);
+        let own = self.entries.iter().filter(|entry| entry.origin == PoolOrigin::Builtin);
         own.map(|entry| (entry.wire_name.as_str(), &entry.tool))
     }
 
@@ -295,14 +295,14 @@ impl Pool {
         })
     }
 
-    fn add_all(&mut self, mut tools: Vec<Arc<dyn DynTool>>, origin: Origin) {
+    fn add_all(&mut self, mut tools: Vec<Arc<dyn DynTool>>, origin: PoolOrigin) {
         tools.sort_by(|a, b| a.name().cmp(b.name()));
         for tool in tools {
             self.add(tool, origin);
         }
     }
 
-    fn add(&mut self, tool: Arc<dyn DynTool>, origin: Origin) {
+    fn add(&mut self, tool: Arc<dyn DynTool>, origin: PoolOrigin) {
         let original = tool.name().to_owned();
         let taken = |name: &str| self.by_name.contains_key(name);
         let mut wire = wire_name(&original);
@@ -316,14 +316,20 @@ impl Pool {
         let idx = self.entries.len();
         self.by_name.entry(original).or_insert(idx);
         self.by_name.insert(wire.clone(), idx);
-        self.entries.push(Entry { tool, wire_name: wire, origin, gone: None, advertised: Arc::default() });
+        self.entries.push(PoolEntry {
+            tool,
+            wire_name: wire,
+            origin,
+            gone: None,
+            advertised: Arc::default(),
+        });
     }
 
     /// Aliases come last: no alias takes a name away from a tool.
     fn index_aliases(&mut self) {
         for (idx, entry) in self.entries.iter().enumerate() {
             let aliases = entry.tool.aliases();
-            if entry.origin == Origin::Builtin {
+            if entry.origin == PoolOrigin::Builtin {
                 for name in aliases.iter().map(String::as_str).chain([entry.tool.name()]) {
                     let meant = self.by_folded.entry(folded(name)).or_insert(Some(idx));
                     if *meant != Some(idx) {
@@ -338,7 +344,7 @@ impl Pool {
     }
 }
 
-impl Entry {
+impl PoolEntry {
     fn is_deferred(&self) -> bool {
         self.tool.exposure() == Exposure::Deferred
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// How a call may overlap with others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum ScheduleKind {
     /// May overlap with its shared neighbours, and starts while the message
     /// still streams: it changes nothing, so a broken stream leaves no trace.
     Early,
@@ -16,7 +16,7 @@ pub enum Kind {
     Exclusive,
 }
 
-impl Kind {
+impl ScheduleKind {
     fn overlaps(self) -> bool {
         self != Self::Exclusive
     }
@@ -32,7 +32,7 @@ pub struct Batch {
 }
 
 /// Splits a complete list of calls into batches, in emission order.
-pub fn partition(kinds: &[Kind]) -> Vec<Batch> {
+pub fn partition(kinds: &[ScheduleKind]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for (idx, kind) in kinds.iter().enumerate() {
         match batches.last_mut() {
@@ -44,7 +44,7 @@ pub fn partition(kinds: &[Kind]) -> Vec<Batch> {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
+enum ScheduledState {
     Waiting,
     Running,
     Finished,
@@ -57,7 +57,7 @@ enum State {
 /// wrote, never on which of its neighbours happened to finish first.
 #[derive(Debug)]
 pub struct Schedule {
-    calls: Vec<(Kind, State)>,
+    calls: Vec<(ScheduleKind, ScheduledState)>,
     committed: usize,
     closed: bool,
     limit: usize,
@@ -70,8 +70,8 @@ impl Schedule {
     }
 
     /// Adds the next call and returns its position.
-    pub fn push(&mut self, kind: Kind) -> usize {
-        self.calls.push((kind, State::Waiting));
+    pub fn push(&mut self, kind: ScheduleKind) -> usize {
+        self.calls.push((kind, ScheduledState::Waiting));
         self.calls.len() - 1
     }
 
@@ -82,24 +82,25 @@ impl Schedule {
 
     /// Marks the next call that may start now as running.
     pub fn start_next(&mut self) -> Option<usize> {
-        let idx = (self.committed..self.calls.len()).find(|&idx| self.calls[idx].1 == State::Waiting)?;
+        let idx =
+            (self.committed..self.calls.len()).find(|&idx| self.calls[idx].1 == ScheduledState::Waiting)?;
         let open = &self.calls[self.committed..idx];
-        let running = open.iter().filter(|(_, state)| *state == State::Running).count();
+        let running = open.iter().filter(|(_, state)| *state == ScheduledState::Running).count();
         let neighbours_overlap = open.iter().all(|(kind, _)| kind.overlaps());
         let may_start = match self.calls[idx].0 {
-            Kind::Early => neighbours_overlap && running < self.limit,
-            Kind::Shared => self.closed && neighbours_overlap && running < self.limit,
-            Kind::Exclusive => self.closed && open.is_empty(),
+            ScheduleKind::Early => neighbours_overlap && running < self.limit,
+            ScheduleKind::Shared => self.closed && neighbours_overlap && running < self.limit,
+            ScheduleKind::Exclusive => self.closed && open.is_empty(),
         };
         may_start.then(|| {
-            self.calls[idx].1 = State::Running;
+            self.calls[idx].1 = ScheduledState::Running;
             idx
         })
     }
 
     /// Marks a call as done.
     pub fn finish(&mut self, idx: usize) {
-        self.calls[idx].1 = State::Finished;
+        self.calls[idx].1 = ScheduledState::Finished;
     }
 
     /// Takes out everything that has not started and returns it: the turn was
@@ -107,9 +108,9 @@ impl Schedule {
     pub fn abandon(&mut self) -> Vec<usize> {
         self.closed = true;
         let waiting: Vec<usize> =
-            (0..self.calls.len()).filter(|&idx| self.calls[idx].1 == State::Waiting).collect();
+            (0..self.calls.len()).filter(|&idx| self.calls[idx].1 == ScheduledState::Waiting).collect();
         for &idx in &waiting {
-            self.calls[idx].1 = State::Finished;
+            self.calls[idx].1 = ScheduledState::Finished;
         }
         waiting
     }
@@ -120,7 +121,7 @@ impl Schedule {
         let overlaps = open.first()?.0.overlaps();
         let len = if overlaps { open.iter().take_while(|(kind, _)| kind.overlaps()).count() } else { 1 };
         let may_grow = overlaps && len == open.len() && !self.closed;
-        let done = open[..len].iter().all(|(_, state)| *state == State::Finished);
+        let done = open[..len].iter().all(|(_, state)| *state == ScheduledState::Finished);
         if may_grow || !done {
             return None;
         }

@@ -12,7 +12,7 @@ use haft_types::{AgentId, ToolUse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{CallWitness, Executor, Limits, Pipeline, Report, SharedPool, executor::Surroundings};
+use crate::{BatchLimits, CallWitness, Executor, Pipeline, Report, SharedPool, executor::Surroundings};
 
 /// The part of a session's state that calls see and change.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub struct CallSession {
     /// Who calls.
     pub agent_id: AgentId,
     /// What bounds a batch.
-    pub limits: Limits,
+    pub limits: BatchLimits,
     /// Where progress goes.
     pub progress: ProgressSink,
     /// What calls see and change.
@@ -97,7 +97,7 @@ impl CallSession {
             pipeline,
             pool,
             agent_id: AgentId::Main,
-            limits: Limits::from(|name| std::env::var(name).ok()),
+            limits: BatchLimits::from(|name| std::env::var(name).ok()),
             progress: ProgressSink::closed(),
             state,
             witness: None,

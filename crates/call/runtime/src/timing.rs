@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use haft_permission::Source;
+use haft_permission::DecisionSource;
 
 /// How long a call spent where.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -45,13 +45,16 @@ impl DeniedBy {
     }
 }
 
-impl From<&Source> for DeniedBy {
-    fn from(source: &Source) -> Self {
+impl From<&DecisionSource> for DeniedBy {
+    fn from(source: &DecisionSource) -> Self {
         match source {
-            Source::Rule(_) => Self::Rule,
-            Source::Mode => Self::Mode,
-            Source::Hook => Self::Hook,
-            Source::SafetyCheck | Source::WorkingDir | Source::Classifier | Source::Other => Self::Check,
+            DecisionSource::Rule(_) => Self::Rule,
+            DecisionSource::Mode => Self::Mode,
+            DecisionSource::Hook => Self::Hook,
+            DecisionSource::SafetyCheck
+            | DecisionSource::WorkingDir
+            | DecisionSource::Classifier
+            | DecisionSource::Other => Self::Check,
         }
     }
 }

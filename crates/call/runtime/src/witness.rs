@@ -1,6 +1,6 @@
 use std::{future::Future, pin::Pin};
 
-use haft_permission::{Behavior, Decision, Source};
+use haft_permission::{Behavior, Decision, DecisionSource};
 use haft_types::{AgentId, CallId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -97,12 +97,12 @@ impl AskedAnswer {
 impl CallDecision {
     pub(crate) fn of(decision: &Decision) -> Self {
         let (source, rule) = match &decision.source {
-            Source::Rule(rule) => ("rule", Some(rule.clone())),
-            Source::Mode => ("mode", None),
-            Source::Hook => ("hook", None),
-            Source::SafetyCheck | Source::WorkingDir => ("check", None),
-            Source::Classifier => ("classifier", None),
-            Source::Other => ("none", None),
+            DecisionSource::Rule(rule) => ("rule", Some(rule.clone())),
+            DecisionSource::Mode => ("mode", None),
+            DecisionSource::Hook => ("hook", None),
+            DecisionSource::SafetyCheck | DecisionSource::WorkingDir => ("check", None),
+            DecisionSource::Classifier => ("classifier", None),
+            DecisionSource::Other => ("none", None),
         };
         let way_out = (decision.behavior == Behavior::Ask).then(|| decision.way_out());
         // What ran without a question says enough by its source and rule.

@@ -38,5 +38,5 @@ pub use outcome::{Outcome, Output};
 pub use permit::{AllowReason, Fence, Fenced, Grant, OpenScope, Permit, ReadScope, Talks, Verdict};
 pub use raw::{Claims, RawTool};
 pub use reach::{Access, Reach};
-pub use render::{Line, LineStyle, Rendered, RenderedRest, Rendering};
+pub use render::{LineStyle, Rendered, RenderedLine, RenderedRest, Rendering};
 pub use schema::{close, schema_of, wire_form};

@@ -7,12 +7,12 @@ pub struct Rendered {
     /// One line that says what happened; may be empty.
     pub headline: String,
     /// The body, or as much of it as is worth showing at first.
-    pub lines: Vec<Line>,
+    pub lines: Vec<RenderedLine>,
     /// The rest of the body.
     pub rest: RenderedRest,
     /// What else there is to know; stands below the body, however much of it is
     /// shown.
-    pub notes: Vec<Line>,
+    pub notes: Vec<RenderedLine>,
 }
 
 /// What a body leaves out at first.
@@ -22,7 +22,7 @@ pub enum RenderedRest {
     #[default]
     Nothing,
     /// These lines come behind.
-    Lines(Vec<Line>),
+    Lines(Vec<RenderedLine>),
     /// The body begins a text that is whole in a file.
     File {
         /// Which one.
@@ -34,7 +34,7 @@ pub enum RenderedRest {
 
 /// One line of a rendered body.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Line {
+pub struct RenderedLine {
     /// How it is shown.
     pub style: LineStyle,
     /// Its text, without a line break.
@@ -58,7 +58,7 @@ pub enum LineStyle {
     Error,
 }
 
-impl Line {
+impl RenderedLine {
     /// A line of the given style.
     pub fn new(style: LineStyle, text: impl Into<String>) -> Self {
         Self { style, text: text.into() }
@@ -76,7 +76,7 @@ impl Rendered {
 
     /// The first lines of a text; the others are its rest.
     pub fn preview(text: &str) -> Self {
-        let lines = text.lines().map(|text| Line::new(LineStyle::Plain, text)).collect();
+        let lines = text.lines().map(|text| RenderedLine::new(LineStyle::Plain, text)).collect();
         Self { lines, ..Self::default() }.folded_to(PREVIEW_LINES)
     }
 
@@ -90,8 +90,8 @@ impl Rendered {
 
     /// At most so many lines of the body, how many there are beside them and how
     /// to see those, and the notes.
-    pub fn folded(&self, most: usize, way: &str) -> Vec<Line> {
-        let mut shown: Vec<Line> = self.lines.iter().take(most).cloned().collect();
+    pub fn folded(&self, most: usize, way: &str) -> Vec<RenderedLine> {
+        let mut shown: Vec<RenderedLine> = self.lines.iter().take(most).cloned().collect();
         let behind = match &self.rest {
             RenderedRest::Nothing => 0,
             RenderedRest::Lines(lines) => lines.len() as u64,
@@ -99,7 +99,7 @@ impl Rendered {
         };
         let hidden = behind + self.lines.len().saturating_sub(most) as u64;
         if 0 < hidden {
-            shown.push(Line::new(LineStyle::Dim, format!("… {hidden} more lines{way}")));
+            shown.push(RenderedLine::new(LineStyle::Dim, format!("… {hidden} more lines{way}")));
         }
         shown.extend(self.notes.iter().cloned());
         shown
@@ -107,7 +107,7 @@ impl Rendered {
 
     /// An error message.
     pub fn error(message: &str) -> Self {
-        let lines = message.lines().map(|text| Line::new(LineStyle::Error, text)).collect();
+        let lines = message.lines().map(|text| RenderedLine::new(LineStyle::Error, text)).collect();
         Self { lines, ..Self::default() }
     }
 }

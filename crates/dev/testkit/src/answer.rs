@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::{
-    Form, Recorded, Turn,
+    MockForm, Recorded, Turn,
     forms::{self, AskedRequest},
     route::{Route, RoutedAsk},
     rules::{self, MockRefusal, RequestJudge},
@@ -12,7 +12,7 @@ use crate::{
     server::{Live, ServerShared},
     signature_of, sigv4,
     steps::{self, StreamStep},
-    turn::{ErrorReply, Piece},
+    turn::{ErrorReply, ReplyPiece},
 };
 
 /// What a request is answered with.
@@ -38,8 +38,8 @@ pub(crate) fn answer(
         }
         Ok((_, _, count)) if route.ask == RoutedAsk::Count => {
             let name = match route.form {
-                Form::Bedrock => "inputTokens",
-                Form::Gemini => "totalTokens",
+                MockForm::Bedrock => "inputTokens",
+                MockForm::Gemini => "totalTokens",
                 _ => "input_tokens",
             };
             (MockReply::Json(json!({name: count})), None)
@@ -59,12 +59,12 @@ fn judged(
         return Ok((String::new(), Value::Null, 0));
     }
     let mut body = rules::parse(&shared.script, &request.body)?;
-    if route.ask == RoutedAsk::Count && route.form == Form::Bedrock {
+    if route.ask == RoutedAsk::Count && route.form == MockForm::Bedrock {
         let inner = body["input"]["invokeModel"]["body"].as_str().unwrap_or_default();
         let inner = base64::engine::general_purpose::STANDARD.decode(inner).unwrap_or_default();
         body = rules::parse(&shared.script, &inner)?;
     }
-    if route.ask == RoutedAsk::Count && route.form == Form::Gemini {
+    if route.ask == RoutedAsk::Count && route.form == MockForm::Gemini {
         body = body["generateContentRequest"].take();
         if let Some(fields) = body.as_object_mut() {
             fields.remove("model");
@@ -83,7 +83,7 @@ fn judged(
         forced: &shared.forced,
     };
     let count = judge.judge(route.form, &model, &body)?;
-    if shared.script.strict && route.ask == RoutedAsk::Answer && route.form == Form::Messages {
+    if shared.script.strict && route.ask == RoutedAsk::Answer && route.form == MockForm::Messages {
         if request.header("anthropic-version").is_none() {
             return rules::refuse("anthropic-version", "header is required");
         }
@@ -102,7 +102,7 @@ fn window_of(shared: &ServerShared, route: &Route, model: &str, body: &Value) ->
 }
 
 fn check_key(shared: &ServerShared, route: &Route, request: &Recorded) -> Result<(), MockRefusal> {
-    if let (Form::Bedrock, Some(key)) = (route.form, &shared.script.aws) {
+    if let (MockForm::Bedrock, Some(key)) = (route.form, &shared.script.aws) {
         return sigv4::check(key, request);
     }
     let Some(key) = &shared.script.api_key else { return Ok(()) };
@@ -112,7 +112,7 @@ fn check_key(shared: &ServerShared, route: &Route, request: &Recorded) -> Result
     if given == Some(key.as_str()) {
         return Ok(());
     }
-    if route.form == Form::Gemini {
+    if route.form == MockForm::Gemini {
         return Err(MockRefusal::invalid("API key not valid. Please pass a valid API key."));
     }
     Err(MockRefusal { status: 401, kind: "authentication_error", message: "invalid x-api-key".to_owned() })
@@ -138,7 +138,7 @@ fn played(
     drop(state);
     shared.update(index, |request| request.turn = Some(at));
     remember_thinking(shared, &turn, model, body);
-    if route.form == Form::Gemini
+    if route.form == MockForm::Gemini
         && let Some(signature) = forms::gemini::call_signature(&turn, model)
     {
         shared.issued.add(signature, String::new());
@@ -149,7 +149,7 @@ fn played(
         input_tokens: count,
         bytes_per_token: shared.script.bytes_per_token,
         delta_chars: shared.script.delta_chars,
-        routed: route.form == Form::Chat && body["reasoning"].is_object(),
+        routed: route.form == MockForm::Chat && body["reasoning"].is_object(),
     };
     if asked.routed {
         forms::chat::routed_calls(&turn, &asked).for_each(|call| shared.issued.add(call, String::new()));
@@ -162,7 +162,7 @@ fn played(
     (reply_of(&turn, route.form, &asked, streamed), Some(turn))
 }
 
-fn reply_of(turn: &Turn, form: Form, asked: &AskedRequest<'_>, streamed: bool) -> MockReply {
+fn reply_of(turn: &Turn, form: MockForm, asked: &AskedRequest<'_>, streamed: bool) -> MockReply {
     if turn.drop {
         return MockReply::Drop;
     }
@@ -171,22 +171,22 @@ fn reply_of(turn: &Turn, form: Form, asked: &AskedRequest<'_>, streamed: bool) -
     }
     let content_type = match form {
         _ if !streamed => "application/json",
-        Form::Bedrock => "application/vnd.amazon.eventstream",
+        MockForm::Bedrock => "application/vnd.amazon.eventstream",
         _ => "text/event-stream; charset=utf-8",
     };
     let steps = match (&turn.raw, form) {
         (Some(raw), _) => vec![StreamStep::Bytes(raw.clone().into_bytes())],
-        (None, Form::Messages) if streamed => forms::messages::stream(turn, asked),
-        (None, Form::Bedrock) if streamed => forms::bedrock::stream(turn, asked),
-        (None, Form::Chat) if streamed => forms::chat::stream(turn, asked),
-        (None, Form::Responses) if streamed => forms::responses::stream(turn, asked),
-        (None, Form::Gemini) if streamed => forms::gemini::stream(turn, asked),
+        (None, MockForm::Messages) if streamed => forms::messages::stream(turn, asked),
+        (None, MockForm::Bedrock) if streamed => forms::bedrock::stream(turn, asked),
+        (None, MockForm::Chat) if streamed => forms::chat::stream(turn, asked),
+        (None, MockForm::Responses) if streamed => forms::responses::stream(turn, asked),
+        (None, MockForm::Gemini) if streamed => forms::gemini::stream(turn, asked),
         (None, form) => {
             let whole = match form {
-                Form::Messages | Form::Bedrock => forms::messages::whole(turn, asked),
-                Form::Chat => forms::chat::whole(turn, asked),
-                Form::Responses => forms::responses::whole(turn, asked),
-                Form::Gemini => forms::gemini::whole(turn, asked),
+                MockForm::Messages | MockForm::Bedrock => forms::messages::whole(turn, asked),
+                MockForm::Chat => forms::chat::whole(turn, asked),
+                MockForm::Responses => forms::responses::whole(turn, asked),
+                MockForm::Gemini => forms::gemini::whole(turn, asked),
             };
             vec![StreamStep::Bytes(whole.to_string().into_bytes())]
         }
@@ -198,7 +198,7 @@ fn reply_of(turn: &Turn, form: Form, asked: &AskedRequest<'_>, streamed: bool) -
 fn remember_thinking(shared: &ServerShared, turn: &Turn, model: &str, body: &Value) {
     let length = body["messages"].as_array().map_or(0, Vec::len);
     for piece in &turn.reply {
-        if let Piece::Thinking(text) = piece {
+        if let ReplyPiece::Thinking(text) = piece {
             shared.issued.add(signature_of(text, model), rules::prefix(body, length));
         }
     }

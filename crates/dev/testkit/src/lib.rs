@@ -38,8 +38,10 @@ mod turn;
 
 pub use allocations::{Allocated, CountingAllocator};
 pub use record::Recorded;
-pub use route::Form;
-pub use script::{AwsKey, Forced, Limits, Script, ScriptError};
+pub use route::MockForm;
+pub use script::{AwsKey, Forced, MockLimits, Script, ScriptError};
 pub use server::MockModel;
 pub use signature::signature_of;
-pub use turn::{ByteFault, Cut, ErrorReply, Matcher, Piece, Stall, Times, ToolPiece, Turn, UsageReply, When};
+pub use turn::{
+    ByteFault, Cut, ErrorReply, MockWhen, ReplyPiece, Stall, TextMatcher, Times, ToolPiece, Turn, UsageReply,
+};

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::Form;
+use crate::MockForm;
 
 /// One request as it came, and what became of it.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct Recorded {
     /// Which request it was, from 0, over the life of the server.
     pub index: usize,
     /// The wire form; `None` for paths that are none.
-    pub form: Option<Form>,
+    pub form: Option<MockForm>,
     /// The path of the request, without the host.
     pub path: String,
     /// The headers, names in lower case, in order.

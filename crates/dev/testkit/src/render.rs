@@ -1,5 +1,5 @@
 use crate::{
-    Form, Script, Turn,
+    MockForm, Script, Turn,
     forms::{self, AskedRequest},
     steps::StreamStep,
 };
@@ -7,7 +7,7 @@ use crate::{
 impl Turn {
     /// The bytes this turn streams in a form, faults left out: for tests of
     /// decoders without a network.
-    pub fn bytes(&self, form: Form, model: &str) -> Vec<u8> {
+    pub fn bytes(&self, form: MockForm, model: &str) -> Vec<u8> {
         let defaults = Script::default();
         let asked = AskedRequest {
             index: 0,
@@ -18,11 +18,11 @@ impl Turn {
             routed: false,
         };
         let steps = match form {
-            Form::Messages => forms::messages::stream(self, &asked),
-            Form::Bedrock => forms::bedrock::stream(self, &asked),
-            Form::Chat => forms::chat::stream(self, &asked),
-            Form::Responses => forms::responses::stream(self, &asked),
-            Form::Gemini => forms::gemini::stream(self, &asked),
+            MockForm::Messages => forms::messages::stream(self, &asked),
+            MockForm::Bedrock => forms::bedrock::stream(self, &asked),
+            MockForm::Chat => forms::chat::stream(self, &asked),
+            MockForm::Responses => forms::responses::stream(self, &asked),
+            MockForm::Gemini => forms::gemini::stream(self, &asked),
         };
         let bytes = steps.into_iter().filter_map(|step| match step {
             StreamStep::Bytes(bytes) => Some(bytes),

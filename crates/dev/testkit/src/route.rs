@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 /// The wire form a request came in.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum MockForm {
     /// Anthropic Messages, at Anthropic, Vertex or Foundry.
     Messages,
     /// Anthropic Messages in the Bedrock event stream.
@@ -19,7 +19,7 @@ pub enum Form {
 /// What a path asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Route {
-    pub(crate) form: Form,
+    pub(crate) form: MockForm,
     pub(crate) ask: RoutedAsk,
     /// Where the path names the model, and the body does not.
     pub(crate) model: Option<String>,
@@ -45,7 +45,7 @@ impl Route {
         let route = |form, ask| Some(Self { form, ask, model: None });
         if method == "GET" {
             return path.ends_with("/models").then_some(Self {
-                form: Form::Messages,
+                form: MockForm::Messages,
                 ask: RoutedAsk::Models,
                 model: None,
             });
@@ -54,16 +54,16 @@ impl Route {
             return None;
         }
         if path.ends_with("/messages") {
-            return route(Form::Messages, RoutedAsk::Answer);
+            return route(MockForm::Messages, RoutedAsk::Answer);
         }
         if path.ends_with("/messages/count_tokens") || path.ends_with("/models/count-tokens:rawPredict") {
-            return route(Form::Messages, RoutedAsk::Count);
+            return route(MockForm::Messages, RoutedAsk::Count);
         }
         if path.ends_with("/chat/completions") {
-            return route(Form::Chat, RoutedAsk::Answer);
+            return route(MockForm::Chat, RoutedAsk::Answer);
         }
         if path.ends_with("/responses") {
-            return route(Form::Responses, RoutedAsk::Answer);
+            return route(MockForm::Responses, RoutedAsk::Answer);
         }
         Self::vertex(path).or_else(|| Self::gemini(path)).or_else(|| Self::bedrock(path))
     }
@@ -76,7 +76,7 @@ impl Route {
             "rawPredict" => RoutedAsk::Whole,
             _ => return None,
         };
-        Some(Self { form: Form::Messages, ask, model: Some(percent_decode(model)) })
+        Some(Self { form: MockForm::Messages, ask, model: Some(percent_decode(model)) })
     }
 
     fn gemini(path: &str) -> Option<Self> {
@@ -88,7 +88,7 @@ impl Route {
             "countTokens" => RoutedAsk::Count,
             _ => return None,
         };
-        Some(Self { form: Form::Gemini, ask, model: Some(percent_decode(model)) })
+        Some(Self { form: MockForm::Gemini, ask, model: Some(percent_decode(model)) })
     }
 
     fn bedrock(path: &str) -> Option<Self> {
@@ -100,7 +100,7 @@ impl Route {
             "count-tokens" => RoutedAsk::Count,
             _ => return None,
         };
-        Some(Self { form: Form::Bedrock, ask, model: Some(percent_decode(model)) })
+        Some(Self { form: MockForm::Bedrock, ask, model: Some(percent_decode(model)) })
     }
 }
 
@@ -133,38 +133,38 @@ mod tests {
     #[test]
     fn paths_name_form_and_model() {
         for (method, path, want) in [
-            ("POST", "/v1/messages", Some((Form::Messages, RoutedAsk::Answer, None))),
-            ("POST", "/anthropic/v1/messages", Some((Form::Messages, RoutedAsk::Answer, None))),
-            ("POST", "/v1/messages/count_tokens", Some((Form::Messages, RoutedAsk::Count, None))),
+            ("POST", "/v1/messages", Some((MockForm::Messages, RoutedAsk::Answer, None))),
+            ("POST", "/anthropic/v1/messages", Some((MockForm::Messages, RoutedAsk::Answer, None))),
+            ("POST", "/v1/messages/count_tokens", Some((MockForm::Messages, RoutedAsk::Count, None))),
             (
                 "POST",
                 "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x@1:streamRawPredict",
-                Some((Form::Messages, RoutedAsk::Stream, Some("claude-x@1"))),
+                Some((MockForm::Messages, RoutedAsk::Stream, Some("claude-x@1"))),
             ),
             (
                 "POST",
                 "/model/anthropic.claude%3A0/invoke-with-response-stream",
-                Some((Form::Bedrock, RoutedAsk::Stream, Some("anthropic.claude:0"))),
+                Some((MockForm::Bedrock, RoutedAsk::Stream, Some("anthropic.claude:0"))),
             ),
             (
                 "POST",
                 "/model/arn:aws:x%2Fy/invoke",
-                Some((Form::Bedrock, RoutedAsk::Whole, Some("arn:aws:x/y"))),
+                Some((MockForm::Bedrock, RoutedAsk::Whole, Some("arn:aws:x/y"))),
             ),
-            ("POST", "/v1/chat/completions", Some((Form::Chat, RoutedAsk::Answer, None))),
-            ("POST", "/v1/responses", Some((Form::Responses, RoutedAsk::Answer, None))),
+            ("POST", "/v1/chat/completions", Some((MockForm::Chat, RoutedAsk::Answer, None))),
+            ("POST", "/v1/responses", Some((MockForm::Responses, RoutedAsk::Answer, None))),
             (
                 "POST",
                 "/v1beta/models/gemini-3-pro:streamGenerateContent",
-                Some((Form::Gemini, RoutedAsk::Stream, Some("gemini-3-pro"))),
+                Some((MockForm::Gemini, RoutedAsk::Stream, Some("gemini-3-pro"))),
             ),
             (
                 "POST",
                 "/v1beta/models/gemini-3-pro:countTokens",
-                Some((Form::Gemini, RoutedAsk::Count, Some("gemini-3-pro"))),
+                Some((MockForm::Gemini, RoutedAsk::Count, Some("gemini-3-pro"))),
             ),
             ("POST", "/v1beta/models/gemini-3-pro:embedContent", None),
-            ("GET", "/v1/models", Some((Form::Messages, RoutedAsk::Models, None))),
+            ("GET", "/v1/models", Some((MockForm::Messages, RoutedAsk::Models, None))),
             ("GET", "/v1/messages", None),
             ("POST", "/v1/embeddings", None),
         ] {

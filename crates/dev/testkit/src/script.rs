@@ -23,7 +23,7 @@ pub struct Script {
     /// How many characters of text one streamed piece has.
     pub delta_chars: usize,
     /// What a request may hold.
-    pub limits: Limits,
+    pub limits: MockLimits,
     /// Whether a thinking block is tied to everything before it, as with the
     /// newest models.
     pub bind_thinking: bool,
@@ -48,7 +48,7 @@ impl Default for Script {
             max_output: 64_000,
             bytes_per_token: 4.0,
             delta_chars: 24,
-            limits: Limits::default(),
+            limits: MockLimits::default(),
             bind_thinking: false,
             api_key: None,
             aws: None,
@@ -99,7 +99,7 @@ pub enum ScriptError {
 /// What a request may hold.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct MockLimits {
     /// Bytes of the whole body.
     pub body_bytes: usize,
     /// Bytes of one picture, as base64 text.
@@ -118,7 +118,7 @@ pub struct Limits {
     pub tool_name: usize,
 }
 
-impl Default for Limits {
+impl Default for MockLimits {
     fn default() -> Self {
         Self {
             body_bytes: 32 * 1024 * 1024,
@@ -167,7 +167,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Piece, Stall, Times};
+    use crate::{ReplyPiece, Stall, Times};
 
     #[test]
     fn a_script_file_says_what_it_means() {
@@ -186,8 +186,8 @@ mod tests {
         assert_eq!(script.window, 20_000);
         assert!(script.strict);
         assert_eq!(script.turns[1].times, Times::Always);
-        assert!(matches!(script.turns[1].reply[2], Piece::Stall(Stall::Ms(5))));
-        assert!(matches!(script.turns[1].reply[3], Piece::Stall(Stall::Forever)));
+        assert!(matches!(script.turns[1].reply[2], ReplyPiece::Stall(Stall::Ms(5))));
+        assert!(matches!(script.turns[1].reply[3], ReplyPiece::Stall(Stall::Forever)));
         assert_eq!(script.turns[2].times, Times::Count(3));
         assert!(script.turns[1].when.last_user.as_ref().unwrap().fits("well hello"));
         let again: Script = serde_json::from_value(serde_json::to_value(&script).unwrap()).unwrap();

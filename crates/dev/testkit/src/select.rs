@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    Form,
-    turn::{Times, Turn, When},
+    MockForm,
+    turn::{MockWhen, Times, Turn},
 };
 
 /// The parts of a request that turns are chosen by.
@@ -17,13 +17,13 @@ pub(crate) struct SeenRequest {
 }
 
 impl SeenRequest {
-    pub(crate) fn of(form: Form, model: &str, body: &Value) -> Self {
+    pub(crate) fn of(form: MockForm, model: &str, body: &Value) -> Self {
         let model = model.to_owned();
         match form {
-            Form::Messages | Form::Bedrock => Self::of_messages(model, body),
-            Form::Chat => Self::of_chat(model, body),
-            Form::Responses => Self::of_responses(model, body),
-            Form::Gemini => Self::of_gemini(model, body),
+            MockForm::Messages | MockForm::Bedrock => Self::of_messages(model, body),
+            MockForm::Chat => Self::of_chat(model, body),
+            MockForm::Responses => Self::of_responses(model, body),
+            MockForm::Gemini => Self::of_gemini(model, body),
         }
     }
 
@@ -109,7 +109,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-fn fits(when: &When, seen: &SeenRequest) -> bool {
+fn fits(when: &MockWhen, seen: &SeenRequest) -> bool {
     let tests = [
         (&when.last_user, &seen.last_user),
         (&when.tool_result, &seen.tool_result),

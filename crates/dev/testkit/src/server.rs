@@ -15,14 +15,14 @@ use serde_json::json;
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use crate::{
-    Form, Recorded, Script, Turn,
+    MockForm, Recorded, Script, Turn,
     answer::{MockReply, answer},
     connection::{Breakable, ConnectionBreaker},
     forms,
     route::Route,
     rules::{ForceCounts, Issued, MockRefusal},
     steps::{self, StreamEnd},
-    turn::Matcher,
+    turn::TextMatcher,
 };
 
 /// A scripted model server on loopback. Dropping it stops it.
@@ -140,7 +140,7 @@ fn check_patterns(script: &Script) -> io::Result<()> {
     for turn in &script.turns {
         let when = &turn.when;
         for matcher in [&when.last_user, &when.tool_result, &when.system, &when.model].into_iter().flatten() {
-            if let Matcher::Regex(pattern) = matcher {
+            if let TextMatcher::Regex(pattern) = matcher {
                 regex::Regex::new(pattern).map_err(|err| io::Error::new(io::ErrorKind::InvalidInput, err))?;
             }
         }
@@ -235,7 +235,7 @@ async fn handle(
 
 fn respond(
     shared: &Arc<ServerShared>,
-    form: Form,
+    form: MockForm,
     index: usize,
     reply: MockReply,
     breaker: &ConnectionBreaker,
@@ -284,16 +284,16 @@ fn respond(
     }
 }
 
-fn error_response(form: Form, status: u16, kind: &str, message: &str) -> Response<Body> {
+fn error_response(form: MockForm, status: u16, kind: &str, message: &str) -> Response<Body> {
     let body = match form {
-        Form::Messages => forms::messages::error_body(kind, message),
-        Form::Bedrock => json!({"message": message}),
-        Form::Chat | Form::Responses => forms::chat::error_body(kind, message),
-        Form::Gemini => forms::gemini::error_body(status, kind, message),
+        MockForm::Messages => forms::messages::error_body(kind, message),
+        MockForm::Bedrock => json!({"message": message}),
+        MockForm::Chat | MockForm::Responses => forms::chat::error_body(kind, message),
+        MockForm::Gemini => forms::gemini::error_body(status, kind, message),
     };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = plain(status, "application/json", body.to_string());
-    if form == Form::Bedrock
+    if form == MockForm::Bedrock
         && let Ok(value) = forms::bedrock::exception_type(kind).parse()
     {
         response.headers_mut().insert("x-amzn-errortype", value);

@@ -8,8 +8,8 @@ use serde_json::Value;
 #[serde(default, deny_unknown_fields)]
 pub struct Turn {
     /// Which requests it answers; an empty one answers any.
-    #[serde(skip_serializing_if = "When::is_any")]
-    pub when: When,
+    #[serde(skip_serializing_if = "MockWhen::is_any")]
+    pub when: MockWhen,
     /// How often it may be used.
     pub times: Times,
     /// The window that a request must fit to get this turn, where it is another one
@@ -24,7 +24,7 @@ pub struct Turn {
     /// Answers with exactly this body, status 200.
     pub raw: Option<String>,
     /// What the model says.
-    pub reply: Vec<Piece>,
+    pub reply: Vec<ReplyPiece>,
     /// Why it stops: the name in the Messages form (`end_turn`, `tool_use`,
     /// `max_tokens`, …). Without it, what fits the pieces.
     pub stop: Option<String>,
@@ -38,18 +38,18 @@ pub struct Turn {
 
 impl Turn {
     /// Says these pieces.
-    pub fn of(reply: impl IntoIterator<Item = Piece>) -> Self {
+    pub fn of(reply: impl IntoIterator<Item = ReplyPiece>) -> Self {
         Self { reply: reply.into_iter().collect(), ..Self::default() }
     }
 
     /// Says one text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::of([Piece::text(text)])
+        Self::of([ReplyPiece::text(text)])
     }
 
     /// Makes one call.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
-        Self::of([Piece::tool(name, input)])
+        Self::of([ReplyPiece::tool(name, input)])
     }
 
     /// Fails with a status.
@@ -82,7 +82,7 @@ impl Turn {
     /// Answers only requests whose last user text contains this.
     #[must_use]
     pub fn when(mut self, last_user: &str) -> Self {
-        self.when.last_user = Some(Matcher::contains(last_user));
+        self.when.last_user = Some(TextMatcher::contains(last_user));
         self
     }
 
@@ -128,22 +128,22 @@ impl Default for Times {
 /// Which requests a turn answers: all that is given must fit.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct When {
+pub struct MockWhen {
     /// The text of the last user message, tool results left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_user: Option<Matcher>,
+    pub last_user: Option<TextMatcher>,
     /// The text of the tool results in the last message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_result: Option<Matcher>,
+    pub tool_result: Option<TextMatcher>,
     /// The system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub system: Option<Matcher>,
+    pub system: Option<TextMatcher>,
     /// The model asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<Matcher>,
+    pub model: Option<TextMatcher>,
 }
 
-impl When {
+impl MockWhen {
     pub(crate) fn is_any(&self) -> bool {
         self.last_user.is_none()
             && self.tool_result.is_none()
@@ -155,7 +155,7 @@ impl When {
 /// A test of a text. A plain string means `contains`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Matcher {
+pub enum TextMatcher {
     /// The text holds this part.
     Contains(String),
     /// The text is exactly this.
@@ -167,7 +167,7 @@ pub enum Matcher {
     Plain(String),
 }
 
-impl Matcher {
+impl TextMatcher {
     /// Fits texts that hold this part.
     pub fn contains(text: &str) -> Self {
         Self::Contains(text.to_owned())
@@ -201,7 +201,7 @@ pub struct ErrorReply {
 /// A piece of an answer, or something that happens between two pieces.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Piece {
+pub enum ReplyPiece {
     /// A text block.
     Text(String),
     /// A thinking block, signed for the model asked for.
@@ -227,7 +227,7 @@ pub enum Piece {
     Raw(String),
 }
 
-impl Piece {
+impl ReplyPiece {
     /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())

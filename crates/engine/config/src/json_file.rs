@@ -12,7 +12,7 @@ use haft_paths::{Durability, ReplacedMode, replace_file, sweep_unfinished};
 use serde_json::{Map, Value};
 
 use crate::{
-    Notice, Place,
+    SettingsNotice, SettingsPlace,
     document::{BYTE_ORDER_MARK, SettingsDocument},
     edit,
     lock::{LockFailure, lock},
@@ -45,7 +45,7 @@ pub(crate) struct Updated<T> {
 pub enum UpdateError {
     /// The file holds something that is not settings. It is the person's, so
     /// it stays as it is.
-    Broken(Notice),
+    Broken(SettingsNotice),
     /// Another process held the lock for too long.
     Busy(PathBuf),
     /// A link leads out of the project.
@@ -178,8 +178,8 @@ impl JsonFile<'_> {
         let mark = if bytes.starts_with(BYTE_ORDER_MARK.as_bytes()) { BYTE_ORDER_MARK } else { "" };
         match SettingsDocument::parse(&bytes) {
             Ok(document) => Ok((Some(document), mark)),
-            Err(broken) => Err(UpdateError::Broken(Notice {
-                place: Place::File(self.path.to_owned()),
+            Err(broken) => Err(UpdateError::Broken(SettingsNotice {
+                place: SettingsPlace::File(self.path.to_owned()),
                 position: Some(broken.position),
                 message: broken.message,
             })),

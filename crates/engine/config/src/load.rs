@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Layer, McpScope, Notice, PendingTrust, Place, Places, Settings, Source, TrustMode,
+    Layer, McpScope, PendingTrust, Places, Settings, SettingsNotice, SettingsPlace, SettingsText, TrustMode,
     document::SettingsDocument,
     last_good::LastGood,
     mcp,
@@ -92,13 +92,13 @@ pub struct Loaded {
     /// The settings of all layers together.
     pub settings: Settings,
     /// What a person may want to know: unknown keys, keys that stand twice.
-    pub warnings: Vec<Notice>,
+    pub warnings: Vec<SettingsNotice>,
     /// What a person should repair: texts that cannot be understood, values
     /// that do not count.
-    pub problems: Vec<Notice>,
+    pub problems: Vec<SettingsNotice>,
     /// Keys of these texts that other programs read and Haft does nothing with:
     /// the message of each notice is the name of the key.
-    pub without_effect: Vec<Notice>,
+    pub without_effect: Vec<SettingsNotice>,
     /// What of the project waits for a yes.
     pub pending_trust: Option<PendingTrust>,
     pub(crate) watched: Vec<(PathBuf, Print)>,
@@ -156,7 +156,7 @@ impl Loader<'_> {
         self.trust = TrustList::read(&file, &folder_key(&self.folder));
     }
 
-    fn read_files(&mut self) -> Vec<(Arc<Source>, SettingsDocument)> {
+    fn read_files(&mut self) -> Vec<(Arc<SettingsText>, SettingsDocument)> {
         for directory in self.places.listed_directories() {
             self.loaded.watched.push((directory.clone(), Print::at(&directory)));
         }
@@ -165,15 +165,19 @@ impl Loader<'_> {
         let mut texts = Vec::new();
         for Candidate { layer, path, base } in candidates {
             if let (Some(document), _) = self.read_file(&path, LARGEST, Fallback::LastGood) {
-                let source =
-                    Source { layer, place: Place::File(path), base, text: Arc::clone(&document.text) };
+                let source = SettingsText {
+                    layer,
+                    place: SettingsPlace::File(path),
+                    base,
+                    text: Arc::clone(&document.text),
+                };
                 texts.push((Arc::new(source), document));
             }
         }
         texts
     }
 
-    fn read_arguments(&mut self) -> Vec<(Arc<Source>, SettingsDocument)> {
+    fn read_arguments(&mut self) -> Vec<(Arc<SettingsText>, SettingsDocument)> {
         let mut texts = Vec::new();
         for argument in &self.options.arguments {
             let (place, document) = match &argument.content {
@@ -181,15 +185,15 @@ impl Loader<'_> {
                     let (document, state) = self.read_file(path, LARGEST, Fallback::LastGood);
                     if state == LoadedFileState::Absent {
                         self.problem(
-                            Place::File(path.clone()),
+                            SettingsPlace::File(path.clone()),
                             None,
                             format!("{}: there is no such file", argument.name),
                         );
                     }
-                    (Place::File(path.clone()), document)
+                    (SettingsPlace::File(path.clone()), document)
                 }
                 ArgumentContent::Json(json) => {
-                    let place = Place::Argument(argument.name.clone());
+                    let place = SettingsPlace::Argument(argument.name.clone());
                     let document = match SettingsDocument::parse(json.as_bytes()) {
                         Ok(document) => Some(document),
                         Err(broken) => {
@@ -202,15 +206,15 @@ impl Loader<'_> {
             };
             if let Some(document) = document {
                 let (layer, base) = (argument.layer, self.places.cwd.clone());
-                let source = Source { layer, place, base, text: Arc::clone(&document.text) };
+                let source = SettingsText { layer, place, base, text: Arc::clone(&document.text) };
                 texts.push((Arc::new(source), document));
             }
         }
         texts
     }
 
-    fn problem(&mut self, place: Place, position: Option<(usize, usize)>, message: String) {
-        self.loaded.problems.push(Notice { place, position, message });
+    fn problem(&mut self, place: SettingsPlace, position: Option<(usize, usize)>, message: String) {
+        self.loaded.problems.push(SettingsNotice { place, position, message });
     }
 
     /// Reads a file, falling back to its last good version when it is broken.
@@ -255,14 +259,14 @@ impl Loader<'_> {
                     }
                     (None, Fallback::NoTrust) => "nothing is trusted until it is repaired",
                 };
-                self.problem(Place::File(path.to_owned()), position, format!("{message}; {counts}"));
+                self.problem(SettingsPlace::File(path.to_owned()), position, format!("{message}; {counts}"));
                 (good, LoadedFileState::Broken)
             }
         }
     }
 
     /// Takes a text apart and keeps what counts of it.
-    fn speak(&mut self, source: Arc<Source>, document: &SettingsDocument) {
+    fn speak(&mut self, source: Arc<SettingsText>, document: &SettingsDocument) {
         let findings = take_apart(document, &source);
         self.loaded.warnings.extend(findings.warnings);
         self.loaded.problems.extend(findings.problems);
@@ -277,7 +281,7 @@ impl Loader<'_> {
     fn admit(
         &mut self,
         units: Vec<crate::units::SettingUnit>,
-        source: &Arc<Source>,
+        source: &Arc<SettingsText>,
         document: &SettingsDocument,
     ) -> Vec<crate::units::SettingUnit> {
         let AdmittedSettings { units, pending, refused, scripts } =
@@ -323,15 +327,15 @@ impl Loader<'_> {
         servers
     }
 
-    fn server_file(&mut self, path: &Path, layer: Layer) -> Option<(Arc<Source>, SettingsDocument)> {
+    fn server_file(&mut self, path: &Path, layer: Layer) -> Option<(Arc<SettingsText>, SettingsDocument)> {
         let (largest, fallback) = match self.places.claude_json.as_deref() == Some(path) {
             true => (LARGEST_FOREIGN, Fallback::Nothing),
             false => (LARGEST, Fallback::LastGood),
         };
         let (document, _) = self.read_file(path, largest, fallback);
         let document = document?;
-        let (place, base) = (Place::File(path.to_owned()), self.places.project.clone());
-        let source = Source { layer, place, base, text: Arc::clone(&document.text) };
+        let (place, base) = (SettingsPlace::File(path.to_owned()), self.places.project.clone());
+        let source = SettingsText { layer, place, base, text: Arc::clone(&document.text) };
         self.loaded.problems.extend(mcp::problems(&document, &source));
         Some((Arc::new(source), document))
     }

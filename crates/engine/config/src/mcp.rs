@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
-    Notice, Origin, Source,
+    SettingsNotice, SettingsOrigin, SettingsText,
     document::SettingsDocument,
     keys::{FromProject, SettingKey, SettingShape, Speakers},
     span::step,
@@ -23,7 +23,7 @@ pub struct McpServer {
     /// Who named it.
     pub scope: McpScope,
     /// The file and line that declare it.
-    pub origin: Origin,
+    pub origin: SettingsOrigin,
 }
 
 /// Who named a server, from the weakest to the strongest.
@@ -59,8 +59,8 @@ pub(crate) fn units(within: &Map<String, Value>, at: &str) -> Vec<SettingUnit> {
 }
 
 /// What is wrong with a file of servers.
-pub(crate) fn problems(document: &SettingsDocument, source: &Source) -> Vec<Notice> {
-    let notice = |pointer: &str, message: &str| Notice {
+pub(crate) fn problems(document: &SettingsDocument, source: &SettingsText) -> Vec<SettingsNotice> {
+    let notice = |pointer: &str, message: &str| SettingsNotice {
         place: source.place.clone(),
         position: document.position(pointer),
         message: message.to_owned(),
@@ -82,14 +82,14 @@ pub(crate) fn add(
     servers: &mut Vec<McpServer>,
     units: Vec<SettingUnit>,
     scope: McpScope,
-    source: &Arc<Source>,
+    source: &Arc<SettingsText>,
 ) {
     for unit in units {
         let UnitEntry::Named(name) = unit.entry else { continue };
         if !unit.value.is_object() {
             continue;
         }
-        let origin = Origin { source: Arc::clone(source), pointer: unit.pointer };
+        let origin = SettingsOrigin { source: Arc::clone(source), pointer: unit.pointer };
         servers.retain(|it| it.name != name);
         servers.push(McpServer { name, config: unit.value, scope, origin });
     }

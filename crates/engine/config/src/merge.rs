@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Origin, Source, Sourced,
+    SettingsOrigin, SettingsText, Sourced,
     span::step,
     units::{SettingUnit, UnitEntry},
 };
@@ -19,16 +19,16 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Merged {
     pub(crate) value: Map<String, Value>,
-    origins: HashMap<String, Origin>,
+    origins: HashMap<String, SettingsOrigin>,
     /// What stands in lists already: where, what, and whose.
     listed: HashSet<(String, String, PathBuf)>,
 }
 
 impl Merged {
     /// Adds what one text says. Texts come from the weakest to the strongest.
-    pub(crate) fn add(&mut self, units: &[SettingUnit], source: &Arc<Source>) {
+    pub(crate) fn add(&mut self, units: &[SettingUnit], source: &Arc<SettingsText>) {
         for unit in units {
-            let origin = Origin { source: Arc::clone(source), pointer: unit.pointer.clone() };
+            let origin = SettingsOrigin { source: Arc::clone(source), pointer: unit.pointer.clone() };
             match &unit.entry {
                 UnitEntry::Whole => self.set(&unit.path, unit.value.clone(), origin),
                 UnitEntry::Named(name) => {
@@ -53,12 +53,12 @@ impl Merged {
         }
     }
 
-    fn set(&mut self, path: &[String], value: Value, origin: Origin) {
+    fn set(&mut self, path: &[String], value: Value, origin: SettingsOrigin) {
         *slot(&mut self.value, path) = value;
         self.origins.insert(pointer(path), origin);
     }
 
-    fn push(&mut self, path: &[String], value: Value, origin: Origin) {
+    fn push(&mut self, path: &[String], value: Value, origin: SettingsOrigin) {
         let at = pointer(path);
         // The same words may mean another path in another file.
         if !self.listed.insert((at.clone(), value.to_string(), origin.source.base.clone())) {
@@ -74,7 +74,7 @@ impl Merged {
         }
     }
 
-    fn origin(&self, pointer: &str) -> Option<&Origin> {
+    fn origin(&self, pointer: &str) -> Option<&SettingsOrigin> {
         self.origins.get(pointer)
     }
 

@@ -69,12 +69,12 @@ impl Places {
     }
 
     /// The settings file Haft writes for a layer.
-    pub(crate) fn written(&self, scope: Scope) -> Option<PathBuf> {
+    pub(crate) fn written(&self, scope: SettingsScope) -> Option<PathBuf> {
         let project = self.project.join(".haft");
         match scope {
-            Scope::User => self.state.as_ref().map(|state| state.join("settings.json")),
-            Scope::Project => Some(project.join("settings.json")),
-            Scope::Local => Some(project.join("settings.local.json")),
+            SettingsScope::User => self.state.as_ref().map(|state| state.join("settings.json")),
+            SettingsScope::Project => Some(project.join("settings.json")),
+            SettingsScope::Local => Some(project.join("settings.local.json")),
         }
     }
 
@@ -141,7 +141,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 
 /// A file Haft may write for the person.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Scope {
+pub enum SettingsScope {
     /// `~/.haft/settings.json`.
     User,
     /// `.haft/settings.json`, shared with everybody who works on the project.

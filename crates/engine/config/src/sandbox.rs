@@ -3,7 +3,7 @@ use crate::{Layer, Sourced, merge::Merged};
 /// The sandbox of commands, as the settings want it. What nobody says is
 /// absent; the builder of the sandbox knows the defaults.
 #[derive(Clone, Debug, Default)]
-pub struct Sandbox {
+pub struct SandboxSettings {
     /// Whether commands run in it.
     pub enabled: Option<Sourced<bool>>,
     /// Whether to refuse to work where it cannot be had.
@@ -50,7 +50,7 @@ pub struct SandboxFiles {
     pub deny_read: Vec<Sourced<String>>,
 }
 
-impl Sandbox {
+impl SandboxSettings {
     pub(crate) fn of(merged: &Merged) -> Self {
         let managed_only = merged.flag("sandbox.network.allowManagedDomainsOnly").filter(|it| it.value);
         let counts =

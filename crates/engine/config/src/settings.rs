@@ -5,7 +5,7 @@ use haft_types::PermissionMode;
 use serde_json::Value;
 
 use crate::{
-    Layer, Place, Sandbox, Source, Sourced,
+    Layer, SandboxSettings, SettingsPlace, SettingsText, Sourced,
     mcp::McpServer,
     merge::Merged,
     units::{SettingUnit, UnitEntry},
@@ -23,7 +23,7 @@ pub struct Settings {
     /// Limits for HTTP hooks.
     pub http_hooks: HttpPolicy,
     /// The sandbox of commands.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxSettings,
     /// Which MCP servers may be used.
     pub mcp: McpSettings,
     /// The MCP servers of the person and of the project.
@@ -82,7 +82,7 @@ pub struct McpSettings {
 
 /// The unit of one text that counts, with its source.
 pub(crate) struct Speech {
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<SettingsText>,
     pub(crate) units: Vec<SettingUnit>,
 }
 
@@ -111,7 +111,7 @@ impl Settings {
                 allowed_urls: values("allowedHttpHookUrls"),
                 allowed_env_vars: values("httpHookAllowedEnvVars"),
             },
-            sandbox: Sandbox::of(&merged),
+            sandbox: SandboxSettings::of(&merged),
             mcp: McpSettings::of(&merged),
             mcp_servers,
             model: merged.text("model"),
@@ -214,8 +214,8 @@ fn hooks(speeches: &[Speech], merged: &Merged) -> Vec<HookDefinition> {
             continue;
         }
         let source = Arc::new(match &speech.source.place {
-            Place::File(path) => HookSource::File(path.clone()),
-            Place::Argument(name) => HookSource::Named(name.clone()),
+            SettingsPlace::File(path) => HookSource::File(path.clone()),
+            SettingsPlace::Argument(name) => HookSource::Named(name.clone()),
         });
         let units = speech.units.iter().filter(|unit| matches!(unit.entry, UnitEntry::Hook { .. }));
         let parsed = units.flat_map(|unit| parse_definitions(&unit.value, &source).0);

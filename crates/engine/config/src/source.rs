@@ -42,11 +42,11 @@ impl Layer {
 
 /// One text that settings come from.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Source {
+pub struct SettingsText {
     /// The layer whose text this is.
     pub layer: Layer,
     /// Where it stands.
-    pub place: Place,
+    pub place: SettingsPlace,
     /// What `/` at the start of a path rule of this source stands for.
     pub base: PathBuf,
     /// The text, so that a line can be named in a message.
@@ -55,14 +55,14 @@ pub struct Source {
 
 /// Where a text stands.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Place {
+pub enum SettingsPlace {
     /// A file.
     File(PathBuf),
     /// An argument of the command line, by its name.
     Argument(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingsPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
@@ -71,26 +71,26 @@ impl fmt::Display for Place {
     }
 }
 
-impl Source {
+impl SettingsText {
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::File(path) => Some(path),
-            Place::Argument(_) => None,
+            SettingsPlace::File(path) => Some(path),
+            SettingsPlace::Argument(_) => None,
         }
     }
 }
 
 /// Where one value comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Origin {
+pub struct SettingsOrigin {
     /// The text that holds the value.
-    pub source: Arc<Source>,
+    pub source: Arc<SettingsText>,
     /// Where in it, as a JSON pointer.
     pub pointer: String,
 }
 
-impl Origin {
+impl SettingsOrigin {
     /// The line, counted from one. Found when asked for: hardly anybody does.
     pub fn line(&self) -> Option<usize> {
         let node = span::scan(&self.source.text)?;
@@ -99,7 +99,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingsOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line() {
             Some(line) => write!(f, "{}:{line}", self.source.place),
@@ -114,7 +114,7 @@ pub struct Sourced<T> {
     /// The value as it counts.
     pub value: T,
     /// Who said so.
-    pub origin: Origin,
+    pub origin: SettingsOrigin,
 }
 
 impl<T> Sourced<T> {
@@ -126,16 +126,16 @@ impl<T> Sourced<T> {
 
 /// Something a person should know about a settings text.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Notice {
+pub struct SettingsNotice {
     /// The text that the notice is about.
-    pub place: Place,
+    pub place: SettingsPlace,
     /// Line and column, counted from one, where they are known.
     pub position: Option<(usize, usize)>,
     /// What is the matter, and what follows.
     pub message: String,
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for SettingsNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.position {
             Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.place, self.message),

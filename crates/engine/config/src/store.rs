@@ -9,7 +9,8 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Layer, LoadOptions, Loaded, PendingTrust, Place, Places, Scope, Source, UpdateError,
+    Layer, LoadOptions, Loaded, PendingTrust, Places, SettingsPlace, SettingsScope, SettingsText,
+    UpdateError,
     change::{self, SetError},
     document::SettingsDocument,
     json_file::JsonFile,
@@ -121,14 +122,14 @@ impl SettingsStore {
     /// so it is agreed to at once.
     pub fn update<T>(
         &self,
-        scope: Scope,
+        scope: SettingsScope,
         change: impl FnOnce(&mut Map<String, Value>) -> T,
     ) -> Result<T, UpdateError> {
         let path = self.places.written(scope).ok_or(UpdateError::NoPlace)?;
         let (mode, inside, layer) = match scope {
-            Scope::User => (0o600, None, Layer::User),
-            Scope::Project => (0o644, Some(self.places.project.as_path()), Layer::Project),
-            Scope::Local => (0o600, Some(self.places.project.as_path()), Layer::Local),
+            SettingsScope::User => (0o600, None, Layer::User),
+            SettingsScope::Project => (0o644, Some(self.places.project.as_path()), Layer::Project),
+            SettingsScope::Local => (0o600, Some(self.places.project.as_path()), Layer::Local),
         };
         let locks = self.locks();
         let file = JsonFile { path: &path, mode, inside, locks: locks.as_deref() };
@@ -146,7 +147,7 @@ impl SettingsStore {
     }
 
     /// Sets one setting, named with dots. Null takes it away.
-    pub fn set(&self, scope: Scope, name: &str, value: &Value) -> Result<(), SetError> {
+    pub fn set(&self, scope: SettingsScope, name: &str, value: &Value) -> Result<(), SetError> {
         let key = change::key_of(name).ok_or_else(|| SetError::Unknown(name.to_owned()))?;
         match key.shape.misfit(value).filter(|_| !value.is_null()) {
             Some(expected) => Err(SetError::Misfit { name: name.to_owned(), expected }),
@@ -156,7 +157,7 @@ impl SettingsStore {
 
     /// Adds texts to a list such as `permissions.allow`; what is there already
     /// is not added again.
-    pub fn add_to_list(&self, scope: Scope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
+    pub fn add_to_list(&self, scope: SettingsScope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
         self.change_list(scope, name, |list| {
             for text in texts {
                 if !list.iter().any(|it| it == text) {
@@ -167,13 +168,18 @@ impl SettingsStore {
     }
 
     /// Takes texts out of a list.
-    pub fn remove_from_list(&self, scope: Scope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
+    pub fn remove_from_list(
+        &self,
+        scope: SettingsScope,
+        name: &str,
+        texts: &[String],
+    ) -> Result<(), UpdateError> {
         self.change_list(scope, name, |list| list.retain(|it| !texts.iter().any(|text| it == text)))
     }
 
     fn change_list(
         &self,
-        scope: Scope,
+        scope: SettingsScope,
         name: &str,
         mut change: impl FnMut(&mut Vec<Value>),
     ) -> Result<(), UpdateError> {
@@ -235,7 +241,12 @@ impl SettingsStore {
     fn items(&self, path: &Path, layer: Layer, value: Map<String, Value>) -> Vec<TrustItem> {
         let text: Arc<str> = Value::Object(value.clone()).to_string().into();
         let base = self.places.project.clone();
-        let source = Source { layer, place: Place::File(path.to_owned()), base, text: Arc::clone(&text) };
+        let source = SettingsText {
+            layer,
+            place: SettingsPlace::File(path.to_owned()),
+            base,
+            text: Arc::clone(&text),
+        };
         let findings = take_apart(&SettingsDocument { text, value }, &source);
         let project = self.real_project();
         findings.units.iter().map(|unit| TrustItem::of(unit, &project).0).collect()

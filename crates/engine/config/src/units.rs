@@ -6,7 +6,7 @@ use haft_types::nearest;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Layer, Notice, Source,
+    Layer, SettingsNotice, SettingsText,
     document::SettingsDocument,
     keys::{KEYS, SettingKey, SettingShape, Speakers, find, has_effect},
     span::step,
@@ -47,19 +47,19 @@ pub(crate) enum UnitEntry {
 #[derive(Debug, Default)]
 pub(crate) struct UnitFindings {
     pub(crate) units: Vec<SettingUnit>,
-    pub(crate) warnings: Vec<Notice>,
-    pub(crate) problems: Vec<Notice>,
+    pub(crate) warnings: Vec<SettingsNotice>,
+    pub(crate) problems: Vec<SettingsNotice>,
     /// Keys that are known and do nothing here.
-    pub(crate) without_effect: Vec<Notice>,
+    pub(crate) without_effect: Vec<SettingsNotice>,
 }
 
 /// Takes a text apart. Unknown keys warn; values of the wrong shape are
 /// reported and left out, alone.
-pub(crate) fn take_apart(document: &SettingsDocument, source: &Source) -> UnitFindings {
+pub(crate) fn take_apart(document: &SettingsDocument, source: &SettingsText) -> UnitFindings {
     let mut taker = UnitTaker { document, source, findings: UnitFindings::default() };
     for (key, position) in document.repeated_keys() {
         let message = format!("{key:?} stands here twice; only this one counts");
-        taker.findings.warnings.push(Notice {
+        taker.findings.warnings.push(SettingsNotice {
             place: source.place.clone(),
             position: Some(position),
             message,
@@ -71,13 +71,17 @@ pub(crate) fn take_apart(document: &SettingsDocument, source: &Source) -> UnitFi
 
 struct UnitTaker<'a> {
     document: &'a SettingsDocument,
-    source: &'a Source,
+    source: &'a SettingsText,
     findings: UnitFindings,
 }
 
 impl UnitTaker<'_> {
-    fn notice(&self, pointer: &str, message: String) -> Notice {
-        Notice { place: self.source.place.clone(), position: self.document.position(pointer), message }
+    fn notice(&self, pointer: &str, message: String) -> SettingsNotice {
+        SettingsNotice {
+            place: self.source.place.clone(),
+            position: self.document.position(pointer),
+            message,
+        }
     }
 
     fn warn(&mut self, pointer: &str, message: String) {

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    BoxFuture, Catalog, EventStream as Answers, ModelError, ModelInfo, Provider, Request, Scripted,
+    Catalog, ModelError, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request, Scripted,
 };
 use haft_session::{
     Command, EventStream, Happening, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionSpec,
@@ -48,7 +48,7 @@ impl Provider for Timed {
         )
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move { Ok(request.estimate_tokens()) })
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use haft_agent::ResultEvent;
-use haft_shell::run::{Kind as TaskKind, Status as TaskStatus, TaskInfo, Tasks};
+use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo, TaskKind, Tasks};
 use haft_tool_host::HostSet;
 use haft_types::{AgentId, CallId, MessageBlock};
 use serde_json::json;

@@ -11,7 +11,7 @@ use std::{
 use haft_tool_host::{HostSet, frame::FarOrder};
 use haft_types::{CallId, SessionId};
 use haft_workspace::{
-    Entry as JournalEntry, FileState, HistoryItem, Journal, Origin, Standing, UndoTarget, Workspace, patch,
+    ChangeOrigin, EntryStanding, FileState, HistoryItem, Journal, JournalEntry, UndoTarget, Workspace, patch,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -112,7 +112,7 @@ pub fn rewind_calls(
     let ids = [session, &premises.session_id];
     let is_ours = |item: &&HistoryItem| {
         let origin = &item.entry.origin;
-        item.standing == Standing::InEffect
+        item.standing == EntryStanding::InEffect
             && calls.contains(&origin.call)
             && origin.session.as_ref().is_none_or(|it| ids.contains(&it))
     };
@@ -129,7 +129,7 @@ fn undo(
     entries: &[&JournalEntry],
     session: &SessionId,
 ) -> Result<RewindReport, String> {
-    let origin = Origin {
+    let origin = ChangeOrigin {
         session: Some(session.clone()),
         turn: None,
         call: CallId::from("rewind_files"),

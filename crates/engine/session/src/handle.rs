@@ -225,7 +225,7 @@ impl Premises {
     }
 
     /// Switches a plugin on or off in a settings file.
-    pub fn switch_plugin(&self, scope: haft_config::Scope, id: &str, on: bool) -> Result<(), String> {
+    pub fn switch_plugin(&self, scope: haft_config::SettingsScope, id: &str, on: bool) -> Result<(), String> {
         let updated = self.store.update(scope, |settings| {
             let slot = settings.entry("enabledPlugins").or_insert_with(|| serde_json::json!({}));
             match slot.as_object_mut() {

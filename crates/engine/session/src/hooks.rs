@@ -6,17 +6,17 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use haft_hooks::{EventInput, HookId, HookInput, HookObserver, HookReport, HookStart, Outcome};
+use haft_hooks::{EventInput, HookId, HookInput, HookObserver, HookReport, HookStart, HooksOutcome};
 use haft_runtime::CallSession;
 
 use crate::{EventSender, Happening, HookRun};
 
 /// Runs the hooks of an event outside of calls.
-pub(crate) async fn run_hooks(calls: &CallSession, event: EventInput) -> Outcome {
+pub(crate) async fn run_hooks(calls: &CallSession, event: EventInput) -> HooksOutcome {
     let gate = &calls.pipeline.gate;
     let hooks = gate.hooks().get();
     if !hooks.listens(event.event()) {
-        return Outcome::default();
+        return HooksOutcome::default();
     }
     let base = gate.hooks().base(calls.state.cwd.to_path_buf(), gate.mode());
     hooks.run(&HookInput { base, event, aliases: Vec::new() }).await

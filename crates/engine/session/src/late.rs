@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use haft_hooks::{EventInput, HookEvent, HookInput, OtherInput, Outcome};
+use haft_hooks::{EventInput, HookEvent, HookInput, HooksOutcome, OtherInput};
 use haft_permission::Opinion;
 use haft_runtime::Pipeline;
 use haft_tool::{CallContext, DynTool};
@@ -32,11 +32,11 @@ impl LatePipeline {
 
     /// Runs the hooks of an event that has no type of its own, in the name of a
     /// call.
-    pub(crate) async fn run(&self, event: HookEvent, fields: Value, cx: &CallContext) -> Outcome {
-        let Some(pipeline) = self.get() else { return Outcome::default() };
+    pub(crate) async fn run(&self, event: HookEvent, fields: Value, cx: &CallContext) -> HooksOutcome {
+        let Some(pipeline) = self.get() else { return HooksOutcome::default() };
         let hooks = pipeline.gate.hooks().get();
         if !hooks.listens(event) {
-            return Outcome::default();
+            return HooksOutcome::default();
         }
         let mut base = pipeline.gate.hooks().base(cx.cwd.to_path_buf(), pipeline.gate.mode());
         base.agent_id = cx.agent_id.child().map(|_| cx.agent_id.clone());

@@ -102,7 +102,7 @@ pub use servers::{FoundServers, SessionServers, WaitingServer, journal_path, nee
 pub use spec::{
     Asking, ExtensionSpec, FaceAnswers, HostSpec, HostedServers, LogKept, LogSpec, LogStart, ModelSpec,
     PermissionSpec, PlaceSpec, PluginDir, ProviderBetween, ProviderSpec, RefusalWords, ReplaySpec,
-    RuleOrigin, ServerSpec, ServerStart, SessionSpec, SettingsSpec, ToolChoice,
+    RuleOrigin, ServerSpec, ServerStart, SessionSpec, SettingsSpec, ToolsSpec,
 };
 pub use undoing::{change_json, history_json, redo_change, standing_words, undo_change, undo_json};
 pub use usage::{ContextPart, ContextUsage};

@@ -24,7 +24,7 @@ pub struct SessionSpec {
     /// Rules and mode that come with the session.
     pub permissions: PermissionSpec,
     /// Which tools there are.
-    pub tools: ToolChoice,
+    pub tools: ToolsSpec,
     /// Who answers; a session without a model only runs calls it is given.
     pub model: Option<ModelSpec>,
     /// Where the session is logged, and which log it goes on from.
@@ -135,7 +135,7 @@ pub enum RuleOrigin {
 
 /// Which tools a session has.
 #[derive(Clone, Default)]
-pub struct ToolChoice {
+pub struct ToolsSpec {
     /// Whether the built-in tools are there.
     pub built_in: bool,
     /// Only built-in tools of these names, if somebody says so.
@@ -335,7 +335,7 @@ pub enum Asking {
     /// Nobody: what would be asked is denied, with the rule that would allow it.
     #[default]
     Nobody,
-    /// The face: questions are events ([`Happening::Asked`](crate::Happening::Asked)), answers commands.
+    /// The face: questions are events ([`Happening::Asked`](crate::Happening::AskedGit)), answers commands.
     Face(RefusalWords),
     /// This port: a closure of the embedding program, the person at an MCP client.
     Port(Arc<dyn Ask>),
@@ -389,7 +389,7 @@ impl SessionSpec {
             place,
             settings: SettingsSpec::default(),
             permissions: PermissionSpec::default(),
-            tools: ToolChoice { built_in: true, ..ToolChoice::default() },
+            tools: ToolsSpec { built_in: true, ..ToolsSpec::default() },
             model: None,
             log: LogSpec::default(),
             servers: ServerSpec::default(),

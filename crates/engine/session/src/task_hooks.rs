@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_hooks::{Decision, HookEvent, Outcome};
+use haft_hooks::{HookDecision, HookEvent, HooksOutcome};
 use haft_tool::{BoxFuture, CallContext};
 use haft_tools::task_list::{HeardTask, TaskLists, TaskWatch};
 use haft_types::AgentId;
@@ -50,9 +50,9 @@ impl TaskHooks {
 }
 
 /// Why hooks keep something from happening, if they do.
-pub(crate) fn refusal(outcome: Outcome) -> Result<(), String> {
+pub(crate) fn refusal(outcome: HooksOutcome) -> Result<(), String> {
     match (outcome.decision, outcome.stop) {
-        (Decision::Block { reason, .. }, _) => Err(reason),
+        (HookDecision::Block { reason, .. }, _) => Err(reason),
         (_, Some(stop)) => Err(stop.reason),
         _ => Ok(()),
     }

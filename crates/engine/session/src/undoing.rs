@@ -1,7 +1,9 @@
 //! What tools changed in a directory, and taking it back: for commands, and for
 //! callers on other machines.
 
-use haft_workspace::{EntryId, HistoryItem, Origin, Standing, TurnId, UndoReport, UndoTarget, Workspace};
+use haft_workspace::{
+    ChangeOrigin, EntryId, EntryStanding, HistoryItem, TurnId, UndoReport, UndoTarget, Workspace,
+};
 use serde_json::{Value, json};
 
 use crate::premises::Premises;
@@ -50,12 +52,12 @@ pub fn change_json(item: &HistoryItem) -> Value {
 }
 
 /// Whether a change still stands, in words.
-pub fn standing_words(standing: Standing) -> &'static str {
+pub fn standing_words(standing: EntryStanding) -> &'static str {
     match standing {
-        Standing::InEffect => "in effect",
-        Standing::Undone => "undone",
-        Standing::Undo => "undo",
-        Standing::Redo => "redo",
+        EntryStanding::InEffect => "in effect",
+        EntryStanding::Undone => "undone",
+        EntryStanding::Undo => "undo",
+        EntryStanding::Redo => "redo",
     }
 }
 
@@ -86,6 +88,11 @@ fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, String> {
     workspace.history().map_err(|err| err.to_string())
 }
 
-fn origin(premises: &Premises, tool: &str) -> Origin {
-    Origin { session: None, turn: None, call: premises.session_id.as_str().into(), tool: tool.to_owned() }
+fn origin(premises: &Premises, tool: &str) -> ChangeOrigin {
+    ChangeOrigin {
+        session: None,
+        turn: None,
+        call: premises.session_id.as_str().into(),
+        tool: tool.to_owned(),
+    }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_agent::log::{self, Entry};
+use haft_agent::log::{self, LogEntry};
 use haft_shell::run::Tasks;
 use haft_tool::{BoxFuture, CallContext};
 use haft_tools::{
@@ -97,7 +97,7 @@ fn prompts(log: Option<PathBuf>) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     let Some(log) = log else { return said };
     log::read(&log, |entry| {
-        let Entry::User(line) = entry else { return };
+        let LogEntry::User(line) = entry else { return };
         for block in &line.message.message.content {
             if let MessageBlock::Text { text } = block
                 && !text.trim_start().starts_with('<')

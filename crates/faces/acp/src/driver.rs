@@ -7,7 +7,7 @@ use std::{
 
 use haft_agent::{AgentEvent, SettingsOrder};
 use haft_host::LineBatch;
-use haft_model::Event;
+use haft_model::ModelEvent;
 use haft_session::{
     CloseHow, Command, EventStream, Happening, Introduction, Prompt, PromptState, QuestionAnswer,
     QuestionSubject, Reply, SessionEvent, SessionHandle, SessionQuestion, Settled, SlashCommand,
@@ -433,10 +433,10 @@ impl SessionDriver {
         }
     }
 
-    fn note_usage(&self, event: &Event, driven: &mut DrivenSession) {
+    fn note_usage(&self, event: &ModelEvent, driven: &mut DrivenSession) {
         match event {
-            Event::Usage(usage) => driven.last_usage = *usage,
-            Event::Stopped(_) => self.tell_usage(driven),
+            ModelEvent::Usage(usage) => driven.last_usage = *usage,
+            ModelEvent::Stopped(_) => self.tell_usage(driven),
             _ => (),
         }
     }

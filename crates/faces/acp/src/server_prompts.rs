@@ -1,7 +1,7 @@
 //! Prompts of MCP servers as commands of a session: told when their server is
 //! there, and again when they change.
 
-use haft_mcp_client::{Event, Manager, PromptCommand};
+use haft_mcp_client::{Manager, PromptCommand, ServerEvent};
 use serde_json::{Value, json};
 use tokio::{
     sync::{broadcast::error::RecvError, mpsc},
@@ -39,7 +39,8 @@ impl ServerPrompts {
                 loop {
                     match events.recv().await {
                         Err(RecvError::Closed) => return,
-                        Ok(Event::State { .. } | Event::Lists { .. }) | Err(RecvError::Lagged(_)) => break,
+                        Ok(ServerEvent::State { .. } | ServerEvent::Lists { .. })
+                        | Err(RecvError::Lagged(_)) => break,
                         Ok(_) => (),
                     }
                 }

@@ -11,7 +11,7 @@ mod peer;
 use std::{path::Path, time::Instant};
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use peer::Peer;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -85,7 +85,7 @@ async fn hello() {
 /// What a question to the host costs beside the host's own time.
 async fn questions() {
     const CALLS: usize = 200;
-    let calls = || Turn::of((0..CALLS).map(|n| Piece::tool("mcp__calc__add", json!({"n": n}))));
+    let calls = || Turn::of((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
     let mut times = Vec::new();
     for args in [vec!["--allowedTools", "mcp__calc__*"], vec!["--permission-prompt-tool", "stdio"]] {
         let took = run_calls(calls(), args).await;
@@ -97,7 +97,7 @@ async fn questions() {
 /// Calls of the program's own tools.
 async fn many_calls() {
     const CALLS: usize = 1000;
-    let calls = Turn::of((0..CALLS).map(|n| Piece::tool("mcp__calc__add", json!({"n": n}))));
+    let calls = Turn::of((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
     let took = run_calls(calls, vec!["--allowedTools", "mcp__calc__*"]).await;
     println!("{CALLS} tool calls: {:.0} per second (goal 2000)", CALLS as f64 / took.as_secs_f64());
 }

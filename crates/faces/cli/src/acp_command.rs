@@ -10,21 +10,23 @@ use tokio::{
 
 use crate::{
     args::{Options, RunArgs},
-    output::{Ended, Failure},
+    output::{CliFailure, Ended},
     spec,
 };
 
 /// Serves the editor at standard input and output until it is gone.
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     if run.print || run.prompt.is_some() {
-        return Err(Failure::Message(String::from("haft acp takes prompts from the editor, not from flags")));
+        return Err(CliFailure::Message(String::from(
+            "haft acp takes prompts from the editor, not from flags",
+        )));
     }
     let runtime = spec::runtime()?;
     let maker = spec_maker(run.clone(), options.clone());
     let code = spec::run_beside_session(&runtime, async move {
         let signals =
-            signals().ok_or_else(|| Failure::Message(String::from("signals cannot be received")))?;
-        Ok::<u8, Failure>(AcpFace::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)
+            signals().ok_or_else(|| CliFailure::Message(String::from("signals cannot be received")))?;
+        Ok::<u8, CliFailure>(AcpFace::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)
     });
     // What is still blocked somewhere does not keep us from ending.
     runtime.shutdown_background();
@@ -38,8 +40,8 @@ fn spec_maker(run: RunArgs, options: Options) -> SpecMaker {
         options.cwd = Some(place.cwd.clone());
         options.add_dir.extend(place.extra_dirs.iter().cloned());
         spec::of_run(&run, &options).map_err(|failure| match failure {
-            Failure::Message(problem) => problem,
-            Failure::ClosedPipe => String::from("nobody reads"),
+            CliFailure::Message(problem) => problem,
+            CliFailure::ClosedPipe => String::from("nobody reads"),
         })
     })
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Options,
-    output::{Failure, print_line},
+    output::{CliFailure, print_line},
     show::{clean, colours, painted},
 };
 
 /// Shows the agents below what was said, where there are any.
-pub(crate) fn show(log: &Path, options: &Options) -> Result<(), Failure> {
+pub(crate) fn show(log: &Path, options: &Options) -> Result<(), CliFailure> {
     let agents = logged_agents(log);
     if agents.is_empty() {
         return Ok(());

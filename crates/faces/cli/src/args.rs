@@ -12,7 +12,7 @@ pub(crate) use crate::command_args::{
 };
 use crate::{
     mcp_command::McpCommand,
-    output::Failure,
+    output::CliFailure,
     sdk_args::SdkArgs,
     setup_args::{BugArgs, DoctorArgs, ImportArgs, InitArgs, LoginArgs, LogoutArgs, ModelsArgs, NewCommand},
     tool_host_command::ToolHostArgs,
@@ -31,7 +31,7 @@ use crate::{
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
@@ -156,10 +156,10 @@ pub(crate) struct RunArgs {
 
 /// Flags of a run with a model mean nothing to other commands: they are refused,
 /// not ignored.
-pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), Failure> {
+pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), CliFailure> {
     let takes_them = matches!(
         args.command,
-        None | Some(Command::Acp { .. } | Command::Replay(_) | Command::Context { .. })
+        None | Some(CliCommand::Acp { .. } | CliCommand::Replay(_) | CliCommand::Context { .. })
     );
     if takes_them {
         return Ok(());
@@ -172,32 +172,32 @@ pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Resul
     });
     let Some(flag) = given else { return Ok(()) };
     let name = flag.get_long().map_or_else(|| String::from("a prompt"), |long| format!("--{long}"));
-    Err(Failure::Message(format!(
+    Err(CliFailure::Message(format!(
         "{name} is for runs with a model (haft -p); this command has no use for it"
     )))
 }
 
 /// Hosts mean nothing to commands that touch no files of a session: they are
 /// refused there, not ignored.
-pub(crate) fn refuse_hosts(args: &Args) -> Result<(), Failure> {
+pub(crate) fn refuse_hosts(args: &Args) -> Result<(), CliFailure> {
     let why = match &args.command {
         _ if args.options.host.is_empty() => return Ok(()),
-        None | Some(Command::Acp { .. } | Command::Context { .. }) => return Ok(()),
-        Some(Command::Tool(ToolCommand::Call { .. } | ToolCommand::Run { .. })) => return Ok(()),
-        Some(Command::Undo { .. } | Command::Redo | Command::History) => return Ok(()),
-        Some(Command::Replay(_)) => {
+        None | Some(CliCommand::Acp { .. } | CliCommand::Context { .. }) => return Ok(()),
+        Some(CliCommand::Tool(ToolCommand::Call { .. } | ToolCommand::Run { .. })) => return Ok(()),
+        Some(CliCommand::Undo { .. } | CliCommand::Redo | CliCommand::History) => return Ok(()),
+        Some(CliCommand::Replay(_)) => {
             "a recorded run is played again without its hosts: results come from the recording"
         }
-        Some(Command::Mcp(_)) => {
+        Some(CliCommand::Mcp(_)) => {
             "MCP servers and what `haft mcp serve` offers are on this machine; start it over there"
         }
-        Some(Command::ToolHost(_)) => "a tool host serves its own machine",
-        Some(Command::Rewind(_) | Command::Diff { .. }) => {
+        Some(CliCommand::ToolHost(_)) => "a tool host serves its own machine",
+        Some(CliCommand::Rewind(_) | CliCommand::Diff { .. }) => {
             "the record of changes is on the host: run this command there, or use haft undo --host"
         }
         Some(_) => "this command has nothing to do on another machine",
     };
-    Err(Failure::Message(format!("--host: {why}")))
+    Err(CliFailure::Message(format!("--host: {why}")))
 }
 
 /// How the answer is printed.
@@ -321,7 +321,7 @@ pub(crate) struct RewindArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// List, describe and call tools.
     #[command(subcommand)]
     Tool(ToolCommand),

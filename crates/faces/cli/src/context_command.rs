@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Options, RunArgs},
-    output::{Ended, Failure, print_bytes},
+    output::{CliFailure, Ended, print_bytes},
     show::{colours, painted},
     spec,
 };
@@ -23,7 +23,7 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> 
     run.resume = session.or(run.resume);
     let (fill, servers) = spec::runtime()?.block_on(look(&run, options))?;
     if options.json {
-        let mut json = serde_json::to_value(&fill).map_err(|err| Failure::Message(err.to_string()))?;
+        let mut json = serde_json::to_value(&fill).map_err(|err| CliFailure::Message(err.to_string()))?;
         json["mcp"] = servers.iter().map(ServerFill::json).collect();
         return print_bytes(format!("{json}\n").as_bytes());
     }
@@ -32,7 +32,7 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> 
 
 /// What the next request would hold, and what the MCP servers would add to it.
 /// Nobody is asked and nothing is written.
-async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<ServerFill>), Failure> {
+async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<ServerFill>), CliFailure> {
     let mut spec = spec::of_run(run, options)?;
     spec.log.kept = LogKept::Nowhere;
     if let Some(model) = &mut spec.model {
@@ -41,7 +41,7 @@ async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<Serve
     }
     let handle = Session::open_on(spec, spec::to_standard_error())?;
     let fill = handle.ask(Command::WindowFill).await.flatten();
-    let fill = fill.ok_or_else(|| Failure::Message(String::from("the session cannot be looked at")))?;
+    let fill = fill.ok_or_else(|| CliFailure::Message(String::from("the session cannot be looked at")))?;
     let servers = server_fills(handle.servers(), &fill.loaded);
     handle.close().await;
     Ok((fill, servers))
@@ -51,12 +51,12 @@ async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<Serve
 struct ToolFill {
     name: String,
     tokens: u64,
-    when: When,
+    when: ToolPresence,
 }
 
 /// When a tool is in a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum When {
+enum ToolPresence {
     Always,
     /// It was loaded in this session.
     Loaded,
@@ -76,7 +76,7 @@ impl ServerFill {
 
     fn json(&self) -> Value {
         let tool = |it: &ToolFill| {
-            let is_loaded = it.when != When::OnDemand;
+            let is_loaded = it.when != ToolPresence::OnDemand;
             json!({"name": it.name, "tokens": it.tokens, "loaded": is_loaded})
         };
         let tools: Value = self.tools.iter().map(tool).collect();
@@ -91,9 +91,9 @@ fn server_fills(manager: &Manager, loaded: &[String]) -> Vec<ServerFill> {
         let tools = manager.tools_of(&name);
         let tools = tools.iter().map(|it| it.spec());
         let when = |it: &ToolSpec| match it.exposure {
-            Exposure::Always | Exposure::Direct => When::Always,
-            Exposure::Deferred if loaded.contains(&it.name) => When::Loaded,
-            Exposure::Deferred => When::OnDemand,
+            Exposure::Always | Exposure::Direct => ToolPresence::Always,
+            Exposure::Deferred if loaded.contains(&it.name) => ToolPresence::Loaded,
+            Exposure::Deferred => ToolPresence::OnDemand,
         };
         let fill = |it: &ToolSpec| ToolFill { name: it.name.clone(), tokens: tokens(it), when: when(it) };
         let tools = tools.map(fill).collect();
@@ -112,9 +112,9 @@ fn servers_for_people(servers: &[ServerFill]) -> String {
         out.push_str(&format!("  {:>9}  {name}, {} tools\n", thousands(server.tokens()), server.tools.len()));
         for ToolFill { name, tokens, when } in &server.tools {
             let when = match when {
-                When::Always => "in every request",
-                When::Loaded => "loaded in this session",
-                When::OnDemand => "on demand",
+                ToolPresence::Always => "in every request",
+                ToolPresence::Loaded => "loaded in this session",
+                ToolPresence::OnDemand => "on demand",
             };
             out.push_str(&format!("  {:>9}    {} ({when})\n", thousands(*tokens), crate::show::clean(name)));
         }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     args::{CronCommand, Options},
-    output::{Ended, Failure, complain, print_bytes, print_line},
+    output::{CliFailure, Ended, complain, print_bytes, print_line},
     show, spec, triggers_command,
     unattended::{NotDone, UnattendedRun},
 };
@@ -35,9 +35,9 @@ pub(crate) fn run(command: CronCommand, options: &Options) -> Ended {
         CronCommand::List => list(&store, options),
         CronCommand::Remove { id } => match store.remove(&id)? {
             true => print_line(&format!("removed {id}")).map(|()| ExitCode::SUCCESS),
-            false => {
-                Err(Failure::Message(format!("there is no stored prompt {id}; `haft cron list` shows them")))
-            }
+            false => Err(CliFailure::Message(format!(
+                "there is no stored prompt {id}; `haft cron list` shows them"
+            ))),
         },
         CronCommand::Logs { id } => logs(&store, id.as_deref(), options),
         CronCommand::RunDue => run_due(&store, &state, options),
@@ -151,14 +151,14 @@ fn run_if_due(
     state: &std::path::Path,
     job: &CronJob,
     runtime: &tokio::runtime::Runtime,
-) -> Result<bool, Failure> {
+) -> Result<bool, CliFailure> {
     let now = SystemClock.now();
     if job.expires.is_some_and(|end| end < now) {
         store.remove(&job.id)?;
         return Ok(true);
     }
     let spec = CronSpec::parse(&job.cron)
-        .map_err(|_| Failure::Message(format!("{:?} is no cron expression", job.cron)))?;
+        .map_err(|_| CliFailure::Message(format!("{:?} is no cron expression", job.cron)))?;
     let last = store.last_slot_at(&job.id, now);
     let Some(DueRun { slot, why }) = due(job, &spec, now, last) else {
         // What ran once and could not be removed then.
@@ -173,7 +173,9 @@ fn run_if_due(
     let record = |ended, outcome| RunRecord { job: job.id.clone(), slot, why, began: now, ended, outcome };
     if let Err(err) = store.record(&record(now, RunOutcome::Began)) {
         store.release(&job.id, slot)?;
-        return Err(Failure::Message(format!("it is not begun, because that cannot be written down: {err}")));
+        return Err(CliFailure::Message(format!(
+            "it is not begun, because that cannot be written down: {err}"
+        )));
     }
     if !job.recurring {
         store.remove(&job.id)?;

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{DemoArgs, Options},
-    output::{Ended, Failure},
+    output::{CliFailure, Ended},
     show::{colours, painted},
     spec,
     tool_command::cancel_on_interrupt,
@@ -54,13 +54,13 @@ pub(crate) fn run(demo: &DemoArgs) -> Ended {
 const PROGRAMS: [&str; 2] = ["sh", "awk"];
 
 /// Without its programs nothing in the demo would be as the model says.
-fn refuse_without_programs() -> Result<(), Failure> {
+fn refuse_without_programs() -> Result<(), CliFailure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<_> = std::env::split_paths(&path).collect();
     let is_there = |name: &str| places.iter().any(|place| place.join(name).is_file());
     match PROGRAMS.into_iter().find(|name| !is_there(name)) {
         None => Ok(()),
-        Some(name) => Err(Failure::Message(format!(
+        Some(name) => Err(CliFailure::Message(format!(
             "the demo runs a small shell script, and there is no {name} in PATH: install it, or see `haft doctor`"
         ))),
     }
@@ -87,7 +87,7 @@ async fn play(demo: &DemoArgs) -> Ended {
     ended
 }
 
-fn lay_out(project: &Path) -> Result<(), Failure> {
+fn lay_out(project: &Path) -> Result<(), CliFailure> {
     for (name, text) in PROJECT {
         let path = project.join(name);
         if let Some(dir) = path.parent() {
@@ -113,7 +113,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
     handle.send(Command::Finish);
     let (end, counts) = watch(events, &mut watcher, pace, &handle, &cancel).await?;
     let passes = tests_pass(project);
-    let Some(end) = end else { return Err(Failure::Message(String::from("the demo broke off"))) };
+    let Some(end) = end else { return Err(CliFailure::Message(String::from("the demo broke off"))) };
     watcher.line(&closing(look, &end, &counts, passes, started.elapsed()))?;
     Ok(match end.reason {
         EndReason::Interrupted => ExitCode::from(130),
@@ -123,7 +123,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
 }
 
 /// A session that sees nothing of the person's: neither settings nor home.
-fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result<SessionSpec, Failure> {
+fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result<SessionSpec, CliFailure> {
     let options = Options {
         cwd: Some(project.to_owned()),
         permission_mode: Some(PermissionMode::AcceptEdits),
@@ -155,7 +155,7 @@ async fn watch(
     pace: Duration,
     handle: &SessionHandle,
     cancel: &CancellationToken,
-) -> Result<(Option<TurnEnd>, DemoCounts), Failure> {
+) -> Result<(Option<TurnEnd>, DemoCounts), CliFailure> {
     let (mut counts, mut end, mut interrupted) = (DemoCounts::default(), None, false);
     loop {
         let event = tokio::select! {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     args::DevCommand,
-    output::{Ended, Failure},
+    output::{CliFailure, Ended},
     reference_pages,
 };
 
@@ -39,7 +39,7 @@ pub(crate) fn run(command: DevCommand) -> Ended {
 
 /// The page about the built-in tools, from the same list everything else comes
 /// from.
-pub(crate) fn tools_page() -> Result<String, Failure> {
+pub(crate) fn tools_page() -> Result<String, CliFailure> {
     let scratch = tempfile::tempdir()?;
     let mut tools = haft_session::described_tools(scratch.path())?;
     tools.extend(haft_mcp_client::resource_tools(&Manager::new(ManagerOptions::detached())));

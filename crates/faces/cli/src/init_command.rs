@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     args::Options,
     first_files::{ProjectCommand, commands},
-    output::{Ended, Failure, print_bytes, print_line},
+    output::{CliFailure, Ended, print_bytes, print_line},
     setup_args::InitArgs,
     show, spec,
 };
@@ -76,11 +76,11 @@ pub(crate) fn run(args: &InitArgs, options: &Options) -> Ended {
 }
 
 /// Whether something of the project is not in force yet.
-fn waits_for_trust(options: &Options) -> Result<bool, Failure> {
+fn waits_for_trust(options: &Options) -> Result<bool, CliFailure> {
     Ok(spec::premises(options)?.loaded().pending_trust.is_some())
 }
 
-fn show_plan(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<(), Failure> {
+fn show_plan(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<(), CliFailure> {
     let mut out = format!("Project: {}\n", root.display());
     for line in kept {
         out.push_str(&format!("  {line}\n"));
@@ -92,14 +92,14 @@ fn show_plan(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<()
     Ok(())
 }
 
-fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool, Failure> {
+fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool, CliFailure> {
     show_plan(root, planned, kept)?;
     if planned.is_empty() {
         return Ok(false);
     }
     if !std::io::stdin().is_terminal() {
         let help = "nobody is there to ask; use --yes to write what is shown, --dry-run to look only";
-        return Err(Failure::Message(help.to_owned()));
+        return Err(CliFailure::Message(help.to_owned()));
     }
     print_line("\nWrite this? [y]es, [n]o")?;
     let mut line = String::new();
@@ -108,9 +108,9 @@ fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool,
 }
 
 /// Creates a file; one that appeared meanwhile stays as it is.
-fn create(root: &Path, file: &PlannedFile) -> Result<(), Failure> {
+fn create(root: &Path, file: &PlannedFile) -> Result<(), CliFailure> {
     let path = root.join(file.path);
-    let failed = |err: std::io::Error| Failure::Message(format!("{}: {err}", path.display()));
+    let failed = |err: std::io::Error| CliFailure::Message(format!("{}: {err}", path.display()));
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }

@@ -21,7 +21,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use crate::{
     args::Options,
     local_servers::with_causes,
-    output::{Ended, Failure, print_line, write_error},
+    output::{CliFailure, Ended, print_line, write_error},
     setup_args::{LoginArgs, LogoutArgs},
     spec,
 };
@@ -92,10 +92,10 @@ pub(crate) fn logout(args: &LogoutArgs, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn own_state(premises: &Premises) -> Result<PathBuf, Failure> {
+fn own_state(premises: &Premises) -> Result<PathBuf, CliFailure> {
     if premises.home.is_none() && premises.variable("HAFT_CONFIG_DIR").is_none() {
         let help = "there is no home directory to keep a key in: set HOME, or give the key in a variable";
-        return Err(Failure::Message(help.to_owned()));
+        return Err(CliFailure::Message(help.to_owned()));
     }
     Ok(premises.state_dir())
 }
@@ -105,25 +105,25 @@ fn file(state: &Path) -> PathBuf {
 }
 
 /// The keys that are kept.
-fn read(state: &Path) -> Result<StoredKeys, Failure> {
+fn read(state: &Path) -> Result<StoredKeys, CliFailure> {
     let path = file(state);
     match std::fs::read(&path) {
         Ok(bytes) => {
-            StoredKeys::parse(&bytes).map_err(|err| Failure::Message(format!("{}: {err}", path.display())))
+            StoredKeys::parse(&bytes).map_err(|err| CliFailure::Message(format!("{}: {err}", path.display())))
         }
         // Whether one can be written there is said then.
         Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(StoredKeys::default())
         }
-        Err(err) => Err(Failure::Message(format!("{}: {err}", path.display()))),
+        Err(err) => Err(CliFailure::Message(format!("{}: {err}", path.display()))),
     }
 }
 
-fn write(state: &Path, keys: &StoredKeys) -> Result<(), Failure> {
+fn write(state: &Path, keys: &StoredKeys) -> Result<(), CliFailure> {
     let path = file(state);
     let failed = |err: &dyn std::fmt::Display| {
         let help = "set HAFT_CONFIG_DIR to a directory that can be written, or give the key in a variable";
-        Failure::Message(format!("{}: {err}; {help}", path.display()))
+        CliFailure::Message(format!("{}: {err}; {help}", path.display()))
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(|err| failed(&err))?;
     let text = serde_json::to_string_pretty(keys).map_err(|err| failed(&err))? + "\n";
@@ -132,7 +132,7 @@ fn write(state: &Path, keys: &StoredKeys) -> Result<(), Failure> {
 }
 
 /// The key, typed without an echo, or all of standard input.
-fn asked_key(provider: &str) -> Result<String, Failure> {
+fn asked_key(provider: &str) -> Result<String, CliFailure> {
     let input = io::stdin();
     let text = if input.is_terminal() {
         write!(io::stderr(), "Key of {provider} (it is not shown): ")?;
@@ -144,16 +144,16 @@ fn asked_key(provider: &str) -> Result<String, Failure> {
         let mut bytes = Vec::new();
         input.lock().take(LONGEST_KEY).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == LONGEST_KEY {
-            return Err(Failure::Message(String::from("this is too long for a key; nothing is kept")));
+            return Err(CliFailure::Message(String::from("this is too long for a key; nothing is kept")));
         }
         typed_text(bytes)?
     };
     let key = text.trim();
     if key.is_empty() {
-        return Err(Failure::Message(String::from("no key was given; nothing is kept")));
+        return Err(CliFailure::Message(String::from("no key was given; nothing is kept")));
     }
     if key.chars().any(|it| it.is_control() || it.is_whitespace()) {
-        return Err(Failure::Message(String::from(
+        return Err(CliFailure::Message(String::from(
             "this is more than one word, so it is no key; nothing is kept",
         )));
     }
@@ -162,13 +162,13 @@ fn asked_key(provider: &str) -> Result<String, Failure> {
 
 /// A line from the terminal, key by key, so that whoever gives up leaves the
 /// terminal as it was.
-fn typed_hidden() -> Result<String, Failure> {
+fn typed_hidden() -> Result<String, CliFailure> {
     let _hidden = HiddenEcho::begin();
     let mut typed = Vec::new();
     for byte in io::stdin().lock().bytes() {
         match byte? {
             b'\r' | b'\n' => break,
-            0x03 | 0x04 => return Err(Failure::Message(String::from("given up; nothing is kept"))),
+            0x03 | 0x04 => return Err(CliFailure::Message(String::from("given up; nothing is kept"))),
             0x08 | 0x7f => drop(typed.pop()),
             0x15 => typed.clear(),
             byte => typed.push(byte),
@@ -177,8 +177,9 @@ fn typed_hidden() -> Result<String, Failure> {
     typed_text(typed)
 }
 
-fn typed_text(bytes: Vec<u8>) -> Result<String, Failure> {
-    String::from_utf8(bytes).map_err(|_| Failure::Message(String::from("this is no text; nothing is kept")))
+fn typed_text(bytes: Vec<u8>) -> Result<String, CliFailure> {
+    String::from_utf8(bytes)
+        .map_err(|_| CliFailure::Message(String::from("this is no text; nothing is kept")))
 }
 
 /// Turns the terminal's echo off, and on again when it goes.
@@ -308,7 +309,7 @@ pub(crate) fn found_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
 
 /// Asks the provider for its list of models with the key. Another address counts only if
 /// it is in the environment: settings of a folder do not say where a key goes.
-async fn check(provider: &str, key: &str) -> Result<(), Failure> {
+async fn check(provider: &str, key: &str) -> Result<(), CliFailure> {
     let variables = haft_types::Variables::of_process();
     let own = |name: &str| variables.text(name).filter(|it| !it.trim().is_empty());
     let (variable, usual, path) = match provider {
@@ -318,7 +319,7 @@ async fn check(provider: &str, key: &str) -> Result<(), Failure> {
         _ => ("ANTHROPIC_BASE_URL", "https://api.anthropic.com", "/v1/models"),
     };
     let base = own(variable).unwrap_or_else(|| usual.to_owned());
-    let failed = |why: String| Failure::Message(format!("the key was not kept: {why}"));
+    let failed = |why: String| CliFailure::Message(format!("the key was not kept: {why}"));
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(Duration::from_secs(15))

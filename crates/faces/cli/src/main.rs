@@ -76,8 +76,8 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 
 use crate::{
-    args::{Args, Command},
-    output::Failure,
+    args::{Args, CliCommand},
+    output::CliFailure,
 };
 
 /// Arguments that are a mistake, or that ask for help or the version.
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         return finished(Err(failure));
     }
     if let Err(problem) = diagnostic_log::start() {
-        return finished(Err(Failure::Message(problem)));
+        return finished(Err(CliFailure::Message(problem)));
     }
     let Some(command) = args.command else {
         if args.run.sdk.input_format == sdk_args::InputFormat::StreamJson {
@@ -122,50 +122,52 @@ fn main() -> ExitCode {
         return finished(print_command::run(&args.run, &args.options));
     };
     let ended = match command {
-        Command::Tool(command) => tool_command::run(command, &args.options),
-        Command::Permissions(command) => permissions_command::run(command, &args.options),
-        Command::ToolHost(host) => tool_host_command::run(&host, &args.options),
-        Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
-        Command::Cron(command) => cron_command::run(command, &args.options),
-        Command::Triggers(command) => triggers_command::run(command, &args.options),
-        Command::Redo => undo_command::redo(&args.options),
-        Command::Rewind(rewind) => rewind_command::run(&rewind, &args.options),
-        Command::History => undo_command::history(&args.options),
-        Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
-        Command::Tasks { command } => tasks_command::run(command, &args.options),
-        Command::Agents => agents_command::agents(&args.options),
-        Command::Skills => agents_command::skills(&args.options),
-        Command::Plugins { command } => plugins_command::run(command, &args.options),
-        Command::Worktrees { command } => worktrees_command::run(command, &args.options),
-        Command::Sandbox(command) => sandbox_command::run(command, &args.options),
-        Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
-        Command::Mcp(command) => mcp_command::run(command, &args.options),
-        Command::Demo(demo) => demo_command::run(&demo),
-        Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
-        Command::Sessions { command } => sessions_command::run(command, &args.options),
-        Command::Context { session } => context_command::run(session, &args.run, &args.options),
-        Command::Cost { session } => cost_command::run(session.as_deref(), &args.options),
-        Command::View(view) => view_command::run(&view, &args.options),
-        Command::Reset => haft_terminal::shell::repair()
+        CliCommand::Tool(command) => tool_command::run(command, &args.options),
+        CliCommand::Permissions(command) => permissions_command::run(command, &args.options),
+        CliCommand::ToolHost(host) => tool_host_command::run(&host, &args.options),
+        CliCommand::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
+        CliCommand::Cron(command) => cron_command::run(command, &args.options),
+        CliCommand::Triggers(command) => triggers_command::run(command, &args.options),
+        CliCommand::Redo => undo_command::redo(&args.options),
+        CliCommand::Rewind(rewind) => rewind_command::run(&rewind, &args.options),
+        CliCommand::History => undo_command::history(&args.options),
+        CliCommand::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
+        CliCommand::Tasks { command } => tasks_command::run(command, &args.options),
+        CliCommand::Agents => agents_command::agents(&args.options),
+        CliCommand::Skills => agents_command::skills(&args.options),
+        CliCommand::Plugins { command } => plugins_command::run(command, &args.options),
+        CliCommand::Worktrees { command } => worktrees_command::run(command, &args.options),
+        CliCommand::Sandbox(command) => sandbox_command::run(command, &args.options),
+        CliCommand::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        CliCommand::Mcp(command) => mcp_command::run(command, &args.options),
+        CliCommand::Demo(demo) => demo_command::run(&demo),
+        CliCommand::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
+        CliCommand::Sessions { command } => sessions_command::run(command, &args.options),
+        CliCommand::Context { session } => context_command::run(session, &args.run, &args.options),
+        CliCommand::Cost { session } => cost_command::run(session.as_deref(), &args.options),
+        CliCommand::View(view) => view_command::run(&view, &args.options),
+        CliCommand::Reset => haft_terminal::shell::repair()
             .map(|()| ExitCode::SUCCESS)
-            .map_err(|err| Failure::Message(format!("there is no terminal to repair here: {err}"))),
-        Command::Doctor(doctor) => doctor_command::run(&doctor, &args.options),
-        Command::Models(models) => models_command::run(&models, &args.options),
-        Command::Login(login) => login_command::login(&login, &args.options),
-        Command::Logout(logout) => login_command::logout(&logout, &args.options),
-        Command::Init(init) => init_command::run(&init, &args.options),
-        Command::Import(import) => import_command::run(&import, &args.options),
-        Command::New(new) => new_command::run(&new, &args.options),
-        Command::Bug(bug) => bug_command::run(&bug, &args.options),
-        Command::Update => update_command::run(&args.options),
-        Command::Acp { login: true } => login_command::login(&setup_args::LoginArgs::usual(), &args.options),
-        Command::Acp { login: false } => acp_command::run(&args.run, &args.options),
-        Command::Fleet(command) => fleet_command::run(*command, &args.options),
-        Command::Dev(command) => dev_command::run(command),
-        Command::MediaWorker { task } => {
-            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)
+            .map_err(|err| CliFailure::Message(format!("there is no terminal to repair here: {err}"))),
+        CliCommand::Doctor(doctor) => doctor_command::run(&doctor, &args.options),
+        CliCommand::Models(models) => models_command::run(&models, &args.options),
+        CliCommand::Login(login) => login_command::login(&login, &args.options),
+        CliCommand::Logout(logout) => login_command::logout(&logout, &args.options),
+        CliCommand::Init(init) => init_command::run(&init, &args.options),
+        CliCommand::Import(import) => import_command::run(&import, &args.options),
+        CliCommand::New(new) => new_command::run(&new, &args.options),
+        CliCommand::Bug(bug) => bug_command::run(&bug, &args.options),
+        CliCommand::Update => update_command::run(&args.options),
+        CliCommand::Acp { login: true } => {
+            login_command::login(&setup_args::LoginArgs::usual(), &args.options)
         }
-        Command::Completions { shell } => {
+        CliCommand::Acp { login: false } => acp_command::run(&args.run, &args.options),
+        CliCommand::Fleet(command) => fleet_command::run(*command, &args.options),
+        CliCommand::Dev(command) => dev_command::run(command),
+        CliCommand::MediaWorker { task } => {
+            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(CliFailure::Message)
+        }
+        CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
             output::print_bytes(&script)
@@ -207,8 +209,8 @@ fn keep_one_heap() {
 fn finished(ended: output::Ended) -> ExitCode {
     match ended {
         Ok(code) => code,
-        Err(Failure::ClosedPipe) => ExitCode::from(141),
-        Err(Failure::Message(message)) => {
+        Err(CliFailure::ClosedPipe) => ExitCode::from(141),
+        Err(CliFailure::Message(message)) => {
             output::complain(&message);
             ExitCode::from(2)
         }

@@ -3,13 +3,13 @@
 
 use std::{io::Read as _, path::Path, process::ExitCode};
 
-use haft_config::Scope;
+use haft_config::SettingsScope;
 use haft_session::{ExtensionProblem, PluginEntry, PluginList};
 use serde_json::{Map, Value, json};
 
 use crate::{
     args::{MarketplaceCommand, Options, PluginScope, PluginsCommand},
-    output::{Ended, Failure, print_bytes, print_line},
+    output::{CliFailure, Ended, print_bytes, print_line},
     show, spec,
 };
 
@@ -95,7 +95,7 @@ pub(crate) fn problem_json(it: &ExtensionProblem) -> Value {
 }
 
 /// The whole id of a plugin that is known here.
-fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, Failure> {
+fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, CliFailure> {
     let matches = |it: &&PluginEntry| it.id == id || it.id.split('@').next() == Some(id);
     let known: Vec<&PluginEntry> = found.plugins.iter().filter(matches).collect();
     match known.as_slice() {
@@ -105,23 +105,23 @@ fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, Failure> {
             Some(one) => Ok(Some(one.id.clone())),
             None => {
                 let ids: Vec<&str> = several.iter().map(|it| it.id.as_str()).collect();
-                Err(Failure::Message(format!("{id} can be {}: say which", ids.join(" or "))))
+                Err(CliFailure::Message(format!("{id} can be {}: say which", ids.join(" or "))))
             }
         },
     }
 }
 
-fn unknown(found: &PluginList, id: &str) -> Failure {
+fn unknown(found: &PluginList, id: &str) -> CliFailure {
     let all: Vec<&str> = found.plugins.iter().map(|it| it.id.as_str()).collect();
     let all = if all.is_empty() { String::from("none") } else { all.join(", ") };
-    Failure::Message(format!("there is no plugin {id}; known are: {all}"))
+    CliFailure::Message(format!("there is no plugin {id}; known are: {all}"))
 }
 
-fn scope_of(scope: PluginScope) -> (Scope, &'static str) {
+fn scope_of(scope: PluginScope) -> (SettingsScope, &'static str) {
     match scope {
-        PluginScope::User => (Scope::User, "user"),
-        PluginScope::Project => (Scope::Project, "project"),
-        PluginScope::Local => (Scope::Local, "local"),
+        PluginScope::User => (SettingsScope::User, "user"),
+        PluginScope::Project => (SettingsScope::Project, "project"),
+        PluginScope::Local => (SettingsScope::Local, "local"),
     }
 }
 
@@ -132,7 +132,7 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
     let (scope, name) = scope_of(scope);
-    premises.switch_plugin(scope, &id, on).map_err(Failure::Message)?;
+    premises.switch_plugin(scope, &id, on).map_err(CliFailure::Message)?;
     let state = if on { "on" } else { "off" };
     match options.json {
         true => print_line(&json!({"id": id, "enabled": on, "scope": name}).to_string())?,
@@ -143,7 +143,7 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
 
 /// Says what is wrong. The exit code says whether anything is.
 fn validate(path: &Path, options: &Options) -> Ended {
-    let (what, problems) = spec::premises(options)?.validate_plugin(path).map_err(Failure::Message)?;
+    let (what, problems) = spec::premises(options)?.validate_plugin(path).map_err(CliFailure::Message)?;
     match options.json {
         true => {
             let problems: Vec<Value> = problems.iter().map(problem_json).collect();
@@ -163,9 +163,9 @@ fn install(id: &str, scope: PluginScope, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
-    let dir = premises.install_plugin(&id).map_err(Failure::Message)?;
+    let dir = premises.install_plugin(&id).map_err(CliFailure::Message)?;
     let (scope, name) = scope_of(scope);
-    premises.switch_plugin(scope, &id, true).map_err(Failure::Message)?;
+    premises.switch_plugin(scope, &id, true).map_err(CliFailure::Message)?;
     match options.json {
         true => print_line(&json!({"id": id, "directory": dir, "enabled": true, "scope": name}).to_string())?,
         false => print_line(&format!("{id} is installed and on ({name} settings): {}", dir.display()))?,
@@ -184,11 +184,11 @@ fn uninstall(id: &str, scope: PluginScope, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
-    let was_here = premises.uninstall_plugin(&id).map_err(Failure::Message)?;
+    let was_here = premises.uninstall_plugin(&id).map_err(CliFailure::Message)?;
     let (scope, name) = scope_of(scope);
-    premises.switch_plugin(scope, &id, false).map_err(Failure::Message)?;
+    premises.switch_plugin(scope, &id, false).map_err(CliFailure::Message)?;
     if !was_here {
-        return Err(Failure::Message(format!(
+        return Err(CliFailure::Message(format!(
             "{id} was not installed here; it is off now ({name} settings)"
         )));
     }
@@ -211,13 +211,13 @@ fn configure(id: &str, values: &[String], options: &Options) -> Ended {
                 let mut text = String::new();
                 std::io::stdin()
                     .read_to_string(&mut text)
-                    .map_err(|err| Failure::Message(err.to_string()))?;
+                    .map_err(|err| CliFailure::Message(err.to_string()))?;
                 (value.as_str(), text.trim_end_matches(['\n', '\r']).to_owned())
             }
         };
-        premises.tell_plugin(&id, key, &value).map_err(Failure::Message)?;
+        premises.tell_plugin(&id, key, &value).map_err(CliFailure::Message)?;
     }
-    let wanted = spec::premises(options)?.plugin_options(&id).map_err(Failure::Message)?;
+    let wanted = spec::premises(options)?.plugin_options(&id).map_err(CliFailure::Message)?;
     if options.json {
         let all = wanted.iter().map(|it| {
             json!({"key": it.key, "description": it.description, "secret": it.is_secret,
@@ -245,19 +245,19 @@ fn marketplace(command: &MarketplaceCommand, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let words = match command {
         MarketplaceCommand::Add { from } => {
-            let market = premises.add_marketplace(from).map_err(Failure::Message)?;
+            let market = premises.add_marketplace(from).map_err(CliFailure::Message)?;
             let names: Vec<&str> = market.plugins.iter().map(|it| it.name.as_str()).collect();
             format!("marketplace {} is known now; it has: {}", market.name, names.join(", "))
         }
         MarketplaceCommand::Remove { name } => {
-            let left = premises.remove_marketplace(name).map_err(Failure::Message)?;
+            let left = premises.remove_marketplace(name).map_err(CliFailure::Message)?;
             for id in left {
                 crate::output::complain(&format!("{id} is still switched on: haft plugins uninstall {id}"));
             }
             format!("marketplace {name} is not known any more")
         }
         MarketplaceCommand::Update { name } => {
-            match premises.update_marketplace(name).map_err(Failure::Message)? {
+            match premises.update_marketplace(name).map_err(CliFailure::Message)? {
                 true => format!("marketplace {name} is copied anew"),
                 false => format!("marketplace {name} is a directory: it is read where it is"),
             }

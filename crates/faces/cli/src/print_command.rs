@@ -20,14 +20,14 @@ use crate::{
     args::{Args, Options, OutputFormat, RunArgs},
     cost_command::lost_line,
     interrupt::Interrupt,
-    output::{Ended, Failure, complain, print_foreign, print_line},
+    output::{CliFailure, Ended, complain, print_foreign, print_line},
     spec,
     watch::{Detail, Look, Watcher, width},
 };
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     if !run.print {
-        return Err(Failure::Message(what_to_say(run.prompt.as_deref())));
+        return Err(CliFailure::Message(what_to_say(run.prompt.as_deref())));
     }
     refuse_flags(run)?;
     let prompt = prompt(run)?;
@@ -55,7 +55,7 @@ pub(crate) fn nearest_command(word: &str) -> Option<String> {
 }
 
 /// Flags that need a host, or a reader of frames, are refused without one.
-fn refuse_flags(run: &RunArgs) -> Result<(), Failure> {
+fn refuse_flags(run: &RunArgs) -> Result<(), CliFailure> {
     let needs_host = "needs a host that answers: --input-format stream-json, as the Agent SDKs use it";
     let needs_frames = "needs --output-format stream-json: it adds lines to that output";
     let is_plain = run.output_format != OutputFormat::StreamJson;
@@ -73,21 +73,21 @@ fn refuse_flags(run: &RunArgs) -> Result<(), Failure> {
         ("--session-mirror", sdk.session_mirror && is_plain, needs_frames),
     ] {
         if given {
-            return Err(Failure::Message(format!("{flag} {why}")));
+            return Err(CliFailure::Message(format!("{flag} {why}")));
         }
     }
     Ok(())
 }
 
 /// The prompt from the command line and from standard input, together.
-fn prompt(run: &RunArgs) -> Result<String, Failure> {
+fn prompt(run: &RunArgs) -> Result<String, CliFailure> {
     let mut piped = Vec::new();
     if !std::io::stdin().is_terminal() {
         std::io::stdin().read_to_end(&mut piped)?;
     }
     let piped = String::from_utf8_lossy(&piped);
     together(run.prompt.as_deref().unwrap_or_default(), piped.trim_end()).ok_or_else(|| {
-        Failure::Message(String::from("there is nothing to do: give a prompt, or pipe one in"))
+        CliFailure::Message(String::from("there is nothing to do: give a prompt, or pipe one in"))
     })
 }
 
@@ -125,12 +125,12 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     match printed.last.take() {
         Some(LastTurn::Turn(turn)) => printed.finish(&turn, &handle),
         Some(LastTurn::Command(command)) => finish_command(&command, run, &handle),
-        None => Err(Failure::Message(String::from("the run broke off"))),
+        None => Err(CliFailure::Message(String::from("the run broke off"))),
     }
 }
 
 /// An agent that neither a file nor a plugin describes cannot be asked for.
-async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(), Failure> {
+async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(), CliFailure> {
     let Some(name) = &run.sdk.agent else { return Ok(()) };
     let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
     let known: Vec<&str> = introduction.agents.iter().map(|(name, _, _)| name.as_str()).collect();
@@ -139,12 +139,16 @@ async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(
     }
     handle.close().await;
     let known = if known.is_empty() { String::from("there are none") } else { known.join(", ") };
-    Err(Failure::Message(format!("--agent {name}: there is no such agent; known: {known}")))
+    Err(CliFailure::Message(format!("--agent {name}: there is no such agent; known: {known}")))
 }
 
 /// A prompt that is nothing but the name of a command nobody knows is a mistake
 /// of whoever typed it, and no task for a model.
-async fn refuse_unknown_command(handle: &SessionHandle, run: &RunArgs, prompt: &str) -> Result<(), Failure> {
+async fn refuse_unknown_command(
+    handle: &SessionHandle,
+    run: &RunArgs,
+    prompt: &str,
+) -> Result<(), CliFailure> {
     let Some(name) = command_name(prompt).filter(|_| !run.sdk.disable_slash_commands) else { return Ok(()) };
     let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
     let known = introduction.commands.iter().chain(&introduction.skills);
@@ -162,7 +166,7 @@ async fn refuse_unknown_command(handle: &SessionHandle, run: &RunArgs, prompt: &
     let meant = haft_types::nearest(name, names.iter().copied(), 3);
     let shown = if meant.is_empty() { names } else { meant };
     let shown: Vec<String> = shown.iter().map(|it| format!("/{it}")).collect();
-    Err(Failure::Message(format!(
+    Err(CliFailure::Message(format!(
         "there is no command /{name}; did you mean {}? --disable-slash-commands sends it to the model as it is",
         shown.join(", ")
     )))
@@ -243,7 +247,7 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> Shower {
 impl PrintedRun<'_> {
     /// Shows events until the session is closed. When nobody reads them any
     /// more, the run is stopped.
-    async fn show(&mut self, mut events: EventStream, handle: &SessionHandle) -> Result<(), Failure> {
+    async fn show(&mut self, mut events: EventStream, handle: &SessionHandle) -> Result<(), CliFailure> {
         let (mut interrupted, mut ended) = (false, Ok(()));
         loop {
             let event = tokio::select! {
@@ -279,7 +283,7 @@ impl PrintedRun<'_> {
         }
     }
 
-    fn take(&mut self, event: &SessionEvent) -> Result<(), Failure> {
+    fn take(&mut self, event: &SessionEvent) -> Result<(), CliFailure> {
         match (&mut self.shower, &event.what) {
             (Shower::Frames(_), Happening::Notice(text)) => complain(text),
             (Shower::Watcher(watcher), Happening::Notice(text)) => drop(watcher.note(text)),
@@ -340,7 +344,7 @@ impl PrintedRun<'_> {
         }
     }
 
-    fn print_text(&self, end: &TurnEnd) -> Result<(), Failure> {
+    fn print_text(&self, end: &TurnEnd) -> Result<(), CliFailure> {
         if !end.text.is_empty() && !self.was_watched(&end.text) {
             if crate::show::colours() {
                 let drawn = crate::show::printer().markdown(&end.text);
@@ -421,7 +425,7 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
         CommandResult::NotCompacted(why) => ("compact", format!("Not compacted: {why}"), true),
         CommandResult::Context(text) => ("context", text.clone(), false),
         CommandResult::Cost(text) => ("cost", text.clone(), false),
-        CommandResult::Failed(_, problem) => return Err(Failure::Message(problem.clone())),
+        CommandResult::Failed(_, problem) => return Err(CliFailure::Message(problem.clone())),
     };
     match run.output_format {
         OutputFormat::Text if text.is_empty() => (),

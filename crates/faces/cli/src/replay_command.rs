@@ -17,7 +17,7 @@ use haft_types::SessionId;
 use crate::{
     args::{Options, OutputFormat, ReplayArgs, ReplayTools, RunArgs},
     interrupt::Interrupt,
-    output::{Ended, Failure, complain, print_line},
+    output::{CliFailure, Ended, complain, print_line},
     print_command::outcome,
     spec,
 };
@@ -39,10 +39,10 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
     let (handle, events) = Session::open(spec)?;
     let interrupt = Interrupt::listen();
     let shown = match replay.output_format.unwrap_or(run.output_format) {
-        OutputFormat::Text => Shown::Transcript(Transcript::new(places)),
-        OutputFormat::Json => Shown::Result,
+        OutputFormat::Text => ReplayShown::Transcript(Transcript::new(places)),
+        OutputFormat::Json => ReplayShown::Result,
         OutputFormat::StreamJson => {
-            Shown::Frames(Box::new(Projection::new(handle.id().clone(), Told::default())))
+            ReplayShown::Frames(Box::new(Projection::new(handle.id().clone(), Told::default())))
         }
     };
     let last = work(&handle, events, &cassette, &interrupt, shown).await?;
@@ -88,7 +88,7 @@ impl Models {
         spec: &SessionSpec,
         premises: &Premises,
         cassette: &Cassette,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliFailure> {
         let Some(turns) = replay.fork_at else {
             return Ok(Self::Replay(Arc::new(cassette.model(premises.catalog()?))));
         };
@@ -105,7 +105,7 @@ impl Models {
 }
 
 /// What is printed of a run.
-enum Shown {
+enum ReplayShown {
     /// What was said and done, in a form that is the same for the same run.
     Transcript(Transcript),
     /// One object at the end.
@@ -121,11 +121,11 @@ async fn work(
     mut events: EventStream,
     cassette: &Cassette,
     interrupt: &Interrupt,
-    mut shown: Shown,
-) -> Result<Option<Box<TurnEnded>>, Failure> {
+    mut shown: ReplayShown,
+) -> Result<Option<Box<TurnEnded>>, CliFailure> {
     let mut last = None;
     for content in &cassette.prompts {
-        if let Shown::Transcript(transcript) = &shown {
+        if let ReplayShown::Transcript(transcript) = &shown {
             print_line(&transcript.prompt(content))?;
         }
         handle.prompt(Prompt { is_verbatim: true, ..Prompt::of_content(content.clone()) });
@@ -133,7 +133,7 @@ async fn work(
         for line in lines {
             print_line(&line)?;
         }
-        if let Shown::Transcript(transcript) = &shown {
+        if let ReplayShown::Transcript(transcript) = &shown {
             print_line(&transcript.end(&turn.end))?;
         }
         let goes_on = turn.end.reason == EndReason::Completed;
@@ -142,7 +142,7 @@ async fn work(
             break;
         }
     }
-    if let (Shown::Result, Some(turn)) = (&shown, &last) {
+    if let (ReplayShown::Result, Some(turn)) = (&shown, &last) {
         print_line(&turn_frame(handle.id(), &turn.end, &turn.bill, &turn.facts).to_string())?;
     }
     Ok(last)
@@ -153,7 +153,7 @@ async fn turn(
     handle: &SessionHandle,
     events: &mut EventStream,
     interrupt: &Interrupt,
-    shown: &mut Shown,
+    shown: &mut ReplayShown,
 ) -> Option<(Box<TurnEnded>, Vec<String>)> {
     let (mut lines, mut interrupted) = (Vec::new(), false);
     loop {
@@ -166,7 +166,7 @@ async fn turn(
             }
         };
         let event = event?;
-        if let Shown::Frames(projection) = shown {
+        if let ReplayShown::Frames(projection) = shown {
             lines.extend(projection.of(&event).iter().map(ToString::to_string));
         }
         match event.what {
@@ -178,7 +178,7 @@ async fn turn(
                 if let AgentEvent::Notice(notice) = &event {
                     complain(notice);
                 }
-                if let Shown::Transcript(transcript) = shown {
+                if let ReplayShown::Transcript(transcript) = shown {
                     lines.extend(transcript.event(&event));
                 }
             }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Options, RewindArgs},
-    output::{Ended, Failure, complain, print_foreign, print_line},
+    output::{CliFailure, Ended, complain, print_foreign, print_line},
     sessions_command::named_or_newest,
     spec,
 };
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &RewindArgs, options: &Options) -> Ended {
     let said = said_prompts(&log).map_err(|err| format!("{}: {err}", log.display()))?;
     let Some(number) = args.to else { return list(&premises, &logs, &id, &said, options) };
     let prompt = number.checked_sub(1).and_then(|at| said.get(at)).ok_or_else(|| {
-        Failure::Message(format!("there is no message {number}; `haft rewind` lists {}", said.len()))
+        CliFailure::Message(format!("there is no message {number}; `haft rewind` lists {}", said.len()))
     })?;
     let scope = match (args.files, args.talk) {
         (true, _) => RewindScope::Files,

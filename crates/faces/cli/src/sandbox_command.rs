@@ -2,14 +2,14 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use haft_sandbox::{Network, Policy, Report, Strictness};
+use haft_sandbox::{Network, Strictness, WallPolicy, WallReport};
 use haft_session::{CallLimits, Premises, WallDemand, Walls};
 use haft_tool::Fence;
 use serde_json::json;
 
 use crate::{
     args::{Options, SandboxCommand},
-    output::{Ended, Failure, complain, print_bytes, print_line},
+    output::{CliFailure, Ended, complain, print_bytes, print_line},
     spec::{self, runtime},
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
     }
 }
 
-fn check(walls: &Walls, policy: &Policy, fence: &Fence, options: &Options) -> Ended {
+fn check(walls: &Walls, policy: &WallPolicy, fence: &Fence, options: &Options) -> Ended {
     let report = walls.report(policy)?;
     let features = walls.sandbox()?.features();
     let probes = [
@@ -66,16 +66,16 @@ fn check(walls: &Walls, policy: &Policy, fence: &Fence, options: &Options) -> En
 
 fn text(
     walls: &Walls,
-    report: &Report,
+    report: &WallReport,
     gaps: &[&String],
     probes: &[(&str, String)],
-    policy: &Policy,
+    policy: &WallPolicy,
 ) -> String {
     let mut out = String::from(match walls.is_wanted() {
         true => "The sandbox is on: commands run in it.\n",
         false => "The sandbox is off (sandbox.enabled). This is what it would do:\n",
     });
-    let shown = Report { gaps: gaps.iter().map(|it| (*it).clone()).collect(), ..report.clone() };
+    let shown = WallReport { gaps: gaps.iter().map(|it| (*it).clone()).collect(), ..report.clone() };
     out.push_str(&shown.to_string());
     if policy.network == Network::Off {
         out.push_str("  sandbox.network.allowedDomains opens the network for some hosts.\n");
@@ -103,15 +103,15 @@ fn text(
     crate::show::clean(&out)
 }
 
-fn confined(premises: &Premises, walls: &Walls, policy: Policy, command: Vec<OsString>) -> Ended {
+fn confined(premises: &Premises, walls: &Walls, policy: WallPolicy, command: Vec<OsString>) -> Ended {
     let mut words = command.into_iter();
-    let Some(program) = words.next() else { return Err(Failure::Message(String::from("nothing to run"))) };
+    let Some(program) = words.next() else { return Err(CliFailure::Message(String::from("nothing to run"))) };
     let arguments: Vec<OsString> = words.collect();
     let path = found(&program, premises)?;
     let runtime = runtime()?;
     let _inside = runtime.enter();
     let walls = walls.build(policy, Strictness::Complete).map_err(|why| {
-        Failure::Message(format!("this cannot be confined: {why}. `haft sandbox check` says more"))
+        CliFailure::Message(format!("this cannot be confined: {why}. `haft sandbox check` says more"))
     })?;
     let (code, violations) = walls.run(&path, &arguments, &premises.cwd).map_err(|err| {
         let (path, notes) = (path.display(), premises.state_dir().join("sandbox"));
@@ -124,7 +124,7 @@ fn confined(premises: &Premises, walls: &Walls, policy: Policy, command: Vec<OsS
 }
 
 /// Where a program is, as the shell would find it.
-fn found(program: &OsString, premises: &Premises) -> Result<std::path::PathBuf, Failure> {
+fn found(program: &OsString, premises: &Premises) -> Result<std::path::PathBuf, CliFailure> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Ok(premises.cwd.join(program));
     }
@@ -132,5 +132,5 @@ fn found(program: &OsString, premises: &Premises) -> Result<std::path::PathBuf, 
     let mut places = std::env::split_paths(&path).map(|dir| dir.join(program));
     places
         .find(|place| place.is_file())
-        .ok_or_else(|| Failure::Message(format!("no program {} in PATH", program.to_string_lossy())))
+        .ok_or_else(|| CliFailure::Message(format!("no program {} in PATH", program.to_string_lossy())))
 }

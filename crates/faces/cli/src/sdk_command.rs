@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use haft_sdk::{
-    EndSignal, Host, HostServers, NobodyToAsk, Projection, SdkFace, StateFrames, Told, bounded_line,
+    EndSignal, HostServers, NobodyToAsk, Projection, SdkFace, SdkHost, StateFrames, Told, bounded_line,
     failed_start,
 };
 use haft_session::{Asking, EventSender, LogKept, OpenError, RefusalWords, Session, SessionSpec};
@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     args::{Options, RunArgs},
-    output::{Failure, print_line, write_error},
+    output::{CliFailure, print_line, write_error},
     spec,
 };
 
@@ -53,7 +53,7 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
 
 async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
     let (events, stream) = EventSender::channel();
-    let host = Host::new(events.clone());
+    let host = SdkHost::new(events.clone());
     let variables = spec.place.variables.clone();
     let limit = variables.text("MCP_TOOL_TIMEOUT").and_then(|it| it.trim().parse().ok());
     let limit = limit.filter(|it| 0 < *it).map(Duration::from_millis);
@@ -80,7 +80,7 @@ async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
     let wanted = wanted_id(run);
     let handle = match Session::open_on(spec, events) {
         Ok(handle) => handle,
-        Err(OpenError::Spec(problem)) => return failed(&Failure::Message(problem)),
+        Err(OpenError::Spec(problem)) => return failed(&CliFailure::Message(problem)),
         // The SDKs turn this frame into the text of their error.
         Err(err) => {
             print_line(&bounded_line(&failed_start(&wanted, &err.to_string()))).ok();
@@ -88,7 +88,7 @@ async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
         }
     };
     let Some(signals) = signals() else {
-        return failed(&Failure::Message(String::from("signals cannot be received")));
+        return failed(&CliFailure::Message(String::from("signals cannot be received")));
     };
     let projection = Projection::new(handle.id().clone(), told);
     let face = SdkFace::new(handle, stream, projection, host, servers, write_error);
@@ -131,8 +131,8 @@ fn wanted_id(run: &RunArgs) -> String {
     named.unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
 }
 
-fn failed(failure: &Failure) -> ExitCode {
-    if let Failure::Message(problem) = failure {
+fn failed(failure: &CliFailure) -> ExitCode {
+    if let CliFailure::Message(problem) = failure {
         write_error(&format!("Error: {problem}"));
     }
     ExitCode::from(1)

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, time::SystemTime};
 
-use haft_agent::log::{self, CallLine, Entry, State, sessions};
+use haft_agent::log::{self, CallLine, LogEntry, LogState, sessions};
 use haft_session::SessionLogs;
 use haft_types::{MessageBlock, Role, text};
 use serde_json::json;
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     agent_tree,
     args::{Options, SessionsCommand},
-    output::{Ended, Failure, complain, print_line},
+    output::{CliFailure, Ended, complain, print_line},
     show::{clean, colours, painted},
     spec,
 };
@@ -35,13 +35,13 @@ pub(crate) fn run(command: Option<SessionsCommand>, options: &Options) -> Ended 
     }
 }
 
-fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, Failure> {
+fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, CliFailure> {
     let dir = logs.dir();
     Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
 /// The session that is named, or the newest, also among those of Agent SDKs.
-pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, Failure> {
+pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, CliFailure> {
     let mut everywhere = Vec::new();
     for dir in logs.dirs() {
         everywhere.extend(sessions::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?);
@@ -50,18 +50,19 @@ pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result
         Some(start) => only_one(everywhere, start),
         None => {
             let newest = everywhere.into_iter().max_by_key(|it| it.modified).map(|it| it.id);
-            newest.ok_or_else(|| Failure::Message(String::from("there is no session of this directory yet")))
+            newest
+                .ok_or_else(|| CliFailure::Message(String::from("there is no session of this directory yet")))
         }
     }
 }
 
 /// The session whose id begins like this, or that is called this; a single one
 /// must.
-fn resolve(logs: &SessionLogs, start: &str) -> Result<String, Failure> {
+fn resolve(logs: &SessionLogs, start: &str) -> Result<String, CliFailure> {
     only_one(all(logs)?, start)
 }
 
-fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, Failure> {
+fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, CliFailure> {
     if let Some(exact) = sessions.iter().find(|it| it.id == start) {
         return Ok(exact.id.clone());
     }
@@ -73,11 +74,11 @@ fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String,
         [id] => Ok((*id).to_owned()),
         [] => {
             let why = format!("no session of this directory begins with {start} or is called that");
-            Err(Failure::Message(why))
+            Err(CliFailure::Message(why))
         }
         many => {
             let short: Vec<String> = many.iter().map(|id| id.chars().take(8).collect()).collect();
-            Err(Failure::Message(format!("{start} could be {}; write more of it", short.join(", "))))
+            Err(CliFailure::Message(format!("{start} could be {}; write more of it", short.join(", "))))
         }
     }
 }
@@ -124,14 +125,14 @@ fn show(logs: &SessionLogs, id: &str, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
+fn show_entry(entry: &LogEntry, options: &Options) -> Result<(), CliFailure> {
     if options.json {
-        let line = serde_json::to_string(entry).map_err(|err| Failure::Message(err.to_string()))?;
+        let line = serde_json::to_string(entry).map_err(|err| CliFailure::Message(err.to_string()))?;
         return print_line(&line);
     }
     let line = match entry {
-        Entry::User(line) | Entry::Assistant(line) => line,
-        Entry::Haft(State::Call(call)) => return shown_call(call).map_or(Ok(()), |it| print_line(&it)),
+        LogEntry::User(line) | LogEntry::Assistant(line) => line,
+        LogEntry::Haft(LogState::Call(call)) => return shown_call(call).map_or(Ok(()), |it| print_line(&it)),
         _ => return Ok(()),
     };
     let role = line.message.message.role;
@@ -165,7 +166,7 @@ fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
 }
 
 /// A message as the terminal of a conversation shows it.
-fn show_drawn(message: &haft_types::Message) -> Result<(), Failure> {
+fn show_drawn(message: &haft_types::Message) -> Result<(), CliFailure> {
     let printer = crate::show::printer();
     for block in &message.content {
         let shown = match block {

@@ -67,7 +67,7 @@ pub(crate) fn clean(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft_tool::{Line, LineStyle};
+    use haft_tool::{LineStyle, RenderedLine};
 
     use super::*;
 
@@ -75,7 +75,10 @@ mod tests {
     fn colours_are_ours_and_controls_are_escaped() {
         let rendered = Rendered {
             headline: String::from("Edit"),
-            lines: vec![Line::new(LineStyle::Added, "+ a\u{1b}[2Jb"), Line::new(LineStyle::Plain, "plain")],
+            lines: vec![
+                RenderedLine::new(LineStyle::Added, "+ a\u{1b}[2Jb"),
+                RenderedLine::new(LineStyle::Plain, "plain"),
+            ],
             ..Rendered::default()
         };
         assert_eq!(text(&rendered, false), "Edit\n+ a\\u{1b}[2Jb\nplain\n");

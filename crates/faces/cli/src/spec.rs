@@ -15,27 +15,27 @@ use tokio::runtime::Runtime;
 use crate::{
     args::{Options, ProviderName, RunArgs},
     ide_bridge,
-    output::{Failure, complain},
+    output::{CliFailure, complain},
     sessions_command::named_or_newest,
     thread_limit,
 };
 
 /// The async runtime. Built only for commands that need one.
-pub(crate) fn runtime() -> Result<Runtime, Failure> {
+pub(crate) fn runtime() -> Result<Runtime, CliFailure> {
     runtime_with(2)
 }
 
 /// The runtime of a program that is one session. A second thread would be woken for
 /// every piece of an answer, find nothing to do and sleep again, which costs more
 /// than the turn itself; what waits or computes for long has threads of its own.
-pub(crate) fn session_runtime() -> Result<Runtime, Failure> {
+pub(crate) fn session_runtime() -> Result<Runtime, CliFailure> {
     runtime_with(1)
 }
 
-fn runtime_with(threads: usize) -> Result<Runtime, Failure> {
+fn runtime_with(threads: usize) -> Result<Runtime, CliFailure> {
     thread_limit::check_threads()?;
     let built = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-    built.map_err(|err| Failure::Message(format!("the runtime could not be started: {err}")))
+    built.map_err(|err| CliFailure::Message(format!("the runtime could not be started: {err}")))
 }
 
 /// Runs a face to its end on a thread of the runtime, beside its session: waking
@@ -50,7 +50,7 @@ pub(crate) fn run_beside_session<T: Send + 'static>(
 }
 
 /// A session of the flags every command takes.
-pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, Failure> {
+pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, CliFailure> {
     let mut spec = SessionSpec::new(place(options)?);
     spec.hosts.named.clone_from(&options.host);
     spec.settings.flags.clone_from(&options.settings);
@@ -63,7 +63,7 @@ pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, Failure> {
 }
 
 /// A session with a model, of the flags of a run.
-pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Failure> {
+pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, CliFailure> {
     let mut options = options.clone();
     if run.sdk.dangerously_skip_permissions && options.permission_mode.is_none() {
         options.permission_mode = Some(PermissionMode::BypassPermissions);
@@ -144,7 +144,7 @@ fn resumed(named: &str, spec: &SessionSpec) -> String {
     named_or_newest(&logs, Some(named)).unwrap_or_else(|_| named.to_owned())
 }
 
-fn model(run: &RunArgs) -> Result<ModelSpec, Failure> {
+fn model(run: &RunArgs) -> Result<ModelSpec, CliFailure> {
     let output_schema: Option<Value> = match &run.json_schema {
         None => None,
         Some(schema) => {
@@ -195,7 +195,7 @@ const BRIEF: &str = "The user reads only what you send with SendUserMessage, and
                      went wrong. Keep it short, and do not repeat it in your last answer.";
 
 /// Where the command works.
-fn place(options: &Options) -> Result<PlaceSpec, Failure> {
+fn place(options: &Options) -> Result<PlaceSpec, CliFailure> {
     let here = std::env::current_dir().map_err(|err| format!("the working directory is gone: {err}"))?;
     let cwd = match &options.cwd {
         None => here,
@@ -203,7 +203,7 @@ fn place(options: &Options) -> Result<PlaceSpec, Failure> {
             let cwd =
                 here.join(wanted).canonicalize().map_err(|err| format!("{}: {err}", wanted.display()))?;
             if !cwd.is_dir() {
-                return Err(Failure::Message(format!("{} is not a directory", cwd.display())));
+                return Err(CliFailure::Message(format!("{} is not a directory", cwd.display())));
             }
             cwd
         }
@@ -224,31 +224,31 @@ fn place(options: &Options) -> Result<PlaceSpec, Failure> {
 
 /// Root who never asks breaks whole machines; where that does not matter,
 /// somebody says so.
-pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), Failure> {
+pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliFailure> {
     let is_root = || std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     if is_root() && !spec.place.variables.is_on("IS_SANDBOX") {
         let why = "--dangerously-skip-permissions and the mode bypassPermissions cannot be used with root/sudo \
                    privileges; set IS_SANDBOX=1 where nothing can be lost";
-        return Err(Failure::Message(why.to_owned()));
+        return Err(CliFailure::Message(why.to_owned()));
     }
     Ok(())
 }
 
 /// Directories, settings and rules of the flags, for commands without a session.
 /// What a person should know goes to standard error.
-pub(crate) fn premises(options: &Options) -> Result<Arc<Premises>, Failure> {
+pub(crate) fn premises(options: &Options) -> Result<Arc<Premises>, CliFailure> {
     let spec = of_options(options)?;
     let id = uuid::Uuid::new_v4().to_string().into();
     Ok(Arc::new(Premises::read(&spec, id, to_standard_error())?))
 }
 
 /// Where logs of sessions are.
-pub(crate) fn logs(options: &Options) -> Result<SessionLogs, Failure> {
+pub(crate) fn logs(options: &Options) -> Result<SessionLogs, CliFailure> {
     Ok(SessionLogs::of(&of_options(options)?.place, &LogKept::Own))
 }
 
 /// The MCP servers of the flags, for commands about them.
-pub(crate) fn servers(premises: &Arc<Premises>) -> Result<SessionServers, Failure> {
+pub(crate) fn servers(premises: &Arc<Premises>) -> Result<SessionServers, CliFailure> {
     Ok(SessionServers::new(Arc::clone(premises), haft_session::ServerSpec::default(), Arc::default())?)
 }
 
@@ -314,8 +314,8 @@ fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
 }
 
 /// The agents that `--agents` describes.
-fn agents_of_flag(json: &str) -> Result<Vec<(String, HostAgent)>, Failure> {
-    let wrong = |why: &str| Failure::Message(format!("--agents: {why}"));
+fn agents_of_flag(json: &str) -> Result<Vec<(String, HostAgent)>, CliFailure> {
+    let wrong = |why: &str| CliFailure::Message(format!("--agents: {why}"));
     let value: serde_json::Value = serde_json::from_str(json).map_err(|err| wrong(&err.to_string()))?;
     let serde_json::Value::Object(agents) = value else {
         return Err(wrong("it is no JSON object of agents by name"));

@@ -21,7 +21,7 @@ use crate::{
     interrupt::Interrupt,
     listing::{self, Look},
     live_tail::LiveTail,
-    output::{Ended, Failure, complain, print_bytes, print_line, write_error},
+    output::{CliFailure, Ended, complain, print_bytes, print_line, write_error},
     show, spec,
     terminal_answers::TerminalAnswers,
 };
@@ -46,7 +46,7 @@ enum WithServers {
 }
 
 /// The tools, without anything that could call them.
-fn pool(options: &Options, wanted: WithServers) -> Result<Pool, Failure> {
+fn pool(options: &Options, wanted: WithServers) -> Result<Pool, CliFailure> {
     let premises = spec::premises(options)?;
     if wanted == WithServers::No {
         return Ok(premises.pool()?);
@@ -102,7 +102,7 @@ fn describe(name: &str, options: &Options) -> Ended {
         let meant = nearest(name, pool.names(), 3);
         let hint =
             if meant.is_empty() { String::new() } else { format!("; did you mean {}?", meant.join(" or ")) };
-        return Err(Failure::Message(format!("there is no tool named {name}{hint}")));
+        return Err(CliFailure::Message(format!("there is no tool named {name}{hint}")));
     };
     if options.json {
         print_line(&described(tool.name(), tool.as_ref()).to_string())?;
@@ -147,7 +147,7 @@ fn description_for_people(tool: &dyn DynTool) -> String {
 }
 
 /// JSON, `@file` or `-`.
-pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
+pub(crate) fn read_input(text: &str) -> Result<Value, CliFailure> {
     let (source, text) = match text.strip_prefix('@') {
         Some(path) => {
             let read = std::fs::read_to_string(path).map_err(|err| format!("{path}: {err}"))?;
@@ -160,11 +160,11 @@ pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
         }
         None => (String::from("the input"), text.to_owned()),
     };
-    serde_json::from_str(&text).map_err(|err| Failure::Message(format!("{source} is not JSON: {err}")))
+    serde_json::from_str(&text).map_err(|err| CliFailure::Message(format!("{source} is not JSON: {err}")))
 }
 
 /// A session that only runs calls.
-fn call_spec(servers: &ToolServerArgs, options: &Options) -> Result<SessionSpec, Failure> {
+fn call_spec(servers: &ToolServerArgs, options: &Options) -> Result<SessionSpec, CliFailure> {
     let mut spec = spec::of_options(options)?;
     spec.servers.start = ServerStart::OnDemand;
     spec.servers.configs.clone_from(&servers.mcp_config);
@@ -256,7 +256,7 @@ fn named_files(input: &Value) -> Vec<String> {
 
 /// The answer to standard output, remarks about it to standard error. What
 /// failed prints why, as the answer.
-fn print_for_people(report: &Report, input: &Value) -> Result<(), Failure> {
+fn print_for_people(report: &Report, input: &Value) -> Result<(), CliFailure> {
     let colours = show::colours();
     let look = if colours { Look::Coloured } else { Look::Plain };
     let listing = if report.error.is_none() { listing::of(report, input, look) } else { None };

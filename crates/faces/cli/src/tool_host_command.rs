@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use crate::{
     args::Options,
     interrupt::stop_on_signal,
-    output::{Ended, Failure, complain, print_line, write_error},
+    output::{CliFailure, Ended, complain, print_line, write_error},
     spec,
 };
 
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &ToolHostArgs, options: &Options) -> Ended {
         return spec::runtime()?.block_on(through(url, args, options));
     }
     if args.token_env.is_some() || args.token_file.is_some() {
-        return Err(Failure::Message(String::from(
+        return Err(CliFailure::Message(String::from(
             "--token-env and --token-file go with --http, --meet or --through",
         )));
     }
@@ -103,9 +103,9 @@ fn host_dir(premises: &Premises) -> PathBuf {
     premises.state_dir().join("tool-host")
 }
 
-fn place(premises: &Premises) -> Result<SocketPlace, Failure> {
+fn place(premises: &Premises) -> Result<SocketPlace, CliFailure> {
     let dir = host_dir(premises);
-    SocketPlace::below(&dir).map_err(|err| Failure::Message(format!("{}: {err}", dir.display())))
+    SocketPlace::below(&dir).map_err(|err| CliFailure::Message(format!("{}: {err}", dir.display())))
 }
 
 /// Carries bytes to the process that has the sessions; starts it if need be.
@@ -203,22 +203,22 @@ async fn through(url: &str, args: &ToolHostArgs, options: &Options) -> Ended {
         (None, None, None) => {
             let what =
                 "say which token the meeting point takes: --token-file, --token-env or HAFT_HOST_TOKEN";
-            return Err(Failure::Message(what.to_owned()));
+            return Err(CliFailure::Message(what.to_owned()));
         }
         _ => token(args, &premises)?.0,
     };
-    let usage = |err: HostAddressError| Failure::Message(err.to_string());
+    let usage = |err: HostAddressError| CliFailure::Message(err.to_string());
     let address = HostAddress::read(url).map_err(usage)?;
     let point = HostConfig::new(HostName::new("meeting").map_err(usage)?, address).with_token(token);
     let runs = runs(&premises, SessionLender::new(spec::of_options(options)?, complain).only_here());
     write_error(&format!("Serving {} through {}", premises.cwd.display(), point.address));
     let ended = serve_through(point, runs, stop_on_signal()?, complain).await;
-    ended.map_err(|why| Failure::Message(format!("{url}: {why}")))?;
+    ended.map_err(|why| CliFailure::Message(format!("{url}: {why}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What callers must show, and where it is.
-fn token(args: &ToolHostArgs, premises: &Premises) -> Result<(String, String), Failure> {
+fn token(args: &ToolHostArgs, premises: &Premises) -> Result<(String, String), CliFailure> {
     let (token, from) = match (&args.token_env, &args.token_file) {
         (Some(name), _) => {
             let token = std::env::var(name).map_err(|_| format!("--token-env: {name} is not set"))?;
@@ -236,14 +236,14 @@ fn token(args: &ToolHostArgs, premises: &Premises) -> Result<(String, String), F
     };
     let token = token.trim().to_owned();
     match token.is_empty() {
-        true => Err(Failure::Message(format!("{from} holds no token"))),
+        true => Err(CliFailure::Message(format!("{from} holds no token"))),
         false => Ok((token, from)),
     }
 }
 
 /// The token of this machine; made up the first time.
-fn own_token(path: &Path) -> Result<(String, String), Failure> {
-    let failed = |err: std::io::Error| Failure::Message(format!("{}: {err}", path.display()));
+fn own_token(path: &Path) -> Result<(String, String), CliFailure> {
+    let failed = |err: std::io::Error| CliFailure::Message(format!("{}: {err}", path.display()));
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => {
             let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
@@ -273,7 +273,7 @@ fn status(args: &ToolHostArgs, options: &Options) -> Ended {
     let begun = std::time::Instant::now();
     while place.pid() == Some(pid) {
         if STOP_LIMIT < begun.elapsed() {
-            return Err(Failure::Message(format!("process {pid} does not end")));
+            return Err(CliFailure::Message(format!("process {pid} does not end")));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

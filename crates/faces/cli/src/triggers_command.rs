@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Options, TriggersCommand},
-    output::{Ended, Failure, complain, print_bytes, print_line},
+    output::{CliFailure, Ended, complain, print_bytes, print_line},
     show, spec,
     unattended::{NotDone, UnattendedRun},
     webhook::{HttpAnswer, LARGEST, SAYS, judged, secret},
@@ -119,7 +119,9 @@ fn fire(
     body: Option<&str>,
 ) -> Ended {
     let Some(trigger) = triggers.get(name) else {
-        return Err(Failure::Message(format!("there is no trigger {name}; `haft triggers list` shows them")));
+        return Err(CliFailure::Message(format!(
+            "there is no trigger {name}; `haft triggers list` shows them"
+        )));
     };
     let body = match body {
         Some("-") => {
@@ -146,7 +148,7 @@ fn fire(
             let text = std::fs::read_to_string(store.output_of(&run.id)).unwrap_or_default();
             print_bytes(show::clean(&text).as_bytes())
         }
-        Some(why) => Err(Failure::Message(format!("{}: {why}", run.id))),
+        Some(why) => Err(CliFailure::Message(format!("{}: {why}", run.id))),
     }
 }
 
@@ -295,7 +297,7 @@ fn unattended<'a>(store: &TriggerStore, trigger: &'a Trigger, run: &'a WaitingRu
 }
 
 /// Runs what waits and nobody listens for: the timer calls this.
-pub(crate) fn run_waiting(options: &Options, state: &Path) -> Result<bool, Failure> {
+pub(crate) fn run_waiting(options: &Options, state: &Path) -> Result<bool, CliFailure> {
     let premises = spec::premises(options)?;
     let store = TriggerStore::at(state.join("triggers"));
     let set = premises.loaded().settings.get("triggers").map(|it| it.value);

@@ -10,7 +10,7 @@ use haft_session::Premises;
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, print_bytes, print_line},
+    output::{CliFailure, Ended, print_bytes, print_line},
     show, spec,
 };
 
@@ -73,9 +73,9 @@ fn listing(pending: &PendingTrust) -> String {
     show::clean(&out)
 }
 
-fn confirmed() -> Result<bool, Failure> {
+fn confirmed() -> Result<bool, CliFailure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::Message(String::from(
+        return Err(CliFailure::Message(String::from(
             "nobody is there to ask; use --yes to agree to what is listed",
         )));
     }

@@ -3,16 +3,17 @@
 use std::{io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
 
 use haft_session::{history_json, open_hosts, redo_change, undo_change, undo_json};
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tool_host::frame::FarOrder;
 use haft_workspace::{
-    Entry, FileChange, FileState, HistoryItem, Journal, Standing, Workspace, exact_patch, patch, text::Text,
+    EntryStanding, FileChange, FileState, HistoryItem, Journal, JournalEntry, Workspace, exact_patch, patch,
+    text::Text,
 };
 use serde_json::{Value, json};
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, print_bytes, print_line},
+    output::{CliFailure, Ended, print_bytes, print_line},
     show, spec,
 };
 
@@ -33,9 +34,11 @@ pub(crate) fn redo(options: &Options) -> Ended {
 }
 
 /// Has something done where the record of changes is.
-fn on_host(order: FarOrder, options: &Options) -> Result<Value, Failure> {
+fn on_host(order: FarOrder, options: &Options) -> Result<Value, CliFailure> {
     if 1 < options.host.len() {
-        return Err(Failure::Message(String::from("--host: name the one machine on which it is to be done")));
+        return Err(CliFailure::Message(String::from(
+            "--host: name the one machine on which it is to be done",
+        )));
     }
     let (premises, spec) = (spec::premises(options)?, spec::of_options(options)?);
     let hosts = open_hosts(&premises, &spec)?;
@@ -43,11 +46,11 @@ fn on_host(order: FarOrder, options: &Options) -> Result<Value, Failure> {
         let outcome = hosts.order(order).await.pop();
         hosts.close().await;
         let (name, outcome) = outcome.ok_or_else(|| String::from("there is no host"))?;
-        outcome.map_err(|why| Failure::Message(format!("host {name}: {why}")))
+        outcome.map_err(|why| CliFailure::Message(format!("host {name}: {why}")))
     })
 }
 
-fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, Failure> {
+fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, CliFailure> {
     Ok(workspace.history().map_err(|err| err.to_string())?)
 }
 
@@ -62,20 +65,24 @@ fn told(done: &Value, verb: &str, options: &Options) -> Ended {
         // Whether a file of another machine is there now is not known here.
         let is_there = |path: &str| !options.host.is_empty() || Path::new(path).symlink_metadata().is_ok();
         let restored = restored.into_iter().map(|path| match is_there(&path) {
-            true => Line::new(LineStyle::Added, format!("{verb} {path}")),
-            false => Line::new(LineStyle::Removed, format!("removed {path}")),
+            true => RenderedLine::new(LineStyle::Added, format!("{verb} {path}")),
+            false => RenderedLine::new(LineStyle::Removed, format!("removed {path}")),
         });
         let kept = conflicts.iter().map(|it| {
-            Line::new(LineStyle::Error, format!("left alone {}: {}", text(&it["path"]), text(&it["reason"])))
+            RenderedLine::new(
+                LineStyle::Error,
+                format!("left alone {}: {}", text(&it["path"]), text(&it["reason"])),
+            )
         });
         let untied = list("untied");
         let untied = untied.iter().map(|it| {
             let text = format!("{} is no longer one file with its other hard links", text(it));
-            Line::new(LineStyle::Dim, text)
+            RenderedLine::new(LineStyle::Dim, text)
         });
         let commits = list("commits");
-        let commits =
-            commits.iter().map(|it| Line::new(LineStyle::Dim, format!("the commit stays: {}", text(it))));
+        let commits = commits
+            .iter()
+            .map(|it| RenderedLine::new(LineStyle::Dim, format!("the commit stays: {}", text(it))));
         let lines = restored.chain(kept).chain(untied).chain(commits).collect();
         let rendered = Rendered { lines, ..Rendered::default() };
         print_bytes(show::text(&rendered, show::colours()).as_bytes())?;
@@ -128,18 +135,18 @@ pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
     let workspace = spec::premises(options)?.workspace()?;
     let items = items(&workspace)?;
     let named = |item: &&HistoryItem| match id {
-        None => item.standing == Standing::InEffect,
+        None => item.standing == EntryStanding::InEffect,
         Some(id) => item.entry.id.as_str() == id || &*item.entry.origin.call == id,
     };
     let Some(item) = items.iter().find(named) else {
-        return Err(Failure::Message(String::from("there is no such change; see `haft history`")));
+        return Err(CliFailure::Message(String::from("there is no such change; see `haft history`")));
     };
     let journal = workspace.journal()?;
     if options.json {
         return json_diff(journal, &item.entry);
     }
     let root = workspace.root();
-    let lines: Vec<Line> =
+    let lines: Vec<RenderedLine> =
         item.entry.changes.iter().flat_map(|change| patch_lines(journal, root, change)).collect();
     if !std::io::stdout().is_terminal() {
         // For a program that applies it, byte by byte.
@@ -151,7 +158,7 @@ pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
 }
 
 /// The same for programs.
-fn json_diff(journal: &Journal, entry: &Entry) -> Ended {
+fn json_diff(journal: &Journal, entry: &JournalEntry) -> Ended {
     let changes: Vec<Value> = entry
         .changes
         .iter()
@@ -171,7 +178,7 @@ fn json_diff(journal: &Journal, entry: &Entry) -> Ended {
 
 /// A change as `git apply` and `patch -p1` take it. What is no text is named and
 /// left out.
-fn patch_lines(journal: &Journal, root: &Path, change: &FileChange) -> Vec<Line> {
+fn patch_lines(journal: &Journal, root: &Path, change: &FileChange) -> Vec<RenderedLine> {
     let (before, after) = (&change.before, &change.after);
     let (Some(old), Some(new)) = (git_mode(before), git_mode(after)) else {
         // Directories are made for what is in them.
@@ -183,8 +190,8 @@ fn patch_lines(journal: &Journal, root: &Path, change: &FileChange) -> Vec<Line>
         false => quoted_name(&format!("{letter}/{name}")),
     };
     let (a, b) = (quoted_name(&format!("a/{name}")), quoted_name(&format!("b/{name}")));
-    let mut lines = vec![Line::new(LineStyle::Dim, format!("diff --git {a} {b}"))];
-    let head = |text: String| Line::new(LineStyle::Dim, text);
+    let mut lines = vec![RenderedLine::new(LineStyle::Dim, format!("diff --git {a} {b}"))];
+    let head = |text: String| RenderedLine::new(LineStyle::Dim, text);
     match (old.as_str(), new.as_str()) {
         ("", new) => lines.push(head(format!("new file mode {new}"))),
         (old, "") => lines.push(head(format!("deleted file mode {old}"))),
@@ -202,15 +209,15 @@ fn patch_lines(journal: &Journal, root: &Path, change: &FileChange) -> Vec<Line>
         }
     };
     if !hunks.is_empty() {
-        lines.push(Line::new(LineStyle::Removed, format!("--- {}", side(&old, 'a'))));
-        lines.push(Line::new(LineStyle::Added, format!("+++ {}", side(&new, 'b'))));
+        lines.push(RenderedLine::new(LineStyle::Removed, format!("--- {}", side(&old, 'a'))));
+        lines.push(RenderedLine::new(LineStyle::Added, format!("+++ {}", side(&new, 'b'))));
     }
     for hunk in hunks {
-        lines.push(Line::new(LineStyle::Hunk, hunk_head(&hunk)));
+        lines.push(RenderedLine::new(LineStyle::Hunk, hunk_head(&hunk)));
         lines.extend(hunk.lines.iter().map(|line| match line.chars().next() {
-            Some('+') => Line::new(LineStyle::Added, line.as_str()),
-            Some('-') => Line::new(LineStyle::Removed, line.as_str()),
-            _ => Line::new(LineStyle::Plain, line.as_str()),
+            Some('+') => RenderedLine::new(LineStyle::Added, line.as_str()),
+            Some('-') => RenderedLine::new(LineStyle::Removed, line.as_str()),
+            _ => RenderedLine::new(LineStyle::Plain, line.as_str()),
         }));
     }
     lines

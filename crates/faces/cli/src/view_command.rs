@@ -15,7 +15,7 @@ use haft_view::{LogIndex, LogPlaces, LogRoots, ViewSetting, page, serve, trace};
 use crate::{
     args::{Options, ViewArgs},
     interrupt::Interrupt,
-    output::{Ended, Failure, print_line},
+    output::{CliFailure, Ended, print_line},
     sessions_command, spec,
 };
 
@@ -49,7 +49,7 @@ async fn show(args: &ViewArgs, options: &Options, state_dir: &Path, catalog: Arc
         Some(named) => {
             let path = log_path(Some(named), options)?;
             if !path.is_file() {
-                return Err(Failure::from(format!("{}: there is no such log", path.display())));
+                return Err(CliFailure::from(format!("{}: there is no such log", path.display())));
             }
             Some(places.add(&path))
         }
@@ -101,7 +101,7 @@ fn open(url: &str, state_dir: &Path) {
 }
 
 /// A session of this directory, or a log anywhere.
-fn log_path(named: Option<&str>, options: &Options) -> Result<PathBuf, Failure> {
+fn log_path(named: Option<&str>, options: &Options) -> Result<PathBuf, CliFailure> {
     if let Some(path) = named.map(PathBuf::from).filter(|it| it.extension().is_some_and(|it| it == "jsonl")) {
         return Ok(options.cwd.clone().unwrap_or_default().join(path));
     }
@@ -110,7 +110,7 @@ fn log_path(named: Option<&str>, options: &Options) -> Result<PathBuf, Failure> 
     Ok(logs.path(&id))
 }
 
-fn write(file: &PathBuf, text: &str) -> Result<(), Failure> {
+fn write(file: &PathBuf, text: &str) -> Result<(), CliFailure> {
     std::fs::write(file, text).map_err(|err| format!("{}: {err}", file.display()))?;
     print_line(&file.display().to_string())
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, WithdrawnAnswer};
-use haft_model::Event;
+use haft_model::ModelEvent;
 use haft_runtime::{Report, ShownCall};
 use haft_terminal::{CallFinish, LiveLines, ScreenSize};
 use haft_tool::{LineStyle, Rendered};
@@ -91,14 +91,14 @@ impl<W: Write> Watcher<W> {
     pub(crate) fn take(&mut self, event: &AgentEvent) -> io::Result<()> {
         match event {
             AgentEvent::Model(_) if self.look.detail == Detail::Calls => Ok(()),
-            AgentEvent::Model(Event::Text(piece)) => {
+            AgentEvent::Model(ModelEvent::Text(piece)) => {
                 if self.speaking != Some(Voice::Said) {
                     self.said.clear();
                 }
                 self.said.push_str(piece);
                 self.speak(piece, Voice::Said)
             }
-            AgentEvent::Model(Event::Thinking(piece)) => self.speak(piece, Voice::Thought),
+            AgentEvent::Model(ModelEvent::Thinking(piece)) => self.speak(piece, Voice::Thought),
             AgentEvent::Block(_) => self.hush(),
             AgentEvent::Called(call) => self.called(call),
             AgentEvent::CallEnded(report) => {
@@ -401,9 +401,9 @@ mod tests {
             let mut out = Vec::new();
             let mut watcher = Watcher::new(&mut out, look, Arc::from(std::path::Path::new("/")));
             for event in [
-                AgentEvent::Model(Event::Text(String::from("First try."))),
+                AgentEvent::Model(ModelEvent::Text(String::from("First try."))),
                 AgentEvent::Withdrawn(WithdrawnAnswer::default()),
-                AgentEvent::Model(Event::Text(String::from("Second try."))),
+                AgentEvent::Model(ModelEvent::Text(String::from("Second try."))),
             ] {
                 watcher.take(&event).expect("a vector takes everything");
             }

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use haft_session::{Premises, worktree_keeper};
-use haft_workspace::Origin;
+use haft_workspace::ChangeOrigin;
 use haft_worktree::{KeptOfRemoved, WorktreeKeeper, WorktreeRecord, WorktreeState};
 use serde_json::{Value, json};
 
 use crate::{
     args::{Options, WorktreesCommand},
-    output::{Ended, Failure, print_line},
+    output::{CliFailure, Ended, print_line},
     show::{clean, colours, painted},
     spec,
 };
@@ -24,12 +24,12 @@ pub(crate) fn run(command: Option<WorktreesCommand>, options: &Options) -> Ended
     }
 }
 
-fn here(premises: &Premises, keeper: &WorktreeKeeper) -> Result<Vec<WorktreeRecord>, Failure> {
+fn here(premises: &Premises, keeper: &WorktreeKeeper) -> Result<Vec<WorktreeRecord>, CliFailure> {
     Ok(keeper.records_here(&premises.cwd)?)
 }
 
 /// The worktree of a name; the newest that is there, where several had it.
-fn named(premises: &Premises, keeper: &WorktreeKeeper, name: &str) -> Result<WorktreeRecord, Failure> {
+fn named(premises: &Premises, keeper: &WorktreeKeeper, name: &str) -> Result<WorktreeRecord, CliFailure> {
     let all = here(premises, keeper)?;
     let is_meant = |it: &&WorktreeRecord| it.name == name || it.path == premises.cwd.join(name);
     let is_left = |it: &WorktreeRecord| it.is_there() || it.is_cut_off();
@@ -37,7 +37,7 @@ fn named(premises: &Premises, keeper: &WorktreeKeeper, name: &str) -> Result<Wor
     found.cloned().ok_or_else(|| {
         let there: Vec<&str> = all.iter().filter(|it| is_left(it)).map(|it| it.name.as_str()).collect();
         let there = if there.is_empty() { String::from("none") } else { there.join(", ") };
-        Failure::Message(format!("there is no worktree {name} here; there are: {there}"))
+        CliFailure::Message(format!("there is no worktree {name} here; there are: {there}"))
     })
 }
 
@@ -125,7 +125,7 @@ fn rescue(premises: &Premises, keeper: &WorktreeKeeper, name: &str, options: &Op
 fn remove(premises: &Premises, keeper: &WorktreeKeeper, name: &str, options: &Options) -> Ended {
     let mut record = named(premises, keeper, name)?;
     let workspace = premises.workspace()?;
-    let origin = Origin {
+    let origin = ChangeOrigin {
         session: None,
         turn: None,
         call: format!("worktrees-remove-{}", record.name).as_str().into(),

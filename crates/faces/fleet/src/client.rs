@@ -8,9 +8,9 @@ use std::{
 
 use futures_util::{Stream, StreamExt as _};
 use haft_fleet_store::{
-    BlobHash, Cancelled, Counts, FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, JobState,
-    LimitScope, Limits, NewControl, NewJob, Page, PauseScope, Requeue, Revision, RunId, StoreError,
-    Submitted,
+    BlobHash, CancelledJob, Counts, FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, JobState,
+    LimitScope, NewControl, NewJob, PageOfJobs, PauseScope, Requeue, Revision, RunId, ScopeLimits,
+    StoreError, Submitted,
 };
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ impl FleetDesk {
         if rate.max_running.is_none() && rate.start.is_none() {
             return Ok(());
         }
-        let limits = Limits {
+        let limits = ScopeLimits {
             max_running: rate.max_running.map(u64::from),
             max_waiting: None,
             starts_per_1000s: rate.start.map(|it| u64::from(it.most) * 1_000 / u64::from(it.seconds.max(1))),
@@ -256,7 +256,7 @@ impl FleetDesk {
             }
         }
         let filter = JobFilter { id_prefix: Some(name.to_owned()), ..self.filter() };
-        let page = self.store.queue.jobs(filter, Page { after: None, most: 2 }).await?;
+        let page = self.store.queue.jobs(filter, PageOfJobs { after: None, most: 2 }).await?;
         let mut jobs = page.jobs.into_iter();
         match (jobs.next(), jobs.next()) {
             (Some(job), None) => Ok(SubmitTarget::Run(Box::new(job))),
@@ -299,7 +299,7 @@ impl FleetDesk {
 
     /// All jobs that fit, however many.
     pub async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>, JobFailure> {
-        let (mut all, mut page) = (Vec::new(), Page::default());
+        let (mut all, mut page) = (Vec::new(), PageOfJobs::default());
         loop {
             let found = self.store.queue.jobs(filter.clone(), page.clone()).await?;
             let last = found.jobs.last().map(|it| it.head.id.clone());
@@ -415,7 +415,7 @@ impl FleetDesk {
 
     async fn has_ended(&self, run: &RunId) -> Result<bool, JobFailure> {
         let filter = JobFilter { ids: Some(vec![run.clone()]), ..self.filter() };
-        let page = self.store.queue.jobs(filter, Page { after: None, most: 1 }).await?;
+        let page = self.store.queue.jobs(filter, PageOfJobs { after: None, most: 1 }).await?;
         Ok(page.jobs.first().is_none_or(|it| it.state.is_ended()))
     }
 
@@ -435,7 +435,7 @@ impl FleetDesk {
     /// question counts.
     pub async fn say_or_answer(&self, run: &RunId, text: &str) -> Result<bool, JobFailure> {
         let filter = JobFilter { ids: Some(vec![run.clone()]), ..self.filter() };
-        let page = self.store.queue.jobs(filter, Page { after: None, most: 1 }).await?;
+        let page = self.store.queue.jobs(filter, PageOfJobs { after: None, most: 1 }).await?;
         let record = page.jobs.first().filter(|it| it.state == JobState::Waiting);
         let questions = record.map(|it| it.summary["questions"].clone()).unwrap_or_default();
         let answered: HashSet<String> =
@@ -457,9 +457,9 @@ impl FleetDesk {
         for job in self.jobs(filter).await? {
             let id = job.head.id;
             let what = match self.store.queue.cancel(id.clone(), String::from("cancelled")).await? {
-                Cancelled::AtOnce => String::from("cancelled"),
-                Cancelled::Asked => String::from("its worker was told"),
-                Cancelled::Already(state) => format!("was {} already", state.as_str()),
+                CancelledJob::AtOnce => String::from("cancelled"),
+                CancelledJob::Asked => String::from("its worker was told"),
+                CancelledJob::Already(state) => format!("was {} already", state.as_str()),
             };
             told.push((id, what));
         }

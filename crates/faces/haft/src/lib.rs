@@ -172,7 +172,7 @@ mod tools;
 #[doc = include_str!("../../../../README.md")]
 struct ProgramsOfTheReadme;
 
-pub use agent::{Agent, AgentBuilder, Asked, BuildError, HookReply, Run};
+pub use agent::{Agent, AgentBuilder, AgentRun, Asked, BuildError, HookReply};
 pub use haft_agent as engine;
 pub use haft_config as config;
 pub use haft_hooks as hooks;
@@ -195,7 +195,7 @@ pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_mode
 pub mod prelude {
     pub use haft_agent::{AgentEvent, EndReason, TurnEnd};
     pub use haft_hooks::{HookCall, HookEvent};
-    pub use haft_runtime::Answer;
+    pub use haft_runtime::GivenAnswer;
     pub use haft_tool::{
         CallContext, Content, ErrorKind, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
         Traits, Verdict, erase, tool,

@@ -31,7 +31,7 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use haft_mcp_server::{ClientAsk, Clients, HttpServer};
 pub use haft_mcp_server::{
-    HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict,
+    HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, TokenVerdict, ToolServer,
 };
 use haft_session::{Asking, Command, Session, SessionHandle, SessionSpec};
 use haft_tool::DynTool;

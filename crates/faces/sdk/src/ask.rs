@@ -1,7 +1,7 @@
 //! Permission questions, as the host reads them.
 
-use haft_permission::{Decision, Source};
-use haft_runtime::{Answer, Ask, Question};
+use haft_permission::{Decision, DecisionSource};
+use haft_runtime::{Ask, GivenAnswer, Question};
 use haft_session::PermissionQuestion;
 use haft_tool::BoxFuture;
 use haft_types::AgentId;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 pub struct NobodyToAsk;
 
 impl Ask for NobodyToAsk {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
         let reason = question.decision.clone().unattended().reason;
         let message = format!(
             "Claude requested permissions to use {}, but you haven't granted it yet: {reason}",
             question.tool
         );
-        Box::pin(async { Answer::unasked(message) })
+        Box::pin(async { GivenAnswer::unasked(message) })
     }
 
     fn is_somebody(&self) -> bool {
@@ -47,7 +47,7 @@ pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId)
     if question.needs_person {
         request["requires_user_interaction"] = json!(true);
     }
-    if decision.source == Source::WorkingDir
+    if decision.source == DecisionSource::WorkingDir
         && let Some(part) = decision.parts.first()
         // It says what would happen, then to which path.
         && let Some(at) = part.subject.find('/')
@@ -62,18 +62,18 @@ pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId)
 
 /// Why it is asked; a hook's own words.
 fn reason(decision: &Decision) -> &str {
-    let of_hook = decision.reason.split_once(": ").filter(|_| decision.source == Source::Hook);
+    let of_hook = decision.reason.split_once(": ").filter(|_| decision.source == DecisionSource::Hook);
     of_hook.map_or(decision.reason.as_str(), |(_, words)| words)
 }
 
-fn reason_type(source: &Source) -> &'static str {
+fn reason_type(source: &DecisionSource) -> &'static str {
     match source {
-        Source::Rule(_) => "rule",
-        Source::Mode => "mode",
-        Source::Hook => "hook",
-        Source::SafetyCheck => "safetyCheck",
-        Source::WorkingDir => "workingDir",
-        Source::Classifier => "classifier",
-        Source::Other => "other",
+        DecisionSource::Rule(_) => "rule",
+        DecisionSource::Mode => "mode",
+        DecisionSource::Hook => "hook",
+        DecisionSource::SafetyCheck => "safetyCheck",
+        DecisionSource::WorkingDir => "workingDir",
+        DecisionSource::Classifier => "classifier",
+        DecisionSource::Other => "other",
     }
 }

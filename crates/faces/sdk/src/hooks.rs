@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use haft_hooks::{
     Callback, CallbackAnswer, ErrorPolicy, Handler, HookCall, HookCallback, HookDefinition, HookEvent,
-    HookSource, Matcher, OnError,
+    HookMatcher, HookSource, OnError,
 };
 use serde_json::{Value, json};
 
-use crate::{Host, HostError, MAX_LINE, bounded_line, frames::mcp_output, host::fits};
+use crate::{HostError, MAX_LINE, SdkHost, bounded_line, frames::mcp_output, host::fits};
 
 /// What a host's callback that cannot answer means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,20 +21,20 @@ enum OnFailure {
 }
 
 struct HostCallback {
-    host: Host,
+    host: SdkHost,
     id: String,
     on_failure: OnFailure,
 }
 
 /// The definitions of `initialize.hooks`. Events we do not know are left out:
 /// they never happen here.
-pub fn hook_definitions(hooks: &Value, host: &Host) -> Vec<HookDefinition> {
+pub fn hook_definitions(hooks: &Value, host: &SdkHost) -> Vec<HookDefinition> {
     let source = Arc::new(HookSource::Named(String::from("the Agent SDK")));
     let mut definitions = Vec::new();
     for (event, groups) in hooks.as_object().into_iter().flatten() {
         let Ok(event) = event.parse::<HookEvent>() else { continue };
         for group in groups.as_array().into_iter().flatten() {
-            let matcher = group["matcher"].as_str().map_or_else(Matcher::all, Matcher::parse);
+            let matcher = group["matcher"].as_str().map_or_else(HookMatcher::all, HookMatcher::parse);
             let on_failure = match group["onFailure"].as_str() {
                 Some("block") => OnFailure::Block,
                 _ => OnFailure::Ignore,
@@ -143,7 +143,7 @@ mod tests {
             [
                 ("Bash", Duration::from_millis(2500), ErrorPolicy::Default),
                 ("Bash", Duration::from_millis(2500), ErrorPolicy::Default),
-                (Matcher::all().text(), Duration::from_secs(60), closed),
+                (HookMatcher::all().text(), Duration::from_secs(60), closed),
             ]
         );
         assert!(hook_definitions(&Value::Null, &host).is_empty());

@@ -10,7 +10,7 @@ use crate::MAX_LINE;
 
 /// The program at the other end. Clones are the same host.
 #[derive(Clone)]
-pub struct Host(Arc<HostLine>);
+pub struct SdkHost(Arc<HostLine>);
 
 struct HostLine {
     events: EventSender,
@@ -38,7 +38,7 @@ impl std::fmt::Display for HostError {
     }
 }
 
-impl Host {
+impl SdkHost {
     /// A host that is told things in order with the events of a session.
     pub fn new(events: EventSender) -> Self {
         Self(Arc::new(HostLine { events, questions: OpenQuestions::default() }))
@@ -79,14 +79,14 @@ pub(crate) fn fits(request: &Value) -> bool {
 
 /// A host whose frames come out of the receiver.
 #[cfg(test)]
-pub(crate) fn heard_host() -> (Host, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+pub(crate) fn heard_host() -> (SdkHost, tokio::sync::mpsc::UnboundedReceiver<Value>) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let events = EventSender::to(move |event| {
         if let Happening::Echo(frame) = event.what {
             sender.send(frame).ok();
         }
     });
-    (Host::new(events), receiver)
+    (SdkHost::new(events), receiver)
 }
 
 #[cfg(test)]

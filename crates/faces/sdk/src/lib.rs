@@ -2,7 +2,7 @@
 //! of the Agent SDKs.
 //!
 //! Outwards: what an agent does, as frames ([`Frames`], [`Partial`],
-//! [`result_frame`]), and what we ask of the host ([`Host`]): permissions
+//! [`result_frame`]), and what we ask of the host ([`SdkHost`]): permissions
 //! ([`AskHost`]), hooks ([`hook_definitions`]), its own MCP servers
 //! ([`HostServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`Inbound`]),
 //! and what the host wants, with its types ([`ControlRequest`]).
@@ -43,7 +43,7 @@ pub use frames::{Frames, PROTOCOL_VERSION};
 pub use frames_page::frames_page;
 pub use haft_host::{MAX_LINE, bounded_line};
 pub use hooks::hook_definitions;
-pub use host::{Host, HostError};
+pub use host::{HostError, SdkHost};
 pub use inbound::{Control, Inbound, fail, succeed};
 pub use mcp::HostServers;
 pub use partial::Partial;

@@ -6,16 +6,18 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp_client::{Connector, Endpoint, HostedServer, Inbox, McpConnection, Scope, ServerConfig, Trust};
+use haft_mcp_client::{
+    Connector, Endpoint, HostedServer, McpConnection, PeerInbox, ServerConfig, ServerScope, Trust,
+};
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::{Host, HostError, host::fits};
+use crate::{HostError, SdkHost, host::fits};
 
 /// The in-process servers of the host. Clones are the same servers.
 #[derive(Clone)]
 pub struct HostServers {
-    host: Host,
+    host: SdkHost,
     /// How long a call may take, where somebody says so.
     call_limit: Option<Duration>,
     known: Arc<Mutex<BTreeMap<String, KnownServer>>>,
@@ -27,14 +29,14 @@ struct KnownServer {
 }
 
 struct HostConnection {
-    host: Host,
+    host: SdkHost,
     server: String,
-    inbox: Mutex<Option<Inbox>>,
+    inbox: Mutex<Option<PeerInbox>>,
 }
 
 impl HostServers {
     /// Servers of this host, whose calls may take so long.
-    pub fn new(host: Host, call_limit: Option<Duration>) -> Self {
+    pub fn new(host: SdkHost, call_limit: Option<Duration>) -> Self {
         Self { host, call_limit, known: Arc::default() }
     }
 
@@ -56,7 +58,7 @@ impl HostServers {
             KnownServer { connector, connection }
         });
         let mut config = ServerConfig::new(name, Endpoint::InProcess(Arc::clone(&known.connector)));
-        config.scope = Scope::Sdk;
+        config.scope = ServerScope::Sdk;
         config.trust = Trust::Approved;
         config.always_load = true;
         if let Some(limit) = self.call_limit {
@@ -76,7 +78,7 @@ impl HostServers {
 }
 
 impl HostConnection {
-    fn inbox(&self) -> MutexGuard<'_, Option<Inbox>> {
+    fn inbox(&self) -> MutexGuard<'_, Option<PeerInbox>> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,7 +114,7 @@ impl McpConnection for HostConnection {
         })
     }
 
-    fn opened(&self, inbox: Inbox) {
+    fn opened(&self, inbox: PeerInbox) {
         *self.inbox() = Some(inbox);
     }
 

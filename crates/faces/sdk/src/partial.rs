@@ -1,6 +1,6 @@
 //! Answers while they come in, as the raw events of the Messages API.
 
-use haft_model::Event;
+use haft_model::ModelEvent;
 use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 #[derive(Debug, Default)]
 pub struct Partial {
     index: usize,
-    open: Option<Kind>,
+    open: Option<PartialKind>,
     in_message: bool,
     usage: Usage,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Kind {
+enum PartialKind {
     Text,
     Thinking,
     Tool(CallId),
@@ -26,36 +26,36 @@ enum Kind {
 impl Partial {
     /// What is to be told now. A complete block ends with [`Partial::block_end`],
     /// after its own frame was written.
-    pub fn events(&mut self, event: &Event) -> Vec<Value> {
+    pub fn events(&mut self, event: &ModelEvent) -> Vec<Value> {
         let mut told = Vec::new();
         match event {
-            Event::Started { id, model } => {
+            ModelEvent::Started { id, model } => {
                 *self = Self { in_message: true, ..Self::default() };
                 told.push(json!({"type": "message_start", "message": {
                     "id": id, "type": "message", "role": "assistant", "model": model, "content": [],
                     "stop_reason": null, "stop_sequence": null, "usage": self.usage,
                 }}));
             }
-            Event::Text(piece) => {
-                self.open(Kind::Text, || json!({"type": "text", "text": ""}), &mut told);
+            ModelEvent::Text(piece) => {
+                self.open(PartialKind::Text, || json!({"type": "text", "text": ""}), &mut told);
                 told.push(self.delta(json!({"type": "text_delta", "text": piece})));
             }
-            Event::Thinking(piece) => {
+            ModelEvent::Thinking(piece) => {
                 let start = || json!({"type": "thinking", "thinking": "", "signature": ""});
-                self.open(Kind::Thinking, start, &mut told);
+                self.open(PartialKind::Thinking, start, &mut told);
                 told.push(self.delta(json!({"type": "thinking_delta", "thinking": piece})));
             }
-            Event::ToolStarted { id, name } => {
+            ModelEvent::ToolStarted { id, name } => {
                 let start = || json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-                self.open(Kind::Tool(id.clone()), start, &mut told);
+                self.open(PartialKind::Tool(id.clone()), start, &mut told);
             }
-            Event::ToolInput { json, .. } if self.open.is_some() => {
+            ModelEvent::ToolInput { json, .. } if self.open.is_some() => {
                 told.push(self.delta(json!({"type": "input_json_delta", "partial_json": json})));
             }
-            Event::Block(block) => self.complete(block, &mut told),
-            Event::BadCall(bad) => self.complete(&MessageBlock::ToolUse(bad.call.clone()), &mut told),
-            Event::Usage(usage) => self.usage = *usage,
-            Event::Stopped(reason) if self.in_message => {
+            ModelEvent::Block(block) => self.complete(block, &mut told),
+            ModelEvent::BadCall(bad) => self.complete(&MessageBlock::ToolUse(bad.call.clone()), &mut told),
+            ModelEvent::Usage(usage) => self.usage = *usage,
+            ModelEvent::Stopped(reason) if self.in_message => {
                 self.in_message = false;
                 told.extend(self.block_end());
                 told.push(json!({
@@ -76,7 +76,7 @@ impl Partial {
         Some(json!({"type": "content_block_stop", "index": self.index - 1}))
     }
 
-    fn open(&mut self, kind: Kind, start: impl FnOnce() -> Value, told: &mut Vec<Value>) {
+    fn open(&mut self, kind: PartialKind, start: impl FnOnce() -> Value, told: &mut Vec<Value>) {
         if self.open.as_ref() == Some(&kind) {
             return;
         }
@@ -89,10 +89,10 @@ impl Partial {
     /// is told now.
     fn complete(&mut self, block: &MessageBlock, told: &mut Vec<Value>) {
         let kind = match block {
-            MessageBlock::Text { .. } => Kind::Text,
-            MessageBlock::Thinking { .. } => Kind::Thinking,
-            MessageBlock::ToolUse(call) => Kind::Tool(call.id.clone()),
-            _ => Kind::Whole,
+            MessageBlock::Text { .. } => PartialKind::Text,
+            MessageBlock::Thinking { .. } => PartialKind::Thinking,
+            MessageBlock::ToolUse(call) => PartialKind::Tool(call.id.clone()),
+            _ => PartialKind::Whole,
         };
         self.open(kind, || json!(block), told);
         if let MessageBlock::Thinking { signature, .. } = block
@@ -120,17 +120,17 @@ mod tests {
         let mut partial = Partial::default();
         let mut told = Vec::new();
         for event in [
-            Event::Started { id: "m".into(), model: "x".into() },
-            Event::Text("a".into()),
-            Event::Text("b".into()),
-            Event::Block(text("ab")),
-            Event::ToolStarted { id: CallId::from("t"), name: "Read".into() },
-            Event::ToolInput { id: CallId::from("t"), json: "{}".into() },
-            Event::Block(MessageBlock::ToolUse(call)),
-            Event::Stopped(StopReason::ToolUse),
+            ModelEvent::Started { id: "m".into(), model: "x".into() },
+            ModelEvent::Text("a".into()),
+            ModelEvent::Text("b".into()),
+            ModelEvent::Block(text("ab")),
+            ModelEvent::ToolStarted { id: CallId::from("t"), name: "Read".into() },
+            ModelEvent::ToolInput { id: CallId::from("t"), json: "{}".into() },
+            ModelEvent::Block(MessageBlock::ToolUse(call)),
+            ModelEvent::Stopped(StopReason::ToolUse),
         ] {
             told.extend(partial.events(&event));
-            if matches!(event, Event::Block(_)) {
+            if matches!(event, ModelEvent::Block(_)) {
                 told.extend(partial.block_end());
             }
         }

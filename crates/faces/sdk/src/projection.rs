@@ -9,7 +9,7 @@ use haft_session::{
     Activity, ApiFailure, CommandEnded, CommandResult, DeniedCall, Happening, HookRun, PromptState,
     SessionEvent, TurnBegan, TurnEnded,
 };
-use haft_shell::run::{Status as TaskStatus, TaskInfo};
+use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo};
 use haft_types::{AgentId, CallId, SessionId};
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use haft_tool::Line;
+use haft_tool::RenderedLine;
 
 use crate::{
     composer::{CaretMove, Composer},
@@ -31,7 +31,7 @@ pub struct AskCard {
     /// What would happen.
     pub headline: String,
     /// What has to be read before answering: a diff, a command, parts and why.
-    pub body: Vec<Line>,
+    pub body: Vec<RenderedLine>,
     /// What can be answered.
     pub kind: AskKind,
 }

@@ -114,7 +114,7 @@ pub enum SessionNews {
         /// The row.
         id: String,
         /// What it shows.
-        lines: Vec<haft_tool::Line>,
+        lines: Vec<haft_tool::RenderedLine>,
     },
     /// An agent works for another one.
     AgentBegan {
@@ -284,7 +284,7 @@ pub struct PanelText {
     /// What it says, as Markdown.
     pub text: String,
     /// Lines of a call or a diff, behind the text.
-    pub lines: Vec<haft_tool::Line>,
+    pub lines: Vec<haft_tool::RenderedLine>,
     /// Whether it is shown on a screen of its own; otherwise it becomes part of
     /// the conversation.
     pub paged: bool,
@@ -300,5 +300,5 @@ pub struct PickRow {
     /// What else is known.
     pub detail: String,
     /// What is shown of it before it is chosen.
-    pub preview: Vec<haft_tool::Line>,
+    pub preview: Vec<haft_tool::RenderedLine>,
 }

@@ -1,6 +1,6 @@
 //! Views on a screen of their own: something to read, something to choose.
 
-use haft_tool::Line;
+use haft_tool::RenderedLine;
 
 use crate::{
     composer::{CaretMove, Composer},
@@ -89,7 +89,7 @@ impl Overlay {
     }
 
     /// What a row shows.
-    pub(crate) fn preview(&mut self, id: &str, lines: Vec<Line>) {
+    pub(crate) fn preview(&mut self, id: &str, lines: Vec<RenderedLine>) {
         if let Self::Picker(picker) = self {
             picker.show(id, lines);
         }

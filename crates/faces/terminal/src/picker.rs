@@ -1,6 +1,6 @@
 //! Something to choose from, on a screen of its own.
 
-use haft_tool::Line;
+use haft_tool::RenderedLine;
 
 use crate::{
     asks::DEAF_MS,
@@ -145,7 +145,7 @@ impl Picker {
         Some((self.purpose.clone(), id))
     }
 
-    pub(crate) fn show(&mut self, id: &str, lines: Vec<Line>) {
+    pub(crate) fn show(&mut self, id: &str, lines: Vec<RenderedLine>) {
         if let Some(row) = self.rows.iter_mut().find(|row| row.id == id) {
             row.preview = lines;
         }
@@ -268,7 +268,8 @@ impl Picker {
         if let Some(row) = self.chosen().filter(|it| !it.preview.is_empty()) {
             rows.resize(2 + listed, ScreenRow::default());
             rows.push(ScreenRow::default());
-            let preview = row.preview.iter().map(|line: &Line| rendered::body_line(line, 2).fit(Fit::Cut));
+            let preview =
+                row.preview.iter().map(|line: &RenderedLine| rendered::body_line(line, 2).fit(Fit::Cut));
             let lines: Vec<InkLine> = preview.collect();
             let lines = layout_all(&lines, size.columns);
             let room = size.rows.saturating_sub(rows.len());

@@ -1,7 +1,7 @@
 //! The same look for programs that only print: lines one after the other, on a
 //! terminal that is not ours.
 
-use haft_tool::{Line, Rendered};
+use haft_tool::{Rendered, RenderedLine};
 
 use crate::{
     layout::{ScreenRow, layout, layout_all},
@@ -183,7 +183,7 @@ impl LiveLines {
     }
 
     /// Lines of somebody else's making, as they are.
-    pub fn lines(&mut self, lines: &[Line]) -> Vec<u8> {
+    pub fn lines(&mut self, lines: &[RenderedLine]) -> Vec<u8> {
         self.hush();
         self.finished.extend(lines.iter().map(|line| rendered::body_line(line, 0).fit(Fit::Flow)));
         self.draw()

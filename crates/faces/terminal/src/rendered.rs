@@ -1,6 +1,6 @@
 //! Rendered calls as lines.
 
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 
 use crate::{
     news::CallFinish,
@@ -22,7 +22,7 @@ pub(crate) fn ink_of(style: LineStyle) -> Ink {
 }
 
 /// A line of a body, indented.
-pub(crate) fn body_line(line: &Line, indent: u16) -> InkLine {
+pub(crate) fn body_line(line: &RenderedLine, indent: u16) -> InkLine {
     let lead = " ".repeat(usize::from(indent));
     let mut out = InkLine::blank().with(&lead, Ink::PLAIN);
     out.push(&line.text, ink_of(line.style));
@@ -58,7 +58,7 @@ pub(crate) fn card(call: &CallFinish, most: usize) -> Vec<InkLine> {
 pub(crate) fn body(rendered: &Rendered, most: usize) -> Vec<InkLine> {
     let mut out = Vec::new();
     if !rendered.headline.is_empty() {
-        let line = Line::new(LineStyle::Dim, rendered.headline.as_str());
+        let line = RenderedLine::new(LineStyle::Dim, rendered.headline.as_str());
         out.push(body_line(&line, 2));
     }
     let lines = rendered.folded(most, " (ctrl+o shows them)");

@@ -1,6 +1,6 @@
 //! What was said and done, for whoever wants to see all of it.
 
-use haft_tool::{Line, LineStyle};
+use haft_tool::{LineStyle, RenderedLine};
 
 use crate::{
     look::TermLook,
@@ -133,7 +133,7 @@ pub(crate) fn shown_prompt_lines(text: &str) -> Vec<InkLine> {
 }
 
 pub(crate) fn notice_lines(text: &str) -> Vec<InkLine> {
-    let line = |text: &str| rendered::body_line(&Line::new(LineStyle::Dim, format!("· {text}")), 2);
+    let line = |text: &str| rendered::body_line(&RenderedLine::new(LineStyle::Dim, format!("· {text}")), 2);
     text.lines().filter(|it| !it.trim().is_empty()).map(line).collect()
 }
 
@@ -162,7 +162,7 @@ mod tests {
     fn what_old_calls_printed_is_left_out_before_it_fills_the_memory() {
         let call = |id: usize| {
             let text = (0..150).map(|line| format!("out-{id}-{line}\n")).collect::<String>();
-            let lines = text.lines().map(|it| Line::new(LineStyle::Plain, it)).collect();
+            let lines = text.lines().map(|it| RenderedLine::new(LineStyle::Plain, it)).collect();
             let rendered = Rendered { lines, ..Rendered::default() };
             let whole = Some(Rendering::new({
                 let rendered = rendered.clone();

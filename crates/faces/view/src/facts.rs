@@ -1,6 +1,6 @@
 //! What a row says, read from the log when it is shown.
 
-use haft_agent::log::Entry;
+use haft_agent::log::LogEntry;
 use haft_types::{Content, MediaSource, MessageBlock, text};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(crate) struct CallResult {
 }
 
 impl LogIndex {
-    fn entry(&self, spot: LogSpot) -> Option<Entry> {
+    fn entry(&self, spot: LogSpot) -> Option<LogEntry> {
         let line = self.line_at(spot).ok()?;
         let start = line.iter().position(|it| *it != 0)?;
         serde_json::from_slice(line[start..].trim_ascii()).ok()
@@ -43,8 +43,8 @@ impl LogIndex {
             return RowContent::Nothing;
         }
         let line = match self.entry(row.spot) {
-            Some(Entry::User(line) | Entry::Assistant(line)) => line,
-            Some(Entry::Attachment(line)) => return RowContent::Words(attachment(&line.attachment)),
+            Some(LogEntry::User(line) | LogEntry::Assistant(line)) => line,
+            Some(LogEntry::Attachment(line)) => return RowContent::Words(attachment(&line.attachment)),
             _ => return RowContent::Nothing,
         };
         let block = line.message.message.content.into_iter().nth(usize::from(row.spot.block));
@@ -61,7 +61,7 @@ impl LogIndex {
     /// What came of a call.
     pub(crate) fn result(&self, call: &IndexedCall) -> CallResult {
         let Some(spot) = call.result else { return CallResult::default() };
-        let Some(Entry::User(line)) = self.entry(spot) else { return CallResult::default() };
+        let Some(LogEntry::User(line)) = self.entry(spot) else { return CallResult::default() };
         let block = line.message.message.content.into_iter().nth(usize::from(spot.block));
         match block {
             Some(MessageBlock::ToolResult { content, .. }) => {

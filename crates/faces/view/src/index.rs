@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::log::{Entry, State};
+use haft_agent::log::{LogEntry, LogState};
 use haft_model::{Catalog, Speed};
 
 use crate::{
@@ -302,14 +302,14 @@ impl LogIndex {
             return;
         }
         match serde_json::from_slice(line.trim_ascii()) {
-            Ok(Entry::Haft(State::Call(it))) => {
+            Ok(LogEntry::Haft(LogState::Call(it))) => {
                 let at = self.by_id.get(it.call.as_str()).copied();
                 if let Some(call) = at.and_then(|at| self.calls.get_mut(at as usize)) {
                     self.changed.push(call.row);
                     call.line = Some(it);
                 }
             }
-            Ok(Entry::Haft(State::Asked(asked))) => {
+            Ok(LogEntry::Haft(LogState::Asked(asked))) => {
                 if !self.tells_requests {
                     self.tells_requests = true;
                     self.requests.clear();

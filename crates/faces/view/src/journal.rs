@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use haft_workspace::{
-    FileChange, FileState, HistoryItem, Journal, JournalLimits, Standing, Workspace, WorkspaceConfig, counts,
-    patch,
+    EntryStanding, FileChange, FileState, HistoryItem, Journal, JournalLimits, Workspace, WorkspaceConfig,
+    counts, patch,
 };
 
 use crate::index::LogIndex;
@@ -58,12 +58,12 @@ impl JournalChange {
             time: i64::try_from(entry.time).unwrap_or(0),
             tool: entry.origin.tool.clone(),
             standing: match item.standing {
-                Standing::InEffect => "in effect",
-                Standing::Undone => "taken back",
-                Standing::Undo => "an undo",
-                Standing::Redo => "brought back",
+                EntryStanding::InEffect => "in effect",
+                EntryStanding::Undone => "taken back",
+                EntryStanding::Undo => "an undo",
+                EntryStanding::Redo => "brought back",
             },
-            can_undo: item.standing == Standing::InEffect,
+            can_undo: item.standing == EntryStanding::InEffect,
             files: entry.changes.iter().take(100).map(|it| JournalledFile::of(it, journal)).collect(),
         }
     }

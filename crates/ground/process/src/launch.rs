@@ -67,7 +67,7 @@ impl Launch<'_> {
 
     /// Descriptors whose numbers are not among the targets: handing out one may
     /// not close another.
-    fn clear_of_targets(&self) -> io::Result<Vec<Source<'_>>> {
+    fn clear_of_targets(&self) -> io::Result<Vec<LaunchSource<'_>>> {
         let above = self.descriptors.iter().map(|(_, target)| target + 1).max().unwrap_or(0);
         let standard = self.terminal.is_some();
         let is_target =
@@ -76,8 +76,8 @@ impl Launch<'_> {
         self.descriptors
             .iter()
             .map(|(fd, _)| match is_target(fd.as_raw_fd()) {
-                true => Ok(Source::Moved(moved(*fd)?)),
-                false => Ok(Source::Given(*fd)),
+                true => Ok(LaunchSource::Moved(moved(*fd)?)),
+                false => Ok(LaunchSource::Given(*fd)),
             })
             .collect()
     }
@@ -132,12 +132,12 @@ impl OwnedLaunch {
     }
 }
 
-enum Source<'a> {
+enum LaunchSource<'a> {
     Given(BorrowedFd<'a>),
     Moved(OwnedFd),
 }
 
-impl Source<'_> {
+impl LaunchSource<'_> {
     fn as_raw_fd(&self) -> RawFd {
         match self {
             Self::Given(fd) => fd.as_raw_fd(),

@@ -14,7 +14,7 @@ const LONGEST_STRING: usize = 4096;
 
 /// Some text of one line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Piece<'a> {
+pub struct TerminalPiece<'a> {
     /// Clean text without a line break.
     pub text: &'a str,
     /// Whether the line ends here.
@@ -56,7 +56,7 @@ enum EscapeState {
 
 impl Cleaner {
     /// Takes the next bytes and hands on what is complete.
-    pub fn feed(&mut self, mut bytes: &[u8], mut sink: impl FnMut(Piece<'_>)) {
+    pub fn feed(&mut self, mut bytes: &[u8], mut sink: impl FnMut(TerminalPiece<'_>)) {
         while let Some(&byte) = bytes.first() {
             if self.state == EscapeState::Ground {
                 let plain = bytes.iter().position(|it| !is_plain(*it)).unwrap_or(bytes.len());
@@ -74,16 +74,16 @@ impl Cleaner {
     }
 
     /// Hands on what is left.
-    pub fn finish(&mut self, mut sink: impl FnMut(Piece<'_>)) {
+    pub fn finish(&mut self, mut sink: impl FnMut(TerminalPiece<'_>)) {
         self.flush_carry();
         if !self.line.is_empty() {
-            sink(Piece { text: &self.line, ends_line: false });
+            sink(TerminalPiece { text: &self.line, ends_line: false });
         }
         *self = Self::default();
     }
 
     /// One byte that is not plain text; false if it must be looked at again.
-    fn step(&mut self, byte: u8, sink: &mut impl FnMut(Piece<'_>)) -> bool {
+    fn step(&mut self, byte: u8, sink: &mut impl FnMut(TerminalPiece<'_>)) -> bool {
         match self.state {
             EscapeState::Ground => self.control(byte, sink),
             EscapeState::Escape => {
@@ -148,11 +148,11 @@ impl Cleaner {
         true
     }
 
-    fn control(&mut self, byte: u8, sink: &mut impl FnMut(Piece<'_>)) {
+    fn control(&mut self, byte: u8, sink: &mut impl FnMut(TerminalPiece<'_>)) {
         self.flush_carry();
         match byte {
             b'\n' => {
-                sink(Piece { text: &self.line, ends_line: true });
+                sink(TerminalPiece { text: &self.line, ends_line: true });
                 self.line.clear();
                 self.redraw = false;
             }
@@ -215,9 +215,9 @@ impl Cleaner {
         }
     }
 
-    fn hand_on_long_line(&mut self, sink: &mut impl FnMut(Piece<'_>)) {
+    fn hand_on_long_line(&mut self, sink: &mut impl FnMut(TerminalPiece<'_>)) {
         if PIECE < self.line.len() {
-            sink(Piece { text: &self.line, ends_line: false });
+            sink(TerminalPiece { text: &self.line, ends_line: false });
             self.line.clear();
         }
     }
@@ -227,7 +227,7 @@ impl Cleaner {
 pub fn clean(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     let mut cleaner = Cleaner::default();
-    let mut push = |piece: Piece<'_>| {
+    let mut push = |piece: TerminalPiece<'_>| {
         out.push_str(piece.text);
         if piece.ends_line {
             out.push('\n');
@@ -330,7 +330,7 @@ mod tests {
             let whole = clean(&raw);
             let mut cut = String::new();
             let mut cleaner = Cleaner::default();
-            let mut push = |piece: Piece<'_>| {
+            let mut push = |piece: TerminalPiece<'_>| {
                 cut.push_str(piece.text);
                 if piece.ends_line { cut.push('\n'); }
             };

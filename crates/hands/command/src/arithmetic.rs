@@ -1,23 +1,23 @@
 //! Arithmetic of the shell, as far as it is nothing but numbers.
 
 use super::{
-    field::{self, Field, Place as Where},
-    state::{Binding, State},
-    syntax::{Piece, Word},
+    field::{self, Field, WordPlace as Where},
+    state::{Binding, ShellState},
+    syntax::{Word, WordPiece},
 };
 
 /// Numbers, operators, and variables that are known to hold numbers.
-pub(crate) fn is_plain_arithmetic(body: &Word, state: &State) -> bool {
+pub(crate) fn is_plain_arithmetic(body: &Word, state: &ShellState) -> bool {
     body.pieces.iter().all(|piece| match piece {
-        Piece::Text { text, .. } => {
+        WordPiece::Text { text, .. } => {
             let assigns = text.contains("++") || text.contains("--") || has_assignment(text);
             let plain = |c: char| c.is_ascii_alphanumeric() || "_ \t\n+-*/%<>=!&|^~()?:,".contains(c);
             !assigns && text.chars().all(plain) && identifiers(text).all(|name| holds_number(name, state))
         }
-        Piece::Parameter { name, .. } => {
+        WordPiece::Parameter { name, .. } => {
             matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state)
         }
-        Piece::Arithmetic { body, .. } => is_plain_arithmetic(body, state),
+        WordPiece::Arithmetic { body, .. } => is_plain_arithmetic(body, state),
         _ => false,
     })
 }
@@ -37,7 +37,7 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn holds_number(name: &str, state: &State) -> bool {
+fn holds_number(name: &str, state: &ShellState) -> bool {
     matches!(state.get(name), Some(Binding::OneOf(texts)) if texts.iter().all(|text| is_integer(text)))
 }
 
@@ -46,7 +46,7 @@ fn is_integer(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-pub(crate) fn is_number(word: &Word, state: &State) -> bool {
+pub(crate) fn is_number(word: &Word, state: &ShellState) -> bool {
     field::expand(word, state, Where::Value).is_some_and(|alternatives| {
         alternatives.iter().all(|fields| match &fields[..] {
             [Field::Number] => true,

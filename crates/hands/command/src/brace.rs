@@ -3,7 +3,7 @@
 //! Brace expansion is textual and full of corner cases, so only groups of
 //! plain characters are expanded; a word with any other group is unclear.
 
-use super::syntax::Piece;
+use super::syntax::WordPiece;
 
 /// What the braces in a word do.
 pub(crate) enum Braces {
@@ -23,9 +23,9 @@ const MAX_WORDS: usize = 64;
 /// More words than this are a doubt of their own.
 const HUGE: u64 = 10_000;
 
-pub(crate) fn expand(pieces: &[Piece]) -> Braces {
+pub(crate) fn expand(pieces: &[WordPiece]) -> Braces {
     let active = pieces.iter().any(|piece| match piece {
-        Piece::Text { text, quoted: false } => text.contains('{'),
+        WordPiece::Text { text, quoted: false } => text.contains('{'),
         _ => false,
     });
     if !active {
@@ -34,7 +34,7 @@ pub(crate) fn expand(pieces: &[Piece]) -> Braces {
     let unquoted: String = pieces
         .iter()
         .map(|piece| match piece {
-            Piece::Text { text, quoted: false } => text.as_str(),
+            WordPiece::Text { text, quoted: false } => text.as_str(),
             _ => "\u{1}",
         })
         .collect();

@@ -7,7 +7,7 @@ use super::doubt::Doubt;
 
 /// Where a command line would run.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct LinePlace<'a> {
     /// The working directory at the start, absolute.
     pub cwd: &'a Path,
     /// The value of `$HOME`, if it is known.
@@ -18,18 +18,18 @@ pub struct Place<'a> {
 
 /// Everything that could be found out about a command line.
 #[derive(Clone, Debug, Default)]
-pub struct Analysis {
+pub struct LineAnalysis {
     /// Every simple command, wherever it is nested, and every redirection of a
     /// group, in the order of the text. If the text was not understood, these
     /// are guesses: good enough to refuse, never to approve.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LinePart>,
     /// Doubts about the command line as a whole.
     pub doubts: Vec<Doubt>,
     /// Where the shell may be when it is done.
     pub end: Directory,
 }
 
-impl Analysis {
+impl LineAnalysis {
     /// Whether nothing is in doubt, here and in every part.
     pub fn is_certain(&self) -> bool {
         self.doubts.is_empty() && self.parts.iter().all(|part| part.doubts.is_empty())
@@ -37,7 +37,7 @@ impl Analysis {
 
     /// Whether nothing but reading can happen, so that it may run beside others.
     pub fn is_read_only(&self) -> bool {
-        self.is_certain() && self.parts.iter().all(Part::is_read_only)
+        self.is_certain() && self.parts.iter().all(LinePart::is_read_only)
     }
 }
 
@@ -66,7 +66,7 @@ impl Directory {
 
 /// One simple command and what it would do.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct LinePart {
     /// Bytes of the source. For text that is no slice of it (a heredoc without
     /// its tabs), the smallest slice around it.
     pub span: Range<usize>,
@@ -104,14 +104,14 @@ pub enum Belief {
     Weak,
 }
 
-impl Part {
+impl LinePart {
     /// Whether this part can do nothing but read.
     pub fn is_read_only(&self) -> bool {
         self.class == Class::ReadOnly
             && self.doubts.is_empty()
             && self.effects.iter().all(|effect| match effect.access {
-                Access::Read | Access::List | Access::Enter | Access::Obey(_) => true,
-                Access::Write | Access::Delete | Access::Connect => false,
+                EffectAccess::Read | EffectAccess::List | EffectAccess::Enter | EffectAccess::Obey(_) => true,
+                EffectAccess::Write | EffectAccess::Delete | EffectAccess::Connect => false,
             })
     }
 
@@ -137,7 +137,7 @@ pub enum Word {
 pub struct Faces {
     /// A rule that allows must match one of these. A word that is computed
     /// stands as it was written.
-    pub allow: Vec<Face>,
+    pub allow: Vec<CommandFace>,
     /// A rule that denies or asks applies if it matches any of these: the
     /// command itself and everything it would run in turn, however spelled.
     pub refuse: Vec<Vec<String>>,
@@ -148,7 +148,7 @@ pub struct Faces {
 
 /// One reading of a command that an allow rule may match.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Face {
+pub struct CommandFace {
     /// The words after quote removal.
     pub words: Vec<String>,
     /// Which rules may cover it.
@@ -195,13 +195,13 @@ pub enum Verb {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Effect {
     /// How.
-    pub access: Access,
+    pub access: EffectAccess,
     /// What.
     pub target: Target,
     /// How that is known.
-    pub origin: Origin,
+    pub origin: EffectOrigin,
     /// Whether everything below is meant, too.
-    pub reach: Reach,
+    pub reach: EffectReach,
     /// The removal of a place that must never go unasked: the root of the file
     /// system and what is directly in it, the home, a workspace, and all that
     /// is above these.
@@ -210,7 +210,7 @@ pub struct Effect {
 
 /// What happens to a target.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Access {
+pub enum EffectAccess {
     /// Its content is read.
     Read,
     /// Its name, its size and the like are read.
@@ -265,7 +265,7 @@ pub enum Target {
 
 /// How an effect is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Origin {
+pub enum EffectOrigin {
     /// From a redirection.
     Redirection,
     /// From an operand of a command whose options are understood.
@@ -277,7 +277,7 @@ pub enum Origin {
 
 /// How far an effect reaches.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Reach {
+pub enum EffectReach {
     /// The target alone.
     Itself,
     /// Everything below it, too.

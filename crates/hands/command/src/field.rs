@@ -2,8 +2,8 @@
 
 use super::{
     brace,
-    state::{Binding, MAX_ALTERNATIVES, State},
-    syntax::{ExpansionAction, Item, Kind, List, Piece, Word},
+    state::{Binding, MAX_ALTERNATIVES, ShellState},
+    syntax::{CommandKind, ExpansionAction, Item, List, Word, WordPiece},
 };
 
 /// One word of the command that runs.
@@ -64,7 +64,7 @@ pub(crate) type Alternatives = Vec<Vec<Field>>;
 
 /// How a word is treated where it stands.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum WordPlace {
     /// Split and matched against file names.
     Argument,
     /// Neither: the value of an assignment, the target of a here-string.
@@ -72,8 +72,8 @@ pub(crate) enum Place {
 }
 
 /// Expands a word. `None` means that it makes more words than can be looked at.
-pub(crate) fn expand(word: &Word, state: &State, place: Place) -> Option<Alternatives> {
-    if place == Place::Value {
+pub(crate) fn expand(word: &Word, state: &ShellState, place: WordPlace) -> Option<Alternatives> {
+    if place == WordPlace::Value {
         return Some(expand_one(&word.pieces, state, place));
     }
     match brace::expand(&word.pieces) {
@@ -88,9 +88,9 @@ pub(crate) fn expand(word: &Word, state: &State, place: Place) -> Option<Alterna
 }
 
 /// Text in which nothing is quoted and nothing but a tilde is expanded.
-fn unquoted_text(text: &str, state: &State) -> Field {
-    let piece = Piece::Text { text: text.to_owned(), quoted: false };
-    match expand_one(std::slice::from_ref(&piece), state, Place::Argument).pop().as_deref() {
+fn unquoted_text(text: &str, state: &ShellState) -> Field {
+    let piece = WordPiece::Text { text: text.to_owned(), quoted: false };
+    match expand_one(std::slice::from_ref(&piece), state, WordPlace::Argument).pop().as_deref() {
         Some([field]) => field.clone(),
         _ => Field::Many(Opaque::Any),
     }
@@ -116,7 +116,7 @@ enum Unknown {
     Many,
 }
 
-fn expand_one(pieces: &[Piece], state: &State, place: Place) -> Alternatives {
+fn expand_one(pieces: &[WordPiece], state: &ShellState, place: WordPlace) -> Alternatives {
     let mut growth = Growth {
         texts: vec![(String::new(), String::new())],
         glob: false,
@@ -127,8 +127,8 @@ fn expand_one(pieces: &[Piece], state: &State, place: Place) -> Alternatives {
         quoted: false,
     };
     for (idx, piece) in pieces.iter().enumerate() {
-        let leaves_out = matches!(piece, Piece::Text { text, quoted: true } if text.is_empty());
-        growth.quoted |= matches!(piece, Piece::Text { quoted: true, .. });
+        let leaves_out = matches!(piece, WordPiece::Text { text, quoted: true } if text.is_empty());
+        growth.quoted |= matches!(piece, WordPiece::Text { quoted: true, .. });
         if leaves_out {
             continue;
         }
@@ -139,10 +139,17 @@ fn expand_one(pieces: &[Piece], state: &State, place: Place) -> Alternatives {
 }
 
 impl Growth {
-    fn piece(&mut self, idx: usize, piece: &Piece, pieces: &[Piece], state: &State, place: Place) {
+    fn piece(
+        &mut self,
+        idx: usize,
+        piece: &WordPiece,
+        pieces: &[WordPiece],
+        state: &ShellState,
+        place: WordPlace,
+    ) {
         match piece {
-            Piece::Text { text, quoted: true } => self.push_quoted(text),
-            Piece::Text { text, quoted: false } => {
+            WordPiece::Text { text, quoted: true } => self.push_quoted(text),
+            WordPiece::Text { text, quoted: false } => {
                 if idx == 0 && text.starts_with('~') {
                     self.tilde(text, pieces.len() == 1, state);
                 } else if has_assigned_tilde(text) {
@@ -151,18 +158,18 @@ impl Growth {
                     self.push_unquoted(text);
                 }
             }
-            Piece::Parameter { name, quoted } => {
-                self.parameter(name, *quoted || place == Place::Value, state)
+            WordPiece::Parameter { name, quoted } => {
+                self.parameter(name, *quoted || place == WordPlace::Value, state)
             }
-            Piece::Expansion(expansion) => {
-                let single = (expansion.quoted || place == Place::Value)
+            WordPiece::Expansion(expansion) => {
+                let single = (expansion.quoted || place == WordPlace::Value)
                     && !makes_many(&expansion.name)
                     && expansion.action != ExpansionAction::Subscript
                     && expansion.operands.len() < 2;
                 self.unknown(if single { Unknown::One } else { Unknown::Many });
             }
-            Piece::Command { list, quoted } => {
-                let single = *quoted || place == Place::Value;
+            WordPiece::Command { list, quoted } => {
+                let single = *quoted || place == WordPlace::Value;
                 match output(list, state) {
                     Some(text) if single || is_plain(&text) => self.push_quoted(&text),
                     _ => {
@@ -170,9 +177,9 @@ impl Growth {
                     }
                 }
             }
-            Piece::Process { .. } => self.whole_or_unknown(Field::Stream),
-            Piece::Arithmetic { .. } => self.whole_or_unknown(Field::Number),
-            Piece::Translated { .. } => self.unknown(Unknown::One),
+            WordPiece::Process { .. } => self.whole_or_unknown(Field::Stream),
+            WordPiece::Arithmetic { .. } => self.whole_or_unknown(Field::Number),
+            WordPiece::Translated { .. } => self.unknown(Unknown::One),
         }
     }
 
@@ -209,7 +216,7 @@ impl Growth {
     }
 
     /// `~` and `~/…`; other users' homes are not known.
-    fn tilde(&mut self, text: &str, alone: bool, state: &State) {
+    fn tilde(&mut self, text: &str, alone: bool, state: &ShellState) {
         let home = match state.get("HOME") {
             Some(Binding::OneOf(texts)) if texts.len() == 1 => texts.into_iter().next(),
             _ => None,
@@ -232,7 +239,7 @@ impl Growth {
         }
     }
 
-    fn parameter(&mut self, name: &str, single: bool, state: &State) {
+    fn parameter(&mut self, name: &str, single: bool, state: &ShellState) {
         if matches!(name, "?" | "#" | "$" | "!") {
             return self.whole_or_unknown(Field::Number);
         }
@@ -266,8 +273,8 @@ impl Growth {
             .collect();
     }
 
-    fn finish(self, place: Place) -> Alternatives {
-        let glob = self.glob && place == Place::Argument;
+    fn finish(self, place: WordPlace) -> Alternatives {
+        let glob = self.glob && place == WordPlace::Argument;
         if let Some(unknown) = self.unknown {
             let opaque = if self.rooted { Opaque::Rooted } else { Opaque::Any };
             let field = match (self.whole.filter(|_| self.pieces == 1), unknown) {
@@ -321,10 +328,10 @@ fn makes_many(name: &str) -> bool {
 }
 
 /// The output of a substitution that only prints what is written in it.
-fn output(list: &List, state: &State) -> Option<String> {
+fn output(list: &List, state: &ShellState) -> Option<String> {
     let [Item { first, rest, background: false }] = &list.items[..] else { return None };
     let [command] = &first.commands[..] else { return None };
-    let Kind::Simple { assignments, words } = &command.kind else { return None };
+    let CommandKind::Simple { assignments, words } = &command.kind else { return None };
     if !rest.is_empty() || !command.redirects.is_empty() || !assignments.is_empty() {
         return None;
     }

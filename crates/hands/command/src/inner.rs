@@ -6,7 +6,7 @@ use super::{
     known, scan,
     screen::is_misleading,
     subcommands::without_options,
-    syntax::{self, AssignedValue, Command, Kind, List, Piece, Word},
+    syntax::{self, AssignedValue, CommandKind, List, ParsedCommand, Word, WordPiece},
 };
 
 /// Scripts inside words inside scripts are followed this far.
@@ -462,9 +462,9 @@ fn list(commands: &List, out: &mut Vec<Vec<String>>) {
     }
 }
 
-fn command(it: &Command, out: &mut Vec<Vec<String>>) {
+fn command(it: &ParsedCommand, out: &mut Vec<Vec<String>>) {
     match &it.kind {
-        Kind::Simple { assignments, words } => {
+        CommandKind::Simple { assignments, words } => {
             out.push(words.iter().map(|w| w.literal().unwrap_or_default()).collect());
             words.iter().for_each(|w| word(w, out));
             for assignment in assignments {
@@ -474,33 +474,33 @@ fn command(it: &Command, out: &mut Vec<Vec<String>>) {
                 }
             }
         }
-        Kind::Subshell(body) | Kind::Group(body) => list(body, out),
-        Kind::If { arms, otherwise } => {
+        CommandKind::Subshell(body) | CommandKind::Group(body) => list(body, out),
+        CommandKind::If { arms, otherwise } => {
             for (condition, body) in arms {
                 list(condition, out);
                 list(body, out);
             }
             otherwise.iter().for_each(|body| list(body, out));
         }
-        Kind::Loop { condition, body } => {
+        CommandKind::Loop { condition, body } => {
             list(condition, out);
             list(body, out);
         }
-        Kind::For { words, body, .. } => {
+        CommandKind::For { words, body, .. } => {
             words.iter().flatten().for_each(|w| word(w, out));
             list(body, out);
         }
-        Kind::ForArithmetic { header, body } => {
+        CommandKind::ForArithmetic { header, body } => {
             word(header, out);
             list(body, out);
         }
-        Kind::Case { subject, arms } => {
+        CommandKind::Case { subject, arms } => {
             word(subject, out);
             arms.iter().for_each(|arm| list(&arm.body, out));
         }
-        Kind::Function { body, .. } | Kind::Coprocess(body) => command(body, out),
-        Kind::Arithmetic(body) => word(body, out),
-        Kind::Test(words) => words.iter().for_each(|w| word(w, out)),
+        CommandKind::Function { body, .. } | CommandKind::Coprocess(body) => command(body, out),
+        CommandKind::Arithmetic(body) => word(body, out),
+        CommandKind::Test(words) => words.iter().for_each(|w| word(w, out)),
     }
     it.redirects.iter().for_each(|redirect| word(&redirect.target, out));
 }
@@ -508,10 +508,10 @@ fn command(it: &Command, out: &mut Vec<Vec<String>>) {
 fn word(it: &Word, out: &mut Vec<Vec<String>>) {
     for piece in &it.pieces {
         match piece {
-            Piece::Text { .. } | Piece::Parameter { .. } => (),
-            Piece::Expansion(expansion) => expansion.operands.iter().for_each(|w| word(w, out)),
-            Piece::Command { list: inner, .. } | Piece::Process { list: inner } => list(inner, out),
-            Piece::Arithmetic { body, .. } | Piece::Translated { body } => word(body, out),
+            WordPiece::Text { .. } | WordPiece::Parameter { .. } => (),
+            WordPiece::Expansion(expansion) => expansion.operands.iter().for_each(|w| word(w, out)),
+            WordPiece::Command { list: inner, .. } | WordPiece::Process { list: inner } => list(inner, out),
+            WordPiece::Arithmetic { body, .. } | WordPiece::Translated { body } => word(body, out),
         }
     }
 }

@@ -47,8 +47,8 @@ pub use critical::{fits, is_critical, refused_removal, removes_unknown};
 pub use doubt::{Doubt, Weight};
 pub use exit::{ExitMeaning, exit_meaning, exit_meaning_of};
 pub use facts::{
-    Access, Analysis, Belief, Class, Cover, Directory, Effect, Face, Faces, Obeyed, Origin, Part, Place,
-    Reach, Target, Unless, Verb, Word,
+    Belief, Class, CommandFace, Cover, Directory, Effect, EffectAccess, EffectOrigin, EffectReach, Faces,
+    LineAnalysis, LinePart, LinePlace, Obeyed, Target, Unless, Verb, Word,
 };
 pub use glob::FileNamePattern;
 pub use propose::propose;
@@ -58,7 +58,7 @@ pub use views::{views, views_of};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use state::State;
+use state::ShellState;
 use syntax::Note;
 use walk::Walker;
 
@@ -76,7 +76,7 @@ pub fn analysed() -> usize {
 }
 
 /// Finds out what a command line would do, without running anything.
-pub fn analyse(source: &str, place: Place<'_>) -> Analysis {
+pub fn analyse(source: &str, place: LinePlace<'_>) -> LineAnalysis {
     if cfg!(debug_assertions) {
         ANALYSED.fetch_add(1, Ordering::Relaxed);
     }
@@ -84,7 +84,7 @@ pub fn analyse(source: &str, place: Place<'_>) -> Analysis {
     let parsed = if source.len() <= MAX_PARSED {
         syntax::parse(source)
     } else {
-        Err(syntax::Stop { at: 0, why: "too long" })
+        Err(syntax::SyntaxStop { at: 0, why: "too long" })
     };
     let script = match parsed {
         Ok(script) => script,
@@ -102,19 +102,19 @@ pub fn analyse(source: &str, place: Place<'_>) -> Analysis {
         Note::Coprocess => Doubt::Coprocess,
     }));
     let mut walker = Walker::new(source, place);
-    let end = walker.list(&script.list, State::new(place)).directory().clone();
+    let end = walker.list(&script.list, ShellState::new(place)).directory().clone();
     let Walker { mut parts, doubts: mut found, .. } = walker;
     doubts.append(&mut found);
     doubts.dedup();
     parts.sort_by_key(|part| part.span.start);
-    Analysis { parts, doubts, end }
+    LineAnalysis { parts, doubts, end }
 }
 
 /// What could be in a text that was not understood.
-fn guess(source: &str, place: Place<'_>, doubts: Vec<Doubt>) -> Analysis {
+fn guess(source: &str, place: LinePlace<'_>, doubts: Vec<Doubt>) -> LineAnalysis {
     let mut guesses = scan::guesses(source);
     guesses.sort_unstable();
     guesses.dedup();
     let parts = guesses.iter().map(|words| part::guess(words, source, place)).collect();
-    Analysis { parts, doubts, end: Directory::Unknown }
+    LineAnalysis { parts, doubts, end: Directory::Unknown }
 }

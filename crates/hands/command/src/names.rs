@@ -2,9 +2,12 @@
 
 use super::{
     facts::Directory,
-    field::{self, Place as Where},
-    state::{Binding, State},
-    syntax::{AssignedValue, Assignment, Command, ExpansionAction, Kind, List, Piece, Pipeline, Word},
+    field::{self, WordPlace as Where},
+    state::{Binding, ShellState},
+    syntax::{
+        AssignedValue, Assignment, CommandKind, ExpansionAction, List, ParsedCommand, PipedCommands, Word,
+        WordPiece,
+    },
 };
 
 /// Commands that may set any variable.
@@ -35,7 +38,7 @@ const SETTERS: &[&str] = &[
 const MOVERS: &[&str] = &[".", "cd", "eval", "exec", "popd", "pushd", "source", "builtin", "command"];
 
 /// Forgets what a command with these words may have set.
-pub(crate) fn forget(words: &[Option<&str>], state: &mut State) {
+pub(crate) fn forget(words: &[Option<&str>], state: &mut ShellState) {
     let Some(name) = words.first().copied().flatten() else { return };
     match name {
         "read" | "unset" | "export" | "readonly" | "local" | "declare" | "typeset" => {
@@ -62,7 +65,7 @@ pub(crate) fn forget(words: &[Option<&str>], state: &mut State) {
 }
 
 /// Forgets whatever the bodies of a loop may set, before the loop starts.
-pub(crate) fn forget_assigned(lists: &[&List], state: &mut State) {
+pub(crate) fn forget_assigned(lists: &[&List], state: &mut ShellState) {
     let mut changes = Changes::default();
     lists.iter().for_each(|list| changes.list(list));
     if changes.everything {
@@ -91,67 +94,67 @@ impl Changes {
         }
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline) {
+    fn pipeline(&mut self, pipeline: &PipedCommands) {
         pipeline.commands.iter().for_each(|command| self.command(command));
     }
 
     /// Subshells are counted, too: forgetting too much is fine. What stands in
     /// a word (`${x:=1}`, arithmetic) is counted as everything.
-    fn command(&mut self, command: &Command) {
+    fn command(&mut self, command: &ParsedCommand) {
         self.everything |= words_of(command).into_iter().any(assigns_inside);
         match &command.kind {
-            Kind::Simple { assignments, words } => {
+            CommandKind::Simple { assignments, words } => {
                 self.names.extend(assignments.iter().map(|assignment| assignment.name.clone()));
                 let computed = words.first().is_some_and(|word| word.literal().is_none());
                 let name = words.first().and_then(Word::literal).unwrap_or_default();
                 self.everything |= computed || SETTERS.contains(&name.as_str());
                 self.moves |= computed || MOVERS.contains(&name.as_str());
             }
-            Kind::Subshell(list) | Kind::Group(list) => self.list(list),
-            Kind::If { arms, otherwise } => {
+            CommandKind::Subshell(list) | CommandKind::Group(list) => self.list(list),
+            CommandKind::If { arms, otherwise } => {
                 for (condition, body) in arms {
                     self.list(condition);
                     self.list(body);
                 }
                 otherwise.iter().for_each(|list| self.list(list));
             }
-            Kind::Loop { condition, body } => {
+            CommandKind::Loop { condition, body } => {
                 self.list(condition);
                 self.list(body);
             }
-            Kind::For { name, body, .. } => {
+            CommandKind::For { name, body, .. } => {
                 self.names.push(name.clone());
                 self.list(body);
             }
-            Kind::ForArithmetic { body, .. } => {
+            CommandKind::ForArithmetic { body, .. } => {
                 self.everything = true;
                 self.list(body);
             }
-            Kind::Case { arms, .. } => arms.iter().for_each(|arm| self.list(&arm.body)),
-            Kind::Function { .. } | Kind::Coprocess(_) | Kind::Arithmetic(_) => {
+            CommandKind::Case { arms, .. } => arms.iter().for_each(|arm| self.list(&arm.body)),
+            CommandKind::Function { .. } | CommandKind::Coprocess(_) | CommandKind::Arithmetic(_) => {
                 self.everything = true;
                 self.moves = true;
             }
-            Kind::Test(_) => (),
+            CommandKind::Test(_) => (),
         }
     }
 }
 
 /// The words of a command itself, wherever they stand in it.
-fn words_of(command: &Command) -> Vec<&Word> {
+fn words_of(command: &ParsedCommand) -> Vec<&Word> {
     let mut out: Vec<&Word> = match &command.kind {
-        Kind::Simple { assignments, words } => {
+        CommandKind::Simple { assignments, words } => {
             let values = assignments.iter().flat_map(|assignment| match &assignment.value {
                 AssignedValue::Scalar(word) => std::slice::from_ref(word),
                 AssignedValue::Array(words) => words,
             });
             values.chain(words).collect()
         }
-        Kind::For { words, .. } => words.iter().flatten().collect(),
-        Kind::Case { subject, arms } => {
+        CommandKind::For { words, .. } => words.iter().flatten().collect(),
+        CommandKind::Case { subject, arms } => {
             std::iter::once(subject).chain(arms.iter().flat_map(|arm| &arm.patterns)).collect()
         }
-        Kind::Test(words) => words.iter().collect(),
+        CommandKind::Test(words) => words.iter().collect(),
         _ => Vec::new(),
     };
     for redirect in &command.redirects {
@@ -164,17 +167,17 @@ fn words_of(command: &Command) -> Vec<&Word> {
 /// Whether expanding a word sets a variable.
 fn assigns_inside(word: &Word) -> bool {
     word.pieces.iter().any(|piece| match piece {
-        Piece::Expansion(expansion) => {
+        WordPiece::Expansion(expansion) => {
             expansion.action == ExpansionAction::Assign || expansion.operands.iter().any(assigns_inside)
         }
-        Piece::Arithmetic { .. } => true,
-        Piece::Translated { body } => assigns_inside(body),
+        WordPiece::Arithmetic { .. } => true,
+        WordPiece::Translated { body } => assigns_inside(body),
         _ => false,
     })
 }
 
 /// The value of an assignment, if it is known.
-pub(crate) fn assigned(assignment: &Assignment, state: &State) -> Option<Binding> {
+pub(crate) fn assigned(assignment: &Assignment, state: &ShellState) -> Option<Binding> {
     let AssignedValue::Scalar(word) = &assignment.value else { return None };
     if assignment.append || assignment.subscript.is_some() {
         return None;

@@ -6,13 +6,14 @@ use super::{
     critical::{is_critical, is_critical_pattern, is_more_than_workspace},
     doubt::Doubt,
     facts::{
-        Access, Belief, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known,
+        Belief, Class, CommandFace, Cover, Effect, EffectAccess, EffectOrigin, EffectReach, Faces, LinePart,
+        LinePlace, Target, Word as Known,
     },
     field::{Field, Opaque},
     inner, known,
     known::Touch,
     mention::{mentioned, mentioned_in_text, runs_text},
-    state::State,
+    state::ShellState,
     suspect::{suspects, suspects_in},
     syntax::SourceSpan,
     text, variables, wrapper,
@@ -53,8 +54,8 @@ pub(crate) struct WrittenCommand<'a> {
     pub(crate) doubts: Vec<Doubt>,
     /// Below which places the names are that it reads, if it reads names.
     pub(crate) feed: Option<Vec<Touch>>,
-    pub(crate) state: &'a State,
-    pub(crate) place: Place<'a>,
+    pub(crate) state: &'a ShellState,
+    pub(crate) place: LinePlace<'a>,
 }
 
 /// More combinations of alternatives than this are not looked at.
@@ -73,7 +74,7 @@ struct Findings {
 }
 
 impl WrittenCommand<'_> {
-    pub(crate) fn into_part(mut self) -> Part {
+    pub(crate) fn into_part(mut self) -> LinePart {
         self.name_doubts();
         let mut findings = Findings::default();
         for words in self.combinations() {
@@ -98,7 +99,7 @@ impl WrittenCommand<'_> {
         };
         let words = self.words.iter().map(WrittenWord::known).collect();
         let assigns = self.assignments.iter().map(|assignment| assignment.name.clone()).collect();
-        Part {
+        LinePart {
             span: self.span,
             text: self.text,
             words,
@@ -190,9 +191,9 @@ impl WrittenCommand<'_> {
         match verdict {
             Some(verdict) => {
                 for touch in &verdict.touches {
-                    findings
-                        .effects
-                        .extend(self.effects(touch, Origin::Operand, || source_of(words, &touch.field)));
+                    findings.effects.extend(
+                        self.effects(touch, EffectOrigin::Operand, || source_of(words, &touch.field)),
+                    );
                 }
             }
             None => {
@@ -261,13 +262,13 @@ impl WrittenCommand<'_> {
                 mentions.extend(mentioned_in_text(text));
             }
             for mention in mentions {
-                let touch = Touch::new(Access::Read, &mention);
-                findings.effects.extend(self.effects(&touch, Origin::Mention, || raw.clone()));
+                let touch = Touch::new(EffectAccess::Read, &mention);
+                findings.effects.extend(self.effects(&touch, EffectOrigin::Mention, || raw.clone()));
             }
         }
         for mention in texts() {
-            let touch = Touch::new(Access::Read, &mention);
-            findings.effects.extend(self.effects(&touch, Origin::Mention, String::new));
+            let touch = Touch::new(EffectAccess::Read, &mention);
+            findings.effects.extend(self.effects(&touch, EffectOrigin::Mention, String::new));
         }
     }
 
@@ -278,19 +279,19 @@ impl WrittenCommand<'_> {
         }
         let words: Vec<Field> = reading.iter().map(|word| reread(word, self.state)).collect();
         for touch in known::removals(&words) {
-            let effects = self.effects(&touch, Origin::Mention, || reading.join(" "));
+            let effects = self.effects(&touch, EffectOrigin::Mention, || reading.join(" "));
             findings.effects.extend(effects.into_iter().filter(|effect| effect.critical));
         }
     }
 
     /// A word that names a file, as an effect for every directory it may be in.
-    fn effects(&self, touch: &Touch, origin: Origin, source: impl FnOnce() -> String) -> Vec<Effect> {
+    fn effects(&self, touch: &Touch, origin: EffectOrigin, source: impl FnOnce() -> String) -> Vec<Effect> {
         let make = |target: Target, critical: bool| Effect {
             access: touch.access,
             target,
             origin,
             reach: touch.reach,
-            critical: critical && touch.access == Access::Delete,
+            critical: critical && touch.access == EffectAccess::Delete,
         };
         let unknown = || {
             let rooted = matches!(touch.field, Field::One(Opaque::Rooted) | Field::Many(Opaque::Rooted));
@@ -306,7 +307,7 @@ impl WrittenCommand<'_> {
         let Some(paths) = paths else { return unknown() };
         paths
             .into_iter()
-            .filter(|path| touch.access == Access::Delete || !matches!(device(path), Device::Harmless))
+            .filter(|path| touch.access == EffectAccess::Delete || !matches!(device(path), Device::Harmless))
             .map(|path| {
                 if pattern {
                     let critical = is_critical_pattern(&path, self.place);
@@ -314,8 +315,8 @@ impl WrittenCommand<'_> {
                 } else {
                     let critical = match touch.reach {
                         // Something in it, not itself: a workspace is there to be worked in.
-                        Reach::Itself => is_more_than_workspace(&path, self.place),
-                        Reach::Tree | Reach::LinkedTree | Reach::Repository(_) => {
+                        EffectReach::Itself => is_more_than_workspace(&path, self.place),
+                        EffectReach::Tree | EffectReach::LinkedTree | EffectReach::Repository(_) => {
                             is_critical(&path, self.place)
                         }
                     };
@@ -325,7 +326,7 @@ impl WrittenCommand<'_> {
             .collect()
     }
 
-    fn allow_faces(&self) -> Vec<Face> {
+    fn allow_faces(&self) -> Vec<CommandFace> {
         if self.words.is_empty() {
             return Vec::new();
         }
@@ -335,11 +336,11 @@ impl WrittenCommand<'_> {
         let words = |start: usize| self.words[start..].iter().map(WrittenWord::shown);
         let mut faces = Vec::new();
         if self.has_harmless_environment() {
-            faces.push(Face { words: words(inner).collect(), cover });
+            faces.push(CommandFace { words: words(inner).collect(), cover });
         }
         if 0 < inner || !self.assignments.is_empty() {
             let assignments = self.assignments.iter().map(|assignment| assignment.raw.clone());
-            faces.push(Face { words: assignments.chain(words(0)).collect(), cover: Cover::Exact });
+            faces.push(CommandFace { words: assignments.chain(words(0)).collect(), cover: Cover::Exact });
         }
         faces
     }
@@ -384,7 +385,7 @@ fn source_of(words: &[(Field, String)], field: &Field) -> String {
 }
 
 /// A word that was written down again, as a field.
-fn reread(word: &str, state: &State) -> Field {
+fn reread(word: &str, state: &ShellState) -> Field {
     let home = state.get("HOME");
     let home = match &home {
         Some(super::state::Binding::OneOf(texts)) => texts.first().map(String::as_str),
@@ -395,7 +396,7 @@ fn reread(word: &str, state: &State) -> Field {
     }
     if let (Some(rest), Some(home)) = (word.strip_prefix("~/").or_else(|| word.strip_prefix("$HOME/")), home)
     {
-        return reread(&format!("{home}/{rest}"), &State::blank());
+        return reread(&format!("{home}/{rest}"), &ShellState::blank());
     }
     if word.starts_with('$') || word.is_empty() {
         let rooted = word.contains('/');
@@ -405,8 +406,8 @@ fn reread(word: &str, state: &State) -> Field {
 }
 
 /// The facts of a guess at a command in a text that was not understood.
-pub(crate) fn guess(words: &[String], source: &str, place: Place<'_>) -> Part {
-    let state = State::new(place);
+pub(crate) fn guess(words: &[String], source: &str, place: LinePlace<'_>) -> LinePart {
+    let state = ShellState::new(place);
     let written = words.iter().map(|word| WrittenWord {
         raw: word.clone(),
         literal: Some(word.clone()),
@@ -434,12 +435,17 @@ pub(crate) fn guess(words: &[String], source: &str, place: Place<'_>) -> Part {
 }
 
 /// The effect of a redirection with this target.
-pub(crate) fn redirect_effects(access: Access, field: &Field, state: &State, source: &str) -> Vec<Effect> {
-    let make = |access: Access, target: Target| Effect {
+pub(crate) fn redirect_effects(
+    access: EffectAccess,
+    field: &Field,
+    state: &ShellState,
+    source: &str,
+) -> Vec<Effect> {
+    let make = |access: EffectAccess, target: Target| Effect {
         access,
         target,
-        origin: Origin::Redirection,
-        reach: Reach::Itself,
+        origin: EffectOrigin::Redirection,
+        reach: EffectReach::Itself,
         critical: false,
     };
     let unknown = || vec![make(access, Target::Unknown(source.to_owned()))];
@@ -451,7 +457,7 @@ pub(crate) fn redirect_effects(access: Access, field: &Field, state: &State, sou
         .into_iter()
         .filter_map(|path| match device(&path) {
             Device::None => Some(make(access, Target::Path(path))),
-            Device::Network => Some(make(Access::Connect, Target::Path(path))),
+            Device::Network => Some(make(EffectAccess::Connect, Target::Path(path))),
             Device::Harmless => None,
         })
         .collect()

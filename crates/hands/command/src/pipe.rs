@@ -4,7 +4,7 @@ use super::{
     field::Field,
     known::{self, Touch},
     part::WrittenWord,
-    syntax::{Kind, List, Operator, Piece, Redirect, Word},
+    syntax::{CommandKind, List, Operator, Redirect, Word, WordPiece},
 };
 
 /// What comes through the pipe in front of a command, and whether one reads
@@ -74,7 +74,7 @@ pub(crate) fn printed_by(list: &List) -> Vec<String> {
     });
     commands
         .flat_map(|command| match &command.kind {
-            Kind::Simple { words, .. } => printed(words, &command.redirects),
+            CommandKind::Simple { words, .. } => printed(words, &command.redirects),
             _ => Vec::new(),
         })
         .collect()
@@ -94,7 +94,7 @@ pub(crate) fn substituted(words: &[Word]) -> Vec<String> {
     let pieces = words.iter().flat_map(|word| &word.pieces);
     pieces
         .flat_map(|piece| match piece {
-            Piece::Process { list } | Piece::Command { list, .. } => printed_by(list),
+            WordPiece::Process { list } | WordPiece::Command { list, .. } => printed_by(list),
             _ => Vec::new(),
         })
         .collect()

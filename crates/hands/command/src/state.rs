@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use super::facts::{Directory, Place};
+use super::facts::{Directory, LinePlace};
 
 /// More alternatives than this are not followed.
 pub(crate) const MAX_ALTERNATIVES: usize = 16;
@@ -25,14 +25,14 @@ pub(crate) enum Binding {
 
 /// Cheap to clone: every branch of a command line has one.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ShellState {
     /// Variables with a known value; all others are unknown.
     variables: Rc<BTreeMap<String, Binding>>,
     directory: Rc<Directory>,
 }
 
-impl State {
-    pub(crate) fn new(place: Place<'_>) -> Self {
+impl ShellState {
+    pub(crate) fn new(place: LinePlace<'_>) -> Self {
         let mut variables = BTreeMap::new();
         if let Some(home) = place.home.and_then(Path::to_str) {
             variables.insert("HOME".to_owned(), Binding::OneOf(vec![home.to_owned()]));

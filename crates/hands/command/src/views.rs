@@ -3,22 +3,22 @@
 use std::path::PathBuf;
 
 use super::{
-    Analysis, analyse,
-    facts::{Access, Origin, Part, Place, Target, Word},
+    LineAnalysis, analyse,
+    facts::{EffectAccess, EffectOrigin, LinePart, LinePlace, Target, Word},
     field::Field,
     known,
-    syntax::{self, Item, Kind},
+    syntax::{self, CommandKind, Item},
 };
 
 /// The files that a plain viewing command shows: `cat`, `nl`, `bat`, `head`,
 /// `tail`, `sed -n X,Yp`, and a search in exactly one file. Nothing for a
 /// pipeline, a redirection, or anything else that may change what is shown.
-pub fn views(command: &str, place: Place<'_>) -> Vec<PathBuf> {
+pub fn views(command: &str, place: LinePlace<'_>) -> Vec<PathBuf> {
     views_of(command, &analyse(command, place))
 }
 
 /// The same for a command line that was analysed before.
-pub fn views_of(command: &str, analysis: &Analysis) -> Vec<PathBuf> {
+pub fn views_of(command: &str, analysis: &LineAnalysis) -> Vec<PathBuf> {
     if !is_one_simple_command(command) {
         return Vec::new();
     }
@@ -33,10 +33,10 @@ fn is_one_simple_command(command: &str) -> bool {
     let Ok(script) = syntax::parse(command) else { return false };
     let [Item { first, rest, background: false }] = &script.list.items[..] else { return false };
     let [command] = &first.commands[..] else { return false };
-    rest.is_empty() && command.redirects.is_empty() && matches!(command.kind, Kind::Simple { .. })
+    rest.is_empty() && command.redirects.is_empty() && matches!(command.kind, CommandKind::Simple { .. })
 }
 
-fn viewed(part: &Part) -> Vec<PathBuf> {
+fn viewed(part: &LinePart) -> Vec<PathBuf> {
     let words: Vec<Field> = part
         .words
         .iter()
@@ -53,8 +53,10 @@ fn viewed(part: &Part) -> Vec<PathBuf> {
         Some(name @ ("grep" | "egrep" | "fgrep" | "rg")) => known::sole_file(name, args).is_some(),
         _ => false,
     };
-    let unchanged =
-        part.effects.iter().all(|effect| effect.origin == Origin::Operand && effect.access == Access::Read);
+    let unchanged = part
+        .effects
+        .iter()
+        .all(|effect| effect.origin == EffectOrigin::Operand && effect.access == EffectAccess::Read);
     if !shows || !unchanged || !part.assigns.is_empty() || !part.is_read_only() {
         return Vec::new();
     }
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn viewing_commands() {
-        let place = Place { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
+        let place = LinePlace { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
         for (command, want) in [
             ("cat a", "/ws/a"),
             ("cat a 'b c'", "/ws/a /ws/b c"),

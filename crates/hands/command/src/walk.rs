@@ -3,23 +3,23 @@
 use super::{
     arithmetic::{is_number, is_plain_arithmetic},
     doubt::Doubt,
-    facts::{Access, Belief, Class, Directory, Effect, Faces, Part, Place},
-    field::{self, Field, Place as Where},
+    facts::{Belief, Class, Directory, Effect, EffectAccess, Faces, LinePart, LinePlace},
+    field::{self, Field, WordPlace as Where},
     known, names,
     part::{WrittenAssignment, WrittenCommand, WrittenWord, redirect_effects},
     pipe::{self, Pipe, handed_on, only_silences},
-    state::{Binding, State},
+    state::{Binding, ShellState},
     syntax::{
-        AssignedValue, Assignment, Command, ExpansionAction, Item, Join, Kind, List, Operator, Piece,
-        Pipeline, Redirect, SourceSpan, Word,
+        AssignedValue, Assignment, CommandKind, ExpansionAction, Item, Join, List, Operator, ParsedCommand,
+        PipedCommands, Redirect, SourceSpan, Word, WordPiece,
     },
     text, variables, wrapper,
 };
 
 pub(crate) struct Walker<'a> {
     source: &'a str,
-    place: Place<'a>,
-    pub(crate) parts: Vec<Part>,
+    place: LinePlace<'a>,
+    pub(crate) parts: Vec<LinePart>,
     pub(crate) doubts: Vec<Doubt>,
     /// Below which places the names are that come through the pipe in front of
     /// the next command; and, behind it, those it prints itself.
@@ -31,16 +31,16 @@ pub(crate) struct Walker<'a> {
     /// What the command before printed, variables included.
     expanded: Vec<String>,
     /// Where arithmetic that fails would have ended a line; the next line runs.
-    aborted: Option<State>,
+    aborted: Option<ShellState>,
 }
 
 /// Texts that are remembered for what stands behind in a pipe.
 const MOST_PRINTED: usize = 48;
 
 /// The state after a command that succeeded, and after one that failed.
-struct Outcome {
-    success: State,
-    failure: State,
+struct WalkOutcome {
+    success: ShellState,
+    failure: ShellState,
 }
 
 /// What redirections do.
@@ -52,18 +52,18 @@ struct Redirected {
     evaluated: Vec<String>,
 }
 
-impl Outcome {
-    fn either(state: State) -> Self {
+impl WalkOutcome {
+    fn either(state: ShellState) -> Self {
         Self { success: state.clone(), failure: state }
     }
 
-    fn joined(self) -> State {
+    fn joined(self) -> ShellState {
         self.success.join(&self.failure)
     }
 }
 
 impl<'a> Walker<'a> {
-    pub(crate) fn new(source: &'a str, place: Place<'a>) -> Self {
+    pub(crate) fn new(source: &'a str, place: LinePlace<'a>) -> Self {
         Self {
             source,
             place,
@@ -77,7 +77,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    pub(crate) fn list(&mut self, list: &List, mut state: State) -> State {
+    pub(crate) fn list(&mut self, list: &List, mut state: ShellState) -> ShellState {
         for item in &list.items {
             let after = self.item(item, state.clone());
             if !item.background {
@@ -90,19 +90,19 @@ impl<'a> Walker<'a> {
         state
     }
 
-    fn item(&mut self, item: &Item, state: State) -> State {
+    fn item(&mut self, item: &Item, state: ShellState) -> ShellState {
         let mut outcome = self.pipeline(&item.first, state);
         for (join, pipeline) in &item.rest {
             outcome = match join {
                 Join::And => {
-                    let Outcome { success, failure } = outcome;
+                    let WalkOutcome { success, failure } = outcome;
                     let after = self.pipeline(pipeline, success);
-                    Outcome { success: after.success, failure: failure.join(&after.failure) }
+                    WalkOutcome { success: after.success, failure: failure.join(&after.failure) }
                 }
                 Join::Or => {
-                    let Outcome { success, failure } = outcome;
+                    let WalkOutcome { success, failure } = outcome;
                     let after = self.pipeline(pipeline, failure);
-                    Outcome { success: success.join(&after.success), failure: after.failure }
+                    WalkOutcome { success: success.join(&after.success), failure: after.failure }
                 }
             };
         }
@@ -110,14 +110,14 @@ impl<'a> Walker<'a> {
     }
 
     /// Every command of a pipeline proper runs in a shell of its own.
-    fn pipeline(&mut self, pipeline: &Pipeline, state: State) -> Outcome {
+    fn pipeline(&mut self, pipeline: &PipedCommands, state: ShellState) -> WalkOutcome {
         self.feed = None;
         if let [command] = &pipeline.commands[..] {
-            let Outcome { success, failure } = self.command(command, state);
+            let WalkOutcome { success, failure } = self.command(command, state);
             self.feed = None;
             return match pipeline.negated {
-                true => Outcome { success: failure, failure: success },
-                false => Outcome { success, failure },
+                true => WalkOutcome { success: failure, failure: success },
+                false => WalkOutcome { success, failure },
             };
         }
         let mut printed = Vec::new();
@@ -130,20 +130,22 @@ impl<'a> Walker<'a> {
             self.command(command, state.clone());
             printed.append(&mut self.expanded);
             match &command.kind {
-                Kind::Simple { words, .. } => printed.extend(pipe::printed(words, &command.redirects)),
-                Kind::Group(list) | Kind::Subshell(list) => printed.extend(pipe::printed_by(list)),
+                CommandKind::Simple { words, .. } => printed.extend(pipe::printed(words, &command.redirects)),
+                CommandKind::Group(list) | CommandKind::Subshell(list) => {
+                    printed.extend(pipe::printed_by(list))
+                }
                 _ => (),
             }
         }
         self.printed.clear();
         self.feed = None;
-        Outcome::either(state)
+        WalkOutcome::either(state)
     }
 
-    fn command(&mut self, command: &Command, mut state: State) -> Outcome {
+    fn command(&mut self, command: &ParsedCommand, mut state: ShellState) -> WalkOutcome {
         let (feed, hands_on) = (self.feed.take(), std::mem::take(&mut self.hands_on));
         let printed = std::mem::take(&mut self.printed);
-        if let Kind::Simple { assignments, words } = &command.kind {
+        if let CommandKind::Simple { assignments, words } = &command.kind {
             return self.simple(command, assignments, words, state, Pipe { feed, hands_on, printed });
         }
         self.group_redirects(command, &mut state);
@@ -152,27 +154,27 @@ impl<'a> Walker<'a> {
         }
         // If a file cannot be opened, nothing in it runs.
         let after = self.compound(command, state.clone());
-        Outcome { success: after.success, failure: after.failure.join(&state) }
+        WalkOutcome { success: after.success, failure: after.failure.join(&state) }
     }
 
-    fn compound(&mut self, command: &Command, mut state: State) -> Outcome {
+    fn compound(&mut self, command: &ParsedCommand, mut state: ShellState) -> WalkOutcome {
         match &command.kind {
-            Kind::Simple { .. } => Outcome::either(state),
-            Kind::Subshell(list) => {
+            CommandKind::Simple { .. } => WalkOutcome::either(state),
+            CommandKind::Subshell(list) => {
                 self.list(list, state.clone());
-                Outcome::either(state)
+                WalkOutcome::either(state)
             }
-            Kind::Group(list) => Outcome::either(self.list(list, state)),
-            Kind::If { arms, otherwise } => {
-                Outcome::either(self.conditional(arms, otherwise.as_ref(), state))
+            CommandKind::Group(list) => WalkOutcome::either(self.list(list, state)),
+            CommandKind::If { arms, otherwise } => {
+                WalkOutcome::either(self.conditional(arms, otherwise.as_ref(), state))
             }
-            Kind::Loop { condition, body } => {
+            CommandKind::Loop { condition, body } => {
                 names::forget_assigned(&[condition, body], &mut state);
                 let state = self.list(condition, state);
                 let after = self.list(body, state.clone());
-                Outcome::either(state.join(&after))
+                WalkOutcome::either(state.join(&after))
             }
-            Kind::For { name, words, body } => {
+            CommandKind::For { name, words, body } => {
                 let binding = self.loop_binding(command, words.as_deref(), &mut state);
                 names::forget_assigned(&[body], &mut state);
                 self.loop_variable(name);
@@ -181,15 +183,15 @@ impl<'a> Walker<'a> {
                 let mut after = self.list(body, inside);
                 after.set(name, None);
                 state.set(name, None);
-                Outcome::either(state.join(&after))
+                WalkOutcome::either(state.join(&after))
             }
-            Kind::ForArithmetic { header, body } => {
+            CommandKind::ForArithmetic { header, body } => {
                 self.arithmetic(header, command, &mut state);
                 names::forget_assigned(&[body], &mut state);
                 let after = self.list(body, state.clone());
-                Outcome::either(state.join(&after))
+                WalkOutcome::either(state.join(&after))
             }
-            Kind::Case { subject, arms } => {
+            CommandKind::Case { subject, arms } => {
                 let mut doubts = Vec::new();
                 self.inspect(subject, &mut state, &mut doubts);
                 let mut joined = state.clone();
@@ -199,30 +201,35 @@ impl<'a> Walker<'a> {
                     joined = joined.clone().join(&self.list(&arm.body, joined));
                 }
                 self.doubts.append(&mut doubts);
-                Outcome::either(joined)
+                WalkOutcome::either(joined)
             }
-            Kind::Function { name, body } => {
+            CommandKind::Function { name, body } => {
                 self.doubts.push(Doubt::Function(name.clone()));
-                self.command(body, State::blank());
-                Outcome::either(State::blank())
+                self.command(body, ShellState::blank());
+                WalkOutcome::either(ShellState::blank())
             }
-            Kind::Coprocess(body) => {
+            CommandKind::Coprocess(body) => {
                 self.command(body, state.clone());
-                Outcome::either(state)
+                WalkOutcome::either(state)
             }
-            Kind::Arithmetic(body) => {
+            CommandKind::Arithmetic(body) => {
                 self.arithmetic(body, command, &mut state);
-                Outcome::either(state)
+                WalkOutcome::either(state)
             }
-            Kind::Test(words) => {
+            CommandKind::Test(words) => {
                 self.test(words, command, &mut state);
-                Outcome::either(state)
+                WalkOutcome::either(state)
             }
         }
     }
 
-    fn conditional(&mut self, arms: &[(List, List)], otherwise: Option<&List>, mut state: State) -> State {
-        let mut joined: Option<State> = None;
+    fn conditional(
+        &mut self,
+        arms: &[(List, List)],
+        otherwise: Option<&List>,
+        mut state: ShellState,
+    ) -> ShellState {
+        let mut joined: Option<ShellState> = None;
         for (condition, body) in arms {
             state = self.list(condition, state);
             let after = self.list(body, state.clone());
@@ -238,9 +245,9 @@ impl<'a> Walker<'a> {
     /// What the variable of a loop may be.
     fn loop_binding(
         &mut self,
-        command: &Command,
+        command: &ParsedCommand,
         words: Option<&[Word]>,
-        state: &mut State,
+        state: &mut ShellState,
     ) -> Option<Binding> {
         let words = words?;
         let mut doubts = Vec::new();
@@ -274,12 +281,12 @@ impl<'a> Walker<'a> {
 
     fn simple(
         &mut self,
-        command: &Command,
+        command: &ParsedCommand,
         assignments: &[Assignment],
         words: &[Word],
-        mut state: State,
+        mut state: ShellState,
         pipe: Pipe,
-    ) -> Outcome {
+    ) -> WalkOutcome {
         let mut doubts = Vec::new();
         let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
         let mut written = Vec::with_capacity(words.len());
@@ -320,7 +327,7 @@ impl<'a> Walker<'a> {
                 let value = names::assigned(assignment, &state);
                 state.set(&assignment.name, value);
             }
-            return Outcome::either(state);
+            return WalkOutcome::either(state);
         }
         after_command(&written, state)
     }
@@ -328,7 +335,7 @@ impl<'a> Walker<'a> {
     fn assignments(
         &mut self,
         all: &[Assignment],
-        state: &mut State,
+        state: &mut ShellState,
         doubts: &mut Vec<Doubt>,
     ) -> Vec<WrittenAssignment> {
         let mut out = Vec::with_capacity(all.len());
@@ -354,7 +361,7 @@ impl<'a> Walker<'a> {
         out
     }
 
-    fn written(&self, word: &Word, state: &State, doubts: &mut Vec<Doubt>) -> WrittenWord {
+    fn written(&self, word: &Word, state: &ShellState, doubts: &mut Vec<Doubt>) -> WrittenWord {
         let alternatives = field::expand(word, state, Where::Argument).unwrap_or_else(|| {
             doubts.push(Doubt::HugeExpansion);
             vec![vec![Field::Many(field::Opaque::Any)]]
@@ -373,7 +380,7 @@ impl<'a> Walker<'a> {
     fn redirects(
         &mut self,
         redirects: &[Redirect],
-        state: &mut State,
+        state: &mut ShellState,
         doubts: &mut Vec<Doubt>,
     ) -> Redirected {
         let (mut effects, mut scripts, mut evaluated) = (Vec::new(), Vec::new(), Vec::new());
@@ -400,7 +407,7 @@ impl<'a> Walker<'a> {
         Redirected { effects, scripts, evaluated }
     }
 
-    fn redirect(&self, redirect: &Redirect, state: &State) -> Vec<Effect> {
+    fn redirect(&self, redirect: &Redirect, state: &ShellState) -> Vec<Effect> {
         let source = self.slice(&redirect.target.span);
         let field = match field::expand(&redirect.target, state, Where::Argument).as_deref() {
             Some([fields]) => match &fields[..] {
@@ -413,8 +420,8 @@ impl<'a> Walker<'a> {
             let digits = text.strip_suffix('-').unwrap_or(text);
             digits.bytes().all(|b| b.is_ascii_digit())
         };
-        let both = [Access::Read, Access::Write];
-        let accesses: &[Access] = match redirect.operator {
+        let both = [EffectAccess::Read, EffectAccess::Write];
+        let accesses: &[EffectAccess] = match redirect.operator {
             Operator::DuplicateIn | Operator::DuplicateOut if field.literal().is_some_and(descriptor) => &[],
             Operator::Read | Operator::DuplicateIn => &both[..1],
             Operator::Write | Operator::Append | Operator::DuplicateOut => &both[1..],
@@ -425,7 +432,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Redirections of a compound command are a part of their own.
-    fn group_redirects(&mut self, command: &Command, state: &mut State) {
+    fn group_redirects(&mut self, command: &ParsedCommand, state: &mut ShellState) {
         if command.redirects.is_empty() {
             return;
         }
@@ -441,10 +448,10 @@ impl<'a> Walker<'a> {
     }
 
     /// A part that is no command: it has no words that a rule could name.
-    fn note(&self, command: &Command, name: &str, doubts: Vec<Doubt>) -> Part {
+    fn note(&self, command: &ParsedCommand, name: &str, doubts: Vec<Doubt>) -> LinePart {
         let text = self.slice(&command.span);
         let refuse = if name.is_empty() { Vec::new() } else { vec![vec![text::squeeze(&text)]] };
-        Part {
+        LinePart {
             span: command.span.clone(),
             text,
             words: Vec::new(),
@@ -460,7 +467,7 @@ impl<'a> Walker<'a> {
     }
 
     /// `(( … ))`
-    fn arithmetic(&mut self, body: &Word, command: &Command, state: &mut State) {
+    fn arithmetic(&mut self, body: &Word, command: &ParsedCommand, state: &mut ShellState) {
         let mut doubts = Vec::new();
         self.inspect(body, state, &mut doubts);
         if !is_plain_arithmetic(body, state) {
@@ -471,7 +478,7 @@ impl<'a> Walker<'a> {
     }
 
     /// `[[ … ]]`: comparing numbers evaluates arithmetic, `-v` a subscript.
-    fn test(&mut self, words: &[Word], command: &Command, state: &mut State) {
+    fn test(&mut self, words: &[Word], command: &ParsedCommand, state: &mut ShellState) {
         let mut doubts = Vec::new();
         words.iter().for_each(|word| self.inspect(word, state, &mut doubts));
         let numeric = |word: Option<&Word>| word.is_some_and(|word| is_number(word, state));
@@ -492,12 +499,14 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks what is nested in a word, and notes what it evaluates.
-    fn inspect(&mut self, word: &Word, state: &mut State, doubts: &mut Vec<Doubt>) {
+    fn inspect(&mut self, word: &Word, state: &mut ShellState, doubts: &mut Vec<Doubt>) {
         for piece in &word.pieces {
             match piece {
-                Piece::Text { .. } | Piece::Parameter { .. } => (),
-                Piece::Command { list, .. } | Piece::Process { list } => drop(self.list(list, state.clone())),
-                Piece::Arithmetic { body, .. } => {
+                WordPiece::Text { .. } | WordPiece::Parameter { .. } => (),
+                WordPiece::Command { list, .. } | WordPiece::Process { list } => {
+                    drop(self.list(list, state.clone()))
+                }
+                WordPiece::Arithmetic { body, .. } => {
                     self.inspect(body, state, doubts);
                     if !is_plain_arithmetic(body, state) {
                         doubts.push(Doubt::Arithmetic);
@@ -507,8 +516,8 @@ impl<'a> Walker<'a> {
                         self.aborted = Some(before.map_or_else(|| state.clone(), |it| it.join(state)));
                     }
                 }
-                Piece::Translated { body } => self.inspect(body, state, doubts),
-                Piece::Expansion(expansion) => {
+                WordPiece::Translated { body } => self.inspect(body, state, doubts),
+                WordPiece::Expansion(expansion) => {
                     expansion.operands.iter().for_each(|word| self.inspect(word, state, doubts));
                     match expansion.action {
                         ExpansionAction::Plain => (),
@@ -541,12 +550,14 @@ fn is_settled(word: &Word) -> bool {
 }
 
 /// What the shell knows after a command ran.
-fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
+fn after_command(words: &[WrittenWord], mut state: ShellState) -> WalkOutcome {
     let known: Vec<Option<&str>> = words.iter().map(|word| word.literal.as_deref()).collect();
     let inner = wrapper::transparent_words(&known);
-    let Some(name) = known.get(inner).copied().flatten() else { return Outcome::either(State::blank()) };
+    let Some(name) = known.get(inner).copied().flatten() else {
+        return WalkOutcome::either(ShellState::blank());
+    };
     if wrapper::starts_program(&known[..inner]) {
-        return Outcome::either(state);
+        return WalkOutcome::either(state);
     }
     match name {
         "cd" => {
@@ -566,15 +577,15 @@ fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
             state.enter(dirs.map_or(Directory::Unknown, |dirs| {
                 Directory::OneOf(dirs.iter().map(|dir| haft_paths::lexical(dir)).collect())
             }));
-            Outcome { success: state, failure }
+            WalkOutcome { success: state, failure }
         }
         "pushd" | "popd" => {
             state.enter(Directory::Unknown);
-            Outcome::either(state)
+            WalkOutcome::either(state)
         }
         _ => {
             names::forget(&known[inner..], &mut state);
-            Outcome::either(state)
+            WalkOutcome::either(state)
         }
     }
 }

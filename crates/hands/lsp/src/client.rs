@@ -74,7 +74,7 @@ type ServerReply = Result<Value, (i64, String)>;
 pub struct LspClient {
     plan: ServerPlan,
     outgoing: mpsc::Sender<Vec<u8>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedClient>,
     numbers: AtomicU64,
     documents: Arc<Mutex<Documents>>,
     /// One text is told after the other.
@@ -86,7 +86,7 @@ pub struct LspClient {
 }
 
 /// What the reading side and the asking side share.
-struct Shared {
+struct SharedClient {
     waiting: Mutex<HashMap<u64, oneshot::Sender<ServerReply>>>,
     readiness: watch::Sender<Readiness>,
     ledger: ReportLedger,
@@ -98,7 +98,7 @@ struct Shared {
     unanswered: AtomicU32,
 }
 
-impl Shared {
+impl SharedClient {
     fn finish(&self, why: String) {
         self.end.send_if_modified(|end| {
             let is_first = end.is_none();
@@ -120,7 +120,7 @@ impl LspClient {
             launcher.launch(&plan).map_err(|err| failed(err.to_string()))?;
         let (reading, writing) = channel.into_split();
         let (outgoing, queue) = mpsc::channel(WAITING);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedClient {
             waiting: Mutex::default(),
             readiness: watch::Sender::default(),
             ledger: ReportLedger::default(),
@@ -475,7 +475,7 @@ async fn write(mut to: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
 /// Reads until the end, whatever comes.
 async fn read(
     from: OwnedReadHalf,
-    shared: Arc<Shared>,
+    shared: Arc<SharedClient>,
     outgoing: mpsc::WeakSender<Vec<u8>>,
     plan: ServerPlan,
     process: Arc<dyn LspProcess>,
@@ -502,7 +502,7 @@ async fn read(
     process.stop();
 }
 
-fn hear(message: &Value, shared: &Shared, outgoing: &mpsc::WeakSender<Vec<u8>>, plan: &ServerPlan) {
+fn hear(message: &Value, shared: &SharedClient, outgoing: &mpsc::WeakSender<Vec<u8>>, plan: &ServerPlan) {
     let params = &message["params"];
     match (message["method"].as_str(), message.get("id").filter(|it| !it.is_null())) {
         (Some(method), Some(id)) => {

@@ -42,7 +42,7 @@ pub use framing::{FrameFault, FrameReader, framed};
 pub use ledger::{Checked, Diagnostic, FileReport, Severity};
 pub use plan::{NoServer, Programs, ServerKey, ServerPlan};
 pub use pool::{PoolLimits, ServerPool};
-pub use position::{ColumnEncoding, Place, ResolvedPlace, character_of, line_at, resolve};
+pub use position::{ColumnEncoding, ResolvedPlace, TextPlace, character_of, line_at, resolve};
 pub use readiness::Readiness;
 pub use settings::{ConfiguredServer, LspSettings};
 pub use survey::LanguageHere;

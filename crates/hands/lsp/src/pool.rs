@@ -43,7 +43,7 @@ impl Default for PoolLimits {
 #[derive(Default)]
 pub struct ServerPool {
     limits: PoolLimits,
-    slots: Mutex<BTreeMap<ServerKey, Arc<Slot>>>,
+    slots: Mutex<BTreeMap<ServerKey, Arc<ServerSlot>>>,
     /// Bytes all servers may take together; 0 for any number.
     most_memory: AtomicU64,
     /// One looks at memory at a time.
@@ -54,7 +54,7 @@ pub struct ServerPool {
 
 /// The place of one server.
 #[derive(Default)]
-struct Slot {
+struct ServerSlot {
     /// Held while it starts, so that it starts once.
     running: tokio::sync::Mutex<SlotState>,
     /// The same for those who only look.
@@ -79,7 +79,7 @@ impl ServerPool {
         Arc::clone(&POOL)
     }
 
-    fn slots(&self) -> MutexGuard<'_, BTreeMap<ServerKey, Arc<Slot>>> {
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<ServerKey, Arc<ServerSlot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -254,7 +254,7 @@ impl ServerPool {
 
     /// Ends the servers that are held like this, or all of them.
     pub async fn stop(&self, held: Option<&str>) {
-        let gone: Vec<Arc<Slot>> = {
+        let gone: Vec<Arc<ServerSlot>> = {
             let mut slots = self.slots();
             let keys: Vec<ServerKey> =
                 slots.keys().filter(|key| held.is_none_or(|held| key.held == held)).cloned().collect();
@@ -268,7 +268,7 @@ impl ServerPool {
     }
 }
 
-impl Slot {
+impl ServerSlot {
     fn client(&self) -> Option<Arc<LspClient>> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.as_ref().filter(|it| it.end().is_none()).cloned()

@@ -51,7 +51,7 @@ impl ColumnEncoding {
 
 /// A place in a text: a line from nought, a byte of that line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Place {
+pub struct TextPlace {
     /// The line.
     pub line: usize,
     /// The byte in it.
@@ -62,7 +62,7 @@ pub struct Place {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResolvedPlace {
     /// Where.
-    pub place: Place,
+    pub place: TextPlace,
     /// The name there, if there is one.
     pub name: Option<String>,
     /// What was asked was not quite there.
@@ -198,10 +198,9 @@ pub fn resolve(
 
 /// The first place of a name in a text.
 fn anywhere(text: &str, symbol: &str) -> Result<ResolvedPlace, String> {
-    let mut all = text
-        .lines()
-        .enumerate()
-        .flat_map(|(line, content)| named(content, symbol).into_iter().map(move |byte| Place { line, byte }));
+    let mut all = text.lines().enumerate().flat_map(|(line, content)| {
+        named(content, symbol).into_iter().map(move |byte| TextPlace { line, byte })
+    });
     let place = all.next().ok_or_else(|| format!("`{symbol}` does not occur in the file"))?;
     let more = all.count();
     let note = match more {
@@ -225,7 +224,7 @@ fn near_line(
     let on = |line: usize, content: &str| {
         let places = named(content, symbol).into_iter();
         let byte = places.min_by_key(|byte| content[..*byte].chars().count().abs_diff(wanted))?;
-        Some(Place { line, byte })
+        Some(TextPlace { line, byte })
     };
     if let Some(place) = line_at(text, index).and_then(|content| on(index, content)) {
         return Ok(ResolvedPlace { place, name: Some(symbol.to_owned()), note: None });
@@ -264,7 +263,7 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedP
             return Err(format!("line {} holds no name; give another line, or symbol", index + 1));
         };
         let note = format!("no character was given; `{name}` at character {} was used", chars(*byte) + 1);
-        let place = Place { line: index, byte: *byte };
+        let place = TextPlace { line: index, byte: *byte };
         return Ok(ResolvedPlace { place, name: Some((*name).to_owned()), note: Some(note) });
     };
     let distance = |(byte, name): &(usize, &str)| {
@@ -279,7 +278,7 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedP
         Some(found) if distance(found) == 0 => {
             // Where two names touch the same place, the one that begins there is meant.
             let begins = names.iter().find(|it| chars(it.0) == wanted).unwrap_or(found);
-            let place = Place { line: index, byte: begins.0 };
+            let place = TextPlace { line: index, byte: begins.0 };
             Ok(ResolvedPlace { place, name: Some(begins.1.to_owned()), note: None })
         }
         Some((byte, name)) => {
@@ -288,12 +287,12 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedP
                 wanted + 1,
                 chars(*byte) + 1
             );
-            let place = Place { line: index, byte: *byte };
+            let place = TextPlace { line: index, byte: *byte };
             Ok(ResolvedPlace { place, name: Some((*name).to_owned()), note: Some(note) })
         }
         None => {
             let byte = content.char_indices().nth(wanted).map_or(content.len(), |it| it.0);
-            Ok(ResolvedPlace { place: Place { line: index, byte }, name: None, note: None })
+            Ok(ResolvedPlace { place: TextPlace { line: index, byte }, name: None, note: None })
         }
     }
 }

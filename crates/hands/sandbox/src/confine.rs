@@ -17,7 +17,8 @@ use rustix::{
 };
 
 use crate::{
-    Backend, Domains, Features, Lookup, Network, Policy, Report, SystemLookup, WITHOUT, bubblewrap,
+    Backend, Domains, Lookup, Network, SystemLookup, WITHOUT, WallFeatures, WallPolicy, WallReport,
+    bubblewrap,
     order::{HELPER, Net, Order, WallKind},
     sockets,
     space::Space,
@@ -87,7 +88,7 @@ pub enum Strictness {
 #[derive(Debug)]
 pub struct Sandbox {
     config: SandboxConfig,
-    features: OnceLock<Features>,
+    features: OnceLock<WallFeatures>,
     stand_ins: Arc<StandIns>,
     /// The closed network, and the one with a way out.
     closed: Mutex<Option<Arc<Space>>>,
@@ -98,7 +99,7 @@ pub struct Sandbox {
 #[derive(Debug)]
 pub struct Confinement {
     sandbox: Arc<Sandbox>,
-    policy: Policy,
+    policy: WallPolicy,
     backend: Backend,
     space: Option<Arc<Space>>,
 }
@@ -198,15 +199,15 @@ impl Sandbox {
     }
 
     /// What the machine offers. Blocks the first time.
-    pub fn features(&self) -> &Features {
+    pub fn features(&self) -> &WallFeatures {
         self.features.get_or_init(|| {
-            Features::probe(&self.config.helper, &self.config.without, self.config.bubblewrap.as_deref())
+            WallFeatures::probe(&self.config.helper, &self.config.without, self.config.bubblewrap.as_deref())
         })
     }
 
     /// What would be enforced of a policy.
-    pub fn report(&self, policy: &Policy) -> Report {
-        Report::of(policy, self.features())
+    pub fn report(&self, policy: &WallPolicy) -> WallReport {
+        WallReport::of(policy, self.features())
     }
 
     /// Prepares a policy for commands, or says why it cannot be enforced. Must
@@ -214,7 +215,7 @@ impl Sandbox {
     /// allowed domains, the one of the last policy that had any.
     pub fn confine(
         self: &Arc<Self>,
-        policy: Policy,
+        policy: WallPolicy,
         strictness: Strictness,
     ) -> Result<Arc<Confinement>, String> {
         let report = self.report(&policy);
@@ -249,7 +250,7 @@ impl Sandbox {
 
 impl Confinement {
     /// What is enforced.
-    pub fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> &WallPolicy {
         &self.policy
     }
 

@@ -23,7 +23,7 @@ pub struct Kernel {
 
 /// What the machine offers for confining commands.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Features {
+pub struct WallFeatures {
     /// The kernel's part.
     pub kernel: Kernel,
     /// Where bubblewrap is, if it works.
@@ -40,7 +40,7 @@ const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap
 /// How long finding out may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Features {
+impl WallFeatures {
     /// Finds out. Blocks for as long as a few processes take to start.
     pub fn probe(helper: &Path, without: &str, bubblewrap: Option<&Path>) -> Self {
         let owner = ProcessOwner::unrecorded("sandbox");

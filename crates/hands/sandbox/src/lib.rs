@@ -1,7 +1,7 @@
 //! Walls around commands.
 //!
-//! A [`Policy`] says what a command may do; a [`Sandbox`] finds out what of it
-//! this machine can enforce, says so in a [`Report`], and turns it into a
+//! A [`WallPolicy`] says what a command may do; a [`Sandbox`] finds out what of it
+//! this machine can enforce, says so in a [`WallReport`], and turns it into a
 //! [`Confinement`] for a command. The walls are built by a
 //! helper process that then becomes the command; see [`run_if_helper`].
 //! [`ReadingWalls`] hold what is believed to only read, without a helper, and
@@ -35,11 +35,11 @@ pub use confine::{
     Confinement, HandedDescriptor, Sandbox, SandboxConfig, Strictness, WallDescriptors, WallGuard,
     WalledCommand,
 };
-pub use features::{Features, Kernel, WITHOUT};
+pub use features::{Kernel, WITHOUT, WallFeatures};
 pub use helper::run_if_helper;
 pub use keeping::{KeepingPolicy, KeepingWalls, KeptHome};
-pub use policy::{Domains, Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent};
+pub use policy::{Domains, Hidden, Network, PathKind, Protected, UnixSockets, WallPolicy, WhenAbsent};
 pub use proxy::{Lookup, SystemLookup};
 pub use reading::{ReadingNetwork, ReadingPolicy, ReadingWalls, installed_programs};
-pub use report::{Backend, Report};
+pub use report::{Backend, WallReport};
 pub use workspace::WorkspacePolicy;

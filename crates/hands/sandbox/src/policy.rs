@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a confined command may do. Roots come from the user and never from a
 /// model.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Policy {
+pub struct WallPolicy {
     /// Where it may write, everything below included.
     pub write: Vec<PathBuf>,
     /// Why it may not write elsewhere: ends the sentence "blocked by sandbox:
@@ -96,7 +96,7 @@ pub enum UnixSockets {
     All,
 }
 
-impl Policy {
+impl WallPolicy {
     /// Nothing may be written but the scratch directory: plan mode.
     pub fn read_only(scratch: &Path, rule: impl Into<String>) -> Self {
         Self {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::{Features, Network, Policy, UnixSockets};
+use crate::{Network, UnixSockets, WallFeatures, WallPolicy};
 
 /// What holds a confined command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,7 +26,7 @@ impl Backend {
 
 /// What of a policy is enforced on this machine, and what is not.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Report {
+pub struct WallReport {
     /// What holds the commands; `None` if nothing can.
     pub backend: Option<Backend>,
     /// What is enforced, a line each.
@@ -35,9 +35,9 @@ pub struct Report {
     pub gaps: Vec<String>,
 }
 
-impl Report {
+impl WallReport {
     /// What this machine makes of a policy.
-    pub fn of(policy: &Policy, features: &Features) -> Self {
+    pub fn of(policy: &WallPolicy, features: &WallFeatures) -> Self {
         let kernel = &features.kernel;
         let filter = kernel.seccomp.is_none();
         let backend = if kernel.namespaces.is_none() && filter {
@@ -62,7 +62,7 @@ impl Report {
         self.backend.is_some() && self.gaps.is_empty()
     }
 
-    fn fill(&mut self, policy: &Policy, backend: Backend, landlock: i64) {
+    fn fill(&mut self, policy: &WallPolicy, backend: Backend, landlock: i64) {
         let mounts = backend != Backend::Landlock;
         self.enforced
             .push(format!("writing only below {}", list(policy.write.iter().map(|it| it.display()))));
@@ -107,7 +107,7 @@ impl Report {
         }
     }
 
-    fn fill_sockets(&mut self, policy: &Policy, backend: Backend) {
+    fn fill_sockets(&mut self, policy: &WallPolicy, backend: Backend) {
         match &policy.sockets {
             UnixSockets::All => {}
             UnixSockets::Own => {
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    fn fill_network(&mut self, policy: &Policy, backend: Backend) {
+    fn fill_network(&mut self, policy: &WallPolicy, backend: Backend) {
         let line = match (&policy.network, backend) {
             (Network::Open, _) => return,
             (Network::Off, Backend::Namespaces) => "no network but servers of confined commands",
@@ -137,7 +137,7 @@ impl Report {
     }
 }
 
-fn nothing(features: &Features) -> String {
+fn nothing(features: &WallFeatures) -> String {
     let kernel = &features.kernel;
     let said = |why: &Option<String>| why.clone().unwrap_or_else(|| String::from("available"));
     format!(
@@ -153,7 +153,7 @@ fn list(items: impl Iterator<Item = impl fmt::Display>) -> String {
     items.map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for WallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.backend {
             Some(backend) => writeln!(f, "Commands are confined by {}:", backend.name())?,

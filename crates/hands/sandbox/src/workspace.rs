@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent,
+    Hidden, Network, PathKind, Protected, UnixSockets, WallPolicy, WhenAbsent,
     policy::{PathKind::Directory, PathKind::File},
 };
 
@@ -100,7 +100,7 @@ pub struct WorkspacePolicy<'a> {
 impl WorkspacePolicy<'_> {
     /// Write in the workspace and in the session's own temporary directory,
     /// everything else is read-only.
-    pub fn policy(&self, network: Network) -> Policy {
+    pub fn policy(&self, network: Network) -> WallPolicy {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut write: Vec<PathBuf> = self.roots.iter().chain(self.write).map(|it| real(it)).collect();
         write.push(real(self.scratch));
@@ -134,7 +134,7 @@ impl WorkspacePolicy<'_> {
         }));
         protect.sort_by(|a, b| a.path.cmp(&b.path));
         protect.dedup_by(|a, b| a.path == b.path);
-        Policy {
+        WallPolicy {
             write,
             write_rule: String::from(
                 "only the workspace and the session's own temporary directory may be written",

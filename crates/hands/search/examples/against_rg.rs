@@ -12,7 +12,8 @@ use std::{
 };
 
 use haft_search::{
-    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Limits, Mode, Query, QueryOptions, Root, Stop,
+    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Mode, Query, QueryOptions, SearchRoot, SearchStop,
+    WalkLimits,
 };
 
 const ROUNDS: usize = 9;
@@ -37,16 +38,16 @@ fn grep(tree: &Path, pattern: &str, mode: Mode) {
     let ours = || {
         let options = QueryOptions { mode, ..QueryOptions::default() };
         let query = Query::new(pattern, options).expect("a pattern");
-        let root = Root::open(tree).expect("a directory");
+        let root = SearchRoot::open(tree).expect("a directory");
         let filter = Filter::default();
         let run = GrepRun {
             query: &query,
             cwd: tree,
             filter: &filter,
-            limits: Limits::default(),
+            limits: WalkLimits::default(),
             page: GrepPage { offset: 0, limit: 250 },
             may_show: &|_| true,
-            stop: &Stop::never(),
+            stop: &SearchStop::never(),
         };
         run.run(&root).totals.total_entries
     };
@@ -58,15 +59,15 @@ fn grep(tree: &Path, pattern: &str, mode: Mode) {
 fn glob(tree: &Path) {
     let ours = || {
         let plan = GlobPlan::parse("**/*.rs", tree, None).expect("a pattern");
-        let root = Root::open(tree).expect("a directory");
+        let root = SearchRoot::open(tree).expect("a directory");
         let filter = Filter { respect_ignore: false, skip_hidden: false, ..Filter::default() };
         let run = GlobRun {
             cwd: tree,
             filter: &filter,
-            limits: Limits::default(),
+            limits: WalkLimits::default(),
             keep: 100,
             may_show: &|_, _| true,
-            stop: &Stop::never(),
+            stop: &SearchStop::never(),
         };
         run.run(&plan, tree, &root).total
     };

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_search::{Filter, GlobPlan, GlobRun, Globbed, Limits, Root, Stop};
+use haft_search::{Filter, GlobPlan, GlobRun, Globbed, SearchRoot, SearchStop, WalkLimits};
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -19,7 +19,7 @@ fn main() {
     let tree = Path::new(&tree).canonicalize().expect("a directory");
     for pattern in args {
         let started = Instant::now();
-        let found = glob(&tree, &pattern, &Stop::never());
+        let found = glob(&tree, &pattern, &SearchStop::never());
         println!(
             "{pattern}: {} files, {} directories, {:.0?}",
             found.total,
@@ -28,10 +28,10 @@ fn main() {
         );
     }
     let started = Instant::now();
-    let stop = Stop::after(Duration::from_millis(100));
+    let stop = SearchStop::after(Duration::from_millis(100));
     let found = glob(&tree, "**/*", &stop);
     println!("deadline of 100 ms: {} files after {:.0?}", found.total, started.elapsed());
-    let stop = Stop::never();
+    let stop = SearchStop::never();
     let canceller = stop.clone();
     let cancelled = thread::spawn(move || {
         thread::sleep(Duration::from_millis(100));
@@ -48,17 +48,17 @@ fn main() {
     );
 }
 
-fn glob(tree: &Path, pattern: &str, stop: &Stop) -> Globbed {
+fn glob(tree: &Path, pattern: &str, stop: &SearchStop) -> Globbed {
     let plan = GlobPlan::parse(pattern, tree, None).expect("a pattern");
     let root = plan.roots().next().expect("a place").to_owned();
     let filter = Filter { respect_ignore: false, skip_hidden: false, ..Filter::default() };
     let run = GlobRun {
         cwd: tree,
         filter: &filter,
-        limits: Limits::default(),
+        limits: WalkLimits::default(),
         keep: 100,
         may_show: &|_, _| true,
         stop,
     };
-    run.run(&plan, &root, &Root::open(&root).expect("a directory"))
+    run.run(&plan, &root, &SearchRoot::open(&root).expect("a directory"))
 }

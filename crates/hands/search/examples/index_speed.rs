@@ -5,19 +5,26 @@
 
 use std::{env, path::Path, time::Instant};
 
-use haft_search::{AnswerLimits, Filter, Finder, Index, Limits, RankQuery, Refresh, Root, Stop, show};
+use haft_search::{
+    AnswerLimits, Filter, Finder, Index, RankQuery, Refresh, SearchRoot, SearchStop, WalkLimits, show,
+};
 
 fn main() {
     let mut args = env::args().skip(1);
     let tree = args.next().expect("a tree");
     let tree = Path::new(&tree).canonicalize().expect("a directory");
-    let root = Root::open(&tree).expect("a directory");
+    let root = SearchRoot::open(&tree).expect("a directory");
     let filter = Filter::default();
     let mut index = Index::default();
     for what in ["built", "brought up to date", "brought up to date"] {
-        let stop = Stop::never();
-        let refresh =
-            Refresh { cwd: &tree, filter: &filter, limits: Limits::default(), guess: |_| None, stop: &stop };
+        let stop = SearchStop::never();
+        let refresh = Refresh {
+            cwd: &tree,
+            filter: &filter,
+            limits: WalkLimits::default(),
+            guess: |_| None,
+            stop: &stop,
+        };
         let started = Instant::now();
         let refreshed = refresh.run(&mut index, &root);
         println!(
@@ -36,10 +43,10 @@ fn main() {
             root: &root,
             ask: &ask,
             limits: AnswerLimits { definitions: 8, usages: 8, passages: 4 },
-            walk: Limits::default(),
+            walk: WalkLimits::default(),
             may_show: &|_| true,
             guess: |_| None,
-            stop: &Stop::never(),
+            stop: &SearchStop::never(),
         };
         let started = Instant::now();
         let answer = finder.run();

@@ -24,13 +24,13 @@ use rustix::{
 /// A directory everything below is reached from, opened without following
 /// links.
 #[derive(Debug)]
-pub struct Root {
+pub struct SearchRoot {
     fd: OwnedFd,
     path: PathBuf,
     device: u64,
 }
 
-impl Root {
+impl SearchRoot {
     /// Opens the directory at a resolved path. A link anywhere on it is an
     /// error: it was put there after the path was resolved.
     pub fn open(path: &Path) -> io::Result<Self> {
@@ -176,7 +176,7 @@ pub(crate) fn is_kernel_interface(fd: impl AsFd) -> io::Result<bool> {
 
 /// What kind of thing a directory entry is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum DiskKind {
     /// A regular file.
     File,
     /// A directory.
@@ -187,7 +187,7 @@ pub enum Kind {
     Special,
 }
 
-impl Kind {
+impl DiskKind {
     pub(crate) fn of(kind: FileType) -> Self {
         match kind {
             FileType::RegularFile => Self::File,
@@ -203,7 +203,7 @@ impl Kind {
 pub(crate) struct DirectoryListing {
     /// Names, each followed by a NUL.
     names: Vec<u8>,
-    entries: Vec<(u32, Kind)>,
+    entries: Vec<(u32, DiskKind)>,
 }
 
 impl DirectoryListing {
@@ -219,10 +219,10 @@ impl DirectoryListing {
             }
             let kind = match entry.file_type() {
                 FileType::Unknown => match stat_entry(dir, name) {
-                    Ok(stat) => Kind::of(FileType::from_raw_mode(stat.st_mode)),
+                    Ok(stat) => DiskKind::of(FileType::from_raw_mode(stat.st_mode)),
                     Err(_) => continue,
                 },
-                known => Kind::of(known),
+                known => DiskKind::of(known),
             };
             let start = u32::try_from(listing.names.len()).map_err(io::Error::other)?;
             listing.entries.push((start, kind));
@@ -236,13 +236,13 @@ impl DirectoryListing {
     }
 
     /// The name and kind of one entry.
-    pub(crate) fn get(&self, index: usize) -> Option<(&CStr, Kind)> {
+    pub(crate) fn get(&self, index: usize) -> Option<(&CStr, DiskKind)> {
         let (start, kind) = *self.entries.get(index)?;
         let name = CStr::from_bytes_until_nul(self.names.get(start as usize..)?).ok()?;
         Some((name, kind))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&CStr, Kind)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&CStr, DiskKind)> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 }

@@ -6,10 +6,10 @@
 //! its caller; what to do with an encoding nobody declared, too ([`Guess`]).
 //!
 //! **Invariant:** no symbolic link is followed, no pipe, socket or device is
-//! opened, and everything below a [`Root`] is reached from its open directory,
+//! opened, and everything below a [`SearchRoot`] is reached from its open directory,
 //! so a tree that changes during a search cannot lead it elsewhere.
 //!
-//! **Invariant:** every search can be stopped ([`Stop`]), uses a few threads,
+//! **Invariant:** every search can be stopped ([`SearchStop`]), uses a few threads,
 //! and keeps no more in memory than its answer needs.
 //!
 //! **Invariant:** what was left out is counted by reason. An answer that is not
@@ -29,7 +29,7 @@ mod symbols;
 mod tree;
 mod walk;
 
-pub use disk::{Kind, Root, open_file};
+pub use disk::{DiskKind, SearchRoot, open_file};
 pub use glob::{GlobPlan, GlobProblem, GlobRun, Globbed, Hit};
 pub use grep::{
     FileHits, GrepLine, GrepPage, GrepRun, Grepped, Guess, LeftOut, LineKind, Mode, PatternProblem, Query,
@@ -37,10 +37,10 @@ pub use grep::{
 };
 pub use index::{Index, IndexRefresh, Refresh};
 pub use rank::{AnswerLimits, Finder, FoundPlace, RankQuery, RankedAnswer, RankedDefinition};
-pub use stop::{Stop, StopReason};
+pub use stop::{SearchStop, SearchStopReason};
 pub use symbols::{Lang, Symbol, SymbolKind, SymbolScratch, symbols};
 pub use tree::{LeftOutEntry, ListedDir, ListedTree, TreeItem, TreeRun};
 pub use walk::{
-    Filter, Globs, Limits, Needs, TreeWalk, UnknownType, Unreadable, VCS_DIRS, Visitor, WalkEntry, WalkTally,
-    file_type, left_out,
+    Filter, Globs, Needs, TreeWalk, UnknownType, Unreadable, VCS_DIRS, Visitor, WalkEntry, WalkLimits,
+    WalkTally, file_type, left_out,
 };

@@ -11,7 +11,7 @@ use std::{
 /// Every loop of this crate asks it at least once per file and once per 64 KiB
 /// of a large file.
 #[derive(Clone, Debug)]
-pub struct Stop {
+pub struct SearchStop {
     cancelled: Arc<AtomicBool>,
     started: Instant,
     deadline: Option<Instant>,
@@ -19,14 +19,14 @@ pub struct Stop {
 
 /// Why a search ended before it was done.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum StopReason {
+pub enum SearchStopReason {
     /// Nobody wants the answer any more.
     Cancelled,
     /// Its time is over; what was found so far counts.
     Deadline,
 }
 
-impl Stop {
+impl SearchStop {
     /// Ends when it is cancelled.
     pub fn never() -> Self {
         Self { cancelled: Arc::default(), started: Instant::now(), deadline: None }
@@ -60,12 +60,12 @@ impl Stop {
     }
 
     /// Why not to go on, if so.
-    pub fn reason(&self) -> Option<StopReason> {
+    pub fn reason(&self) -> Option<SearchStopReason> {
         if self.cancelled.load(Ordering::Relaxed) {
-            return Some(StopReason::Cancelled);
+            return Some(SearchStopReason::Cancelled);
         }
         match self.deadline {
-            Some(deadline) if deadline <= Instant::now() => Some(StopReason::Deadline),
+            Some(deadline) if deadline <= Instant::now() => Some(SearchStopReason::Deadline),
             _ => None,
         }
     }

@@ -5,7 +5,10 @@ use std::{
     path::Path,
 };
 
-use crate::{Filter, Kind, Limits, Needs, Root, Stop, StopReason, TreeWalk, Visitor, WalkEntry, WalkTally};
+use crate::{
+    DiskKind, Filter, Needs, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry,
+    WalkLimits, WalkTally,
+};
 
 /// How a tree is looked at.
 pub struct TreeRun<'a> {
@@ -14,7 +17,7 @@ pub struct TreeRun<'a> {
     /// Which entries count.
     pub filter: &'a Filter,
     /// Threads and file systems.
-    pub limits: Limits,
+    pub limits: WalkLimits,
     /// Directories down to here are kept with their entries; below, sums only.
     pub depth: usize,
     /// How many entries of one directory are kept; the rest is counted.
@@ -22,7 +25,7 @@ pub struct TreeRun<'a> {
     /// Whether a file may be shown, by its place below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// When to give up.
-    pub stop: &'a Stop,
+    pub stop: &'a SearchStop,
 }
 
 /// The directories below a place, as deep as was asked for.
@@ -34,7 +37,7 @@ pub struct ListedTree {
     /// What the walk saw and left out.
     pub tally: WalkTally,
     /// The sums are not complete.
-    pub stopped: Option<StopReason>,
+    pub stopped: Option<SearchStopReason>,
 }
 
 /// One directory of a tree with its entries.
@@ -74,7 +77,7 @@ pub struct LeftOutEntry {
 
 impl TreeRun<'_> {
     /// Looks at everything below a root.
-    pub fn run(&self, root: &Root) -> ListedTree {
+    pub fn run(&self, root: &SearchRoot) -> ListedTree {
         let walk = TreeWalk::new(root, self.filter, self.cwd, self.limits, self.stop);
         let (parts, tally) = walk.run((), || TreePart { run: self, dirs: HashMap::new() });
         let mut dirs: BTreeMap<Vec<u8>, ListedDir> = BTreeMap::new();
@@ -173,7 +176,7 @@ impl Visitor for TreePart<'_> {
 
     fn file(&mut self, entry: &WalkEntry<'_, ()>, _tally: &mut WalkTally) {
         let size = match entry.kind {
-            Kind::Link => 0,
+            DiskKind::Link => 0,
             _ => entry.stat().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
         };
         let is_kept = depth(entry.dir_rel()) <= self.run.depth;
@@ -185,7 +188,7 @@ impl Visitor for TreePart<'_> {
         dir.bytes += size;
         if is_kept {
             dir.insert(entry.name(), self.run.keep, || match entry.kind {
-                Kind::Link => TreeItem::Link(entry.link_text()),
+                DiskKind::Link => TreeItem::Link(entry.link_text()),
                 _ => TreeItem::File(size),
             });
         }

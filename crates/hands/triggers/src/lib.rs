@@ -19,7 +19,7 @@ mod store;
 mod template;
 mod trigger;
 
-pub use signature::{Delivery, Refusal, verify};
+pub use signature::{Delivery, DeliveryRefusal, verify};
 pub use store::{AcceptedRun, TriggerRun, TriggerStore, WaitingRun};
 pub use template::fill;
 pub use trigger::{Scheme, SecretSource, Trigger, TriggerMode, read_triggers};

@@ -6,8 +6,8 @@ use std::{
 use haft_types::{CallId, SessionId};
 
 use crate::{
-    ContextView, Current, FileError, FileEvent, OpenFile, Origin, ReadState, Snapshot, TurnId, View, Viewer,
-    Workspace, reads::printed_lines, text::Text,
+    ChangeOrigin, ContextView, Current, FileError, FileEvent, LinesView, OpenFile, ReadState, Snapshot,
+    TurnId, Viewer, Workspace, reads::printed_lines, text::Text,
 };
 
 /// Larger files are not compared with what a command printed.
@@ -55,9 +55,9 @@ impl Files {
     }
 
     /// On whose behalf a call changes files now.
-    pub fn origin(&self, call: &CallId, tool: &str) -> Origin {
+    pub fn origin(&self, call: &CallId, tool: &str) -> ChangeOrigin {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Origin { session: self.session.clone(), turn, call: call.clone(), tool: tool.to_owned() }
+        ChangeOrigin { session: self.session.clone(), turn, call: call.clone(), tool: tool.to_owned() }
     }
 
     /// A command that shows a file as it is, such as `cat` or `sed -n`, has
@@ -73,7 +73,7 @@ impl Files {
         let shown = printed_lines(text.view(), output);
         for lines in &shown {
             let index = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX).min(all.len());
-            let view = View {
+            let view = LinesView {
                 path,
                 version: Some(snapshot.hash()),
                 first: lines.start,

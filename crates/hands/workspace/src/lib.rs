@@ -49,22 +49,23 @@ pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
 pub use journal::{
-    AttributeChange, Attributes, Beside, Entry, EntryId, FileChange, FileObject, FileState, HeldObject, How,
-    Journal, JournalLimits, LinkedName, Origin, TurnId, workspace_key,
+    AttributeChange, Attributes, Beside, ChangeOrigin, EntryId, FileChange, FileObject, FileState,
+    HeldObject, How, Journal, JournalEntry, JournalLimits, LinkedName, TurnId, workspace_key,
 };
 pub use lines::{
-    Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
+    IsCancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
 };
 pub use open::{FromStart, OpenFile, hash_file};
 pub use overlay::{BufferAnswer, BufferChange, EditorOverlay, LoadedFile};
 pub use patch::{Hunk, counts, exact_patch, patch, patch_of_splices, unified};
 pub use reads::{
-    ContextView, Current, EverythingInContext, FileEvent, Freshness, LineEdit, LinePrint, NothingInContext,
-    ReadState, SeenRecord, View, Viewer, WholeSeen, count_lines, line_print,
+    ContextView, Current, EverythingInContext, FileEvent, Freshness, LineEdit, LinePrint, LinesView,
+    NothingInContext, ReadState, SeenRecord, Viewer, WholeSeen, count_lines, line_print,
 };
 pub use snapshot::{MAX_EDITABLE, Snapshot};
 pub use stamp::Stamp;
 pub use undo::{
-    Conflict, HistoryItem, PlannedChange, Standing, UndoError, UndoPlan, UndoPlanStep, UndoReport, UndoTarget,
+    Conflict, EntryStanding, HistoryItem, PlannedChange, UndoError, UndoPlan, UndoPlanStep, UndoReport,
+    UndoTarget,
 };
 pub use workspace::{Locked, Workspace, WorkspaceConfig};

@@ -98,11 +98,15 @@ pub struct Lines {
 }
 
 /// A long read that the caller may want to stop.
-pub type Cancelled<'a> = &'a (dyn Fn() -> bool + 'a);
+pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + 'a);
 
 /// Reads some lines. Runs over the whole file once, because the number of its
 /// lines is part of the answer.
-pub fn read_lines(file: &OpenFile, query: &LineQuery, cancelled: Cancelled<'_>) -> Result<Lines, FileError> {
+pub fn read_lines(
+    file: &OpenFile,
+    query: &LineQuery,
+    cancelled: IsCancelled<'_>,
+) -> Result<Lines, FileError> {
     let mut walk = LineWalk {
         query: *query,
         line: 1,
@@ -191,7 +195,7 @@ pub fn lines_before(
     file: &OpenFile,
     place: u64,
     line_end: LineEnd,
-    cancelled: Cancelled<'_>,
+    cancelled: IsCancelled<'_>,
 ) -> Result<u64, FileError> {
     let mut lines = 0;
     blocks(file, 0, cancelled, |offset, block| {
@@ -207,7 +211,7 @@ const BLOCK: usize = 256 * 1024;
 fn blocks(
     file: &OpenFile,
     mut offset: u64,
-    cancelled: Cancelled<'_>,
+    cancelled: IsCancelled<'_>,
     mut each: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
 ) -> Result<(), FileError> {
     let mut block = vec![0; BLOCK];

@@ -6,18 +6,18 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Entry, Journal};
+use crate::{Journal, JournalEntry};
 
 /// More than this is not remembered.
 const MOST: usize = 1_000;
 
 /// Entries that are not in the log yet, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Unrecorded(Mutex<Vec<Entry>>);
+pub(crate) struct Unrecorded(Mutex<Vec<JournalEntry>>);
 
 impl Unrecorded {
     /// Remembers a change until the log can be written.
-    pub(crate) fn add(&self, entry: Entry) {
+    pub(crate) fn add(&self, entry: JournalEntry) {
         let mut entries = self.entries();
         if entries.len() < MOST {
             entries.push(entry);
@@ -36,7 +36,7 @@ impl Unrecorded {
         self.entries().is_empty()
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<JournalEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,8 +4,8 @@ use std::{
 };
 
 use crate::{
-    Change, CommitError, Committed, Entry, EntryId, FileChange, FileError, How, Journal, JournalLimits,
-    OpenFile, Origin, Snapshot,
+    Change, ChangeOrigin, CommitError, Committed, EntryId, FileChange, FileError, How, Journal, JournalEntry,
+    JournalLimits, OpenFile, Snapshot,
     commit::{CommitSetting, commit},
     journal::new_entry,
     later::Later,
@@ -111,8 +111,8 @@ impl Workspace {
 
     /// A command runs that may change something, and nothing can be recorded: that
     /// it ran is listed as soon as possible.
-    pub fn note_unseen(&self, origin: Origin) {
-        self.unrecorded.add(Entry { how: How::Unseen, ..new_entry(origin, Vec::new(), Vec::new()) });
+    pub fn note_unseen(&self, origin: ChangeOrigin) {
+        self.unrecorded.add(JournalEntry { how: How::Unseen, ..new_entry(origin, Vec::new(), Vec::new()) });
     }
 
     /// Locks some resolved paths against every other writer of ours, in this
@@ -142,7 +142,7 @@ impl Locked<'_> {
 
     /// Carries out a batch of changes: all of them or none. What an editor has
     /// unsaved is changed by the editor.
-    pub fn commit(&self, changes: &[Change<'_>], origin: &Origin) -> Result<Committed, CommitError> {
+    pub fn commit(&self, changes: &[Change<'_>], origin: &ChangeOrigin) -> Result<Committed, CommitError> {
         if changes.iter().any(|it| it.base.is_some_and(|base| base.unsaved().is_some())) {
             return commit_through_editor(self, changes, origin);
         }
@@ -152,7 +152,7 @@ impl Locked<'_> {
     pub(crate) fn commit_as(
         &self,
         changes: &[Change<'_>],
-        origin: &Origin,
+        origin: &ChangeOrigin,
         undoes: Vec<EntryId>,
         further: Vec<FileChange>,
     ) -> Result<Committed, CommitError> {

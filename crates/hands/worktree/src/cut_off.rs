@@ -11,7 +11,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use haft_workspace::{Origin, Workspace};
+use haft_workspace::{ChangeOrigin, Workspace};
 
 use crate::{
     OwnerProcess, RemovedWorktree, WorktreeKeeper, WorktreeRecord, WorktreeState, include::paths_of,
@@ -135,7 +135,7 @@ impl WorktreeKeeper {
         &self,
         record: &mut WorktreeRecord,
         workspace: &Workspace,
-        origin: &Origin,
+        origin: &ChangeOrigin,
     ) -> Result<RemovedWorktree, String> {
         let found = self.inspect_cut_off(record)?;
         let stays = |why: &str| format!("{} stays: {why}", record.path.display());

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_workspace::{FileChange, FileState, OpenFile, Origin, Workspace};
+use haft_workspace::{ChangeOrigin, FileChange, FileState, OpenFile, Workspace};
 
 /// As many files are kept.
 const MOST_FILES: usize = 50_000;
@@ -76,7 +76,7 @@ impl GoingFiles {
     }
 
     /// Keeps them, and writes down that they go. The id is one of `haft undo`.
-    pub(crate) fn keep(&self, workspace: &Workspace, origin: &Origin) -> Result<String, String> {
+    pub(crate) fn keep(&self, workspace: &Workspace, origin: &ChangeOrigin) -> Result<String, String> {
         let journal = workspace.journal()?;
         let mut changes = Vec::new();
         let gone =

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_workspace::{Origin, Workspace};
+use haft_workspace::{ChangeOrigin, Workspace};
 
 use crate::{
     Inspection, OwnerProcess, WorktreeKeeper, WorktreeRecord, WorktreeState, keep::GoingFiles,
@@ -42,7 +42,7 @@ impl WorktreeKeeper {
         record: &mut WorktreeRecord,
         kept: KeptOfRemoved,
         workspace: &Workspace,
-        origin: &Origin,
+        origin: &ChangeOrigin,
     ) -> Result<RemovedWorktree, String> {
         if record.is_of_hook {
             return self.give_up(record, workspace, origin);
@@ -93,7 +93,7 @@ impl WorktreeKeeper {
         &self,
         record: &mut WorktreeRecord,
         workspace: &Workspace,
-        origin: &Origin,
+        origin: &ChangeOrigin,
     ) -> Result<RemovedWorktree, String> {
         let Some(going) = GoingFiles::below([record.path.as_path()]) else {
             return Err(format!("{} stays: there is too much in it to keep", record.path.display()));
@@ -138,7 +138,7 @@ fn keep_files(
     found: &Inspection,
     branch_goes: bool,
     workspace: &Workspace,
-    origin: &Origin,
+    origin: &ChangeOrigin,
 ) -> Result<(Option<String>, Vec<String>), String> {
     let mut places: Vec<PathBuf> = vec![record.path.clone(), record.admin_dir.clone()];
     if let Some(branch) = record.branch.as_ref().filter(|_| branch_goes) {

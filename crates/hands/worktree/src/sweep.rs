@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_workspace::{Origin, Workspace};
+use haft_workspace::{ChangeOrigin, Workspace};
 
 use crate::{KeptOfRemoved, WorktreeKeeper, WorktreeRecord, WorktreeState, cut_off::LeftBranch};
 
@@ -19,7 +19,13 @@ impl WorktreeKeeper {
     /// Clears away worktrees of the repository around a directory that were made
     /// for other sessions, whose process is gone, and that hold nothing that is
     /// not elsewhere. All others stay.
-    pub fn sweep(&self, dir: &Path, session: &str, workspace: &Workspace, origin: &Origin) -> SweptWorktrees {
+    pub fn sweep(
+        &self,
+        dir: &Path,
+        session: &str,
+        workspace: &Workspace,
+        origin: &ChangeOrigin,
+    ) -> SweptWorktrees {
         let mut swept = SweptWorktrees::default();
         let all = self.records();
         if all.iter().all(|it| it.state == WorktreeState::Removed) {

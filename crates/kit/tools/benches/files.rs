@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_search::{Filter, Index, Limits, Refresh, Root, Stop};
+use haft_search::{Filter, Index, Refresh, SearchRoot, SearchStop, WalkLimits};
 use rig::Rig;
 use serde_json::json;
 
@@ -111,13 +111,18 @@ fn globs(tree: &Path) {
 }
 
 fn index(tree: &Path) {
-    let root = Root::open(tree).unwrap();
+    let root = SearchRoot::open(tree).unwrap();
     let filter = Filter::default();
-    let stop = Stop::never();
+    let stop = SearchStop::never();
     let mut index = Index::default();
     for what in ["built", "brought up to date", "brought up to date"] {
-        let refresh =
-            Refresh { cwd: tree, filter: &filter, limits: Limits::default(), guess: |_| None, stop: &stop };
+        let refresh = Refresh {
+            cwd: tree,
+            filter: &filter,
+            limits: WalkLimits::default(),
+            guess: |_| None,
+            stop: &stop,
+        };
         let started = Instant::now();
         refresh.run(&mut index, &root);
         println!("Search index of {} files {what} in {:.0?}", index.len(), started.elapsed());

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_command::{Place, analyse};
+use haft_command::{LinePlace, analyse};
 use haft_permission::{Policy, ShellCommands};
 use haft_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_shell::{
@@ -58,7 +58,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 /// Reading command lines, typical and long.
 fn judging() {
     let roots = [PathBuf::from("/home/u/ws")];
-    let place = Place { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
+    let place = LinePlace { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
     let typical = "cd packages/app && git diff --stat HEAD~3 | grep -E 'src|test' | head -20 2>/dev/null";
     let long = format!("{}true", "echo one two 'three four' | wc -l && ".repeat(277));
     for (name, line, goal) in [("typical", typical, 50.0), ("10 kB", &long, 5_000.0)] {

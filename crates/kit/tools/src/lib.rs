@@ -105,7 +105,7 @@ pub struct Services {
     /// What is known about a command before it runs.
     pub commands: Arc<dyn bash::CommandFacts>,
     /// The directories commands may stay in.
-    pub roots: Arc<dyn bash::Workspace>,
+    pub roots: Arc<dyn bash::CommandRoots>,
     /// Time limits and the like of commands.
     pub bash: bash::BashSettings,
     /// Which walls hold commands.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
-use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, UserPromptSubmit};
+use haft_hooks::{EventInput, HookDecision, HookEvent, HookInput, HooksOutcome, UserPromptSubmit};
 use haft_model::{ModelError, Provider, StopReason};
 use haft_runtime::{CallSession, Report};
 use haft_types::{CallId, Message, ToolUse, Usage};
@@ -12,16 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, ForkPoint, Inbox, Kept, LateInput,
-    Ledger, Orders, Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
+    Ledger, Orders, Restored, Saying, Spending, StoredPrefix, SystemPrompt, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
-    conversation::{NewLine, Origin, uuid},
+    conversation::{LineOrigin, NewLine, uuid},
     ledger::Reservation,
-    log::State,
+    log::LogState,
     prefix::{DeclaredPrefix, Watch},
     repeats::Repeats,
     request::DEFAULT_MAX_TOKENS,
     structured::Structured,
-    turn::{Answered, NoAnswer},
+    turn::{EndedAnswer, NoAnswer},
     window::{SeenWindow, WindowLesson},
 };
 
@@ -35,7 +35,7 @@ pub struct Agent {
     /// How it asks.
     pub settings: AgentSettings,
     /// What it is told first.
-    pub prompt: Prompt,
+    pub prompt: SystemPrompt,
     /// What is said meanwhile.
     pub inbox: Inbox,
     /// What is to change meanwhile.
@@ -112,7 +112,7 @@ impl Agent {
         tools: CallSession,
         conversation: Conversation,
         settings: AgentSettings,
-        prompt: Prompt,
+        prompt: SystemPrompt,
     ) -> (Self, mpsc::UnboundedReceiver<AgentEvent>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let listener: AgentListener = Arc::new(move |event| drop(sender.send(event)));
@@ -126,7 +126,7 @@ impl Agent {
         tools: CallSession,
         conversation: Conversation,
         settings: AgentSettings,
-        prompt: Prompt,
+        prompt: SystemPrompt,
     ) -> Self {
         Self {
             provider,
@@ -215,14 +215,14 @@ impl Agent {
     pub(crate) fn note_kept(&mut self) {
         if self.noted != self.kept {
             self.noted = self.kept.clone();
-            self.note(State::Kept { kept: Box::new(self.kept.clone()) });
+            self.note(LogState::Kept { kept: Box::new(self.kept.clone()) });
         }
     }
 
     /// Works on a prompt until the model is done, a bound is reached, or
     /// somebody interrupts.
     pub async fn run(&mut self, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
-        let mut run = Run::new(self.spending.usage);
+        let mut run = PromptRun::new(self.spending.usage);
         self.spending.turns = 0;
         self.repeats.reset();
         self.tell(AgentEvent::Started);
@@ -247,7 +247,7 @@ impl Agent {
     }
 
     /// The last lines of a prompt.
-    pub(crate) fn ended(&mut self, reason: EndReason, mut run: Run) -> TurnEnd {
+    pub(crate) fn ended(&mut self, reason: EndReason, mut run: PromptRun) -> TurnEnd {
         // A server may repeat the key it was given.
         let reason = match reason {
             EndReason::Failed(error) => EndReason::Failed(self.conversation.masker.masked(error)),
@@ -264,7 +264,7 @@ impl Agent {
         run.usage_of_others += self.ledger.settle(&mut self.spending, &self.settings.limits);
         let usage = self.spending.usage.since(run.usage_before).since(run.usage_of_others);
         self.note_kept();
-        self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
+        self.note(LogState::Cost { usage: self.spending.usage, usd: self.spending.usd });
         TurnEnd {
             reason,
             text: self.conversation.last_text(),
@@ -293,8 +293,8 @@ impl Agent {
             uuid: input.uuid.unwrap_or_else(uuid),
             message: Message { role: haft_types::Role::User, content: input.content },
             origin: match input.origin {
-                Some(origin) => Origin::Reported(origin),
-                None => Origin::User,
+                Some(origin) => LineOrigin::Reported(origin),
+                None => LineOrigin::User,
             },
             tool_use_result: None,
         }]);
@@ -314,7 +314,7 @@ impl Agent {
         }
         let event = UserPromptSubmit { prompt: input.to_text(), source: None, session_title: None };
         let outcome = self.hooks(HookEvent::UserPromptSubmit, event).await;
-        if let Decision::Block { reason, .. } = outcome.decision {
+        if let HookDecision::Block { reason, .. } = outcome.decision {
             return Err(reason);
         }
         if let Some(stop) = outcome.stop {
@@ -327,7 +327,7 @@ impl Agent {
         Ok(())
     }
 
-    pub(crate) async fn work(&mut self, run: &mut Run, cancel: &CancellationToken) -> EndReason {
+    pub(crate) async fn work(&mut self, run: &mut PromptRun, cancel: &CancellationToken) -> EndReason {
         loop {
             if cancel.is_cancelled() {
                 return EndReason::Interrupted;
@@ -366,8 +366,8 @@ impl Agent {
     /// Decides whether to go on after an answer.
     async fn after(
         &mut self,
-        answered: Answered,
-        run: &mut Run,
+        answered: EndedAnswer,
+        run: &mut PromptRun,
         cancel: &CancellationToken,
     ) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured
@@ -414,7 +414,7 @@ impl Agent {
     }
 
     /// The model is done; hooks and the required output may disagree.
-    pub(crate) async fn stop(&mut self, run: &mut Run) -> Option<EndReason> {
+    pub(crate) async fn stop(&mut self, run: &mut PromptRun) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured {
             match structured.nudge() {
                 Ok(nudge) => {
@@ -427,7 +427,7 @@ impl Agent {
         }
         let outcome = self.stop_hooks(0 < run.stop_blocks).await;
         match outcome.decision {
-            Decision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
+            HookDecision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
                 run.stop_blocks += 1;
                 run.messages += 1;
                 self.say(Message::user(format!("Stop hook feedback:\n{reason}")), Saying::Demand);
@@ -441,7 +441,7 @@ impl Agent {
     async fn recover(
         &mut self,
         error: ModelError,
-        run: &mut Run,
+        run: &mut PromptRun,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         match (&error, self.settings.fallback_model.take()) {
@@ -498,11 +498,11 @@ impl Agent {
     }
 
     /// Runs the hooks of an event outside of calls.
-    pub(crate) async fn hooks(&mut self, event: HookEvent, input: impl Into<EventInput>) -> Outcome {
+    pub(crate) async fn hooks(&mut self, event: HookEvent, input: impl Into<EventInput>) -> HooksOutcome {
         let gate = &self.tools.pipeline.gate;
         let hooks = gate.hooks().get();
         if !hooks.listens(event) {
-            return Outcome::default();
+            return HooksOutcome::default();
         }
         let base = gate.hook_base(&self.tools.agent_id, self.tools.state.cwd.to_path_buf());
         let outcome = hooks.run(&HookInput { base, event: input.into(), aliases: Vec::new() }).await;
@@ -522,7 +522,7 @@ impl Agent {
         self.add_with(lines, Vec::new());
     }
 
-    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<State>) {
+    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<LogState>) {
         if let Err(err) = self.conversation.add_with(lines, states) {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
@@ -531,7 +531,7 @@ impl Agent {
         }
     }
 
-    pub(crate) fn note(&mut self, state: State) {
+    pub(crate) fn note(&mut self, state: LogState) {
         if let Err(err) = self.conversation.note(state) {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
@@ -539,7 +539,7 @@ impl Agent {
 }
 
 /// What one prompt keeps track of.
-pub(crate) struct Run {
+pub(crate) struct PromptRun {
     started: Instant,
     usage_before: Usage,
     usage_of_others: Usage,
@@ -552,7 +552,7 @@ pub(crate) struct Run {
     stop_blocks: u32,
 }
 
-impl Run {
+impl PromptRun {
     pub(crate) fn new(usage_before: Usage) -> Self {
         Self {
             started: Instant::now(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_model::{Answer, Provider, Request, Speed};
+use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_types::{AgentId, Message, MessageBlock, Role, Usage};
 
 use crate::{ForkBasis, Ledger, PaidAnswer, child::cost_of, request::DEFAULT_MAX_TOKENS};
@@ -36,7 +36,7 @@ impl ForkBasis {
             None => None,
         };
         let (model, estimated) = (request.model.clone(), provider.estimate_tokens(&request));
-        let answer = Answer::collect(provider.stream(request)).await.ok()?;
+        let answer = ModelAnswer::collect(provider.stream(request)).await.ok()?;
         let words = answer.text();
         let is_told = !answer.usage.is_untold();
         let output_tokens = (words.len() as u64 / 4).max(1);

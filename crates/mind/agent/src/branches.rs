@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_types::MessageBlock;
 
-use crate::{conversation::Conversation, log::Line};
+use crate::{conversation::Conversation, log::ConversationLine};
 
 /// Where logs of Claude Code name the line of the call that a result is of. It is
 /// the parent of that result too, so that calls side by side look like branches.
@@ -21,7 +21,7 @@ impl Conversation {
     /// Leaves behind what came between a line and the one it follows: the session
     /// went on from there. Results that follow their calls leave nothing behind,
     /// and neither does what follows one of several.
-    pub(crate) fn branch_at(&mut self, line: &Line, results_branch: &mut bool) {
+    pub(crate) fn branch_at(&mut self, line: &ConversationLine, results_branch: &mut bool) {
         if line.rest.contains_key(CALL_OF_RESULT) {
             *results_branch = true;
             return;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_hooks::{HookEvent, Outcome, Stop, SubagentStop};
+use haft_hooks::{HookEvent, HooksOutcome, Stop, SubagentStop};
 use haft_model::{Price, Provider, Request, Speed};
 use haft_types::{AgentId, Message, MessageBlock, Role, SessionId, Usage};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Agent, Conversation, Exhausted, Ledger, PaidAnswer, Restored, Saying,
     ledger::{CostEstimate, OwnRequest},
-    log::State,
+    log::LogState,
     turn::NoAnswer,
 };
 
@@ -71,7 +71,7 @@ impl Agent {
     }
 
     /// The hooks hear that the agent is about to stop.
-    pub(crate) async fn stop_hooks(&mut self, is_again: bool) -> Outcome {
+    pub(crate) async fn stop_hooks(&mut self, is_again: bool) -> HooksOutcome {
         let last = Some(self.conversation.last_text());
         let gate = &self.tools.pipeline.gate;
         let base = gate.hook_base(&self.tools.agent_id, self.tools.state.cwd.to_path_buf());
@@ -117,7 +117,7 @@ impl Agent {
     }
 
     /// Keeps state beside the conversation.
-    pub fn keep(&mut self, state: State) {
+    pub fn keep(&mut self, state: LogState) {
         self.note(state);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use haft_hooks::{CompactTrigger, HookEvent, PreCompact};
-use haft_model::{Event, EventStream, Request, ToolChoice};
+use haft_model::{ModelEvent, ModelStream, Request, ToolChoice};
 use haft_types::{Block, CallId, Content, Message, MessageBlock, Role, Usage, text};
 use tokio_util::sync::CancellationToken;
 
@@ -345,14 +345,14 @@ enum WordsAnswer {
     Nothing,
 }
 
-async fn said_in(mut stream: EventStream, used: &mut Usage) -> WordsAnswer {
+async fn said_in(mut stream: ModelStream, used: &mut Usage) -> WordsAnswer {
     let (mut text, mut called) = (String::new(), false);
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Text(piece)) => text.push_str(&piece),
-            Ok(Event::Retrying(_)) => text.clear(),
-            Ok(Event::Usage(usage)) => *used = usage,
-            Ok(Event::ToolStarted { .. }) => called = true,
+            Ok(ModelEvent::Text(piece)) => text.push_str(&piece),
+            Ok(ModelEvent::Retrying(_)) => text.clear(),
+            Ok(ModelEvent::Usage(usage)) => *used = usage,
+            Ok(ModelEvent::ToolStarted { .. }) => called = true,
             Ok(_) => (),
             Err(_) => return WordsAnswer::Nothing,
         }

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     Attachment, Held, Kept, Masker, StoredPrefix,
     log::{
-        self, Asked, AttachmentLine, ContentForm, Entry, Head, Line, LogFile, LogWriter, LoggedMessage,
-        ReadReport, State, Stub, SystemLine, WriterLine,
+        self, AskedLine, AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogFile, LogState,
+        LogWriter, LoggedMessage, ReadReport, Stub, SystemLine, WriterLine,
     },
     logged_results::{shorten_texts, unchanged_results},
     unfinished::{CallsInLog, SeenEffects},
@@ -37,7 +37,7 @@ pub struct Conversation {
     log: LogWriter,
     log_path: Option<PathBuf>,
     /// Results that reading the log added.
-    pub(crate) settled: Vec<Entry>,
+    pub(crate) settled: Vec<LogEntry>,
     /// Whether they are in the log too.
     settled_is_logged: bool,
     /// What every line says beside the rest.
@@ -80,7 +80,7 @@ pub struct Restored {
     /// The answer whose blocks were read last.
     last_answer: Option<String>,
     /// The last of them.
-    pub asked: Option<Box<Asked>>,
+    pub asked: Option<Box<AskedLine>>,
     pub(crate) calls: CallsInLog,
     /// Whether the last answer is there as a whole.
     pub(crate) answer_is_whole: bool,
@@ -96,12 +96,12 @@ pub struct Restored {
 pub(crate) struct NewLine {
     pub(crate) uuid: String,
     pub(crate) message: Message,
-    pub(crate) origin: Origin,
+    pub(crate) origin: LineOrigin,
     pub(crate) tool_use_result: Option<Value>,
 }
 
 /// Who a line comes from.
-pub(crate) enum Origin {
+pub(crate) enum LineOrigin {
     /// The person, or a tool.
     User,
     /// The program, in the person's place.
@@ -177,7 +177,7 @@ impl Conversation {
             None => log::recent(from)?,
         };
         for state in recent.states {
-            conversation.take(Entry::Haft(state), &mut restored);
+            conversation.take(LogEntry::Haft(state), &mut restored);
         }
         if 0 < recent.left_out {
             restored.left_out = recent.left_out;
@@ -238,7 +238,7 @@ impl Conversation {
         self.log_path = Some(log.path().to_owned());
         let owner = log.fence().map(crate::log::FencedLog::owner);
         let writer = WriterLine::of_this_process(self.session_id.as_str(), owner);
-        self.log.attach(log, Entry::Haft(State::Writer(writer)));
+        self.log.attach(log, LogEntry::Haft(LogState::Writer(writer)));
         if !std::mem::replace(&mut self.settled_is_logged, true) {
             // What cannot be written waits, and the person hears of it with the next line.
             self.log.write_down(&self.settled);
@@ -267,7 +267,7 @@ impl Conversation {
     }
 
     /// What was written since the last time.
-    pub fn take_mirrored(&mut self) -> Vec<Entry> {
+    pub fn take_mirrored(&mut self) -> Vec<LogEntry> {
         self.log.take_mirrored()
     }
 
@@ -293,7 +293,7 @@ impl Conversation {
 
     /// The beginning is too long to be sent: the person's first words and a note
     /// stand for it.
-    fn begin_without(&mut self, first: Option<Entry>, left_out: usize, restored: &mut Restored) {
+    fn begin_without(&mut self, first: Option<LogEntry>, left_out: usize, restored: &mut Restored) {
         if let Some(first) = first {
             self.take(first, restored);
         }
@@ -302,9 +302,11 @@ impl Conversation {
         )));
     }
 
-    fn take(&mut self, entry: Entry, restored: &mut Restored) {
+    fn take(&mut self, entry: LogEntry, restored: &mut Restored) {
         match entry {
-            Entry::User(line) | Entry::Assistant(line) if line.head.is_sidechain == self.is_sidechain => {
+            LogEntry::User(line) | LogEntry::Assistant(line)
+                if line.head.is_sidechain == self.is_sidechain =>
+            {
                 // Logs of versions that did not count requests.
                 if line.message.id.is_some() && line.message.id != restored.last_answer {
                     restored.requests += 1;
@@ -316,27 +318,29 @@ impl Conversation {
                 self.join(line.message.message);
                 self.end_at(line.head.uuid);
             }
-            Entry::Attachment(line) if line.head.is_sidechain == self.is_sidechain => {
+            LogEntry::Attachment(line) if line.head.is_sidechain == self.is_sidechain => {
                 // Others attach other things; what those said is not known here.
                 if let Ok(attachment) = serde_json::from_value::<Attachment>(line.attachment) {
                     self.join(attachment.message());
                 }
                 self.end_at(line.head.uuid);
             }
-            Entry::System(line) if line.subtype == COMPACT_BOUNDARY => {
+            LogEntry::System(line) if line.subtype == COMPACT_BOUNDARY => {
                 self.last_uuid = Some(line.head.uuid);
                 self.messages.clear();
                 self.ends.clear();
             }
-            Entry::System(line) if line.head.is_sidechain == self.is_sidechain => self.end_at(line.head.uuid),
-            Entry::Haft(State::Writer(writer)) => restored.calls.writer(writer),
-            Entry::Haft(State::Started(line)) => restored.calls.started(*line),
-            Entry::Haft(State::Call(line)) => restored.calls.done(&line),
-            Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
-            Entry::Haft(State::Stubs { stubs }) => self.apply_stubs(&stubs),
-            Entry::Haft(State::Kept { kept }) => restored.kept = *kept,
-            Entry::Haft(State::Meta { call, meta }) => restored.meta.push((call, meta)),
-            Entry::Haft(State::Asked(asked)) => {
+            LogEntry::System(line) if line.head.is_sidechain == self.is_sidechain => {
+                self.end_at(line.head.uuid)
+            }
+            LogEntry::Haft(LogState::Writer(writer)) => restored.calls.writer(writer),
+            LogEntry::Haft(LogState::Started(line)) => restored.calls.started(*line),
+            LogEntry::Haft(LogState::Call(line)) => restored.calls.done(&line),
+            LogEntry::Haft(LogState::Changes { changes }) => restored.changes.extend(changes),
+            LogEntry::Haft(LogState::Stubs { stubs }) => self.apply_stubs(&stubs),
+            LogEntry::Haft(LogState::Kept { kept }) => restored.kept = *kept,
+            LogEntry::Haft(LogState::Meta { call, meta }) => restored.meta.push((call, meta)),
+            LogEntry::Haft(LogState::Asked(asked)) => {
                 restored.requests = asked.request;
                 restored.answer_is_whole |= asked.purpose == log::Purpose::Answer;
                 // The sum is written when a prompt ends, and this one may not have.
@@ -346,13 +350,13 @@ impl Conversation {
                     restored.asked = Some(asked);
                 }
             }
-            Entry::Haft(State::Prompt { prompt }) => {
+            LogEntry::Haft(LogState::Prompt { prompt }) => {
                 (restored.prefix.prompt, restored.prefix.told) = (Some(prompt), None);
             }
-            Entry::Haft(State::Told { prompt }) => restored.prefix.told = Some(prompt),
-            Entry::Haft(State::Tools { tools }) => restored.prefix.tools = tools,
-            Entry::Haft(State::MoreTools { tools }) => restored.prefix.tools.extend(tools),
-            Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
+            LogEntry::Haft(LogState::Told { prompt }) => restored.prefix.told = Some(prompt),
+            LogEntry::Haft(LogState::Tools { tools }) => restored.prefix.tools = tools,
+            LogEntry::Haft(LogState::MoreTools { tools }) => restored.prefix.tools.extend(tools),
+            LogEntry::Haft(LogState::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
             _ => (),
         }
     }
@@ -387,23 +391,25 @@ impl Conversation {
     }
 
     /// The same, and state that goes with them, in one write.
-    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<State>) -> std::io::Result<()> {
+    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<LogState>) -> std::io::Result<()> {
         let mut entries = self.entries(lines);
-        entries.extend(states.into_iter().map(Entry::Haft));
+        entries.extend(states.into_iter().map(LogEntry::Haft));
         self.write(entries)
     }
 
     /// Adds lines to the conversation; the entries are for the log.
-    pub(crate) fn entries(&mut self, lines: Vec<NewLine>) -> Vec<Entry> {
+    pub(crate) fn entries(&mut self, lines: Vec<NewLine>) -> Vec<LogEntry> {
         let mut entries = Vec::new();
         for line in lines {
             let head = self.head(line.uuid);
             let (model, id, usage) = match &line.origin {
-                Origin::Model { model, id, usage } => (Some(model.clone()), Some(id.clone()), Some(*usage)),
-                Origin::User | Origin::Meta | Origin::Reported(_) => (None, None, None),
+                LineOrigin::Model { model, id, usage } => {
+                    (Some(model.clone()), Some(id.clone()), Some(*usage))
+                }
+                LineOrigin::User | LineOrigin::Meta | LineOrigin::Reported(_) => (None, None, None),
             };
             let form = match (&line.origin, line.message.content.as_slice()) {
-                (Origin::User, [MessageBlock::Text { .. }]) => ContentForm::Text,
+                (LineOrigin::User, [MessageBlock::Text { .. }]) => ContentForm::Text,
                 _ => ContentForm::Blocks,
             };
             let mut message = line.message.clone();
@@ -414,19 +420,19 @@ impl Conversation {
                 self.masker.mask_value(value);
             }
             let mut rest = self.stamp.clone();
-            if let Origin::Reported(origin) = &line.origin {
+            if let LineOrigin::Reported(origin) = &line.origin {
                 rest.insert(String::from("origin"), origin.clone());
             }
-            let logged = Line {
+            let logged = ConversationLine {
                 head,
                 message: LoggedMessage { message, form, model, id, usage },
-                is_meta: matches!(line.origin, Origin::Meta | Origin::Reported(_)),
+                is_meta: matches!(line.origin, LineOrigin::Meta | LineOrigin::Reported(_)),
                 tool_use_result,
                 rest,
             };
             entries.push(match line.message.role {
-                Role::User => Entry::User(logged),
-                Role::Assistant => Entry::Assistant(logged),
+                Role::User => LogEntry::User(logged),
+                Role::Assistant => LogEntry::Assistant(logged),
             });
             for block in &line.message.content {
                 if let MessageBlock::ToolResult { tool_use_id, .. } = block {
@@ -445,19 +451,19 @@ impl Conversation {
         self.masker.mask_value(&mut shown);
         self.join(attachment.message());
         let rest = self.stamp.clone();
-        self.write(vec![Entry::Attachment(AttachmentLine { head, attachment: shown, rest })])
+        self.write(vec![LogEntry::Attachment(AttachmentLine { head, attachment: shown, rest })])
     }
 
     /// Keeps state that is not part of the conversation.
-    pub(crate) fn note(&mut self, state: State) -> std::io::Result<()> {
-        if matches!(state, State::Prompt { .. } | State::Told { .. }) && self.has_secrets(&state) {
+    pub(crate) fn note(&mut self, state: LogState) -> std::io::Result<()> {
+        if matches!(state, LogState::Prompt { .. } | LogState::Told { .. }) && self.has_secrets(&state) {
             // Masked it would be another prompt: the next process makes its own.
             return Ok(());
         }
-        self.write(vec![Entry::Haft(state)])
+        self.write(vec![LogEntry::Haft(state)])
     }
 
-    fn has_secrets(&self, state: &State) -> bool {
+    fn has_secrets(&self, state: &LogState) -> bool {
         let Ok(plain) = serde_json::to_value(state) else { return true };
         let mut masked = plain.clone();
         self.masker.mask_value(&mut masked);
@@ -467,13 +473,13 @@ impl Conversation {
     /// Gives the session a name.
     pub(crate) fn name(&mut self, title: &str) -> std::io::Result<()> {
         let session_id = self.session_id.to_string();
-        self.write(vec![Entry::CustomTitle { custom_title: title.to_owned(), session_id }])
+        self.write(vec![LogEntry::CustomTitle { custom_title: title.to_owned(), session_id }])
     }
 
     /// Results become shorter; the log says which, and keeps the long ones.
     pub(crate) fn shorten_results(&mut self, stubs: Vec<Stub>) -> std::io::Result<()> {
         self.apply_stubs(&stubs);
-        self.note(State::Stubs { stubs })
+        self.note(LogState::Stubs { stubs })
     }
 
     fn apply_stubs(&mut self, stubs: &[Stub]) {
@@ -500,14 +506,14 @@ impl Conversation {
         let mut rest = Map::new();
         rest.insert("compactMetadata".to_owned(), metadata);
         let head = self.head(uuid());
-        self.write(vec![Entry::System(SystemLine { head, subtype: COMPACT_BOUNDARY.to_owned(), rest })])?;
+        self.write(vec![LogEntry::System(SystemLine { head, subtype: COMPACT_BOUNDARY.to_owned(), rest })])?;
         let before = std::mem::take(&mut self.messages);
         self.held.set(HashSet::new());
         let stays = unchanged_results(&before, &messages);
         let lines = messages.into_iter().map(|message| NewLine {
             uuid: uuid(),
             message,
-            origin: Origin::Meta,
+            origin: LineOrigin::Meta,
             tool_use_result: None,
         });
         let added = self.add(lines.collect());
@@ -539,7 +545,7 @@ impl Conversation {
         }
     }
 
-    fn write(&self, entries: Vec<Entry>) -> std::io::Result<()> {
+    fn write(&self, entries: Vec<LogEntry>) -> std::io::Result<()> {
         self.log.append(entries)
     }
 }
@@ -559,12 +565,12 @@ pub(crate) fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-fn uuid_of(entry: &Entry) -> Option<&str> {
+fn uuid_of(entry: &LogEntry) -> Option<&str> {
     match entry {
-        Entry::User(line) | Entry::Assistant(line) => Some(&line.head.uuid),
-        Entry::System(line) => Some(&line.head.uuid),
-        Entry::Attachment(line) => Some(&line.head.uuid),
-        Entry::Haft(_) | Entry::CustomTitle { .. } => None,
+        LogEntry::User(line) | LogEntry::Assistant(line) => Some(&line.head.uuid),
+        LogEntry::System(line) => Some(&line.head.uuid),
+        LogEntry::Attachment(line) => Some(&line.head.uuid),
+        LogEntry::Haft(_) | LogEntry::CustomTitle { .. } => None,
     }
 }
 

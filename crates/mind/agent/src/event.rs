@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use haft_model::{Event, Repair, Retry, StopReason};
+use haft_model::{ModelEvent, Repair, Retry, StopReason};
 use haft_runtime::{Report, ShownCall};
 use haft_tool::{ErrorKind, ProgressEvent};
 use haft_types::{CallId, Message, MessageBlock, Usage};
@@ -14,7 +14,7 @@ pub enum AgentEvent {
     /// A prompt is being worked on.
     Started,
     /// A step of an answer, as the provider sends it.
-    Model(Event),
+    Model(ModelEvent),
     /// A block of an answer is complete and in the log.
     Block(BlockEvent),
     /// A call was taken up: what it does, in its tool's words. Calls their tools

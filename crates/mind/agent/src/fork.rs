@@ -6,9 +6,9 @@ use haft_model::{SystemPart, ToolDef, ToolOrigin, ToolSet};
 use haft_types::Message;
 
 use crate::{
-    Agent, AgentSettings, Conversation, Prompt, StoredPrefix,
-    conversation::{NewLine, Origin, uuid},
-    log::State,
+    Agent, AgentSettings, Conversation, StoredPrefix, SystemPrompt,
+    conversation::{LineOrigin, NewLine, uuid},
+    log::LogState,
     structured::STRUCTURED_OUTPUT,
 };
 
@@ -21,11 +21,11 @@ pub struct ForkBasis {
     /// How it was asked.
     pub settings: AgentSettings,
     /// What the agent is told first, as it is wanted now.
-    pub prompt: Arc<Prompt>,
+    pub prompt: Arc<SystemPrompt>,
     /// What it was told first.
-    sent: Arc<Prompt>,
+    sent: Arc<SystemPrompt>,
     /// The same with what was told since.
-    known: Arc<Prompt>,
+    known: Arc<SystemPrompt>,
     tools: Arc<ToolSet>,
     /// Deferred tools that were loaded.
     loaded: Vec<String>,
@@ -48,8 +48,8 @@ impl ForkBasis {
     fn prefix(&self) -> StoredPrefix {
         let of_servers = self.tools.definitions().into_iter().filter(|it| it.origin == ToolOrigin::External);
         StoredPrefix {
-            prompt: Some(Box::new(Prompt::clone(&self.sent))),
-            told: Some(Box::new(Prompt::clone(&self.known))),
+            prompt: Some(Box::new(SystemPrompt::clone(&self.sent))),
+            told: Some(Box::new(SystemPrompt::clone(&self.known))),
             tools: of_servers.cloned().collect(),
         }
     }
@@ -77,7 +77,7 @@ impl Agent {
         let (sent, known) = declared.prompts();
         // Prompts are long and hardly ever change: those of the request before are shared.
         let before = self.fork_point.basis();
-        let shared = |prompt: &Prompt| {
+        let shared = |prompt: &SystemPrompt| {
             let earlier = before.iter().flat_map(|it| [&it.sent, &it.known, &it.prompt]);
             let same = earlier.into_iter().find(|it| ***it == *prompt);
             same.map_or_else(|| Arc::new(prompt.clone()), Arc::clone)
@@ -98,13 +98,13 @@ impl Agent {
     pub fn fork_from(&mut self, basis: &ForkBasis) {
         self.stored = basis.prefix();
         // Its own log says it too, for whoever goes on from there.
-        self.note(State::Prompt { prompt: Box::new(Prompt::clone(&basis.sent)) });
+        self.note(LogState::Prompt { prompt: Box::new(SystemPrompt::clone(&basis.sent)) });
         if basis.known != basis.sent {
-            self.note(State::Told { prompt: Box::new(Prompt::clone(&basis.known)) });
+            self.note(LogState::Told { prompt: Box::new(SystemPrompt::clone(&basis.known)) });
         }
         if !self.stored.tools.is_empty() {
             let tools = self.stored.tools.clone();
-            self.note(State::Tools { tools });
+            self.note(LogState::Tools { tools });
         }
         self.declared_only = basis.structured();
         self.tools.state.loaded.clone_from(&basis.loaded);
@@ -117,7 +117,7 @@ impl Conversation {
         let lines = messages.iter().map(|message| NewLine {
             uuid: uuid(),
             message: Message::clone(message),
-            origin: Origin::Meta,
+            origin: LineOrigin::Meta,
             tool_use_result: None,
         });
         let added = self.add(lines.collect());

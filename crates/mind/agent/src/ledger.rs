@@ -14,7 +14,7 @@ pub struct Ledger(Arc<LedgerBook>);
 
 #[derive(Debug, Default)]
 struct LedgerBook {
-    page: Mutex<Page>,
+    page: Mutex<LedgerPage>,
     /// Money that was set aside is free again, or spent; all of a tree hear it.
     settled: Arc<Notify>,
     /// Who pays what is paid here.
@@ -22,7 +22,7 @@ struct LedgerBook {
 }
 
 #[derive(Debug, Default)]
-struct Page {
+struct LedgerPage {
     /// Not counted by the agent yet.
     open: Vec<PaidAnswer>,
     /// Counted, but not told one by one.
@@ -118,7 +118,7 @@ impl Drop for Reservation {
     }
 }
 
-impl Page {
+impl LedgerPage {
     fn open_usd(&self) -> f64 {
         self.open.iter().map(|it| it.usd).sum()
     }
@@ -131,7 +131,7 @@ impl Page {
 }
 
 impl Ledger {
-    fn page(&self) -> MutexGuard<'_, Page> {
+    fn page(&self) -> MutexGuard<'_, LedgerPage> {
         self.0.page.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl Ledger {
     /// its own. What is spent there is spent here too.
     #[must_use]
     pub fn child(&self, usd: f64) -> Self {
-        let page = Page { usd_left: Some(usd), usd_limit: Some(usd), ..Page::default() };
+        let page = LedgerPage { usd_left: Some(usd), usd_limit: Some(usd), ..LedgerPage::default() };
         let settled = Arc::clone(&self.0.settled);
         Self(Arc::new(LedgerBook { page: Mutex::new(page), settled, above: Some(self.clone()) }))
     }

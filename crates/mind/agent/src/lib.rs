@@ -74,7 +74,7 @@ pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::{MaskedResults, Masker};
 pub use on_demand::{Orders, SettingsOrder, SummedUp};
 pub use prefix::{Bust, BustCause, LastSent, StoredPrefix};
-pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryOwner, OutputStyle, Prompt};
+pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryOwner, OutputStyle, SystemPrompt};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInput};
 pub use unfinished::SeenEffects;

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft_hooks::{CompactTrigger, Decision, HookEvent, OtherInput, PreCompact};
+use haft_hooks::{CompactTrigger, HookDecision, HookEvent, OtherInput, PreCompact};
 use haft_model::{Effort, Thinking, ThinkingDisplay};
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, agent::Run,
+    Agent, AgentEvent, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, agent::PromptRun,
     context::SUMMARY_REQUEST, conversation::compact_metadata,
 };
 
@@ -83,7 +83,7 @@ impl Agent {
         self.spending.turns = u32::try_from(self.watch.requests()).unwrap_or(u32::MAX);
         let is_answered = self.is_answered();
         if is_answered && self.answer_is_whole {
-            let mut run = Run::new(self.spending.usage);
+            let mut run = PromptRun::new(self.spending.usage);
             let reason = match self.stop(&mut run).await {
                 Some(reason) => reason,
                 None => self.work(&mut run, cancel).await,
@@ -98,7 +98,7 @@ impl Agent {
     }
 
     async fn pick_up(&mut self, cancel: &CancellationToken) -> TurnEnd {
-        let mut run = Run::new(self.spending.usage);
+        let mut run = PromptRun::new(self.spending.usage);
         self.repeats.reset();
         self.tell(AgentEvent::Started);
         let calls = self.left_for_later();
@@ -187,7 +187,7 @@ impl Agent {
         let event =
             PreCompact { trigger: CompactTrigger::Manual, custom_instructions: wish.map(str::to_owned) };
         let outcome = self.hooks(HookEvent::PreCompact, event).await;
-        if let Decision::Block { reason, .. } = outcome.decision {
+        if let HookDecision::Block { reason, .. } = outcome.decision {
             return SummedUp::NotDone(reason);
         }
         let before = self.request().estimate_tokens();

@@ -8,10 +8,10 @@ use haft_tool::ContextChange;
 use haft_types::{Block, Message, Role, ToolUse};
 
 use crate::{
-    Agent, AgentEvent, Compaction, Prompt, Saying, UserInput,
+    Agent, AgentEvent, Compaction, Saying, SystemPrompt, UserInput,
     charge::UsedTokens,
-    conversation::Origin,
-    log::{Asked, Purpose, State},
+    conversation::LineOrigin,
+    log::{AskedLine, LogState, Purpose},
     prefix::{DeclaredPrefix, Reason, Sources, Watch},
     structured::Structured,
 };
@@ -100,7 +100,7 @@ impl Agent {
 
     /// The prompt that requests begin with: [`Agent::prompt`], or the one an
     /// earlier process sent, where the difference can be told.
-    pub fn sent_prompt(&mut self) -> Prompt {
+    pub fn sent_prompt(&mut self) -> SystemPrompt {
         self.declare(Beginning::Kept).prompt().clone()
     }
 
@@ -121,7 +121,7 @@ impl Agent {
     /// what that beginning is.
     pub(crate) fn catch_up(&mut self) {
         for UserInput { content, origin, .. } in self.inbox.take_mentioned() {
-            let origin = origin.map_or(Origin::Meta, Origin::Reported);
+            let origin = origin.map_or(LineOrigin::Meta, LineOrigin::Reported);
             self.say_from(Message { role: Role::User, content }, Saying::Context, origin);
         }
         let pool = self.tools.pool.get();
@@ -169,7 +169,7 @@ impl Agent {
             self.busts.push(bust.clone());
             self.tell(AgentEvent::Bust(bust.clone()));
         }
-        self.note(State::Asked(Box::new(Asked {
+        self.note(LogState::Asked(Box::new(AskedLine {
             request,
             timestamp: crate::log::now(),
             model,

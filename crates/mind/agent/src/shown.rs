@@ -5,7 +5,7 @@ use haft_types::MessageBlock;
 
 use crate::{
     Agent, EndReason, Exhausted,
-    log::{ShownLine, ShownPiece, ShownWhy, State},
+    log::{LogState, ShownLine, ShownPiece, ShownWhy},
 };
 
 /// Words of an answer that were told and are in no block yet.
@@ -71,7 +71,7 @@ impl ShownPiece {
 impl Agent {
     /// What is said next holds the report of a run.
     pub fn note_heard(&mut self, run: String) {
-        self.note(State::RunHeard { run });
+        self.note(LogState::RunHeard { run });
     }
 
     /// Keeps what the person was shown beside the conversation. Secrets are masked
@@ -85,7 +85,7 @@ impl Agent {
             }
         }
         if !line.pieces.is_empty() {
-            self.note(State::Shown(Box::new(line)));
+            self.note(LogState::Shown(Box::new(line)));
         }
     }
 

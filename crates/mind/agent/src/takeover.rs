@@ -6,8 +6,8 @@ use haft_types::{AgentId, Message, MessageBlock, Role, SessionId};
 
 use crate::{
     Conversation, Restored,
-    conversation::{NewLine, Origin, uuid},
-    log::{CallLine, Entry, State},
+    conversation::{LineOrigin, NewLine, uuid},
+    log::{CallLine, LogEntry, LogState},
     unfinished::{CallsInLog, SeenEffects, Unfinished},
 };
 
@@ -41,14 +41,14 @@ impl Conversation {
                 uuid: uuid(),
                 tool_use_result: Some(format!("Error: {text}").into()),
                 message: Message { role: Role::User, content: vec![result] },
-                origin: Origin::User,
+                origin: LineOrigin::User,
             };
             let entries = self.entries(vec![line]);
             self.settled.extend(entries);
             if became == Unfinished::LeftForLater {
                 let line = CallLine::left(&call, &AgentId::Main);
                 calls.done(&line);
-                self.settled.push(Entry::Haft(State::Call(Box::new(line))));
+                self.settled.push(LogEntry::Haft(LogState::Call(Box::new(line))));
             }
         }
     }

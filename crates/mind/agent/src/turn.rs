@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use futures_util::StreamExt as _;
-use haft_model::{Event, EventStream, ModelError, SentSlot, StopReason};
+use haft_model::{ModelError, ModelEvent, ModelStream, SentSlot, StopReason};
 use haft_runtime::{CallOutline, Executor, Report};
 use haft_tool::{ContextChange, ErrorKind};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
@@ -14,8 +14,8 @@ use crate::{
     Agent, AgentEvent, BlockEvent, Exhausted, ResultEvent, SaidEvent, Saying, WithdrawnAnswer,
     agent::ReplayCalls,
     charge::UsedTokens,
-    conversation::{NewLine, Origin, uuid},
-    log::{CallLine, ShownWhy, State},
+    conversation::{LineOrigin, NewLine, uuid},
+    log::{CallLine, LogState, ShownWhy},
     prefix::Reason,
     repeats::{CallEffect, Repeated},
     shown::OpenWords,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How an answer ended.
-pub(crate) struct Answered {
+pub(crate) struct EndedAnswer {
     pub(crate) stop: StopReason,
     pub(crate) reports: Vec<(ToolUse, Report)>,
     /// A call that led nowhere too often.
@@ -59,7 +59,7 @@ pub(crate) struct IncomingAnswer {
     /// handed out, the answer may be asked for again.
     pending: Vec<(String, MessageBlock)>,
     ids: CallIds,
-    calls: Vec<Slot>,
+    calls: Vec<AnswerSlot>,
     /// Reports by position in the answer.
     done: BTreeMap<usize, Report>,
     /// What came of the early call, before it was part of the answer.
@@ -84,7 +84,7 @@ pub(crate) struct IncomingAnswer {
 }
 
 /// A call of the answer.
-struct Slot {
+struct AnswerSlot {
     call: ToolUse,
     effect: CallEffect,
     ran: bool,
@@ -93,7 +93,7 @@ struct Slot {
 impl Agent {
     /// Asks the model, runs what it calls while it still speaks, and puts
     /// everything into the conversation.
-    pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<Answered, NoAnswer> {
+    pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<EndedAnswer, NoAnswer> {
         let started = Instant::now();
         let mut request = self.request();
         self.note_fork_point();
@@ -161,21 +161,21 @@ impl Agent {
         self.finish(&executor, answer).await
     }
 
-    fn take(&mut self, mut event: Event, answer: &mut IncomingAnswer, executor: &mut Executor) {
+    fn take(&mut self, mut event: ModelEvent, answer: &mut IncomingAnswer, executor: &mut Executor) {
         answer.ids.make_unique(&mut event, |id| self.conversation.has_call(id));
         match &event {
-            Event::Started { id, model } => {
+            ModelEvent::Started { id, model } => {
                 answer.message_id.clone_from(id);
                 answer.model.clone_from(model);
             }
-            Event::Text(piece) => answer.words.said(piece),
-            Event::Thinking(piece) => answer.words.thought(piece),
-            Event::Usage(usage) => answer.usage = *usage,
-            Event::Stopped(reason) => {
+            ModelEvent::Text(piece) => answer.words.said(piece),
+            ModelEvent::Thinking(piece) => answer.words.thought(piece),
+            ModelEvent::Usage(usage) => answer.usage = *usage,
+            ModelEvent::Stopped(reason) => {
                 self.settle_blocks(answer);
                 answer.stop = Some(reason.clone());
             }
-            Event::Retrying(_) => {
+            ModelEvent::Retrying(_) => {
                 self.settle_broken(answer);
                 self.withdraw(answer);
                 answer.usage = Usage::default();
@@ -185,7 +185,7 @@ impl Agent {
         }
         self.tell(AgentEvent::Model(event.clone()));
         match event {
-            Event::Block(block) => {
+            ModelEvent::Block(block) => {
                 answer.words.closed_by(&block);
                 if let MessageBlock::ToolUse(call) = block {
                     self.add_block(MessageBlock::ToolUse(call.clone()), answer);
@@ -197,19 +197,19 @@ impl Agent {
                     self.add_block(block, answer);
                 }
             }
-            Event::CallWritten(call) => self.start_early(call, answer, executor),
-            Event::BadCall(bad) => {
+            ModelEvent::CallWritten(call) => self.start_early(call, answer, executor),
+            ModelEvent::BadCall(bad) => {
                 answer.forget_early();
                 let message = bad.message();
                 answer.truncated |= matches!(bad.problem, haft_model::CallProblem::Truncated { .. });
                 self.add_block(MessageBlock::ToolUse(bad.call.clone()), answer);
                 answer.refuse(bad.call, message);
             }
-            Event::Repaired(repair) => {
+            ModelEvent::Repaired(repair) => {
                 self.watch.because(Reason::Repaired(repair.clone()));
                 self.tell(AgentEvent::Repaired(repair));
             }
-            Event::Retrying(mut retry) => {
+            ModelEvent::Retrying(mut retry) => {
                 if let Some(masked) = self.conversation.masker.mask(&retry.reason) {
                     retry.reason = masked;
                 }
@@ -237,7 +237,7 @@ impl Agent {
     /// Blocks that nobody takes back any more become part of the conversation.
     fn settle_blocks(&mut self, answer: &mut IncomingAnswer) {
         for (uuid, block) in std::mem::take(&mut answer.pending) {
-            let origin = Origin::Model {
+            let origin = LineOrigin::Model {
                 model: answer.model.clone(),
                 id: answer.message_id.clone(),
                 usage: answer.usage,
@@ -319,7 +319,7 @@ impl Agent {
                     Some((cassette, _)) => cassette.with_new_ids(call.clone()),
                     None => call.clone(),
                 });
-                answer.calls.push(Slot { call, effect: effect_of(outline), ran: true });
+                answer.calls.push(AnswerSlot { call, effect: effect_of(outline), ran: true });
                 self.tell_calls(executor);
             }
             Repeated::Refuse(message) => {
@@ -372,20 +372,21 @@ impl Agent {
         let line = NewLine {
             uuid: uuid.clone(),
             message: Message { role: haft_types::Role::User, content: vec![report.to_block()] },
-            origin: Origin::User,
+            origin: LineOrigin::User,
             tool_use_result,
         };
         match report.left_for_later {
             true => self.left.insert(call.id.clone()),
             false => self.left.remove(&call.id),
         };
-        let mut states = vec![State::Call(Box::new(CallLine::of(&report, &self.tools.agent_id)))];
+        let mut states = vec![LogState::Call(Box::new(CallLine::of(&report, &self.tools.agent_id)))];
         let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {
             let ours = meta.iter().filter(|(key, _)| key.starts_with("haft/"));
             ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>()
         });
-        states
-            .extend(ours.filter(|it| !it.is_empty()).map(|meta| State::Meta { call: call.id.clone(), meta }));
+        states.extend(
+            ours.filter(|it| !it.is_empty()).map(|meta| LogState::Meta { call: call.id.clone(), meta }),
+        );
         self.add_with(vec![line], states);
         for notice in &report.notices {
             self.tell(AgentEvent::Notice(notice.clone()));
@@ -397,13 +398,13 @@ impl Agent {
         &mut self,
         executor: &Executor,
         mut answer: IncomingAnswer,
-    ) -> Result<Answered, NoAnswer> {
+    ) -> Result<EndedAnswer, NoAnswer> {
         self.settle_begun(&mut answer);
         let mut changes = executor.committed().to_vec();
         changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
         if !changes.is_empty() {
-            self.note(State::Changes { changes });
+            self.note(LogState::Changes { changes });
         }
         let mut reports: Vec<Report> = std::mem::take(&mut answer.done).into_values().collect();
         let calls: Vec<ToolUse> = answer.calls.into_iter().map(|slot| slot.call).collect();
@@ -419,7 +420,7 @@ impl Agent {
                 self.say(Message::user(context), Saying::Context);
             }
         }
-        Ok(Answered {
+        Ok(EndedAnswer {
             stop: answer.stop.unwrap_or(StopReason::Interrupted),
             reports: calls.into_iter().zip(reports).collect(),
             futile: answer.futile,
@@ -452,7 +453,7 @@ impl Agent {
         changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
         if !changes.is_empty() {
-            self.note(State::Changes { changes });
+            self.note(LogState::Changes { changes });
         }
         let reports = std::mem::take(&mut answer.done).into_values();
         answer.calls.into_iter().map(|slot| slot.call).zip(reports).collect()
@@ -472,11 +473,11 @@ impl Agent {
 
     /// Says something in the person's place.
     pub(crate) fn say(&mut self, message: Message, why: Saying) {
-        self.say_from(message, why, Origin::Meta);
+        self.say_from(message, why, LineOrigin::Meta);
     }
 
     /// The same; the log says where it comes from.
-    pub(crate) fn say_from(&mut self, message: Message, why: Saying, origin: Origin) {
+    pub(crate) fn say_from(&mut self, message: Message, why: Saying, origin: LineOrigin) {
         let uuid = uuid();
         self.add(vec![NewLine {
             uuid: uuid.clone(),
@@ -548,7 +549,7 @@ impl IncomingAnswer {
         let Some((_, number, effect)) = self.early.take_if(|(early, ..)| early == call) else { return false };
         let position = self.calls.len();
         self.running[number] = Some(position);
-        self.calls.push(Slot { call: call.clone(), effect, ran: true });
+        self.calls.push(AnswerSlot { call: call.clone(), effect, ran: true });
         if let Some(report) = self.early_done.take() {
             self.done.insert(position, report);
         }
@@ -568,21 +569,21 @@ impl IncomingAnswer {
     fn accept(&mut self, call: ToolUse) {
         tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
         self.done.insert(self.calls.len(), Structured::accepted(&call));
-        self.calls.push(Slot { call, effect: CallEffect::Looked, ran: false });
+        self.calls.push(AnswerSlot { call, effect: CallEffect::Looked, ran: false });
     }
 
     /// Answers a call as it was answered before.
     fn recorded(&mut self, call: ToolUse, report: Report, effect: CallEffect) {
         self.changes.extend(report.changes.iter().filter(|change| change.is_lasting()).cloned());
         self.done.insert(self.calls.len(), report);
-        self.calls.push(Slot { call, effect, ran: true });
+        self.calls.push(AnswerSlot { call, effect, ran: true });
     }
 
     /// Answers a call without running it.
     fn refuse(&mut self, call: ToolUse, message: String) {
         let report = Report::refused(call.id.clone(), call.name.clone(), ErrorKind::InvalidInput, message);
         self.done.insert(self.calls.len(), report);
-        self.calls.push(Slot { call, effect: CallEffect::Looked, ran: false });
+        self.calls.push(AnswerSlot { call, effect: CallEffect::Looked, ran: false });
     }
 }
 
@@ -590,6 +591,6 @@ fn effect_of(outline: CallOutline) -> CallEffect {
     if outline.is_read_only { CallEffect::Looked } else { CallEffect::Acted }
 }
 
-async fn next(stream: &mut EventStream) -> Option<Result<Event, ModelError>> {
+async fn next(stream: &mut ModelStream) -> Option<Result<ModelEvent, ModelError>> {
     stream.next().await
 }

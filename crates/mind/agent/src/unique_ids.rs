@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use haft_model::Event;
+use haft_model::ModelEvent;
 use haft_types::{CallId, MessageBlock};
 
 /// The ids of one answer.
@@ -18,15 +18,15 @@ pub(crate) struct CallIds {
 impl CallIds {
     /// Gives the calls in an event ids that neither this answer nor the
     /// conversation has used.
-    pub(crate) fn make_unique(&mut self, event: &mut Event, is_used: impl Fn(&CallId) -> bool) {
+    pub(crate) fn make_unique(&mut self, event: &mut ModelEvent, is_used: impl Fn(&CallId) -> bool) {
         match event {
-            Event::ToolStarted { id, .. } => *id = self.started(id, is_used),
-            Event::ToolInput { id, .. } => self.rename(id),
-            Event::CallWritten(call) => self.rename(&mut call.id),
-            Event::Block(MessageBlock::ToolUse(call)) => self.finished(&mut call.id, is_used),
-            Event::BadCall(bad) => self.finished(&mut bad.call.id, is_used),
+            ModelEvent::ToolStarted { id, .. } => *id = self.started(id, is_used),
+            ModelEvent::ToolInput { id, .. } => self.rename(id),
+            ModelEvent::CallWritten(call) => self.rename(&mut call.id),
+            ModelEvent::Block(MessageBlock::ToolUse(call)) => self.finished(&mut call.id, is_used),
+            ModelEvent::BadCall(bad) => self.finished(&mut bad.call.id, is_used),
             // The whole answer comes again.
-            Event::Retrying(_) => *self = Self::default(),
+            ModelEvent::Retrying(_) => *self = Self::default(),
             _ => (),
         }
     }
@@ -78,14 +78,14 @@ mod tests {
         for step in script.split_whitespace() {
             let (id, name) = (CallId::from(step.trim_start_matches('+')), String::from("T"));
             let mut event = if step.starts_with('+') {
-                Event::ToolStarted { id, name }
+                ModelEvent::ToolStarted { id, name }
             } else {
-                Event::Block(MessageBlock::ToolUse(ToolUse { id, name, input: json!({}) }))
+                ModelEvent::Block(MessageBlock::ToolUse(ToolUse { id, name, input: json!({}) }))
             };
             ids.make_unique(&mut event, |id| id.as_str() == "old");
             out.push(match event {
-                Event::ToolStarted { id, .. } => format!("+{id}"),
-                Event::Block(MessageBlock::ToolUse(call)) => call.id.to_string(),
+                ModelEvent::ToolStarted { id, .. } => format!("+{id}"),
+                ModelEvent::Block(MessageBlock::ToolUse(call)) => call.id.to_string(),
                 other => format!("{other:?}"),
             });
         }

@@ -3,7 +3,7 @@
 use haft_runtime::{CallWitness, StartingCall, WitnessedSoon};
 use serde_json::Value;
 
-use crate::log::{Entry, StartedLine, State, WeakLogWriter};
+use crate::log::{LogEntry, LogState, StartedLine, WeakLogWriter};
 
 /// Writes the `started` lines of a conversation's log.
 pub(crate) struct LogWitness {
@@ -23,7 +23,7 @@ impl CallWitness for LogWitness {
             input: digest(call.input),
             decision: call.decision.cloned(),
         };
-        let written = log.acknowledge(Entry::Haft(State::Started(Box::new(line))));
+        let written = log.acknowledge(LogEntry::Haft(LogState::Started(Box::new(line))));
         let kept = written.map_err(|(path, err)| {
             format!(
                 "{} did not run: the session log {} cannot be written ({err}), and a call that may change something \

@@ -1,11 +1,11 @@
 use futures_util::StreamExt as _;
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
 
-use crate::{BadCall, Event, EventStream, ModelError, Repair, Retry, StopReason};
+use crate::{BadCall, ModelError, ModelEvent, ModelStream, Repair, Retry, StopReason};
 
 /// A whole answer, for those who do not watch it come.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct ModelAnswer {
     /// Its blocks in order, calls that cannot run included.
     pub content: Vec<MessageBlock>,
     /// The calls among them that cannot run.
@@ -22,9 +22,9 @@ pub struct Answer {
     pub retries: Vec<Retry>,
 }
 
-impl Answer {
+impl ModelAnswer {
     /// Takes the whole stream.
-    pub async fn collect(mut stream: EventStream) -> Result<Self, ModelError> {
+    pub async fn collect(mut stream: ModelStream) -> Result<Self, ModelError> {
         let mut answer = Self::default();
         while let Some(event) = stream.next().await {
             answer.take(event?);
@@ -36,29 +36,29 @@ impl Answer {
     }
 
     /// Takes one event.
-    pub fn take(&mut self, event: Event) {
+    pub fn take(&mut self, event: ModelEvent) {
         match event {
-            Event::Block(block) => self.content.push(block),
-            Event::BadCall(bad) => {
+            ModelEvent::Block(block) => self.content.push(block),
+            ModelEvent::BadCall(bad) => {
                 self.content.push(MessageBlock::ToolUse(bad.call.clone()));
                 self.bad_calls.push(bad);
             }
-            Event::Cited(citations) => self.citations.extend(citations),
-            Event::Usage(usage) => self.usage = usage,
-            Event::Repaired(repair) => self.repairs.push(repair),
-            Event::Retrying(retry) => {
+            ModelEvent::Cited(citations) => self.citations.extend(citations),
+            ModelEvent::Usage(usage) => self.usage = usage,
+            ModelEvent::Repaired(repair) => self.repairs.push(repair),
+            ModelEvent::Retrying(retry) => {
                 self.content.clear();
                 self.bad_calls.clear();
                 self.citations.clear();
                 self.retries.push(retry);
             }
-            Event::Stopped(reason) => self.stop = Some(reason),
-            Event::Started { .. }
-            | Event::Text(_)
-            | Event::Thinking(_)
-            | Event::ToolStarted { .. }
-            | Event::ToolInput { .. }
-            | Event::CallWritten(_) => {}
+            ModelEvent::Stopped(reason) => self.stop = Some(reason),
+            ModelEvent::Started { .. }
+            | ModelEvent::Text(_)
+            | ModelEvent::Thinking(_)
+            | ModelEvent::ToolStarted { .. }
+            | ModelEvent::ToolInput { .. }
+            | ModelEvent::CallWritten(_) => {}
         }
     }
 

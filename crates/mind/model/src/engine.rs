@@ -17,7 +17,7 @@ use reqwest::{Response, header::HeaderMap};
 use serde_json::Value;
 
 use crate::{
-    Catalog, Event, LoginRenewal, ModelError, ModelInfo, Patience, Repair, RepairKind, Request, Retry,
+    Catalog, LoginRenewal, ModelError, ModelEvent, ModelInfo, Patience, Repair, RepairKind, Request, Retry,
     RetryPolicy, ToolCalls,
     catalog::LastListed,
     endpoint::{Auth, RequestTarget},
@@ -33,7 +33,7 @@ use crate::{
         framing::Framing,
         gemini,
         gemini_events::GeminiDecoder,
-        messages::{self, BodyPurpose, FeatureBetas, Host},
+        messages::{self, BodyPurpose, FeatureBetas, MessagesHost},
         messages_events::MessagesDecoder,
         openai::ChatOptions,
         responses,
@@ -50,8 +50,8 @@ const MAX_BODY: usize = 512 * 1024 * 1024;
 
 /// Which form is spoken.
 #[derive(Clone, Debug)]
-pub(crate) enum Form {
-    Messages(Host),
+pub(crate) enum WireForm {
+    Messages(MessagesHost),
     Chat(ChatOptions),
     Responses,
     Gemini,
@@ -59,7 +59,7 @@ pub(crate) enum Form {
 
 /// Everything an answer needs.
 pub(crate) struct Engine {
-    pub(crate) form: Form,
+    pub(crate) form: WireForm,
     pub(crate) target: RequestTarget,
     pub(crate) auth: Auth,
     pub(crate) headers: HeaderMap,
@@ -121,31 +121,33 @@ impl Engine {
         }
         match self.form {
             // Whoever speaks this form is a Claude, whatever it is called.
-            Form::Messages(_) if info.id.is_empty() => {
+            WireForm::Messages(_) if info.id.is_empty() => {
                 let claude = self.catalog.get("claude");
                 ModelInfo { window: self.told(model).window.unwrap_or(claude.window), ..claude }
             }
-            Form::Messages(_) => info,
-            Form::Chat(_) if self.told(model).no_calls => {
+            WireForm::Messages(_) => info,
+            WireForm::Chat(_) if self.told(model).no_calls => {
                 ModelInfo { tool_calls: ToolCalls::Prompted, tool_references: false, ..info }
             }
             // No reference is followed here, whatever the model knows.
-            Form::Chat(_) | Form::Responses | Form::Gemini => ModelInfo { tool_references: false, ..info },
+            WireForm::Chat(_) | WireForm::Responses | WireForm::Gemini => {
+                ModelInfo { tool_references: false, ..info }
+            }
         }
     }
 
     fn rules(&self) -> LintRules {
         match self.form {
-            Form::Messages(_) => LintRules::messages(),
-            Form::Chat(ref options) if options.send_reasoning => {
+            WireForm::Messages(_) => LintRules::messages(),
+            WireForm::Chat(ref options) if options.send_reasoning => {
                 LintRules { thinking: ThinkingRule::All, ..LintRules::chat() }
             }
-            Form::Chat(ref options) if options.reasoning_object => {
+            WireForm::Chat(ref options) if options.reasoning_object => {
                 LintRules { thinking: ThinkingRule::Signed, ..LintRules::chat() }
             }
-            Form::Chat(_) => LintRules::chat(),
-            Form::Responses => LintRules::responses(),
-            Form::Gemini => LintRules::gemini(),
+            WireForm::Chat(_) => LintRules::chat(),
+            WireForm::Responses => LintRules::responses(),
+            WireForm::Gemini => LintRules::gemini(),
         }
     }
 
@@ -168,28 +170,28 @@ impl Engine {
     fn encode_named(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> Encoded {
         let (cache, meter) = (&self.cache, &self.meter);
         match &self.form {
-            Form::Messages(host) => {
+            WireForm::Messages(host) => {
                 let betas = &self.betas;
                 messages::Encoder { host: *host, info, betas, cache, meter }.encode(linted, purpose)
             }
-            Form::Chat(options) => chat::Encoder { options, info, cache, meter }.encode(linted),
-            Form::Responses => responses::Encoder { info, cache, meter }.encode(linted),
-            Form::Gemini => gemini::Encoder { info, cache, meter }.encode(linted, purpose),
+            WireForm::Chat(options) => chat::Encoder { options, info, cache, meter }.encode(linted),
+            WireForm::Responses => responses::Encoder { info, cache, meter }.encode(linted),
+            WireForm::Gemini => gemini::Encoder { info, cache, meter }.encode(linted, purpose),
         }
     }
 
     fn decoder(&self, request: &Request) -> Decoder {
         let (model, tools) = (request.model.as_str(), Arc::clone(&request.tools));
         match self.form {
-            Form::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
-            Form::Chat(_) => {
+            WireForm::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
+            WireForm::Chat(_) => {
                 let info = self.info(model);
                 let written = info.dialects || info.tool_calls == ToolCalls::Prompted;
                 let dialects = if written { Dialects::Looked } else { Dialects::Ignored };
                 Decoder::Chat(ChatDecoder::new(model, tools, dialects))
             }
-            Form::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
-            Form::Gemini => Decoder::Gemini(GeminiDecoder::new(model, tools)),
+            WireForm::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
+            WireForm::Gemini => Decoder::Gemini(GeminiDecoder::new(model, tools)),
         }
     }
 
@@ -217,7 +219,10 @@ impl Engine {
         'lint: loop {
             let info = self.info(&request.model);
             let (mut linted, repairs) = self.lint(&request, &info).await;
-            self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
+            self.linter
+                .news(repairs)
+                .into_iter()
+                .for_each(|repair| emitter.emit(ModelEvent::Repaired(repair)));
             linted.max_tokens = max_tokens;
             let encoded = self.encode(&linted, &info, BodyPurpose::Answer);
             if let Some(slot) = &request.sent {
@@ -318,7 +323,7 @@ impl Engine {
                 detail: format!("the provider takes at most {limit}"),
             },
             Cure::PromptTools if self.told(&linted.request.model).no_calls => return None,
-            Cure::PromptTools if !matches!(self.form, Form::Chat(_)) => return None,
+            Cure::PromptTools if !matches!(self.form, WireForm::Chat(_)) => return None,
             Cure::PromptTools => Repair {
                 kind: RepairKind::Setting,
                 place: format!("tools for {}", linted.request.model),
@@ -326,7 +331,7 @@ impl Engine {
             },
             _ => self.linter.refuse(linted, &cure, message)?,
         };
-        emitter.emit(Event::Repaired(repair));
+        emitter.emit(ModelEvent::Repaired(repair));
         Some(cure)
     }
 
@@ -342,7 +347,7 @@ impl Engine {
         };
         let wait = if worth_it { self.retry.wait(attempt, hint.after) } else { None };
         let Some(wait) = wait else { return Err(error) };
-        emitter.emit(Event::Retrying(Retry {
+        emitter.emit(ModelEvent::Retrying(Retry {
             attempt,
             most: self.retry.most,
             wait,
@@ -368,7 +373,7 @@ impl Engine {
         match read {
             Ok(last) => {
                 let usage = last.iter().rev().find_map(|event| match event {
-                    Event::Usage(usage) => Some(*usage),
+                    ModelEvent::Usage(usage) => Some(*usage),
                     _ => None,
                 });
                 last.into_iter().for_each(|event| emitter.emit(event));
@@ -400,7 +405,7 @@ impl Engine {
         let url = self.target.url(self.wire_name(&request.model), purpose);
         let mut headers = self.headers.clone();
         headers.insert("content-type", reqwest::header::HeaderValue::from_static("application/json"));
-        if let Form::Messages(host) = self.form
+        if let WireForm::Messages(host) = self.form
             && !host.has_betas_in_body()
         {
             headers.insert("anthropic-version", reqwest::header::HeaderValue::from_static("2023-06-01"));
@@ -463,7 +468,7 @@ impl Engine {
         response: Response,
         decoder: &mut Decoder,
         emitter: &Emitter,
-    ) -> Result<Vec<Event>, ModelError> {
+    ) -> Result<Vec<ModelEvent>, ModelError> {
         let framing = Framing::of(&self.form, response.headers());
         if framing.is_whole() {
             let body = tokio::time::timeout(self.patience.first_byte, response.bytes())
@@ -481,7 +486,7 @@ impl Engine {
         let mut unframed: Option<Vec<u8>> = None;
         loop {
             // Only this form says when text ends.
-            let in_text = matches!(self.form, Form::Messages(_)) && decoder.assembler().is_writing_text();
+            let in_text = matches!(self.form, WireForm::Messages(_)) && decoder.assembler().is_writing_text();
             let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
             let piece = match tokio::time::timeout(limit, body.next()).await {
                 Err(_) => return Err(ModelError::Stalled { after: limit }),
@@ -517,7 +522,7 @@ impl Engine {
     /// Counts the tokens of a request at the provider; estimates them where it
     /// cannot count.
     pub(crate) async fn count(self: Arc<Self>, request: Request) -> Result<u64, ModelError> {
-        if !matches!(self.form, Form::Messages(_) | Form::Gemini) {
+        if !matches!(self.form, WireForm::Messages(_) | WireForm::Gemini) {
             return Ok(request.estimate_tokens());
         }
         let info = self.info(&request.model);
@@ -535,7 +540,7 @@ impl Engine {
 
     fn count_body(&self, linted: &Linted, info: &ModelInfo) -> Encoded {
         #[cfg(feature = "bedrock")]
-        if let Form::Messages(Host::Bedrock) = self.form {
+        if let WireForm::Messages(MessagesHost::Bedrock) = self.form {
             use base64::{Engine as _, engine::general_purpose::STANDARD};
             let encoded = self.encode(linted, info, BodyPurpose::Answer);
             let inner = STANDARD.encode(&encoded.body);
@@ -558,7 +563,7 @@ fn ended(
     decoder: &mut Decoder,
     unframed: Option<&[u8]>,
     emitter: &Emitter,
-) -> Result<Vec<Event>, ModelError> {
+) -> Result<Vec<ModelEvent>, ModelError> {
     if let Some(body) = unframed.and_then(|body| serde_json::from_slice::<Value>(body).ok()) {
         return decoder.whole(&body);
     }

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::{ModelError, Repair};
 
 /// What a provider hands out for a request. Dropping it cancels the request.
-pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
+pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
 /// One step of an answer.
 ///
 /// Deltas are for eyes; what belongs into the conversation comes as
-/// [`Event::Block`] and [`Event::BadCall`], complete and in order.
+/// [`ModelEvent::Block`] and [`ModelEvent::BadCall`], complete and in order.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum ModelEvent {
     /// The answer begins.
     Started {
         /// The provider's id of the answer.
@@ -42,7 +42,7 @@ pub enum Event {
         json: String,
     },
     /// The input of a call is written, and whole as far as anybody can tell. It
-    /// comes again as [`Event::Block`] or [`Event::BadCall`], or is taken back with
+    /// comes again as [`ModelEvent::Block`] or [`ModelEvent::BadCall`], or is taken back with
     /// the answer: until then it may be looked into, and nothing may be done for it
     /// that changes anything.
     CallWritten(ToolUse),

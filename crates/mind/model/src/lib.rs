@@ -5,7 +5,7 @@
 //! what the provider would refuse (telling each repair once), encodes it so
 //! that the bytes of a session's prefix never change, sends it, reads the
 //! answer and tries again where that is safe. What comes out is a stream of
-//! [`Event`]s; dropping it cancels.
+//! [`ModelEvent`]s; dropping it cancels.
 //!
 //! **Does not know** tools as things that run, permissions, sessions or
 //! compaction: it neither decides what is in a conversation nor what happens
@@ -47,13 +47,13 @@ mod stream;
 mod tools;
 mod wire;
 
-pub use answer::Answer;
+pub use answer::ModelAnswer;
 pub use catalog::{Catalog, ModelInfo, Price, PriceAbove, ThinkingSupport, ToolCalls};
 #[cfg(feature = "bedrock")]
 pub use cloud::aws::AwsLogin;
 pub use env::{KeySettings, LocalServer, ProviderChoice};
 pub use error::ModelError;
-pub use event::{BadCall, CallProblem, Event, EventStream, Retry, StopReason};
+pub use event::{BadCall, CallProblem, ModelEvent, ModelStream, Retry, StopReason};
 pub use key::{KeyHelper, KeySource};
 pub use lint::{
     ImageLimit, LintRules, Linted, Linter, MediaPort, MediaRules, Repair, RepairKind, ShrunkImage,
@@ -62,7 +62,7 @@ pub use lint::{
 pub use name::wire_name;
 pub use prefix::{SentBlock, SentPrefix, SentSlot, SentTool};
 pub use provider::{
-    AnthropicLogin, BoxFuture, Common, FoundryLogin, HttpProvider, Provider, VertexLogin, VertexPlace,
+    AnthropicLogin, Common, FoundryLogin, HttpProvider, Provider, ProviderFuture, VertexLogin, VertexPlace,
 };
 pub use renewal::LoginRenewal;
 pub use replay::{Exchange, Normalise, Recorder, Replay};

@@ -1,18 +1,18 @@
 use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 
 use crate::{
-    Catalog, EventStream, FeatureBetas, KeySource, LoginRenewal, MediaPort, ModelError, ModelInfo, Patience,
+    Catalog, FeatureBetas, KeySource, LoginRenewal, MediaPort, ModelError, ModelInfo, ModelStream, Patience,
     Request, RetryPolicy,
     endpoint::{Auth, RequestTarget, fixed_headers},
-    engine::{Engine, Form},
+    engine::{Engine, WireForm},
     http::LazyClient,
     lint::Linter,
     stream::generate,
-    wire::{messages::Host, openai::ChatOptions},
+    wire::{messages::MessagesHost, openai::ChatOptions},
 };
 
 /// A boxed future that can move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type ProviderFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A service that answers requests. The only port of this crate: agents know
 /// nothing else.
@@ -29,11 +29,11 @@ pub trait Provider: Send + Sync {
 
     /// Sends a request. The stream ends after the answer or with one error; dropping the stream
     /// gives the request up.
-    fn stream(&self, request: Request) -> EventStream;
+    fn stream(&self, request: Request) -> ModelStream;
 
     /// How many tokens a request has, counted by the provider; an estimate
     /// where it does not count ([`Request::estimate_tokens`]).
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>>;
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>>;
 
     /// How many tokens a request has, about, without asking anybody: better the
     /// more answers there were before.
@@ -92,7 +92,7 @@ pub struct HttpProvider {
 impl HttpProvider {
     fn new(
         name: &'static str,
-        form: Form,
+        form: WireForm,
         target: RequestTarget,
         auth: Auth,
         common: Common,
@@ -127,7 +127,7 @@ impl HttpProvider {
             AnthropicLogin::None => Auth::None,
         };
         let target = RequestTarget::Messages { base: base_url.to_owned() };
-        Self::new("anthropic", Form::Messages(Host::Direct), target, auth, common)
+        Self::new("anthropic", WireForm::Messages(MessagesHost::Direct), target, auth, common)
     }
 
     /// Claude in Microsoft Foundry; `base_url` ends in `/anthropic`.
@@ -137,7 +137,7 @@ impl HttpProvider {
             FoundryLogin::Bearer(token) => Auth::Bearer(token),
         };
         let target = RequestTarget::Messages { base: base_url.to_owned() };
-        Self::new("foundry", Form::Messages(Host::Direct), target, auth, common)
+        Self::new("foundry", WireForm::Messages(MessagesHost::Direct), target, auth, common)
     }
 
     /// Claude on Google Vertex.
@@ -151,7 +151,7 @@ impl HttpProvider {
         };
         common.betas = common.betas.for_cloud();
         let target = RequestTarget::Vertex { base, project: place.project, region: place.region };
-        Self::new("vertex", Form::Messages(Host::Vertex), target, auth, common)
+        Self::new("vertex", WireForm::Messages(MessagesHost::Vertex), target, auth, common)
     }
 
     /// Claude on AWS Bedrock. Without a `base_url`, the region's own address.
@@ -179,7 +179,13 @@ impl HttpProvider {
             AwsLogin::None => Auth::None,
         };
         common.betas = common.betas.for_cloud();
-        Self::new("bedrock", Form::Messages(Host::Bedrock), RequestTarget::Bedrock { base }, auth, common)
+        Self::new(
+            "bedrock",
+            WireForm::Messages(MessagesHost::Bedrock),
+            RequestTarget::Bedrock { base },
+            auth,
+            common,
+        )
     }
 
     /// Any server that speaks OpenAI's Chat Completions at `base_url` (which
@@ -191,7 +197,7 @@ impl HttpProvider {
         common: Common,
     ) -> Result<Self, ModelError> {
         let target = RequestTarget::Chat { base: base_url.to_owned() };
-        Self::new("openai", Form::Chat(options), target, bearer(key), common)
+        Self::new("openai", WireForm::Chat(options), target, bearer(key), common)
     }
 
     /// Any server that speaks OpenAI's Responses at `base_url`.
@@ -201,14 +207,14 @@ impl HttpProvider {
         common: Common,
     ) -> Result<Self, ModelError> {
         let target = RequestTarget::Responses { base: base_url.to_owned() };
-        Self::new("openai", Form::Responses, target, bearer(key), common)
+        Self::new("openai", WireForm::Responses, target, bearer(key), common)
     }
 
     /// Google's Gemini API, or anything that speaks its form at `base_url`.
     pub fn gemini(base_url: &str, key: Option<KeySource>, common: Common) -> Result<Self, ModelError> {
         let auth = key.map_or(Auth::None, |key| Auth::Header { name: "x-goog-api-key", key });
         let target = RequestTarget::Gemini { base: base_url.to_owned() };
-        Self::new("gemini", Form::Gemini, target, auth, common)
+        Self::new("gemini", WireForm::Gemini, target, auth, common)
     }
 }
 
@@ -276,12 +282,12 @@ impl Provider for HttpProvider {
         self.engine.info(model)
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: Request) -> ModelStream {
         let engine = Arc::clone(&self.engine);
         generate(move |emitter| engine.answer(request, emitter))
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         Box::pin(Arc::clone(&self.engine).count(request))
     }
 

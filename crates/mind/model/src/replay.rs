@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, Catalog, Event, EventStream, ModelError, ModelInfo, Provider, Request, StopReason,
+    Catalog, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Request, StopReason,
     wire::Calibration,
 };
 
@@ -23,7 +23,7 @@ pub struct Exchange {
     /// changes (secrets masked, paths made relative, …).
     pub request: Value,
     /// Every event, in order.
-    pub events: Vec<Event>,
+    pub events: Vec<ModelEvent>,
     /// The error it ended with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ModelError>,
@@ -35,11 +35,12 @@ pub struct Exchange {
 impl Exchange {
     /// What a complete answer used.
     fn usage(&self) -> Option<Usage> {
-        if !matches!(self.events.last(), Some(Event::Stopped(reason)) if *reason != StopReason::Interrupted) {
+        if !matches!(self.events.last(), Some(ModelEvent::Stopped(reason)) if *reason != StopReason::Interrupted)
+        {
             return None;
         }
         self.events.iter().rev().find_map(|event| match event {
-            Event::Usage(usage) => Some(*usage),
+            ModelEvent::Usage(usage) => Some(*usage),
             _ => None,
         })
     }
@@ -76,7 +77,7 @@ impl Provider for Recorder {
         self.inner.info(model)
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: Request) -> ModelStream {
         let mut recorded = request.to_json();
         (self.normalise)(&mut recorded);
         let exchange = Exchange { request: recorded, events: Vec::new(), error: None, abandoned: true };
@@ -84,7 +85,7 @@ impl Provider for Recorder {
         Box::pin(Recording { inner: self.inner.stream(request), exchange: Some(exchange), sink })
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         self.inner.count_tokens(request)
     }
 
@@ -99,7 +100,7 @@ impl Provider for Recorder {
 
 /// Passes events on and keeps them.
 struct Recording {
-    inner: EventStream,
+    inner: ModelStream,
     exchange: Option<Exchange>,
     sink: Arc<dyn Fn(Exchange) + Send + Sync>,
 }
@@ -113,7 +114,7 @@ impl Recording {
 }
 
 impl Stream for Recording {
-    type Item = Result<Event, ModelError>;
+    type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = self.inner.as_mut().poll_next(cx);
@@ -121,7 +122,7 @@ impl Stream for Recording {
             match item {
                 Some(Ok(event)) => {
                     exchange.events.push(event.clone());
-                    exchange.abandoned &= !matches!(event, Event::Stopped(_));
+                    exchange.abandoned &= !matches!(event, ModelEvent::Stopped(_));
                 }
                 Some(Err(error)) => {
                     exchange.error = Some(error.clone());
@@ -222,10 +223,10 @@ impl Provider for Replay {
         self.catalog.get(model)
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: Request) -> ModelStream {
         let mut asked = request.to_json();
         (self.normalise)(&mut asked);
-        let items: Vec<Result<Event, ModelError>> = match self.find(&asked) {
+        let items: Vec<Result<ModelEvent, ModelError>> = match self.find(&asked) {
             Err(miss) => vec![Err(miss)],
             Ok(exchange) => {
                 if let Some(usage) = exchange.usage() {
@@ -243,7 +244,7 @@ impl Provider for Replay {
         Box::pin(stream::iter(items))
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move { Ok(self.calibration.estimate(&request)) })
     }
 

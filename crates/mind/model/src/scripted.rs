@@ -7,7 +7,7 @@ use std::{
 use haft_types::{MessageBlock, Usage};
 
 use crate::{
-    BoxFuture, Catalog, Event, EventStream, ModelError, ModelInfo, Provider, Request, StopReason,
+    Catalog, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Request, StopReason,
     stream::{Emitter, generate},
 };
 
@@ -67,12 +67,14 @@ impl Provider for Scripted {
         self.catalog.get(model)
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: Request) -> ModelStream {
         let (answer, pace) = (self.next(), self.pace);
         generate(move |emitter| async move {
             let (number, blocks) = answer?;
-            emitter
-                .emit(Event::Started { id: format!("msg_scripted_{number}"), model: request.model.clone() });
+            emitter.emit(ModelEvent::Started {
+                id: format!("msg_scripted_{number}"),
+                model: request.model.clone(),
+            });
             let calls = blocks.iter().any(|block| matches!(block, MessageBlock::ToolUse(_)));
             let mut written = 0;
             for block in blocks {
@@ -80,13 +82,13 @@ impl Provider for Scripted {
             }
             let input_tokens = request.estimate_tokens();
             let usage = Usage { input_tokens, output_tokens: written / 4, ..Usage::default() };
-            emitter.emit(Event::Usage(usage));
-            emitter.emit(Event::Stopped(if calls { StopReason::ToolUse } else { StopReason::EndTurn }));
+            emitter.emit(ModelEvent::Usage(usage));
+            emitter.emit(ModelEvent::Stopped(if calls { StopReason::ToolUse } else { StopReason::EndTurn }));
             Ok(())
         })
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move { Ok(request.estimate_tokens()) })
     }
 }
@@ -95,27 +97,27 @@ impl Provider for Scripted {
 async fn say(emitter: &Emitter, block: MessageBlock, pace: Duration) -> u64 {
     let length = match &block {
         MessageBlock::Text { text } => {
-            speak(emitter, text, pace, Event::Text).await;
+            speak(emitter, text, pace, ModelEvent::Text).await;
             text.len()
         }
         MessageBlock::Thinking { thinking, .. } => {
-            speak(emitter, thinking, pace, Event::Thinking).await;
+            speak(emitter, thinking, pace, ModelEvent::Thinking).await;
             thinking.len()
         }
         MessageBlock::ToolUse(call) => {
             let json = call.input.to_string();
             let length = json.len();
-            emitter.emit(Event::ToolStarted { id: call.id.clone(), name: call.name.clone() });
-            emitter.emit(Event::ToolInput { id: call.id.clone(), json });
+            emitter.emit(ModelEvent::ToolStarted { id: call.id.clone(), name: call.name.clone() });
+            emitter.emit(ModelEvent::ToolInput { id: call.id.clone(), json });
             length
         }
         _ => 0,
     };
-    emitter.emit(Event::Block(block));
+    emitter.emit(ModelEvent::Block(block));
     length as u64
 }
 
-async fn speak(emitter: &Emitter, text: &str, pace: Duration, event: fn(String) -> Event) {
+async fn speak(emitter: &Emitter, text: &str, pace: Duration, event: fn(String) -> ModelEvent) {
     for word in text.split_inclusive(char::is_whitespace) {
         emitter.emit(event(word.to_owned()));
         if !pace.is_zero() {
@@ -130,7 +132,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Answer;
+    use crate::ModelAnswer;
 
     #[tokio::test]
     async fn answers_come_in_order_and_end_in_an_error() {
@@ -140,7 +142,7 @@ mod tests {
             vec![MessageBlock::Text { text: "Done.".into() }],
         ];
         let model = Scripted::new(answers.clone());
-        let ask = || Answer::collect(model.stream(Request::new("claude-opus-4-5", [])));
+        let ask = || ModelAnswer::collect(model.stream(Request::new("claude-opus-4-5", [])));
         let first = ask().await.unwrap();
         assert_eq!((&first.content, first.stop), (&answers[0], Some(StopReason::ToolUse)));
         assert_eq!(model.unused(), 1);

@@ -12,18 +12,18 @@ use std::{
 
 use futures_util::Stream;
 
-use crate::{Event, EventStream, ModelError};
+use crate::{ModelError, ModelEvent, ModelStream};
 
 /// Hands out events.
 #[derive(Clone, Default)]
-pub(crate) struct Emitter(Arc<Mutex<VecDeque<Event>>>);
+pub(crate) struct Emitter(Arc<Mutex<VecDeque<ModelEvent>>>);
 
 impl Emitter {
-    pub(crate) fn emit(&self, event: Event) {
+    pub(crate) fn emit(&self, event: ModelEvent) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
     }
 
-    fn next(&self) -> Option<Event> {
+    fn next(&self) -> Option<ModelEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -37,7 +37,7 @@ struct Generated {
 }
 
 /// The events `work` hands out, then its error if it has one.
-pub(crate) fn generate<F>(work: impl FnOnce(Emitter) -> F) -> EventStream
+pub(crate) fn generate<F>(work: impl FnOnce(Emitter) -> F) -> ModelStream
 where
     F: Future<Output = Result<(), ModelError>> + Send + 'static,
 {
@@ -47,7 +47,7 @@ where
 }
 
 impl Stream for Generated {
-    type Item = Result<Event, ModelError>;
+    type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;

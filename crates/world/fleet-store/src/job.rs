@@ -152,7 +152,7 @@ pub enum Submitted {
 
 /// What became of a cancelled job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancelled {
+pub enum CancelledJob {
     /// It had not begun and never will.
     AtOnce,
     /// Its worker was told.
@@ -192,14 +192,14 @@ pub struct JobFilter {
 
 /// Which part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct PageOfJobs {
     /// Only after this one.
     pub after: Option<RunId>,
     /// At most so many.
     pub most: usize,
 }
 
-impl Default for Page {
+impl Default for PageOfJobs {
     fn default() -> Self {
         Self { after: None, most: 1_000 }
     }
@@ -292,7 +292,7 @@ pub enum LimitScope {
 
 /// Bounds of a scope; what is `None` is not bounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ScopeLimits {
     /// So many run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running: Option<u64>,

@@ -32,8 +32,8 @@ mod schedule;
 pub use core::cancel_control;
 pub use error::StoreError;
 pub use job::{
-    Cancelled, Counts, JobClass, JobFilter, JobHead, JobPage, JobRecord, JobState, LimitScope, Limits,
-    NewJob, Page, PauseScope, Requeue, Submitted,
+    CancelledJob, Counts, JobClass, JobFilter, JobHead, JobPage, JobRecord, JobState, LimitScope, NewJob,
+    PageOfJobs, PauseScope, Requeue, ScopeLimits, Submitted,
 };
 pub use lease::{Lease, LeaseKey, LeaseRenewal, TakeJobs, WorkerRecord};
 pub use name::{FleetName, NameError, RunId};
@@ -45,5 +45,5 @@ pub use ports::{
 };
 pub use run_log::{ControlEntry, LogEnd, LogLine, NewControl};
 pub use schedule::{
-    Bucket, Ceiling, Draw, FiredSlot, MissedSlots, NewSchedule, Reserved, ScheduleRecord, When,
+    Bucket, Ceiling, Draw, FiredSlot, FiringTime, MissedSlots, NewSchedule, Reserved, ScheduleRecord,
 };

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Bucket, Cancelled, Ceiling, ControlEntry, Counts, Draw, FiredSlot, FleetName, JobFilter, JobPage,
-    JobState, Lease, LeaseKey, LeaseRenewal, LimitScope, Limits, LogEnd, LogLine, NewControl, NewJob,
-    NewSchedule, Page, PauseScope, Requeue, Reserved, RunId, ScheduleRecord, StoreError, Submitted, TakeJobs,
-    WorkerRecord, engine::FleetEngine,
+    Bucket, CancelledJob, Ceiling, ControlEntry, Counts, Draw, FiredSlot, FleetName, JobFilter, JobPage,
+    JobState, Lease, LeaseKey, LeaseRenewal, LimitScope, LogEnd, LogLine, NewControl, NewJob, NewSchedule,
+    PageOfJobs, PauseScope, Requeue, Reserved, RunId, ScheduleRecord, ScopeLimits, StoreError, Submitted,
+    TakeJobs, WorkerRecord, engine::FleetEngine,
 };
 
 /// What every port answers with.
@@ -71,7 +71,7 @@ pub trait JobQueue: Send + Sync {
 
     /// Ends a job: at once when no worker has it; otherwise its worker is told
     /// by a control entry with the id `cancel` and with its next renewal.
-    fn cancel(&self, run: RunId, reason: String) -> StoreFuture<'_, Cancelled>;
+    fn cancel(&self, run: RunId, reason: String) -> StoreFuture<'_, CancelledJob>;
 
     /// Puts an ended or parked job back into the queue.
     fn requeue(&self, run: RunId, how: Requeue) -> StoreFuture<'_, ()>;
@@ -83,13 +83,13 @@ pub trait JobQueue: Send + Sync {
     fn resume(&self, scope: PauseScope) -> StoreFuture<'_, ()>;
 
     /// Sets the limits of a scope, all of them.
-    fn set_limits(&self, scope: LimitScope, limits: Limits) -> StoreFuture<'_, ()>;
+    fn set_limits(&self, scope: LimitScope, limits: ScopeLimits) -> StoreFuture<'_, ()>;
 
     /// All limits that were set.
-    fn limits(&self) -> StoreFuture<'_, Vec<(LimitScope, Limits)>>;
+    fn limits(&self) -> StoreFuture<'_, Vec<(LimitScope, ScopeLimits)>>;
 
     /// Jobs, in the order they were submitted.
-    fn jobs(&self, filter: JobFilter, page: Page) -> StoreFuture<'_, JobPage>;
+    fn jobs(&self, filter: JobFilter, page: PageOfJobs) -> StoreFuture<'_, JobPage>;
 
     /// How many jobs are in which state.
     fn counts(&self, filter: JobFilter) -> StoreFuture<'_, Counts>;

@@ -11,7 +11,7 @@ use crate::{FleetName, JobHead, RunId};
 /// When a schedule fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum When {
+pub enum FiringTime {
     /// Once.
     At(Timestamp),
     /// Again and again, counted from a moment.
@@ -49,7 +49,7 @@ pub struct NewSchedule {
     /// Its name; a second one replaces the first of the tenant.
     pub name: FleetName,
     /// When it fires.
-    pub when: When,
+    pub when: FiringTime,
     /// What becomes of missed slots.
     pub missed: MissedSlots,
     /// The job; each fire gets an id of its own and the dedup words `name/slot`.

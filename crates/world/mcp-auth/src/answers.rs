@@ -5,11 +5,11 @@ use axum::http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
-use super::wire::{Answer, answer};
+use super::wire::{OAuthAnswer, answer};
 
 /// Some say numbers as text, scopes as lists, leave out what kind of token it
 /// is, answer as a form, or say no with a yes.
-pub(super) fn readable(given: Answer) -> Answer {
+pub(super) fn readable(given: OAuthAnswer) -> OAuthAnswer {
     if !given.status().is_success() {
         return given;
     }
@@ -76,7 +76,7 @@ const SECRETS: &[&str] = &[
 ];
 
 /// A refusal that repeats what was sent is shown to people, and in logs.
-pub(super) fn without_secrets(given: Answer, sent: &[u8]) -> Answer {
+pub(super) fn without_secrets(given: OAuthAnswer, sent: &[u8]) -> OAuthAnswer {
     if given.status().is_success() {
         return given;
     }

@@ -6,19 +6,19 @@ use rmcp::transport::auth::{
 };
 use serde_json::Value;
 
-use super::wire::{NO_PAGE, Shared, Wire};
+use super::wire::{NO_PAGE, SharedWire, Wire};
 use crate::HttpEndpoint;
 
 /// The authorization server of a server.
 pub(super) struct Authority {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
-    pub(super) source: Source,
+    pub(super) source: AuthServerSource,
 }
 
 /// How an authorization server was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Source {
+pub(super) enum AuthServerSource {
     /// The user named it.
     Configured,
     /// The server named it, or it describes itself.
@@ -35,7 +35,7 @@ pub(super) async fn find(
     wire: &Arc<Wire>,
 ) -> Result<Authority, String> {
     let failed = |err: AuthError| wire.reason(&err.to_string());
-    let client = Arc::new(Shared(Arc::clone(wire)));
+    let client = Arc::new(SharedWire(Arc::clone(wire)));
     let mut manager = AuthorizationManager::new_with_oauth_http_client(endpoint.url.as_str(), client)
         .await
         .map_err(failed)?;
@@ -44,13 +44,13 @@ pub(super) async fn find(
             let document = wire.get(url).await?;
             let metadata = serde_json::from_value(document)
                 .map_err(|_| format!("{url} is not what an authorization server says about itself"))?;
-            (metadata, Source::Configured)
+            (metadata, AuthServerSource::Configured)
         }
         None => {
             let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(failed)?;
             let source = match found.source {
-                AuthorizationMetadataSource::LegacyEndpointFallback => Source::Guessed,
-                _ => Source::Described,
+                AuthorizationMetadataSource::LegacyEndpointFallback => AuthServerSource::Guessed,
+                _ => AuthServerSource::Described,
             };
             (found.metadata, source)
         }

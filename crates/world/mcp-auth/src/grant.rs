@@ -14,7 +14,7 @@ use super::{
     store::{Login, Record},
     wire::Wire,
 };
-use crate::{ClientKey, Grant, HttpEndpoint, IdentityProvider, OAuthSettings, ProviderAddress};
+use crate::{ClientKey, HttpEndpoint, IdentityProvider, OAuthGrant, OAuthSettings, ProviderAddress};
 
 /// Why there is no token.
 #[derive(Debug)]
@@ -79,14 +79,14 @@ impl GrantRequest<'_> {
     async fn token(mut self, scopes: Vec<String>, challenge: Option<&str>) -> Result<Login, NoToken> {
         let resource = self.authority.resource().await.map_err(NoToken::Trouble)?;
         let mut fields = match &self.settings.grant {
-            Grant::Browser | Grant::ClientCredentials => {
+            OAuthGrant::Browser | OAuthGrant::ClientCredentials => {
                 vec![("grant_type", String::from("client_credentials"))]
             }
-            Grant::JwtBearer { assertion } => {
+            OAuthGrant::JwtBearer { assertion } => {
                 let assertion = assertion.read().map_err(NoToken::Refused)?;
                 vec![("grant_type", JWT_BEARER.to_owned()), ("assertion", assertion)]
             }
-            Grant::Enterprise(provider) => {
+            OAuthGrant::Enterprise(provider) => {
                 let assertion = self.permission_of(provider, &resource, &scopes).await?;
                 vec![("grant_type", JWT_BEARER.to_owned()), ("assertion", assertion)]
             }

@@ -37,7 +37,7 @@ pub use authorize::{Authorize, Pass, Refused, Renewal, explain};
 pub use callback::CallbackListener;
 pub use endpoint::HttpEndpoint;
 pub use login::{LoginError, LoginFlow, begin};
-pub use settings::{ClientKey, Grant, IdentityProvider, OAuthSettings, ProviderAddress, Secret};
+pub use settings::{ClientKey, ClientSecret, IdentityProvider, OAuthGrant, OAuthSettings, ProviderAddress};
 pub use store::TokenFile;
 pub use token::OAuthTokens;
 

@@ -7,7 +7,7 @@ use rmcp::transport::auth::{
 
 use super::{
     AuthOptions,
-    discover::{Authority, Source, find},
+    discover::{AuthServerSource, Authority, find},
     dpop::Dpop,
     grant::wants_proof,
     store::{Login, Record, TokenFile},
@@ -111,7 +111,7 @@ fn is_safe(authority: &Authority) -> Result<(), LoginError> {
             "its authorization server does not protect logins well enough (PKCE with S256)",
         ))),
         // Who names the server in the configuration knows better.
-        None if authority.source == Source::Described => Err(LoginError(String::from(
+        None if authority.source == AuthServerSource::Described => Err(LoginError(String::from(
             "its authorization server does not say that it protects logins (PKCE with S256); \
              if you know that it does, name its description in `oauth.authServerMetadataUrl`",
         ))),

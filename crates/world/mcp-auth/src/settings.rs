@@ -9,7 +9,7 @@ pub struct OAuthSettings {
     /// describes one.
     pub client_id: Option<String>,
     /// What shows that we are that client.
-    pub client_secret: Option<Secret>,
+    pub client_secret: Option<ClientSecret>,
     /// What else shows it: a key whose other half the authorization server has.
     pub private_key: Option<ClientKey>,
     /// The port of the redirect address.
@@ -19,12 +19,12 @@ pub struct OAuthSettings {
     /// What to ask for.
     pub scopes: Vec<String>,
     /// How tokens are come by.
-    pub grant: Grant,
+    pub grant: OAuthGrant,
 }
 
 /// How tokens are come by.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Grant {
+pub enum OAuthGrant {
     /// A person logs in with a browser.
     #[default]
     Browser,
@@ -34,14 +34,14 @@ pub enum Grant {
     /// exchanged for one of the server (RFC 7523).
     JwtBearer {
         /// That token.
-        assertion: Secret,
+        assertion: ClientSecret,
     },
     /// The login at the company's identity provider is exchanged for one at the
     /// server.
     Enterprise(IdentityProvider),
 }
 
-impl Grant {
+impl OAuthGrant {
     /// Whether nobody has to be there.
     pub fn is_headless(&self) -> bool {
         *self != Self::Browser
@@ -66,9 +66,9 @@ pub struct IdentityProvider {
     /// Who we are there.
     pub client_id: String,
     /// What shows it.
-    pub client_secret: Option<Secret>,
+    pub client_secret: Option<ClientSecret>,
     /// The identity token of the person.
-    pub id_token: Secret,
+    pub id_token: ClientSecret,
 }
 
 /// Where an identity provider exchanges tokens.
@@ -84,7 +84,7 @@ pub enum ProviderAddress {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientKey {
     /// The key, in PEM.
-    pub key: Secret,
+    pub key: ClientSecret,
     /// What the authorization server calls it.
     pub id: Option<String>,
     /// Whom signatures are meant for, if not the authorization server's issuer.
@@ -93,7 +93,7 @@ pub struct ClientKey {
 
 /// Something nobody else may read. It never shows in debug output.
 #[derive(Clone, Eq, PartialEq)]
-pub enum Secret {
+pub enum ClientSecret {
     /// Here it is.
     Text(String),
     /// It is in this file, which is read whenever it is needed: such files change.
@@ -102,7 +102,7 @@ pub enum Secret {
 
 const MAX_SECRET_BYTES: u64 = 64 << 10;
 
-impl Secret {
+impl ClientSecret {
     /// The secret, or why there is none.
     pub(crate) fn read(&self) -> Result<String, String> {
         let path = match self {
@@ -123,7 +123,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ClientSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(_) => f.write_str("Text(…)"),
@@ -169,22 +169,22 @@ struct WrittenProvider {
 fn scopes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Form {
+    enum ScopesForm {
         List(Vec<String>),
         Text(String),
     }
-    Ok(match Form::deserialize(from)? {
-        Form::List(list) => list,
-        Form::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
+    Ok(match ScopesForm::deserialize(from)? {
+        ScopesForm::List(list) => list,
+        ScopesForm::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
     })
 }
 
-fn secret(name: &str, text: Option<String>, file: Option<PathBuf>) -> Result<Option<Secret>, String> {
+fn secret(name: &str, text: Option<String>, file: Option<PathBuf>) -> Result<Option<ClientSecret>, String> {
     match (text, file) {
         (Some(_), Some(_)) => Err(format!("`{name}` and `{name}File` are both there")),
         // What a variable did not give is not there.
-        (Some(text), None) => Ok((!text.is_empty()).then_some(Secret::Text(text))),
-        (None, Some(file)) => Ok(Some(Secret::File(file))),
+        (Some(text), None) => Ok((!text.is_empty()).then_some(ClientSecret::Text(text))),
+        (None, Some(file)) => Ok(Some(ClientSecret::File(file))),
         (None, None) => Ok(None),
     }
 }
@@ -201,19 +201,19 @@ impl Written {
         let key = secret("privateKey", self.private_key, self.private_key_file)?;
         let private_key = key.map(|key| ClientKey { key, id: self.key_id, audience: self.audience });
         let assertion = secret("assertion", self.assertion, self.assertion_file)?;
-        let needed = |it: Option<Secret>, what: &str, name: &str| {
+        let needed = |it: Option<ClientSecret>, what: &str, name: &str| {
             it.ok_or_else(|| format!("`grant: {name}` needs `{what}` or `{what}File`"))
         };
         let grant = match self.grant.as_deref() {
-            None | Some("authorization_code") => Grant::Browser,
-            Some("client_credentials") => Grant::ClientCredentials,
+            None | Some("authorization_code") => OAuthGrant::Browser,
+            Some("client_credentials") => OAuthGrant::ClientCredentials,
             Some("jwt_bearer") => {
-                Grant::JwtBearer { assertion: needed(assertion, "assertion", "jwt_bearer")? }
+                OAuthGrant::JwtBearer { assertion: needed(assertion, "assertion", "jwt_bearer")? }
             }
             Some("enterprise") => {
                 let provider =
                     self.identity_provider.ok_or("`grant: enterprise` needs `identityProvider`")?;
-                Grant::Enterprise(provider.provider()?)
+                OAuthGrant::Enterprise(provider.provider()?)
             }
             Some(other) => {
                 return Err(format!(
@@ -223,15 +223,15 @@ impl Written {
         };
         let proves_itself = client_secret.is_some() || private_key.is_some();
         match &grant {
-            Grant::Browser if private_key.is_some() => {
+            OAuthGrant::Browser if private_key.is_some() => {
                 return Err(String::from("`privateKey` is for grants without a browser; set `grant`"));
             }
-            Grant::ClientCredentials if self.client_id.is_none() || !proves_itself => {
+            OAuthGrant::ClientCredentials if self.client_id.is_none() || !proves_itself => {
                 return Err(String::from(
                     "`grant: client_credentials` needs `clientId`, and `clientSecret` or `privateKey`",
                 ));
             }
-            Grant::Enterprise(_) if self.client_id.is_none() => {
+            OAuthGrant::Enterprise(_) if self.client_id.is_none() => {
                 return Err(String::from("`grant: enterprise` needs `clientId`"));
             }
             _ => (),
@@ -316,12 +316,12 @@ mod tests {
     #[test]
     fn a_secret_in_a_file_is_read_whole_or_not_at_all() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let read = || Secret::File(file.path().to_owned()).read();
+        let read = || ClientSecret::File(file.path().to_owned()).read();
         assert!(read().unwrap_err().contains("is empty"));
         std::fs::write(file.path(), "  hush\n").unwrap();
         assert_eq!(read().unwrap(), "hush");
         std::fs::write(file.path(), "x".repeat(70 << 10)).unwrap();
         assert!(read().unwrap_err().contains("too large"));
-        assert!(Secret::File("/nonexistent/x".into()).read().unwrap_err().contains("cannot be read"));
+        assert!(ClientSecret::File("/nonexistent/x".into()).read().unwrap_err().contains("cannot be read"));
     }
 }

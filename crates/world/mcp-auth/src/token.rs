@@ -11,7 +11,7 @@ use rmcp::transport::auth::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    discover::{Source, find},
+    discover::{AuthServerSource, find},
     dpop::Dpop,
     grant::{self, NoToken},
     store::{Login, Record, TokenFile},
@@ -219,7 +219,7 @@ async fn exchange(
     }
     let challenge = challenge.filter(|it| !it.is_empty()).or(record.login.challenge.as_deref());
     let mut authority = find(endpoint, challenge, &wire).await.map_err(Lost::ForNow)?;
-    if authority.source == Source::Guessed && credentials.issuer.is_some() {
+    if authority.source == AuthServerSource::Guessed && credentials.issuer.is_some() {
         // A token must not go to where nobody said it belongs.
         return Err(Lost::ForNow(String::from("its authorization server cannot be found")));
     }

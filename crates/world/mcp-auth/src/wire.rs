@@ -20,12 +20,12 @@ use super::{
     answers::{readable, without_secrets},
     clock::Clock,
     dpop::{Dpop, PROOF},
-    reach::Reach,
+    reach::LoginReach,
 };
-use crate::{Grant, HttpEndpoint, ProviderAddress, explain};
+use crate::{HttpEndpoint, OAuthGrant, ProviderAddress, explain};
 
 /// An answer, read to its end.
-pub(super) type Answer = http::Response<Vec<u8>>;
+pub(super) type OAuthAnswer = http::Response<Vec<u8>>;
 
 /// A person or a call waits for it.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -40,7 +40,7 @@ pub(super) const NO_PAGE: &str = "https://no-page.invalid/";
 pub(super) struct Wire {
     follow: Client,
     stop: Client,
-    reach: Reach,
+    reach: LoginReach,
     /// Once it is there, tokens are bound to its key.
     pub(super) bound: OnceLock<Arc<Dpop>>,
     /// What the authorization server thinks the time is.
@@ -52,12 +52,12 @@ pub(super) struct Wire {
 #[derive(Clone, Default)]
 struct RequestNotes {
     trouble: Option<String>,
-    refusal: Option<Refusal>,
+    refusal: Option<OAuthRefusal>,
 }
 
 /// What an authorization server says instead of giving a token.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct OAuthRefusal {
     /// The code, as registered for OAuth.
     pub(super) code: String,
     /// Code and explanation, in one line.
@@ -69,11 +69,11 @@ impl Wire {
     pub(super) async fn new(endpoint: &HttpEndpoint) -> Result<Arc<Self>, String> {
         let url = Url::parse(&endpoint.url).map_err(|err| format!("`{}`: {err}", endpoint.url))?;
         let mut named: Vec<&str> = endpoint.oauth.auth_server_metadata_url.as_deref().into_iter().collect();
-        if let Grant::Enterprise(provider) = &endpoint.oauth.grant {
+        if let OAuthGrant::Enterprise(provider) = &endpoint.oauth.grant {
             let (ProviderAddress::Issuer(it) | ProviderAddress::TokenUrl(it)) = &provider.address;
             named.push(it);
         }
-        let reach = Reach::of(&url, &named).await;
+        let reach = LoginReach::of(&url, &named).await;
         let build = |policy| {
             let client = Client::builder()
                 .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
@@ -98,7 +98,7 @@ impl Wire {
 
     /// What the authorization server said instead of a token, in the last
     /// request.
-    pub(super) fn refusal(&self) -> Option<Refusal> {
+    pub(super) fn refusal(&self) -> Option<OAuthRefusal> {
         self.notes().refusal.clone()
     }
 
@@ -154,7 +154,7 @@ impl Wire {
 
     /// One request and its answer; a token request is proven, if tokens are
     /// bound, and a proof that lacks the server's number is made again.
-    async fn carry(&self, mut request: Request, client: &Client) -> Result<Answer, String> {
+    async fn carry(&self, mut request: Request, client: &Client) -> Result<OAuthAnswer, String> {
         *self.notes() = RequestNotes::default();
         let asks_for_token = is_form(&request);
         let bound = self.bound.get().filter(|_| asks_for_token);
@@ -185,7 +185,7 @@ impl Wire {
         Ok(answer)
     }
 
-    async fn once(&self, request: Request, client: &Client) -> Result<Answer, String> {
+    async fn once(&self, request: Request, client: &Client) -> Result<OAuthAnswer, String> {
         let url = request.url().clone();
         if !self.reach.allows_url(&url) {
             return Err(format!("{} is nearer to this machine than the server that names it", place(&url)));
@@ -219,9 +219,9 @@ impl OAuthHttpClient for Wire {
 }
 
 /// The way of one login, shared with the SDK.
-pub(super) struct Shared(pub(super) Arc<Wire>);
+pub(super) struct SharedWire(pub(super) Arc<Wire>);
 
-impl OAuthHttpClient for Shared {
+impl OAuthHttpClient for SharedWire {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         self.0.execute(request)
     }
@@ -249,7 +249,7 @@ fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-pub(super) fn answer(status: StatusCode, headers: HeaderMap, body: Vec<u8>) -> Answer {
+pub(super) fn answer(status: StatusCode, headers: HeaderMap, body: Vec<u8>) -> OAuthAnswer {
     let mut answer = http::Response::new(body);
     *answer.status_mut() = status;
     *answer.headers_mut() = headers;
@@ -262,21 +262,21 @@ fn same_origin() -> redirect::Policy {
     hops.policy(|hop| if hop.keeps_origin() { Ok(()) } else { Err(ELSEWHERE.to_owned()) })
 }
 
-fn wants_number(answer: &Answer) -> bool {
+fn wants_number(answer: &OAuthAnswer) -> bool {
     let body: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
     body["error"] == "use_dpop_nonce"
 }
 
-fn refusal(answer: &Answer) -> Option<Refusal> {
+fn refusal(answer: &OAuthAnswer) -> Option<OAuthRefusal> {
     let body: Value = serde_json::from_slice(answer.body()).ok()?;
     let code = body["error"].as_str().filter(|_| !answer.status().is_success())?;
     let why = body["error_description"].as_str().map(|it| format!(": {it}")).unwrap_or_default();
     let text = haft_types::text::one_line(&format!("{code}{why}"), 250);
-    Some(Refusal { code: haft_types::text::one_line(code, 60), text })
+    Some(OAuthRefusal { code: haft_types::text::one_line(code, 60), text })
 }
 
 /// A description of an authorization server that logs nobody in is one too.
-fn described(given: Answer) -> Answer {
+fn described(given: OAuthAnswer) -> OAuthAnswer {
     let Ok(Value::Object(mut body)) = serde_json::from_slice(given.body()) else { return given };
     if !body.contains_key("token_endpoint") || body.contains_key("authorization_endpoint") {
         return given;

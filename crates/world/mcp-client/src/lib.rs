@@ -34,28 +34,28 @@ mod tools;
 mod transport;
 mod wire;
 
-pub use adapt::{Media, MediaDirectory, Shown, tool_prefix};
+pub use adapt::{Media, MediaDirectory, ShownPicture, tool_prefix};
 pub use client::{
-    Annotations, CallTracing, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled,
-    PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
-    protocol_versions,
+    Annotations, CallTracing, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, HostPorts, NotSampled,
+    OfferedTool, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Sample, ServerInfo, ServerRoot,
+    SkippedOffer, protocol_versions,
 };
 pub use config::{
-    Approval, Approvals, Confirm, Declared, Endpoint, Problem, ProjectChoices, Resolved, Rules,
-    SamplingRules, Scope, ServerConfig, ServerMatcher, ServerPolicy, Timeouts, Trust, Waiting, add_server,
-    declared_servers, remove_server, resolve,
+    Approval, Approvals, Confirm, Declared, Endpoint, Problem, ProjectChoices, Resolved, SamplingRules,
+    ServerConfig, ServerMatcher, ServerPolicy, ServerRules, ServerScope, Timeouts, Trust, Waiting,
+    add_server, declared_servers, remove_server, resolve,
 };
 /// Logins, as configurations and hosts of servers name them.
 pub use haft_mcp_auth::{
-    AuthOptions, CallbackListener, ClientKey, Grant, HttpEndpoint, IdentityProvider, LoginError, LoginFlow,
-    OAuthSettings, ProviderAddress, Secret,
+    AuthOptions, CallbackListener, ClientKey, ClientSecret, HttpEndpoint, IdentityProvider, LoginError,
+    LoginFlow, OAuthGrant, OAuthSettings, ProviderAddress,
 };
 pub use supervise::{
-    AskError, Enabled, Event, Manager, ManagerOptions, Noise, PromptCommand, ServerState, ServerStatus,
+    AskError, Enabled, Manager, ManagerOptions, Noise, PromptCommand, ServerEvent, ServerState, ServerStatus,
     WeakManager,
 };
 pub use tools::resource_tools;
 pub use transport::{
-    ChannelEnds, ChannelServer, Connector, FurtherPath, HostedServer, Inbox, InheritEnv, McpConnection,
-    OpenError, Outgoing, StdioCommand, Transport,
+    ChannelEnds, ChannelServer, Connector, FurtherPath, HostedServer, InheritEnv, McpConnection, Outgoing,
+    PeerInbox, StdioCommand, Transport, TransportError,
 };

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ToolServer,
     caller::{Caller, ProtocolEra},
-    client::{CallClient, Can, ClientWish, Input, Presence},
+    client::{CallClient, Can, ClientInput, ClientWish, Presence},
     inputs::{Round, to_request},
     result, stored,
     tasks_of_clients::{TaskCaller, rename},
@@ -237,7 +237,7 @@ fn next_call_id(client: &str) -> CallId {
 
 /// Asks a client of the older protocol, which answers while the call waits.
 /// Runs within the request, so that the question goes out on its stream.
-async fn ask_now(peer: Peer<RoleServer>, inputs: Vec<Input>, answers: oneshot::Sender<Vec<Value>>) {
+async fn ask_now(peer: Peer<RoleServer>, inputs: Vec<ClientInput>, answers: oneshot::Sender<Vec<Value>>) {
     let asked = inputs.iter().map(|input| {
         let peer = &peer;
         async move {
@@ -255,7 +255,7 @@ async fn ask_now(peer: Peer<RoleServer>, inputs: Vec<Input>, answers: oneshot::S
 }
 
 /// Asks the client that looks after a task.
-fn ask_in_task(task: &TaskContext, inputs: Vec<Input>, answers: oneshot::Sender<Vec<Value>>) {
+fn ask_in_task(task: &TaskContext, inputs: Vec<ClientInput>, answers: oneshot::Sender<Vec<Value>>) {
     let task = task.clone();
     tokio::spawn(async move {
         let asked = inputs.iter().map(|input| {

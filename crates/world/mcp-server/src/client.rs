@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use haft_runtime::{Answer, Ask, Question, Unattended};
+use haft_runtime::{Ask, GivenAnswer, Question, Unattended};
 use haft_tool::{BoxFuture, CallId};
 use rmcp::model::ClientCapabilities;
 use serde_json::{Value, json};
@@ -82,13 +82,13 @@ impl Can {
 
 /// Something a call wants from its client.
 pub(super) enum ClientWish {
-    Inputs { inputs: Vec<Input>, answers: oneshot::Sender<Vec<Value>> },
+    Inputs { inputs: Vec<ClientInput>, answers: oneshot::Sender<Vec<Value>> },
     Log { level: String, data: Value },
 }
 
 /// Something to ask a client.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Input {
+pub struct ClientInput {
     /// Tells it apart from other questions of the same call; the same question
     /// has the same key when the call is repeated.
     pub key: String,
@@ -101,7 +101,7 @@ pub struct Input {
     pub must_be_asked: bool,
 }
 
-impl Input {
+impl ClientInput {
     /// An ordinary question.
     pub fn new(key: impl Into<String>, kind: InputKind, params: Value) -> Self {
         Self { key: key.into(), kind, params, must_be_asked: false }
@@ -150,7 +150,7 @@ impl CallClient {
     /// In the modern protocol the call may be given up here and repeated from
     /// its beginning when the answers are there. So ask before you change
     /// anything.
-    pub async fn ask(&self, inputs: Vec<Input>) -> Result<Vec<Value>, NotAnswered> {
+    pub async fn ask(&self, inputs: Vec<ClientInput>) -> Result<Vec<Value>, NotAnswered> {
         if !inputs.iter().all(|input| self.answers(input.kind)) {
             return Err(NotAnswered);
         }
@@ -160,7 +160,7 @@ impl CallClient {
     }
 
     /// Asks one question.
-    pub async fn ask_one(&self, input: Input) -> Result<Value, NotAnswered> {
+    pub async fn ask_one(&self, input: ClientInput) -> Result<Value, NotAnswered> {
         self.ask(vec![input]).await?.pop().ok_or(NotAnswered)
     }
 
@@ -185,23 +185,23 @@ impl ClientAsk {
 }
 
 impl Ask for ClientAsk {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
         let client = self.clients.of(question.call_id).filter(|it| it.answers(InputKind::Elicit));
         let Some(client) = client else { return self.otherwise.ask(question) };
         let input = permission_question(&question);
         Box::pin(async move {
             match client.ask_one(input).await {
                 Ok(answer) if answer["action"] == "accept" && answer["content"]["decision"] == "allow" => {
-                    Answer::yes()
+                    GivenAnswer::yes()
                 }
-                Ok(_) => Answer::no("the user said no"),
-                Err(NotAnswered) => Answer::unasked("the user could not be asked"),
+                Ok(_) => GivenAnswer::no("the user said no"),
+                Err(NotAnswered) => GivenAnswer::unasked("the user could not be asked"),
             }
         })
     }
 }
 
-fn permission_question(question: &Question<'_>) -> Input {
+fn permission_question(question: &Question<'_>) -> ClientInput {
     let message = format!("Allow {}?\n{}", question.description, question.decision.reason);
     let params = json!({
         "mode": "form",
@@ -219,5 +219,5 @@ fn permission_question(question: &Question<'_>) -> Input {
             "required": ["decision"],
         },
     });
-    Input { must_be_asked: true, ..Input::new("permission", InputKind::Elicit, params) }
+    ClientInput { must_be_asked: true, ..ClientInput::new("permission", InputKind::Elicit, params) }
 }

@@ -59,8 +59,8 @@ enum Direct {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
-    jsonrpc: Version,
+struct DirectRequest {
+    jsonrpc: JsonRpcVersion,
     id: RequestId,
     #[serde(rename = "method")]
     _method: CallMethod,
@@ -74,7 +74,7 @@ enum CallMethod {
 }
 
 #[derive(Deserialize, Serialize)]
-enum Version {
+enum JsonRpcVersion {
     #[serde(rename = "2.0")]
     Two,
 }
@@ -90,7 +90,7 @@ struct Params {
 }
 
 #[derive(Deserialize)]
-struct Cancelled {
+struct CancelledNote {
     #[serde(rename = "method")]
     _method: CancelMethod,
     params: CancelledParams,
@@ -112,7 +112,8 @@ impl Direct {
     /// Reads what is certain to be understood in full; all else is the SDK's.
     fn parse(line: &[u8]) -> Option<Self> {
         if memmem::find(line, b"\"tools/call\"").is_some() {
-            let Request { jsonrpc: Version::Two, id, params, .. } = serde_json::from_slice(line).ok()?;
+            let DirectRequest { jsonrpc: JsonRpcVersion::Two, id, params, .. } =
+                serde_json::from_slice(line).ok()?;
             // The other era says with every request who is there.
             if params.meta.0.keys().any(|key| key.starts_with("io.modelcontextprotocol/")) {
                 return None;
@@ -120,15 +121,15 @@ impl Direct {
             return Some(Self::Call { id, params });
         }
         memmem::find(line, b"\"notifications/cancelled\"")?;
-        let cancelled: Cancelled = serde_json::from_slice(line).ok()?;
+        let cancelled: CancelledNote = serde_json::from_slice(line).ok()?;
         Some(Self::Cancel { id: cancelled.params.request_id })
     }
 }
 
 /// An answer as it is written.
 #[derive(Serialize)]
-struct Answer<'a> {
-    jsonrpc: Version,
+struct DirectAnswer<'a> {
+    jsonrpc: JsonRpcVersion,
     id: &'a RequestId,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a CallToolResult>,
@@ -147,7 +148,7 @@ fn answer(id: &RequestId, outcome: Result<CallToolResponse, ErrorData>) -> Vec<u
         Err(error) => Err(error),
     };
     let (result, error) = (outcome.as_ref().ok(), outcome.as_ref().err());
-    let answer = Answer { jsonrpc: Version::Two, id, result, error };
+    let answer = DirectAnswer { jsonrpc: JsonRpcVersion::Two, id, result, error };
     let mut line = serde_json::to_vec(&answer).unwrap_or_default();
     line.push(b'\n');
     line

@@ -32,12 +32,12 @@ pub enum HttpAuth {
 /// Decides about tokens of an authorization server.
 pub trait TokenCheck: Send + Sync {
     /// Whether this token is meant for us and still good.
-    fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Verdict>;
+    fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, TokenVerdict>;
 }
 
 /// What a token is worth.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum TokenVerdict {
     /// Who has it comes in.
     Good,
     /// It is none, has ended, or is meant for others.
@@ -59,23 +59,23 @@ impl HttpAuth {
         url.host_str().map(str::to_owned)
     }
 
-    async fn verdict(&self, token: Option<&str>) -> Verdict {
+    async fn verdict(&self, token: Option<&str>) -> TokenVerdict {
         match (self, token) {
-            (Self::Anyone, _) => Verdict::Good,
-            (_, None) => Verdict::Bad,
-            (Self::Token(wanted), Some(token)) if same(token, wanted) => Verdict::Good,
-            (Self::Token(_), Some(_)) => Verdict::Bad,
+            (Self::Anyone, _) => TokenVerdict::Good,
+            (_, None) => TokenVerdict::Bad,
+            (Self::Token(wanted), Some(token)) if same(token, wanted) => TokenVerdict::Good,
+            (Self::Token(_), Some(_)) => TokenVerdict::Bad,
             (Self::Resource { check, .. }, Some(token)) => check.judge(token).await,
         }
     }
 
     /// What a client is told that may not come in.
-    fn challenge(&self, verdict: &Verdict, shown: bool) -> String {
+    fn challenge(&self, verdict: &TokenVerdict, shown: bool) -> String {
         let mut parts = Vec::new();
         if let Self::Resource { metadata, .. } = self {
             parts.push(format!("resource_metadata=\"{}\"", description(&metadata["resource"])));
             let scopes = match verdict {
-                Verdict::ForLess(scopes) => scopes.clone(),
+                TokenVerdict::ForLess(scopes) => scopes.clone(),
                 _ => strings(&metadata["scopes_supported"]),
             };
             if !scopes.is_empty() {
@@ -84,8 +84,8 @@ impl HttpAuth {
         }
         // Who shows nothing is not told that it is wrong (RFC 6750, 3.1).
         match verdict {
-            Verdict::ForLess(_) => parts.insert(0, String::from("error=\"insufficient_scope\"")),
-            Verdict::Bad if shown => parts.insert(0, String::from("error=\"invalid_token\"")),
+            TokenVerdict::ForLess(_) => parts.insert(0, String::from("error=\"insufficient_scope\"")),
+            TokenVerdict::Bad if shown => parts.insert(0, String::from("error=\"invalid_token\"")),
             _ => (),
         }
         format!("Bearer {}", parts.join(", ")).trim_end().to_owned()
@@ -116,10 +116,10 @@ pub(super) async fn guard(State(auth): State<HttpAuth>, request: Request, next: 
     let token = bearer(request.headers());
     let verdict = auth.verdict(token).await;
     let status = match verdict {
-        Verdict::Good => return next.run(request).await,
-        Verdict::Bad => StatusCode::UNAUTHORIZED,
-        Verdict::ForLess(_) => StatusCode::FORBIDDEN,
-        Verdict::Unknown => {
+        TokenVerdict::Good => return next.run(request).await,
+        TokenVerdict::Bad => StatusCode::UNAUTHORIZED,
+        TokenVerdict::ForLess(_) => StatusCode::FORBIDDEN,
+        TokenVerdict::Unknown => {
             let words = "tokens cannot be checked now; try again later";
             return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], words).into_response();
         }

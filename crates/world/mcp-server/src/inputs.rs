@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::client::{Input, InputKind};
+use super::client::{ClientInput, InputKind};
 use haft_types::text::hex;
 
 /// How long a person may think.
@@ -78,11 +78,11 @@ impl<'a> Round<'a> {
     }
 
     /// The answers to these questions, if all of them are there and make sense.
-    pub(super) fn answers(&self, inputs: &[Input]) -> Option<Vec<Value>> {
+    pub(super) fn answers(&self, inputs: &[ClientInput]) -> Option<Vec<Value>> {
         inputs.iter().map(|input| self.answer(input)).collect()
     }
 
-    fn answer(&self, input: &Input) -> Option<Value> {
+    fn answer(&self, input: &ClientInput) -> Option<Value> {
         let answer = self.carried.answers.get(&input.key)?;
         let was_asked = self.carried.asked.get(&input.key) == Some(&fingerprint(input));
         let counts = was_asked || !input.must_be_asked;
@@ -90,7 +90,7 @@ impl<'a> Round<'a> {
     }
 
     /// The result that asks the client for what is missing.
-    pub(super) fn request(&mut self, inputs: &[Input]) -> Result<InputRequiredResult, ErrorData> {
+    pub(super) fn request(&mut self, inputs: &[ClientInput]) -> Result<InputRequiredResult, ErrorData> {
         let mut requests = BTreeMap::new();
         for input in inputs.iter().filter(|input| self.answer(input).is_none()) {
             requests.insert(input.key.clone(), to_request(input)?);
@@ -106,18 +106,18 @@ impl<'a> Round<'a> {
     }
 }
 
-fn fingerprint(input: &Input) -> String {
+fn fingerprint(input: &ClientInput) -> String {
     hex(&Sha256::digest(json!([input.key, input.kind.method(), input.params]).to_string()))
 }
 
 /// A question as the SDK carries it.
-pub(super) fn to_request(input: &Input) -> Result<InputRequest, ErrorData> {
+pub(super) fn to_request(input: &ClientInput) -> Result<InputRequest, ErrorData> {
     let request = json!({"method": input.kind.method(), "params": input.params});
     serde_json::from_value(request).map_err(|err| ErrorData::internal_error(err.to_string(), None))
 }
 
 /// Whether an answer has the shape of one.
-fn makes_sense(input: &Input, answer: &Value) -> bool {
+fn makes_sense(input: &ClientInput, answer: &Value) -> bool {
     match input.kind {
         InputKind::Elicit => match answer["action"].as_str() {
             Some("decline" | "cancel") => true,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::guard::{TokenCheck, Verdict};
+use super::guard::{TokenCheck, TokenVerdict};
 
 /// Asks the authorization server about tokens (RFC 7662).
 ///
@@ -23,7 +23,7 @@ pub struct Introspection {
     /// What a token must be like.
     wanted: WantedToken,
     http: reqwest::Client,
-    known: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
+    known: Mutex<HashMap<[u8; 32], (Instant, TokenVerdict)>>,
     /// A flood of tokens must not become a flood of questions.
     questions: Semaphore,
 }
@@ -70,17 +70,17 @@ impl Introspection {
         self
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Instant, Verdict)>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Instant, TokenVerdict)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was said about a token a moment ago.
-    fn remembered(&self, key: &[u8; 32]) -> Option<Verdict> {
+    fn remembered(&self, key: &[u8; 32]) -> Option<TokenVerdict> {
         let known = self.known();
         known.get(key).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, verdict)| verdict.clone())
     }
 
-    async fn ask(&self, token: &str) -> Option<Verdict> {
+    async fn ask(&self, token: &str) -> Option<TokenVerdict> {
         let mut form = reqwest::Url::parse("form:").ok()?;
         form.query_pairs_mut().append_pair("token", token).append_pair("token_type_hint", "access_token");
         let body = form.query().unwrap_or_default().to_owned();
@@ -101,7 +101,7 @@ impl Introspection {
 const SKEW_SECONDS: u64 = 30;
 
 impl WantedToken {
-    fn judge(&self, answer: &Value, now: u64) -> Verdict {
+    fn judge(&self, answer: &Value, now: u64) -> TokenVerdict {
         let ended = answer["exp"].as_f64().is_some_and(|it| it as u64 + SKEW_SECONDS < now);
         let not_begun = answer["nbf"].as_f64().is_some_and(|it| now + SKEW_SECONDS < it as u64);
         // A token that only works together with a key was shown without it.
@@ -113,12 +113,12 @@ impl WantedToken {
         };
         let is_good = answer["active"] == true && is_for(&answer["aud"], &self.resource);
         if !is_good || ended || not_begun || is_bound || of_another {
-            return Verdict::Bad;
+            return TokenVerdict::Bad;
         }
         let granted: Vec<&str> = answer["scope"].as_str().unwrap_or_default().split(' ').collect();
         match self.scopes.iter().all(|it| granted.contains(&it.as_str())) {
-            true => Verdict::Good,
-            false => Verdict::ForLess(self.scopes.clone()),
+            true => TokenVerdict::Good,
+            false => TokenVerdict::ForLess(self.scopes.clone()),
         }
     }
 }
@@ -135,25 +135,25 @@ fn is_for(audience: &Value, resource: &str) -> bool {
 }
 
 impl TokenCheck for Introspection {
-    fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Verdict> {
+    fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, TokenVerdict> {
         Box::pin(async move {
             let key: [u8; 32] = Sha256::digest(token).into();
             if let Some(verdict) = self.remembered(&key) {
                 return verdict;
             }
             let Ok(Ok(_turn)) = timeout(LIMIT, self.questions.acquire()).await else {
-                return Verdict::Unknown;
+                return TokenVerdict::Unknown;
             };
             // Somebody may have asked the same meanwhile.
             if let Some(verdict) = self.remembered(&key) {
                 return verdict;
             }
-            let Some(verdict) = self.ask(token).await else { return Verdict::Unknown };
+            let Some(verdict) = self.ask(token).await else { return TokenVerdict::Unknown };
             let mut known = self.known();
             known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
             if MOST_KNOWN <= known.len() {
                 // Made-up tokens must not crowd out good ones.
-                known.retain(|_, (_, verdict)| *verdict != Verdict::Bad);
+                known.retain(|_, (_, verdict)| *verdict != TokenVerdict::Bad);
             }
             if known.len() < MOST_KNOWN {
                 known.insert(key, (Instant::now(), verdict.clone()));
@@ -191,21 +191,21 @@ mod tests {
             issuer: Some(String::from("https://as.test")),
             scopes: vec![String::from("a"), String::from("b")],
         };
-        let less = Verdict::ForLess(wanted.scopes.clone());
+        let less = TokenVerdict::ForLess(wanted.scopes.clone());
         for (change, want) in [
-            (json!({}), Verdict::Good),
-            (json!({"scope": "c b a"}), Verdict::Good),
+            (json!({}), TokenVerdict::Good),
+            (json!({"scope": "c b a"}), TokenVerdict::Good),
             (json!({"scope": "a"}), less.clone()),
             (json!({"scope": null}), less),
-            (json!({"active": false}), Verdict::Bad),
-            (json!({"active": "true"}), Verdict::Bad),
-            (json!({"aud": "other"}), Verdict::Bad),
-            (json!({"exp": 900}), Verdict::Bad),
-            (json!({"exp": 980}), Verdict::Good),
-            (json!({"nbf": 2000}), Verdict::Bad),
-            (json!({"iss": "https://as.test/"}), Verdict::Good),
-            (json!({"iss": "https://evil.test"}), Verdict::Bad),
-            (json!({"cnf": {"jkt": "x"}}), Verdict::Bad),
+            (json!({"active": false}), TokenVerdict::Bad),
+            (json!({"active": "true"}), TokenVerdict::Bad),
+            (json!({"aud": "other"}), TokenVerdict::Bad),
+            (json!({"exp": 900}), TokenVerdict::Bad),
+            (json!({"exp": 980}), TokenVerdict::Good),
+            (json!({"nbf": 2000}), TokenVerdict::Bad),
+            (json!({"iss": "https://as.test/"}), TokenVerdict::Good),
+            (json!({"iss": "https://evil.test"}), TokenVerdict::Bad),
+            (json!({"cnf": {"jkt": "x"}}), TokenVerdict::Bad),
         ] {
             let mut answer = json!({"active": true, "aud": ["r"], "scope": "a b", "exp": 2000});
             answer.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -244,14 +244,14 @@ mod tests {
         let app = axum::Router::new().route("/", axum::routing::post(answer));
         tokio::spawn(async move { axum::serve(listener, app).await });
         let check = Introspection::new(endpoint, None, "r");
-        assert_eq!(check.judge("good").await, Verdict::Good);
+        assert_eq!(check.judge("good").await, TokenVerdict::Good);
         let tokens: Vec<String> = (0..300).map(|number| format!("bad-{number}")).collect();
         let verdicts = futures_util::future::join_all(tokens.iter().map(|it| check.judge(it))).await;
-        assert!(verdicts.iter().all(|it| *it == Verdict::Bad), "{verdicts:?}");
+        assert!(verdicts.iter().all(|it| *it == TokenVerdict::Bad), "{verdicts:?}");
         assert!(counts.most.load(SeqCst) <= QUESTIONS_AT_ONCE);
         let before = counts.all.load(SeqCst);
         assert_eq!(before, 301);
-        assert_eq!(check.judge("bad-7").await, Verdict::Bad);
+        assert_eq!(check.judge("bad-7").await, TokenVerdict::Bad);
         assert_eq!(counts.all.load(SeqCst), before, "what was just said is not asked again");
     }
 }

@@ -42,8 +42,8 @@ use rmcp::{model::Tool, task_manager::TaskManager};
 use tokio::sync::{Semaphore, broadcast};
 
 pub use accept::{AcceptLimits, accept};
-pub use client::{CallClient, ClientAsk, Clients, Input, InputKind, NotAnswered};
-pub use guard::{HttpAuth, TokenCheck, Verdict};
+pub use client::{CallClient, ClientAsk, ClientInput, Clients, InputKind, NotAnswered};
+pub use guard::{HttpAuth, TokenCheck, TokenVerdict};
 pub use http::{HttpOptions, HttpServer, serve_http, serve_http_handler};
 pub use introspect::Introspection;
 pub use snippets::{Snippet, client_snippets};
@@ -55,13 +55,13 @@ pub use stdio::serve_stdio;
 /// with [`ToolServer::session`]; everything else is shared.
 #[derive(Clone)]
 pub struct ToolServer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedServer>,
     state: Arc<Mutex<SessionState>>,
     /// Nobody can guess it: names of what a session stores begin with it.
     client: Arc<str>,
 }
 
-struct Shared {
+struct SharedServer {
     pipeline: Arc<Pipeline>,
     pool: SharedPool,
     state: SessionState,
@@ -146,7 +146,7 @@ impl ToolServer {
         clients: Clients,
         options: ServerOptions,
     ) -> Self {
-        let shared = Shared {
+        let shared = SharedServer {
             pipeline,
             pool,
             state: state.clone(),

@@ -14,7 +14,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::SharedServer;
 
 const SCHEME: &str = "haft-result://";
 
@@ -43,7 +43,7 @@ impl Stored {
 
     /// The file within these directories that the structured result names, if
     /// it names one.
-    pub(super) fn named_in(data: &Value, shared: &Shared) -> Option<Self> {
+    pub(super) fn named_in(data: &Value, shared: &SharedServer) -> Option<Self> {
         let spools = &shared.options.spools;
         data.as_object()?.values().filter_map(Value::as_str).find_map(|text| {
             let path = Path::new(text);
@@ -98,7 +98,7 @@ fn is_plain(name: &str) -> bool {
 
 /// The file an address means, whether it is there or not. Only plain names
 /// within the directories are looked up.
-fn place(shared: &Shared, uri: &str) -> Option<PathBuf> {
+fn place(shared: &SharedServer, uri: &str) -> Option<PathBuf> {
     let (directory, name) = match (uri.strip_prefix(SCHEME), uri.strip_prefix(OUTPUT_SCHEME)) {
         (Some(name), _) => (shared.pipeline.results.dir(), name),
         (None, Some(rest)) => {
@@ -115,7 +115,7 @@ fn place(shared: &Shared, uri: &str) -> Option<PathBuf> {
 }
 
 /// One result.
-pub(super) fn read(shared: &Shared, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn read(shared: &SharedServer, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let missing = || ErrorData::resource_not_found(format!("no resource {uri}"), Some(json!({"uri": uri})));
     let path = place(shared, uri).ok_or_else(missing)?;
     let facts =

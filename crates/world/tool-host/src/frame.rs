@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use haft_permission::PermissionUpdate;
 use haft_runtime::Report;
 use haft_tool::{
-    ContextChange, ErrorKind, Line, LineStyle, Output, Rendered, RenderedRest, Rendering, ToolError,
+    ContextChange, ErrorKind, LineStyle, Output, Rendered, RenderedLine, RenderedRest, Rendering, ToolError,
 };
 use haft_types::{AgentId, CallId, Content, Message};
 use serde::{Deserialize, Serialize};
@@ -394,7 +394,7 @@ impl From<&Rendered> for WireRendered {
             LineStyle::Hunk => WireStyle::Hunk,
             LineStyle::Error => WireStyle::Error,
         };
-        let wire = |line: &Line| (style(line.style), line.text.clone());
+        let wire = |line: &RenderedLine| (style(line.style), line.text.clone());
         let mut lines: Vec<_> = rendered.lines.iter().map(wire).collect();
         let mut notes: Vec<_> = rendered.notes.iter().map(wire).collect();
         match &rendered.rest {
@@ -420,7 +420,7 @@ impl From<WireRendered> for Rendered {
             WireStyle::Hunk => LineStyle::Hunk,
             WireStyle::Error => LineStyle::Error,
         };
-        let line = |(it, text): (WireStyle, String)| Line::new(style(it), text);
+        let line = |(it, text): (WireStyle, String)| RenderedLine::new(style(it), text);
         let lines = rendered.lines.into_iter().map(line).collect();
         let notes = rendered.notes.into_iter().map(line).collect();
         Self { headline: rendered.headline, lines, notes, ..Self::default() }

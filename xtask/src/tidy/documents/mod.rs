@@ -83,7 +83,7 @@ fn problem_of(named: &NamedText, index: &SourceIndex) -> Option<String> {
 
 /// `haft tool list|describe`, `haft undo | redo`, `haft tasks stop ID --json`.
 fn command_problem(words: &str, index: &SourceIndex) -> Option<String> {
-    let mut level = Some(String::from("Command"));
+    let mut level = Some(String::from("CliCommand"));
     let mut above = None;
     for word in words.split_whitespace() {
         if word == "--" {
@@ -202,7 +202,7 @@ mod tests {
         let mut index = SourceIndex::default();
         index.add_file(
             "crates/faces/cli/src/args.rs",
-            "#[derive(Debug, Subcommand)]\npub(crate) enum Command {\n    /// Lists: `A`.\n    #[command(subcommand)]\n    Tool(ToolCommand),\n    Undo {\n        #[arg(long, requires = \"id\")]\n        turn: bool,\n    },\n    Redo,\n}\n#[derive(Subcommand)]\nenum ToolCommand {\n    List,\n    Run,\n}\n#[arg(long = \"allowedTools\", alias = \"allowed-tools\")]\npub(crate) allowed: Vec<String>,\n",
+            "#[derive(Debug, Subcommand)]\npub(crate) enum CliCommand {\n    /// Lists: `A`.\n    #[command(subcommand)]\n    Tool(ToolCommand),\n    Undo {\n        #[arg(long, requires = \"id\")]\n        turn: bool,\n    },\n    Redo,\n}\n#[derive(Subcommand)]\nenum ToolCommand {\n    List,\n    Run,\n}\n#[arg(long = \"allowedTools\", alias = \"allowed-tools\")]\npub(crate) allowed: Vec<String>,\n",
         );
         index.add_file(
             "crates/call/runtime/src/pool.rs",

@@ -14,10 +14,10 @@ use std::{
 
 use common::{Rig, command, eventually, lives, pid_in, reason, with};
 use haft_hooks::{
-    Callback, CallbackAnswer, Decision, ErrorPolicy, ExternalHandler, ExternalHandlers, Failure, Handler,
-    Happened, HookCall, HookDefinition, HookEvent, HookId, HookInput, HookObserver, HookOutput, HookReport,
-    HookSource, HookStart, Hooks, KeepText, OnError, OtherInput, PermissionBehavior, PermissionRequest,
-    SessionSource, SessionStart, UserPromptSubmit,
+    Callback, CallbackAnswer, ErrorPolicy, ExternalHandler, ExternalHandlers, Handler, Happened, HookCall,
+    HookDecision, HookDefinition, HookEvent, HookFailure, HookId, HookInput, HookObserver, HookOutput,
+    HookReport, HookSource, HookStart, Hooks, KeepText, OnError, OtherInput, PermissionBehavior,
+    PermissionRequest, SessionSource, SessionStart, UserPromptSubmit,
 };
 use serde_json::{Map, Value, json};
 
@@ -50,8 +50,8 @@ async fn a_twin_makes_the_shared_handler_stricter() {
     ]}));
     let outcome = rig.ask(&hooks).await;
     assert_eq!(outcome.reports.len(), 1);
-    assert!(matches!(outcome.decision, Decision::Block { .. }));
-    assert_eq!(hooks.run(&rig.pre("Read", json!({}))).await.decision, Decision::NoOpinion);
+    assert!(matches!(outcome.decision, HookDecision::Block { .. }));
+    assert_eq!(hooks.run(&rig.pre("Read", json!({}))).await.decision, HookDecision::NoOpinion);
 }
 
 #[tokio::test]
@@ -80,12 +80,12 @@ async fn json_and_exit_status_together() {
     ] {
         let outcome = rig.ask(&rig.gate(with(command(&line, 30.0), "on_error", "open"))).await;
         let got = match &outcome.decision {
-            Decision::NoOpinion => "none".to_owned(),
-            Decision::Allow { .. } => "allow".to_owned(),
-            Decision::Ask { reason } => format!("ask: {reason}"),
-            Decision::Defer { .. } => "defer".to_owned(),
-            Decision::Block { reason, .. } if reason.contains("no reason") => "block".to_owned(),
-            Decision::Block { reason, .. } => format!("block: {reason}"),
+            HookDecision::NoOpinion => "none".to_owned(),
+            HookDecision::Allow { .. } => "allow".to_owned(),
+            HookDecision::Ask { reason } => format!("ask: {reason}"),
+            HookDecision::Defer { .. } => "defer".to_owned(),
+            HookDecision::Block { reason, .. } if reason.contains("no reason") => "block".to_owned(),
+            HookDecision::Block { reason, .. } => format!("block: {reason}"),
         };
         assert_eq!(got, want, "{line}");
     }
@@ -133,7 +133,7 @@ async fn permission_requests_are_answered_and_a_no_wins() {
     assert_eq!(ask(json!([command("exit 2", 30.0)])).await.extras.permission, None);
     let closed = ask(json!([with(command("exit 1", 30.0), "on_error", "closed")])).await;
     assert_eq!(closed.extras.permission.unwrap().behavior, PermissionBehavior::Deny);
-    assert_eq!(closed.decision, Decision::NoOpinion);
+    assert_eq!(closed.decision, HookDecision::NoOpinion);
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn callbacks_answer_typed_or_as_json_and_fail_as_data() {
         for on_error in [OnError::Closed, OnError::Open] {
             definition.on_error = ErrorPolicy::Explicit(on_error);
             let outcome = rig.ask(&Hooks::new(vec![definition.clone()], rig.ports.clone())).await;
-            assert_eq!(matches!(outcome.decision, Decision::Block { .. }), on_error == OnError::Closed);
+            assert_eq!(matches!(outcome.decision, HookDecision::Block { .. }), on_error == OnError::Closed);
             assert!(outcome.reports[0].notice().unwrap().contains(words), "{:?}", outcome.reports[0]);
         }
     }
@@ -200,11 +200,11 @@ impl ExternalHandlers for Outside {
         &'a self,
         handler: &'a ExternalHandler,
         call: &'a HookCall,
-    ) -> futures_util::future::BoxFuture<'a, Result<Value, Failure>> {
+    ) -> futures_util::future::BoxFuture<'a, Result<Value, HookFailure>> {
         Box::pin(async move {
             match handler.fields["tool"].as_str() {
                 Some("check") => Ok(json!({"decision": "block", "reason": call.json["tool_use_id"]})),
-                _ => Err(Failure::NoHandler("the server is down".into())),
+                _ => Err(HookFailure::NoHandler("the server is down".into())),
             }
         })
     }
@@ -279,7 +279,7 @@ async fn hooks_nobody_waits_for() {
         with(with(command("exit 0", 60.0), "statusMessage", "checking"), "id", "d"),
     ]}]}));
     let outcome = rig.ask(&hooks).await;
-    assert_eq!(outcome.decision, Decision::NoOpinion);
+    assert_eq!(outcome.decision, HookDecision::NoOpinion);
     let happened: Vec<&Happened> = outcome.reports.iter().map(|it| &it.happened).collect();
     let later = &Happened::InBackground;
     assert_eq!(happened, [later, later, later, &Happened::Ran]);
@@ -323,7 +323,7 @@ async fn aliases_of_a_tool_are_guarded_too() {
     let mut input = rig.pre("Agent", json!({}));
     assert!(hooks.run(&input).await.reports.is_empty());
     input.aliases = vec!["Task".to_owned()];
-    assert!(matches!(hooks.run(&input).await.decision, Decision::Block { .. }));
+    assert!(matches!(hooks.run(&input).await.decision, HookDecision::Block { .. }));
 }
 
 #[test]

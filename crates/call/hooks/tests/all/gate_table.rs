@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{Rig, command, reason, with};
-use haft_hooks::{BlockCause, Decision, Failure, Happened, OnError, RefusedRewrite};
+use haft_hooks::{BlockCause, Happened, HookDecision, HookFailure, OnError, RefusedRewrite};
 use serde_json::{Value, json};
 
 /// What becomes of the call.
@@ -31,16 +31,16 @@ async fn fate(rig: &Rig, hook: Value) -> (Fate, String) {
         Some(rewrite) => match accepts(&rewrite.input) {
             Ok(()) => outcome.decision,
             Err(problem) => match hooks.rewrite_refused(rewrite, &problem) {
-                RefusedRewrite::UseOriginal { .. } => Decision::NoOpinion,
+                RefusedRewrite::UseOriginal { .. } => HookDecision::NoOpinion,
                 RefusedRewrite::Blocked(decision) => decision,
             },
         },
         None => outcome.decision,
     };
     match decision {
-        Decision::Block { reason, cause: BlockCause::SaidNo } => (SaidNo, reason),
-        Decision::Block { reason, cause: BlockCause::CouldNotRun } => (CouldNotRun, reason),
-        Decision::NoOpinion | Decision::Allow { .. } => (Runs, String::new()),
+        HookDecision::Block { reason, cause: BlockCause::SaidNo } => (SaidNo, reason),
+        HookDecision::Block { reason, cause: BlockCause::CouldNotRun } => (CouldNotRun, reason),
+        HookDecision::NoOpinion | HookDecision::Allow { .. } => (Runs, String::new()),
         other => panic!("{other:?}"),
     }
 }
@@ -132,12 +132,12 @@ async fn a_broken_matcher_fails_as_its_policy_says() {
         let hooks = rig.hooks(&json!({"PreToolUse": [{"matcher": "Bash(", "hooks": [hook]}]}));
         let outcome = rig.ask(&hooks).await;
         assert_eq!(
-            matches!(outcome.decision, Decision::Block { cause: BlockCause::CouldNotRun, .. }),
+            matches!(outcome.decision, HookDecision::Block { cause: BlockCause::CouldNotRun, .. }),
             blocked
         );
         assert!(matches!(
             &outcome.reports[0].happened,
-            Happened::Broke { failure: Failure::Unusable(_), .. }
+            Happened::Broke { failure: HookFailure::Unusable(_), .. }
         ));
         assert!(outcome.reports[0].notice().unwrap().contains("not a regular expression"));
     }
@@ -155,9 +155,9 @@ async fn observers_that_break_stay_out_of_the_way() {
         session_crons: Vec::new(),
     };
     let outcome = hooks.run(&haft_hooks::HookInput::new(rig.base(), stop)).await;
-    assert_eq!(outcome.decision, Decision::NoOpinion);
+    assert_eq!(outcome.decision, HookDecision::NoOpinion);
     let want = Happened::Broke {
-        failure: Failure::ExitStatus { status: 9, said: String::new() },
+        failure: HookFailure::ExitStatus { status: 9, said: String::new() },
         in_a_row: 1,
         effect: OnError::Open,
     };
@@ -179,7 +179,7 @@ async fn after_three_crashes_the_message_says_how_to_disable_the_hook() {
     let hooks = hooks.reconfigured(hooks.definitions().cloned().collect(), rig.ports.clone());
     assert!(reason(&rig.ask(&hooks).await).contains(advice));
     std::fs::write(&flag, "").unwrap();
-    assert_eq!(rig.ask(&hooks).await.decision, Decision::NoOpinion);
+    assert_eq!(rig.ask(&hooks).await.decision, HookDecision::NoOpinion);
     std::fs::remove_file(&flag).unwrap();
     assert!(!reason(&rig.ask(&hooks).await).contains(advice));
 }
@@ -191,7 +191,7 @@ async fn a_row_of_refused_rewrites_is_counted_too() {
     let hooks = rig.gate(with(command(&format!("echo '{answer}'"), 60.0), "id", "rewriter"));
     for round in 1..=3 {
         let rewrite = rig.ask(&hooks).await.updated_input.unwrap();
-        let RefusedRewrite::Blocked(Decision::Block { reason, cause }) =
+        let RefusedRewrite::Blocked(HookDecision::Block { reason, cause }) =
             hooks.rewrite_refused(&rewrite, "bad")
         else {
             panic!("a gate is closed by default")

@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{Rig, with};
-use haft_hooks::{Decision, Happened};
+use haft_hooks::{Happened, HookDecision};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -105,9 +105,13 @@ async fn only_json_in_a_success_decides() {
             Happened::InBackground => "later",
         };
         assert_eq!(got, want, "{status} {body}: {:?}", outcome.reports[0]);
-        assert_eq!(matches!(outcome.decision, Decision::Block { .. }), want == "said no", "{status} {body}");
+        assert_eq!(
+            matches!(outcome.decision, HookDecision::Block { .. }),
+            want == "said no",
+            "{status} {body}"
+        );
         let closed = rig.ask(&rig.gate(server.hook())).await;
-        assert_eq!(closed.decision == Decision::NoOpinion, want == "ran", "{status} {body}");
+        assert_eq!(closed.decision == HookDecision::NoOpinion, want == "ran", "{status} {body}");
     }
 }
 
@@ -145,13 +149,13 @@ async fn an_address_that_is_not_allowed_is_not_asked() {
         rig.ports.http.allowed_urls = Some(vec![pattern.to_owned()]);
         let before = server.requests.lock().unwrap().len();
         let outcome = rig.ask(&rig.gate(server.hook())).await;
-        assert_eq!(outcome.decision == Decision::NoOpinion, asked, "{pattern}");
+        assert_eq!(outcome.decision == HookDecision::NoOpinion, asked, "{pattern}");
         assert_eq!(server.requests.lock().unwrap().len() - before, usize::from(asked), "{pattern}");
     }
     rig.ports.http.allowed_urls = None;
     for url in ["file:///etc/passwd", "not a url"] {
         let outcome = rig.ask(&rig.gate(json!({"type": "http", "url": url}))).await;
-        assert!(matches!(outcome.decision, Decision::Block { .. }), "{url}");
+        assert!(matches!(outcome.decision, HookDecision::Block { .. }), "{url}");
     }
 }
 
@@ -161,7 +165,7 @@ async fn a_silent_or_absent_server_is_a_gate_that_could_not_run() {
     let silent = Server::answering(None).await;
     let started = Instant::now();
     let outcome = rig.ask(&rig.gate(with(silent.hook(), "timeout", 0.3))).await;
-    assert!(matches!(outcome.decision, Decision::Block { .. }));
+    assert!(matches!(outcome.decision, HookDecision::Block { .. }));
     assert!(outcome.reports[0].notice().unwrap().contains("within 0.3 s"));
     assert!(started.elapsed() < Duration::from_secs(60));
     // A port nobody listens on.

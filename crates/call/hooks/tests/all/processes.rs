@@ -7,10 +7,10 @@ use crate::common;
 use std::time::{Duration, Instant};
 
 use common::{Rig, command, eventually, lives, pid_in, with};
-use haft_hooks::{Decision, Failure, Happened, HookInput, PostToolUse};
+use haft_hooks::{Happened, HookDecision, HookFailure, HookInput, PostToolUse};
 use serde_json::{Value, json};
 
-fn failure(outcome: &haft_hooks::Outcome) -> &Failure {
+fn failure(outcome: &haft_hooks::HooksOutcome) -> &HookFailure {
     match &outcome.reports[0].happened {
         Happened::Broke { failure, .. } => failure,
         other => panic!("{other:?}"),
@@ -41,7 +41,7 @@ async fn a_timeout_is_kept_and_the_whole_group_ends() {
         let started = Instant::now();
         let outcome = rig.ask(&hooks).await;
         let took = started.elapsed();
-        assert_eq!(*failure(&outcome), Failure::TimedOut(limit));
+        assert_eq!(*failure(&outcome), HookFailure::TimedOut(limit));
         assert!(limit <= took, "{took:?}");
         // The promise is 200 ms, measured apart; here only that nobody waits for the sleepers.
         assert!(took < limit + Duration::from_secs(60), "{took:?}");
@@ -63,7 +63,7 @@ async fn a_daemon_that_left_the_group_ends_with_the_timeout() {
         let rig = Rig::default();
         let hooks = rig.gate(command(&line, f64::from(limit)));
         let outcome = rig.ask(&hooks).await;
-        assert!(matches!(failure(&outcome), Failure::TimedOut(_)));
+        assert!(matches!(failure(&outcome), HookFailure::TimedOut(_)));
         if let Some(pid) = pid_in(&rig.path("daemon")) {
             return eventually("the daemon is gone", || !lives(pid)).await;
         }
@@ -82,7 +82,7 @@ async fn an_answer_does_not_wait_for_what_a_hook_leaves_behind() {
     let hooks = rig.gate(command(&line, 300.0));
     let started = Instant::now();
     let outcome = rig.ask(&hooks).await;
-    assert!(matches!(outcome.decision, Decision::Block { .. }));
+    assert!(matches!(outcome.decision, HookDecision::Block { .. }));
     assert!(started.elapsed() < Duration::from_secs(120), "it waited for the pipe");
     // What it left may go on, but not longer than the hooks themselves.
     let pid = pid_in(&rig.path("left")).unwrap();
@@ -98,10 +98,10 @@ async fn what_a_hook_leaves_behind_ends_when_its_time_is_up() {
         let rig = Rig::default();
         let hooks = rig.gate(command(&line, f64::from(limit)));
         let outcome = rig.ask(&hooks).await;
-        if let Happened::Broke { failure: Failure::TimedOut(_), .. } = &outcome.reports[0].happened {
+        if let Happened::Broke { failure: HookFailure::TimedOut(_), .. } = &outcome.reports[0].happened {
             continue;
         }
-        assert_eq!(outcome.decision, Decision::NoOpinion);
+        assert_eq!(outcome.decision, HookDecision::NoOpinion);
         let pid = pid_in(&rig.path("left")).unwrap();
         eventually("its time is up", || !lives(pid)).await;
         return drop(hooks);
@@ -139,7 +139,7 @@ async fn a_hook_that_does_not_read_its_input_is_no_problem() {
     let large = json!({"command": "x".repeat(4 << 20)});
     for line in ["exit 0", "exec 0<&-; exit 0", "head -c 1 > /dev/null; exit 0", "exec 0<&-; sleep 0.1"] {
         let outcome = rig.gate(command(line, 30.0)).run(&rig.pre("Bash", large.clone())).await;
-        assert_eq!(outcome.decision, Decision::NoOpinion, "{line}: {:?}", outcome.reports[0].happened);
+        assert_eq!(outcome.decision, HookDecision::NoOpinion, "{line}: {:?}", outcome.reports[0].happened);
     }
 }
 
@@ -176,9 +176,9 @@ async fn megabytes_of_output_neither_block_nor_reach_anybody() {
     assert!(outcome.reports[0].stdout.len() <= 10_000 && outcome.reports[0].stderr.len() <= 10_000);
     assert_eq!(outcome.reports[1].happened, Happened::SaidNo);
     assert!(
-        matches!(&outcome.reports[2].happened, Happened::Broke { failure: Failure::BadAnswer(why), .. } if why.contains("8 MiB"))
+        matches!(&outcome.reports[2].happened, Happened::Broke { failure: HookFailure::BadAnswer(why), .. } if why.contains("8 MiB"))
     );
-    let Decision::Block { reason, .. } = &outcome.decision else { panic!("{:?}", outcome.decision) };
+    let HookDecision::Block { reason, .. } = &outcome.decision else { panic!("{:?}", outcome.decision) };
     assert!(reason.chars().count() <= 2 * 10_000 + 1, "{}", reason.len());
     assert!(reason.contains("cut by Haft: 50000 characters"), "{}", &reason[reason.len() - 300..]);
 }
@@ -195,7 +195,7 @@ async fn twenty_hooks_of_one_event_run_at_the_same_time() {
     };
     let list: Vec<Value> = (0..20).map(hook).collect();
     let outcome = rig.ask(&rig.hooks(&json!({"PreToolUse": [{"hooks": list}]}))).await;
-    assert_eq!(outcome.decision, Decision::NoOpinion);
+    assert_eq!(outcome.decision, HookDecision::NoOpinion);
     let want: Vec<String> = (0..20).map(|n| n.to_string()).collect();
     assert_eq!(outcome.system_messages, want, "in configuration order");
 }
@@ -244,7 +244,7 @@ async fn no_zombies_and_no_descriptors_are_left() {
     rig.ask(&hooks).await;
     let before = open();
     for _ in 0..20 {
-        assert_eq!(rig.ask(&hooks).await.decision, Decision::NoOpinion);
+        assert_eq!(rig.ask(&hooks).await.decision, HookDecision::NoOpinion);
     }
     eventually("descriptors are closed", || open() <= before).await;
     let me = std::process::id().to_string();

@@ -11,14 +11,14 @@ use std::{
 };
 
 use haft_command::{
-    self as shell, Access, Belief, Class, Cover, Doubt, Effect, Obeyed, Part, Reach, Target, Unless, Verb,
-    Weight,
+    self as shell, Belief, Class, Cover, Doubt, Effect, EffectAccess, EffectReach, LinePart, Obeyed, Target,
+    Unless, Verb, Weight,
 };
 use haft_tool::CommandLine;
 
 use crate::{
-    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
-    FileUse, FileUseKind, Nature, Through, expansion::expand, obeyed, protected::is_protected,
+    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Face, FileReach, FileTarget, FileUse,
+    FileUseKind, Nature, RuleCoverage, Through, expansion::expand, obeyed, protected::is_protected,
 };
 
 /// Takes command lines apart with `haft-command`.
@@ -32,7 +32,7 @@ impl CommandJudge for ShellCommands {
         let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
         let far_reaching = !found.doubts.is_empty();
         let guarded = line.is_guarded() && found.parts.len() == 1;
-        let judged = |part: &Part| command_part(part, place, guarded);
+        let judged = |part: &LinePart| command_part(part, place, guarded);
         let mut parts: Vec<CommandPart> = found.parts.iter().map(judged).collect();
         if far_reaching {
             parts.iter_mut().for_each(narrow);
@@ -47,7 +47,7 @@ impl CommandJudge for ShellCommands {
         if !found.is_certain() {
             return Vec::new();
         }
-        let parts: Vec<&Part> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
+        let parts: Vec<&LinePart> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
         let proposed: Vec<String> =
             parts.iter().filter_map(|part| shell::propose(part).or_else(|| spelled_out(part))).collect();
         // A rule for some parts would only lead to the next question.
@@ -56,7 +56,7 @@ impl CommandJudge for ShellCommands {
 }
 
 /// A rule for exactly this command, where its words can be written in one.
-fn spelled_out(part: &Part) -> Option<String> {
+fn spelled_out(part: &LinePart) -> Option<String> {
     let face = part.faces.allow.first()?;
     let plain = |word: &String| {
         !word.is_empty() && !word.chars().any(|c| c.is_whitespace() || c.is_control() || "*()\\:".contains(c))
@@ -70,12 +70,12 @@ fn spelled_out(part: &Part) -> Option<String> {
 /// in this place; else a new one.
 fn reading(line: &CommandLine, place: &CommandPlace<'_>) -> Arc<shell::CommandReading> {
     let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
-    let here = shell::Place { cwd: place.cwd, home: place.home, roots: &roots };
+    let here = shell::LinePlace { cwd: place.cwd, home: place.home, roots: &roots };
     let found = line.finding::<shell::CommandReading>().filter(|it| it.is_for(line.text(), here));
     found.unwrap_or_else(|| Arc::new(shell::CommandReading::new(line.text(), here)))
 }
 
-fn command_part(part: &Part, place: &CommandPlace<'_>, guarded: bool) -> CommandPart {
+fn command_part(part: &LinePart, place: &CommandPlace<'_>, guarded: bool) -> CommandPart {
     let mut made = CommandPart {
         text: part.text.clone(),
         allow_faces: part.faces.allow.iter().map(allow_face).collect(),
@@ -93,25 +93,25 @@ fn command_part(part: &Part, place: &CommandPlace<'_>, guarded: bool) -> Command
     made
 }
 
-fn allow_face(face: &shell::Face) -> Face {
+fn allow_face(face: &shell::CommandFace) -> Face {
     Face::new(face.words.clone()).covered_by(match face.cover {
-        Cover::Any => Coverage::AnyRule,
-        Cover::Exact => Coverage::ExactRule,
+        Cover::Any => RuleCoverage::AnyRule,
+        Cover::Exact => RuleCoverage::ExactRule,
     })
 }
 
 /// Only the rule for every command speaks for what reaches further than one.
 fn narrow(part: &mut CommandPart) {
     part.nature = Nature::Other;
-    part.allow_faces.iter_mut().for_each(|face| face.coverage = Coverage::WholeRule);
+    part.allow_faces.iter_mut().for_each(|face| face.coverage = RuleCoverage::WholeRule);
 }
 
-fn nature(part: &Part, place: &CommandPlace<'_>, guarded: bool) -> Nature {
+fn nature(part: &LinePart, place: &CommandPlace<'_>, guarded: bool) -> Nature {
     let names = if is_fed(part) { Names::Handed } else { Names::Walked };
     let leaves = part
         .effects
         .iter()
-        .any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, names, place));
+        .any(|it| it.reach == EffectReach::LinkedTree && links_lead_out(&it.target, names, place));
     let plain = part.doubts.is_empty()
         && !leaves
         && !finds_option(part)
@@ -125,7 +125,7 @@ fn nature(part: &Part, place: &CommandPlace<'_>, guarded: bool) -> Nature {
 }
 
 /// Whether a pattern finds a name that its command would take for an option.
-fn finds_option(part: &Part) -> bool {
+fn finds_option(part: &LinePart) -> bool {
     let Some(dir) = part.directory.single() else { return false };
     part.effects.iter().any(|effect| {
         let Target::Pattern(pattern) = &effect.target else { return false };
@@ -145,8 +145,8 @@ fn finds_option(part: &Part) -> bool {
 /// repository has to be one of the workspace's and nobody else's.
 fn stays_plain(effect: &Effect, place: &CommandPlace<'_>, guarded: bool) -> bool {
     match effect.access {
-        Access::Connect => false,
-        Access::Obey(obeyed) => match &effect.target {
+        EffectAccess::Connect => false,
+        EffectAccess::Obey(obeyed) => match &effect.target {
             Target::Path(path) => {
                 let dir = haft_paths::lexical(path);
                 // `link/..` is not where it seems to be.
@@ -162,7 +162,11 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>, guarded: bool) -> bool
             }
             Target::Pattern(_) | Target::Unknown(_) => false,
         },
-        Access::Read | Access::List | Access::Write | Access::Delete | Access::Enter => true,
+        EffectAccess::Read
+        | EffectAccess::List
+        | EffectAccess::Write
+        | EffectAccess::Delete
+        | EffectAccess::Enter => true,
     }
 }
 
@@ -187,8 +191,9 @@ fn is_near(dir: &Path, place: &CommandPlace<'_>) -> bool {
 
 /// Whether something protected lies in a tree that is copied or moved: it would
 /// be protected where it arrives.
-fn carries_protected(part: &Part) -> bool {
-    let sources = part.effects.iter().filter(|it| it.access == Access::Read && it.reach != Reach::Itself);
+fn carries_protected(part: &LinePart) -> bool {
+    let sources =
+        part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectReach::Itself);
     sources.into_iter().any(|it| match &it.target {
         Target::Path(path) => holds_protected(&haft_paths::lexical(path)),
         Target::Pattern(_) | Target::Unknown(_) => true,
@@ -197,12 +202,12 @@ fn carries_protected(part: &Part) -> bool {
 
 /// The same for commands that copy trees in a way that is not understood: the
 /// last word that is a directory is where they end up.
-fn may_carry_protected(part: &Part) -> bool {
+fn may_carry_protected(part: &LinePart) -> bool {
     let copies = |words: &[String]| words.first().is_some_and(|it| matches!(&**it, "cp" | "mv" | "rsync"));
     if part.class != Class::Other || !part.faces.allow.iter().any(|face| copies(&face.words)) {
         return false;
     }
-    let trees = part.effects.iter().filter(|it| it.origin == shell::Origin::Mention);
+    let trees = part.effects.iter().filter(|it| it.origin == shell::EffectOrigin::Mention);
     let mut trees: Vec<&Path> = trees
         .filter_map(|it| match &it.target {
             Target::Path(path) if path.is_dir() => Some(path.as_path()),
@@ -236,7 +241,7 @@ fn holds_protected(tree: &Path) -> bool {
 const MOST_NAMES: usize = 20_000;
 
 /// Whether names come from another command.
-fn is_fed(part: &Part) -> bool {
+fn is_fed(part: &LinePart) -> bool {
     part.words.iter().any(|word| matches!(word, shell::Word::Literal(text) if text == "xargs"))
 }
 
@@ -293,7 +298,7 @@ fn literal_parent(pattern: &Path) -> PathBuf {
     pattern.components().take_while(is_plain).collect()
 }
 
-fn concern(part: &Part) -> Option<Concern> {
+fn concern(part: &LinePart) -> Option<Concern> {
     if let Some(removal) = part.critical_removal() {
         let what = match &removal.target {
             Target::Path(path) | Target::Pattern(path) => path.display().to_string(),
@@ -308,16 +313,15 @@ fn concern(part: &Part) -> Option<Concern> {
     if may_carry_protected(part) {
         return Some(Concern::Ask(String::from("it copies protected files to another place")));
     }
-    let connects = part
-        .effects
-        .iter()
-        .any(|effect| effect.access == Access::Connect && effect.origin == shell::Origin::Redirection);
+    let connects = part.effects.iter().any(|effect| {
+        effect.access == EffectAccess::Connect && effect.origin == shell::EffectOrigin::Redirection
+    });
     connects.then(|| Concern::Ask(String::from("it opens a network connection")))
 }
 
-fn file_uses(effect: &Effect, part: &Part, place: &CommandPlace<'_>) -> Vec<FileUse> {
+fn file_uses(effect: &Effect, part: &LinePart, place: &CommandPlace<'_>) -> Vec<FileUse> {
     let whole = match (&effect.target, effect.reach) {
-        (Target::Path(path), Reach::Repository(unless)) => {
+        (Target::Path(path), EffectReach::Repository(unless)) => {
             let Some(top) = shown_of_repository(path, unless, part, place) else { return Vec::new() };
             Some(Target::Path(top))
         }
@@ -329,43 +333,48 @@ fn file_uses(effect: &Effect, part: &Part, place: &CommandPlace<'_>) -> Vec<File
         Target::Unknown(word) => FileTarget::Unknown(word.clone()),
     };
     let through = match effect.origin {
-        shell::Origin::Redirection => Through::Redirection,
-        shell::Origin::Operand => Through::Operand,
-        shell::Origin::Mention => Through::Mention,
+        shell::EffectOrigin::Redirection => Through::Redirection,
+        shell::EffectOrigin::Operand => Through::Operand,
+        shell::EffectOrigin::Mention => Through::Mention,
     };
     // What git is given and is not there is a revision.
-    let in_repository = || part.effects.iter().any(|it| matches!(it.reach, Reach::Repository(_)));
+    let in_repository = || part.effects.iter().any(|it| matches!(it.reach, EffectReach::Repository(_)));
     let is_file = || match &effect.target {
         Target::Path(path) => path.symlink_metadata().map_or_else(|_| in_repository(), |it| it.is_file()),
         Target::Pattern(_) | Target::Unknown(_) => false,
     };
     let reach = match effect.reach {
-        Reach::Itself => FileReach::Itself,
+        EffectReach::Itself => FileReach::Itself,
         // Nothing is below it.
-        Reach::Tree if is_file() => FileReach::Itself,
-        Reach::Tree | Reach::LinkedTree => FileReach::Tree,
-        Reach::Repository(_) => FileReach::History,
+        EffectReach::Tree if is_file() => FileReach::Itself,
+        EffectReach::Tree | EffectReach::LinkedTree => FileReach::Tree,
+        EffectReach::Repository(_) => FileReach::History,
     };
     let kinds: &[FileUseKind] = match (effect.access, effect.origin) {
         // A word of a command nobody understands may mean either.
-        (_, shell::Origin::Mention) => &[FileUseKind::Read, FileUseKind::Write],
-        (Access::Write | Access::Delete, _) => &[FileUseKind::Write],
-        (Access::Read, _) => &[FileUseKind::Read],
+        (_, shell::EffectOrigin::Mention) => &[FileUseKind::Read, FileUseKind::Write],
+        (EffectAccess::Write | EffectAccess::Delete, _) => &[FileUseKind::Write],
+        (EffectAccess::Read, _) => &[FileUseKind::Read],
         // Names and sizes inside the workspace are no secret, content is.
-        (Access::List | Access::Enter, _) if is_at_home(&effect.target, place) => &[],
-        (Access::List | Access::Enter, _) => &[FileUseKind::Read],
-        (Access::Obey(_) | Access::Connect, _) => &[],
+        (EffectAccess::List | EffectAccess::Enter, _) if is_at_home(&effect.target, place) => &[],
+        (EffectAccess::List | EffectAccess::Enter, _) => &[FileUseKind::Read],
+        (EffectAccess::Obey(_) | EffectAccess::Connect, _) => &[],
     };
     kinds.iter().map(|kind| FileUse { target: target.clone(), kind: *kind, through, reach }).collect()
 }
 
 /// What a command shows that could show all of a repository: everything below
 /// the directory that is returned, as it is or as it was.
-fn shown_of_repository(dir: &Path, unless: Unless, part: &Part, place: &CommandPlace<'_>) -> Option<PathBuf> {
+fn shown_of_repository(
+    dir: &Path,
+    unless: Unless,
+    part: &LinePart,
+    place: &CommandPlace<'_>,
+) -> Option<PathBuf> {
     let dir = haft_paths::lexical(dir);
     let named = || {
         part.effects.iter().any(|it| match &it.target {
-            Target::Path(path) => it.reach == Reach::Tree && path.symlink_metadata().is_ok(),
+            Target::Path(path) => it.reach == EffectReach::Tree && path.symlink_metadata().is_ok(),
             Target::Pattern(_) | Target::Unknown(_) => false,
         })
     };

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use haft_paths::Located;
 
-use super::{FileSpot, FileWhat, Level, Ruling, Standing, by_rule, path::PathSpeaker};
+use super::{FileSpot, FileWhat, Level, Ruling, RulingStanding, by_rule, path::PathSpeaker};
 use crate::{
     Behavior, FileReach, Through,
     expansion::PathShape,
@@ -55,7 +55,7 @@ impl Level<'_> {
             let found = [lexical, real].into_iter().find_map(|dir| paths.find_below(dir, file.using));
             if let Some(rule) = found {
                 let why = Why::Below { rule: rule.entry.clone(), path: lexical.clone() };
-                return Some(Ruling::new(Standing::Guarded, why));
+                return Some(Ruling::new(RulingStanding::Guarded, why));
             }
         }
         match file.using {
@@ -68,7 +68,7 @@ impl Level<'_> {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().take(MAX_ENTRIES);
         let mut paths = entries.map(|entry| entry.path());
         let path = paths.find(|path| is_protected(path, &self.anchors().own))?;
-        Some(Ruling::new(Standing::Guarded, Why::Protected { path, real: None }))
+        Some(Ruling::new(RulingStanding::Guarded, Why::Protected { path, real: None }))
     }
 
     /// A file that a pattern would find once it exists.
@@ -86,7 +86,7 @@ impl Level<'_> {
     /// rule forbids, and then no rule about the command speaks for it.
     fn unknown(&self, text: &str) -> Ruling {
         let risky = self.policy.rules().forbids_paths() && !self.policy.is_enforced();
-        let standing = if risky { Standing::Guarded } else { Standing::Open };
+        let standing = if risky { RulingStanding::Guarded } else { RulingStanding::Open };
         Ruling::new(standing, Why::UnknownFile(text.to_owned()))
     }
 }

@@ -1,7 +1,7 @@
 use haft_tool::CommandLine;
 use haft_types::PermissionMode;
 
-use super::{FileSpot, FileWhat, Level, LevelRole, Ruling, Standing, Tally, Wish, by_rule};
+use super::{FileSpot, FileWhat, Level, LevelRole, Ruling, RulingStanding, Tally, Wish, by_rule};
 use crate::{
     Behavior, CommandPart, Concern, Nature, Through,
     matcher::PathUse,
@@ -34,7 +34,7 @@ impl Level<'_> {
             }
         }
         if let Some(doubt) = doubt {
-            let doubtful = Ruling::new(Standing::Guarded, Why::Doubt(doubt.to_owned()));
+            let doubtful = Ruling::new(RulingStanding::Guarded, Why::Doubt(doubt.to_owned()));
             tally.add(self.settle(doubtful.about(shown::text(line.text()))));
         }
     }
@@ -66,7 +66,7 @@ impl Level<'_> {
         // Who lets every command run lets commands write, too; redirecting is no other way to do it.
         let known = !matches!(file.what, FileWhat::Unknown(_));
         match (ruling.standing, self.tool_allow()) {
-            (Standing::Open, Some(rule)) if known => {
+            (RulingStanding::Open, Some(rule)) if known => {
                 let subject = ruling.subject.clone().unwrap_or_default();
                 Ruling::allowed(by_rule(rule, CallAction::Tool(self.facts.tool.to_owned()))).about(subject)
             }
@@ -82,7 +82,7 @@ impl Level<'_> {
     fn command_concern(&self, part: &CommandPart) -> Option<Ruling> {
         match part.concern.as_ref()? {
             Concern::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
-            Concern::Ask(text) => Some(Ruling::new(Standing::Guarded, Why::Doubt(text.clone()))),
+            Concern::Ask(text) => Some(Ruling::new(RulingStanding::Guarded, Why::Doubt(text.clone()))),
         }
     }
 
@@ -92,7 +92,7 @@ impl Level<'_> {
         let rules = self.policy.rules();
         let (rule, name) = rules.suspected(part).filter(|_| !rules.command_exactly(part))?;
         let why = Why::Names { rule: rule.entry.clone(), name: name.to_owned() };
-        Some(Ruling::new(Standing::Guarded, why))
+        Some(Ruling::new(RulingStanding::Guarded, why))
     }
 
     /// What is left: what the command does by its nature, allow rules, or a
@@ -104,7 +104,8 @@ impl Level<'_> {
             mentions.filter_map(|file| self.below(file).or_else(|| self.mention_guarded(part, file)));
         let rulings = operands.map(|file| self.file(file)).chain(mentioned);
         let strictest = rulings.reduce(|a, b| b.stricter(a));
-        let files_allowed = strictest.as_ref().is_none_or(|ruling| ruling.standing == Standing::Allowed);
+        let files_allowed =
+            strictest.as_ref().is_none_or(|ruling| ruling.standing == RulingStanding::Allowed);
         match (part.nature, &strictest) {
             (Nature::ReadOnly, _) if files_allowed && (!part.weak || self.policy.holds_reading()) => {
                 return Ruling::allowed(Why::CommandReads);
@@ -115,7 +116,7 @@ impl Level<'_> {
             (Nature::ReadOnly | Nature::EditsFiles | Nature::Other, _) => (),
         }
         match (self.command_allow(part), strictest) {
-            (_, Some(guarded)) if guarded.standing == Standing::Guarded => guarded,
+            (_, Some(guarded)) if guarded.standing == RulingStanding::Guarded => guarded,
             (Some(why), _) => Ruling::allowed(why),
             (None, Some(outside)) if part.nature == Nature::ReadOnly && !files_allowed => outside,
             (None, _) => self.command_open(part, line),
@@ -147,7 +148,7 @@ impl Level<'_> {
         let by_files =
             files.iter().filter_map(|file| self.file_forbidden(file)).max_by_key(|ruling| ruling.standing);
         match (by_files, hit(Behavior::Ask)) {
-            (Some(files), _) if files.standing == Standing::Denied => Some(files),
+            (Some(files), _) if files.standing == RulingStanding::Denied => Some(files),
             (_, Some(why)) => Some(Ruling::firm(why)),
             (files, None) => files,
         }
@@ -194,7 +195,7 @@ impl Level<'_> {
             },
             None => Why::NoRule(action(part)),
         };
-        Ruling::new(Standing::Open, why).wishing(|| Wish::Line(line.clone()))
+        Ruling::new(RulingStanding::Open, why).wishing(|| Wish::Line(line.clone()))
     }
 }
 
@@ -242,7 +243,9 @@ fn writes(part: &CommandPart) -> bool {
 fn walled(ruling: Ruling, held: bool) -> Ruling {
     let outside = matches!(ruling.why, Why::Outside { .. } | Why::UnknownFile(_));
     match ruling.standing {
-        Standing::Open if held && !outside => ruling.becomes(Standing::Allowed, |_| Why::Sandboxed),
+        RulingStanding::Open if held && !outside => {
+            ruling.becomes(RulingStanding::Allowed, |_| Why::Sandboxed)
+        }
         _ => ruling,
     }
 }

@@ -13,7 +13,7 @@ use haft_tool::Verdict;
 use haft_types::PermissionMode;
 
 pub(crate) use facts::{CallTouch, Facts, FileSpot, FileWhat, Spotted};
-pub(crate) use ruling::{Ruling, Standing, Tally, Wish};
+pub(crate) use ruling::{Ruling, RulingStanding, Tally, Wish};
 
 use crate::{
     Behavior, Opinion, Policy,
@@ -76,15 +76,19 @@ impl<'a> Level<'a> {
         let mode = self.policy.mode;
         let tool_asks = matches!(ruling.why, Why::Tool(_));
         match ruling.standing {
-            Standing::Open | Standing::Guarded if mode == PermissionMode::BypassPermissions => {
-                ruling.becomes(Standing::Allowed, |_| Why::Bypass)
+            RulingStanding::Open | RulingStanding::Guarded if mode == PermissionMode::BypassPermissions => {
+                ruling.becomes(RulingStanding::Allowed, |_| Why::Bypass)
             }
-            Standing::Open if hook_allows => ruling.becomes(Standing::Allowed, |_| Why::HookAllows),
-            Standing::Guarded if hook_allows && tool_asks => {
-                ruling.becomes(Standing::Allowed, |_| Why::HookAllows)
+            RulingStanding::Open if hook_allows => {
+                ruling.becomes(RulingStanding::Allowed, |_| Why::HookAllows)
             }
-            Standing::Open | Standing::Guarded | Standing::Firm if mode == PermissionMode::DontAsk => {
-                ruling.becomes(Standing::Denied, |inner| Why::DontAsk { inner: Box::new(inner) })
+            RulingStanding::Guarded if hook_allows && tool_asks => {
+                ruling.becomes(RulingStanding::Allowed, |_| Why::HookAllows)
+            }
+            RulingStanding::Open | RulingStanding::Guarded | RulingStanding::Firm
+                if mode == PermissionMode::DontAsk =>
+            {
+                ruling.becomes(RulingStanding::Denied, |inner| Why::DontAsk { inner: Box::new(inner) })
             }
             _ => ruling,
         }
@@ -167,7 +171,7 @@ impl<'a> Level<'a> {
     fn by_verdict(&self) -> Option<Ruling> {
         match &self.facts.verdict {
             Verdict::Passthrough | Verdict::Allow => None,
-            Verdict::Ask(text) => Some(Ruling::new(Standing::Guarded, Why::Tool(text.clone()))),
+            Verdict::Ask(text) => Some(Ruling::new(RulingStanding::Guarded, Why::Tool(text.clone()))),
             Verdict::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
             Verdict::Deny(text) => Some(Ruling::denied(Why::Tool(text.clone()))),
         }
@@ -199,7 +203,7 @@ impl<'a> Level<'a> {
         }
         Some(match self.tool_allow() {
             Some(rule) => Ruling::allowed(by_rule(rule, action())),
-            None => Ruling::new(Standing::Open, Why::NoRule(action()))
+            None => Ruling::new(RulingStanding::Open, Why::NoRule(action()))
                 .wishing(|| Wish::Tool(facts.tool.to_owned())),
         })
     }

@@ -3,11 +3,11 @@ use std::path::Path;
 use haft_paths::{Located, PathProblem};
 use haft_types::PermissionMode;
 
-use super::{Level, LevelRole, Ruling, Spotted, Standing, Wish, by_rule};
+use super::{Level, LevelRole, Ruling, RulingStanding, Spotted, Wish, by_rule};
 use crate::{
     Behavior, Boundary,
     matcher::PathUse,
-    places::Form,
+    places::PathForm,
     protected::{is_kernel, is_protected},
     reason::{CallAction, Via, Why},
     rule::{Rule, RuleSubject},
@@ -87,23 +87,23 @@ impl Level<'_> {
         let guarded = |path: &Path| is_protected(path, own);
         if guarded(&located.lexical) {
             let why = Why::Protected { path: located.lexical.clone(), real: None };
-            return Some(Ruling::new(Standing::Guarded, why));
+            return Some(Ruling::new(RulingStanding::Guarded, why));
         }
         if guarded(&located.real) {
             let why = Why::Protected { path: located.lexical.clone(), real: Some(located.real.clone()) };
-            return Some(Ruling::new(Standing::Guarded, why));
+            return Some(Ruling::new(RulingStanding::Guarded, why));
         }
         let outside = |path: &Path, form| is_kernel(path) && !self.anchors().in_workspace(path, form);
-        let kernel = outside(&located.lexical, Form::Lexical) || outside(&located.real, Form::Real);
-        kernel.then(|| Ruling::new(Standing::Guarded, Why::Kernel(located.lexical.clone())))
+        let kernel = outside(&located.lexical, PathForm::Lexical) || outside(&located.real, PathForm::Real);
+        kernel.then(|| Ruling::new(RulingStanding::Guarded, Why::Kernel(located.lexical.clone())))
     }
 
     /// What is left: the workspace, allow rules, or a question.
     fn path_allowed(&self, using: PathUse, located: &Located, speaker: PathSpeaker) -> Ruling {
-        let lexical = self.form_allowed(using, located, Form::Lexical);
+        let lexical = self.form_allowed(using, located, PathForm::Lexical);
         let real = match located.lexical == located.real {
             true => lexical.clone(),
-            false => self.form_allowed(using, located, Form::Real),
+            false => self.form_allowed(using, located, PathForm::Real),
         };
         match (lexical, real) {
             (Some(lexical), Some(Why::Inside { .. })) => Ruling::allowed(lexical),
@@ -117,8 +117,8 @@ impl Level<'_> {
 
     fn path_open(&self, using: PathUse, located: &Located) -> Ruling {
         let anchors = self.anchors();
-        let lexical_in = anchors.in_workspace(&located.lexical, Form::Lexical);
-        let real_in = anchors.in_workspace(&located.real, Form::Real);
+        let lexical_in = anchors.in_workspace(&located.lexical, PathForm::Lexical);
+        let real_in = anchors.in_workspace(&located.real, PathForm::Real);
         let inside = lexical_in && real_in;
         let forms = || {
             let mut forms = vec![located.lexical.clone(), located.real.clone()];
@@ -141,14 +141,14 @@ impl Level<'_> {
             PathUse::Read => Wish::Read { forms: forms() },
             PathUse::Write => Wish::Edit { forms: forms(), inside },
         };
-        Ruling::new(Standing::Open, why).wishing(wish)
+        Ruling::new(RulingStanding::Open, why).wishing(wish)
     }
 
     /// Who allows one form of a path.
-    fn form_allowed(&self, using: PathUse, located: &Located, form: Form) -> Option<Why> {
+    fn form_allowed(&self, using: PathUse, located: &Located, form: PathForm) -> Option<Why> {
         let path = match form {
-            Form::Lexical => &*located.lexical,
-            Form::Real => &*located.real,
+            PathForm::Lexical => &*located.lexical,
+            PathForm::Real => &*located.real,
         };
         let anchors = self.anchors();
         let free = match using {

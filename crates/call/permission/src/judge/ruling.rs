@@ -2,12 +2,12 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_tool::{AllowReason, CommandLine};
 
-use crate::{Behavior, Part, Source, reason::Why};
+use crate::{Behavior, DecisionSource, Part, reason::Why};
 
 /// How firmly something is decided. The order is the order of severity, so the
 /// strictest wins by [`Ord::max`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Standing {
+pub(crate) enum RulingStanding {
     /// It may happen.
     Allowed,
     /// Nobody speaks for it; a rule, a hook or the mode may.
@@ -21,7 +21,7 @@ pub(crate) enum Standing {
     Denied,
 }
 
-impl Standing {
+impl RulingStanding {
     pub(crate) fn behavior(self) -> Behavior {
         match self {
             Self::Allowed => Behavior::Allow,
@@ -45,7 +45,7 @@ pub(crate) enum Wish {
 /// One decided thing.
 #[derive(Clone, Debug)]
 pub(crate) struct Ruling {
-    pub(crate) standing: Standing,
+    pub(crate) standing: RulingStanding,
     pub(crate) why: Why,
     /// What was judged; nothing for the call as a whole.
     pub(crate) subject: Option<String>,
@@ -73,20 +73,20 @@ impl Stakes {
 }
 
 impl Ruling {
-    pub(crate) fn new(standing: Standing, why: Why) -> Self {
+    pub(crate) fn new(standing: RulingStanding, why: Why) -> Self {
         Self { standing, why, subject: None, wish: None, also: Stakes::default() }
     }
 
     pub(crate) fn allowed(why: Why) -> Self {
-        Self::new(Standing::Allowed, why)
+        Self::new(RulingStanding::Allowed, why)
     }
 
     pub(crate) fn firm(why: Why) -> Self {
-        Self::new(Standing::Firm, why)
+        Self::new(RulingStanding::Firm, why)
     }
 
     pub(crate) fn denied(why: Why) -> Self {
-        Self::new(Standing::Denied, why)
+        Self::new(RulingStanding::Denied, why)
     }
 
     pub(crate) fn about(mut self, subject: String) -> Self {
@@ -109,14 +109,14 @@ impl Ruling {
     /// What is at stake, unless it may happen anyway.
     fn stakes(&self) -> Stakes {
         match self.standing {
-            Standing::Allowed => self.also,
+            RulingStanding::Allowed => self.also,
             _ => self
                 .also
                 .and(Stakes { for_a_person: self.why.is_for_a_person(), in_doubt: self.why.is_doubt() }),
         }
     }
 
-    pub(crate) fn becomes(mut self, standing: Standing, why: impl FnOnce(Why) -> Why) -> Self {
+    pub(crate) fn becomes(mut self, standing: RulingStanding, why: impl FnOnce(Why) -> Why) -> Self {
         self.standing = standing;
         self.why = why(self.why);
         self
@@ -150,7 +150,7 @@ impl Tally {
     pub(crate) fn add(&mut self, mut ruling: Ruling) {
         self.parts.extend(ruling.part());
         self.stakes = self.stakes.and(ruling.stakes());
-        if let Some(wish) = ruling.wish.take().filter(|_| ruling.standing != Standing::Allowed)
+        if let Some(wish) = ruling.wish.take().filter(|_| ruling.standing != RulingStanding::Allowed)
             && !self.wishes.contains(&wish)
         {
             self.wishes.push(wish);
@@ -226,22 +226,22 @@ impl Why {
     }
 
     /// Who decided.
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> DecisionSource {
         match self {
-            Self::HookDenies(_) | Self::HookAsks(_) | Self::HookAllows => Source::Hook,
+            Self::HookDenies(_) | Self::HookAsks(_) | Self::HookAllows => DecisionSource::Hook,
             Self::Rule { rule, .. }
             | Self::BrokenRule { rule, .. }
             | Self::Incomparable(rule)
             | Self::DelegateOnly { rule, .. }
             | Self::Below { rule, .. }
-            | Self::Names { rule, .. } => Source::Rule(rule.text.to_string()),
+            | Self::Names { rule, .. } => DecisionSource::Rule(rule.text.to_string()),
             Self::Inside { .. }
             | Self::Plan(_)
             | Self::Bypass
             | Self::DontAsk { .. }
             | Self::Sandboxed
-            | Self::CommandReads => Source::Mode,
-            Self::Outside { .. } => Source::WorkingDir,
+            | Self::CommandReads => DecisionSource::Mode,
+            Self::Outside { .. } => DecisionSource::WorkingDir,
             Self::Tool(_)
             | Self::Harmless
             | Self::OnlyReads
@@ -251,9 +251,9 @@ impl Why {
             | Self::Path(_)
             | Self::Address(_)
             | Self::Doubt(_)
-            | Self::UnknownFile(_) => Source::SafetyCheck,
-            Self::Classifier { .. } => Source::Classifier,
-            Self::NotAmongTools { .. } | Self::NoRule(_) | Self::NearMiss { .. } => Source::Other,
+            | Self::UnknownFile(_) => DecisionSource::SafetyCheck,
+            Self::Classifier { .. } => DecisionSource::Classifier,
+            Self::NotAmongTools { .. } | Self::NoRule(_) | Self::NearMiss { .. } => DecisionSource::Other,
         }
     }
 

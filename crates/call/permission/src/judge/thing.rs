@@ -1,6 +1,6 @@
 use haft_tool::Verdict;
 
-use super::{Level, LevelRole, Ruling, Standing, Wish, by_rule};
+use super::{Level, LevelRole, Ruling, RulingStanding, Wish, by_rule};
 use crate::{
     Behavior,
     reason::{CallAction, Why},
@@ -67,7 +67,7 @@ impl<'a> Level<'a> {
         match own.or_else(|| self.tool_allow()).or(handed) {
             Some(rule) => Ruling::allowed(by_rule(rule, action())),
             None if harmless => Ruling::allowed(Why::Harmless),
-            None => Ruling::new(Standing::Open, Why::NoRule(action())).wishing(wish),
+            None => Ruling::new(RulingStanding::Open, Why::NoRule(action())).wishing(wish),
         }
     }
 }

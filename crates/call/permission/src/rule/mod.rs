@@ -21,7 +21,7 @@ use crate::{Behavior, Destination, Names};
 
 /// Where rules come from.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Origin {
+pub struct RuleHome {
     /// For people: "project settings", "--allowedTools".
     pub label: Arc<str>,
     /// What a path that starts with one `/` is relative to; the working
@@ -32,7 +32,7 @@ pub struct Origin {
     pub destination: Option<Destination>,
 }
 
-impl Origin {
+impl RuleHome {
     /// Rules somebody may change at this destination.
     pub fn new(label: impl Into<Arc<str>>, destination: Destination) -> Self {
         Self { label: label.into(), root: None, destination: Some(destination) }
@@ -58,7 +58,7 @@ pub struct RuleEntry {
     /// As written: `Tool` or `Tool(spec)`.
     pub text: Arc<str>,
     /// Where it stands.
-    pub origin: Origin,
+    pub origin: RuleHome,
 }
 
 /// What is wrong with a rule, for people.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use common::{Call, context};
-use haft_permission::{Behavior, Decision, Destination, Opinion, Origin, Policy};
+use haft_permission::{Behavior, Decision, Destination, Opinion, Policy, RuleHome};
 use haft_tool::Access;
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl Fixture {
         for dir in row["additional_dirs"].as_array().into_iter().flatten() {
             builder = builder.additional_dir(self.fill(dir.as_str().unwrap()), None);
         }
-        let origin = Origin::new("table", Destination::CliArg);
+        let origin = RuleHome::new("table", Destination::CliArg);
         for (name, behavior) in [("allow", Behavior::Allow), ("ask", Behavior::Ask), ("deny", Behavior::Deny)]
         {
             let texts =

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Opinion, Origin, Policy, ReadingHeld, ShellCommands};
+use haft_permission::{Behavior, Destination, Opinion, Policy, ReadingHeld, RuleHome, ShellCommands};
 use haft_types::PermissionMode;
 
 use crate::common::{Call, context};
@@ -32,7 +32,7 @@ impl Rig {
     }
 
     fn judge(&self, mode: PermissionMode, rules: &[(Behavior, &str)], cwd: &str, line: &str) -> Behavior {
-        let origin = Origin::new("test", Destination::Session).rooted(self.ws.as_path());
+        let origin = RuleHome::new("test", Destination::Session).rooted(self.ws.as_path());
         let mut builder =
             Policy::builder(&self.ws).mode(mode).commands(Arc::new(ShellCommands)).reading(ReadingHeld::Yes);
         for (behavior, text) in rules {

@@ -12,8 +12,8 @@ use std::{
 use common::{Call, Rules, context, judge, judge_with, policy, with_rules};
 use haft_permission::{
     Analysis, Behavior, Classifier, ClassifierAnswer, ClassifierRequest, CommandJudge, CommandPart,
-    CommandPlace, Concern, Coverage, Decision, Enforcement, Face, FileReach, FileTarget, FileUse,
-    FileUseKind, LivePermissions, Nature, Opinion, Policy, Source, Through,
+    CommandPlace, Concern, Decision, DecisionSource, Enforcement, Face, FileReach, FileTarget, FileUse,
+    FileUseKind, LivePermissions, Nature, Opinion, Policy, RuleCoverage, Through,
 };
 use haft_tool::{AllowReason, BoxFuture, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
@@ -191,7 +191,7 @@ fn a_classifier_answers_what_would_ask() {
     let block = || ClassifierAnswer::Block(String::from("it deletes"));
     let (approving, classifier) = session(vec![ClassifierAnswer::Approve]);
     let decision = ask(&approving);
-    assert_eq!((decision.behavior, &decision.source), (Allow, &Source::Classifier));
+    assert_eq!((decision.behavior, &decision.source), (Allow, &DecisionSource::Classifier));
     assert_eq!(classifier.seen.lock().unwrap().len(), 1);
     assert!(decision.permit().is_ok());
     assert_eq!(ask(&approving).behavior, Ask, "it abstains");
@@ -316,11 +316,11 @@ fn the_strictest_part_of_a_line_decides() {
     line(Plan, none, &[redirected], None, Deny);
 
     let face = |coverage| part("watch ls", Other).allow_faces.remove(0).covered_by(coverage);
-    let exact = CommandPart { allow_faces: vec![face(Coverage::ExactRule)], ..part("watch ls", Other) };
+    let exact = CommandPart { allow_faces: vec![face(RuleCoverage::ExactRule)], ..part("watch ls", Other) };
     line(Default, Rules { allow: &["Bash(watch:*)"], ..none }, std::slice::from_ref(&exact), None, Ask);
     line(Default, Rules { allow: &["Bash(watch ls)"], ..none }, std::slice::from_ref(&exact), None, Allow);
     line(Default, Rules { allow: &["Bash"], ..none }, &[exact], None, Allow);
-    let whole = CommandPart { allow_faces: vec![face(Coverage::WholeRule)], ..part("watch ls", Other) };
+    let whole = CommandPart { allow_faces: vec![face(RuleCoverage::WholeRule)], ..part("watch ls", Other) };
     line(Default, Rules { allow: &["Bash(watch ls)"], ..none }, std::slice::from_ref(&whole), None, Ask);
     line(Default, Rules { allow: &["Bash"], ..none }, &[whole], None, Allow);
     let nobodys = CommandPart { allow_faces: vec![], ..build.clone() };

@@ -6,7 +6,9 @@ use crate::common;
 use std::sync::Arc;
 
 use common::{Call, context, settings};
-use haft_permission::{AgentRights, Behavior, Boundary, Delegation, Opinion, Origin, Policy, PolicyBuilder};
+use haft_permission::{
+    AgentRights, Behavior, Boundary, Delegation, Opinion, Policy, PolicyBuilder, RuleHome,
+};
 use haft_tool::{Access, Reach, Verdict};
 use haft_types::PermissionMode;
 use proptest::{prelude::*, sample};
@@ -220,7 +222,7 @@ fn ask(policy: &Policy, question: &Question) -> Behavior {
 
 fn rights(name: &str, mode: Option<PermissionMode>, rules: &RuleList) -> AgentRights {
     let rules = rules.iter().map(|(behavior, text)| (*behavior, Arc::from(*text))).collect();
-    AgentRights { name: name.into(), mode, rules, origin: Origin::fixed("agent"), ..AgentRights::default() }
+    AgentRights { name: name.into(), mode, rules, origin: RuleHome::fixed("agent"), ..AgentRights::default() }
 }
 
 proptest! {
@@ -286,7 +288,7 @@ proptest! {
         question in question(),
     ) {
         let root = policy(question.mode, &above);
-        let delegations = vec![Delegation { rule: passed.into(), to: "*".into(), origin: Origin::fixed("agent") }];
+        let delegations = vec![Delegation { rule: passed.into(), to: "*".into(), origin: RuleHome::fixed("agent") }];
         let coordinator = AgentRights { delegations, ..rights("coordinator", None, &coordinator) };
         let coordinator = root.child(&coordinator);
         let worker = coordinator.child(&rights("worker", None, &below));

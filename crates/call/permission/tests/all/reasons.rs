@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use common::{Call, Rules, context, judge, judge_with, policy, settings, with_rules};
 use haft_permission::{
-    AgentRights, Behavior, Boundary, Delegation, Destination, Enforcement, LivePermissions, Opinion, Origin,
-    PermissionUpdate, Policy, RuleList, RuleText, explain, preview,
+    AgentRights, Behavior, Boundary, Delegation, Destination, Enforcement, LivePermissions, Opinion,
+    PermissionUpdate, Policy, RuleHome, RuleList, RuleText, explain, preview,
 };
 use haft_tool::{Access, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
@@ -131,7 +131,7 @@ fn reasons_of_links_and_agents() {
     let main = builder.clone().delegation(Delegation {
         rule: "Bash(make:*)".into(),
         to: "builder".into(),
-        origin: Origin::fixed("settings"),
+        origin: RuleHome::fixed("settings"),
     });
     let main = main.build();
     let reader = main.child(&AgentRights {

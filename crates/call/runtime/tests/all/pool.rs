@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use haft_runtime::{Features, Pool, SharedPool, ToolSearch, Visibility, visible};
+use haft_runtime::{Pool, PoolFeatures, SharedPool, ToolSearch, Visibility, visible};
 use haft_tool::{DynTool, Exposure, Outcome, Output, RawTool, ToolSpec, Traits, erase, tool};
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -63,7 +63,7 @@ fn policy_and_switches_take_tools_away() {
         (Visibility { only: Some(Vec::new()), ..Visibility::default() }, vec![]),
         (
             Visibility {
-                features: Features { off: strings(&["b"]).into_iter().collect() },
+                features: PoolFeatures { off: strings(&["b"]).into_iter().collect() },
                 ..Visibility::default()
             },
             vec!["A", "C"],

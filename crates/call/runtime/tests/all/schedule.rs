@@ -1,14 +1,14 @@
 //! The scheduling rule, without tasks or clocks.
 #![allow(missing_docs, reason = "test code")]
 
-use haft_runtime::{Batch, Kind, Schedule, partition};
+use haft_runtime::{Batch, Schedule, ScheduleKind, partition};
 use proptest::prelude::*;
 
-fn kinds(text: &str) -> Vec<Kind> {
+fn kinds(text: &str) -> Vec<ScheduleKind> {
     let kind = |it| match it {
-        'r' => Kind::Early,
-        's' => Kind::Shared,
-        _ => Kind::Exclusive,
+        'r' => ScheduleKind::Early,
+        's' => ScheduleKind::Shared,
+        _ => ScheduleKind::Exclusive,
     };
     text.chars().map(kind).collect()
 }
@@ -31,7 +31,7 @@ fn partition_groups_neighbours() {
 /// One run of a schedule: calls arrive, some finish between two arrivals, the
 /// rest after the last.
 struct Run<'a> {
-    kinds: &'a [Kind],
+    kinds: &'a [ScheduleKind],
     limit: usize,
     schedule: Schedule,
     running: Vec<usize>,
@@ -40,7 +40,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn drive(kinds: &'a [Kind], limit: usize, choices: &[u8]) -> Self {
+    fn drive(kinds: &'a [ScheduleKind], limit: usize, choices: &[u8]) -> Self {
         let mut run = Self {
             kinds,
             limit,
@@ -79,17 +79,17 @@ impl<'a> Run<'a> {
         loop {
             while let Some(idx) = self.schedule.start_next() {
                 assert!(
-                    closed || self.kinds[idx] == Kind::Early,
+                    closed || self.kinds[idx] == ScheduleKind::Early,
                     "only reads start while the message streams"
                 );
                 self.running.push(idx);
                 self.started.push(idx);
-                let alone = self.running.iter().any(|&idx| self.kinds[idx] == Kind::Exclusive);
+                let alone = self.running.iter().any(|&idx| self.kinds[idx] == ScheduleKind::Exclusive);
                 assert!(self.running.len() <= if alone { 1 } else { self.limit });
             }
             match self.schedule.commit_next() {
                 Some(calls) => {
-                    let concurrent = self.kinds[calls.start] != Kind::Exclusive;
+                    let concurrent = self.kinds[calls.start] != ScheduleKind::Exclusive;
                     self.committed.push(Batch { concurrent, calls });
                 }
                 None => return,

@@ -20,7 +20,7 @@ const MAX_REFS: usize = 32;
 
 /// Whether a wrong value may be brought into shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Shape {
+enum CheckerShape {
     Coerce,
     Exact,
 }
@@ -28,13 +28,13 @@ enum Shape {
 pub(super) struct Checker<'a> {
     root: &'a Value,
     issues: Vec<String>,
-    shape: Shape,
+    shape: CheckerShape,
     depth: usize,
 }
 
 impl<'a> Checker<'a> {
     pub(super) fn new(root: &'a Value) -> Self {
-        Self { root, issues: Vec::new(), shape: Shape::Coerce, depth: 0 }
+        Self { root, issues: Vec::new(), shape: CheckerShape::Coerce, depth: 0 }
     }
 
     /// Checks a whole input and returns every problem.
@@ -106,7 +106,7 @@ impl<'a> Checker<'a> {
             Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
             _ => return false,
         };
-        if self.shape == Shape::Coerce {
+        if self.shape == CheckerShape::Coerce {
             coerce(&types, value);
         }
         let known = ["integer", "number", "string", "boolean", "array", "object", "null"];
@@ -127,7 +127,7 @@ impl<'a> Checker<'a> {
         if values.contains(value) {
             return false;
         }
-        if self.shape == Shape::Coerce
+        if self.shape == CheckerShape::Coerce
             && !values.iter().any(Value::is_string)
             && let Value::String(text) = &*value
             && let Ok(parsed) = serde_json::from_str::<Value>(text.trim())
@@ -150,7 +150,8 @@ impl<'a> Checker<'a> {
     /// Takes the first arm that fits as it is, else the first that fits after
     /// coercion, else reports what the most likely arm misses.
     fn union(&mut self, arms: &'a [Value], path: &str, value: &mut Value) {
-        if arms.iter().any(|arm| self.problems(arm, path, &mut value.clone(), Shape::Exact).is_empty()) {
+        if arms.iter().any(|arm| self.problems(arm, path, &mut value.clone(), CheckerShape::Exact).is_empty())
+        {
             return;
         }
         let mut tried: Vec<(usize, Vec<String>)> = Vec::new();
@@ -181,7 +182,7 @@ impl<'a> Checker<'a> {
     /// parameter that is given.
     fn conditions(&mut self, node: &'a Map<String, Value>, path: &str, value: &mut Value) {
         let fits = |me: &Self, schema: &'a Value, value: &Value| {
-            me.problems(schema, path, &mut value.clone(), Shape::Exact).is_empty()
+            me.problems(schema, path, &mut value.clone(), CheckerShape::Exact).is_empty()
         };
         if let Some(condition) = node.get("if") {
             let branch = if fits(self, condition, value) { "then" } else { "else" };
@@ -210,7 +211,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The problems of one arm, without keeping them.
-    fn problems(&self, arm: &'a Value, path: &str, value: &mut Value, shape: Shape) -> Vec<String> {
+    fn problems(&self, arm: &'a Value, path: &str, value: &mut Value, shape: CheckerShape) -> Vec<String> {
         let mut inner = Self { root: self.root, issues: Vec::new(), shape, depth: self.depth };
         inner.value(arm, path, value);
         inner.issues
@@ -219,7 +220,7 @@ impl<'a> Checker<'a> {
     fn object(&mut self, node: &'a Map<String, Value>, path: &str, object: &mut Map<String, Value>) {
         let properties = node.get("properties").and_then(Value::as_object);
         let required: Vec<&str> = required(node).collect();
-        if self.shape == Shape::Coerce {
+        if self.shape == CheckerShape::Coerce {
             self.drop_absent(properties, &required, object);
         }
         for name in required.iter().filter(|name| !object.contains_key(**name)) {
@@ -259,7 +260,7 @@ impl<'a> Checker<'a> {
             let Some(schema) = properties.and_then(|it| it.get(name)) else { return true };
             !value.is_null()
                 || required.contains(&name.as_str())
-                || self.problems(schema, "", &mut Value::Null, Shape::Exact).is_empty()
+                || self.problems(schema, "", &mut Value::Null, CheckerShape::Exact).is_empty()
         });
     }
 
@@ -297,8 +298,8 @@ impl<'a> Checker<'a> {
         known.extend(properties.map(|(name, _)| name.as_str()));
         for key in ["allOf", "anyOf", "oneOf"] {
             for arm in node.get(key).and_then(Value::as_array).into_iter().flatten() {
-                let applies =
-                    key == "allOf" || self.problems(arm, "", &mut whole.clone(), Shape::Coerce).is_empty();
+                let applies = key == "allOf"
+                    || self.problems(arm, "", &mut whole.clone(), CheckerShape::Coerce).is_empty();
                 if let Some(arm) = arm.as_object().filter(|_| applies) {
                     self.evaluated(arm, whole, known, depth + 1);
                 }

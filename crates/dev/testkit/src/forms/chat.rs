@@ -6,7 +6,7 @@ use super::{AskedRequest, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
-    turn::{Piece, ToolPiece, Turn},
+    turn::{ReplyPiece, ToolPiece, Turn},
 };
 
 /// The body of an error.
@@ -40,14 +40,14 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut calls = Vec::new();
     for piece in &turn.reply {
         match piece {
-            Piece::Text(piece) | Piece::OpenText(piece) => text.push_str(piece),
-            Piece::Thinking(piece) => {
+            ReplyPiece::Text(piece) | ReplyPiece::OpenText(piece) => text.push_str(piece),
+            ReplyPiece::Thinking(piece) => {
                 reasoning.push_str(piece);
                 details.push(thought(piece, details.len(), Some(asked.model)));
             }
-            Piece::OpenThinking(piece) => reasoning.push_str(piece),
-            Piece::RedactedThinking(data) => details.push(encrypted(data, details.len())),
-            Piece::Tool(tool) => calls.push(json!({
+            ReplyPiece::OpenThinking(piece) => reasoning.push_str(piece),
+            ReplyPiece::RedactedThinking(data) => details.push(encrypted(data, details.len())),
+            ReplyPiece::Tool(tool) => calls.push(json!({
                 "id": asked.call_id(tool, calls.len()), "type": "function",
                 "function": {"name": tool.name, "arguments": tool.text()},
             })),
@@ -77,21 +77,23 @@ pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     out.delta(&json!({"role": "assistant", "content": ""}));
     for piece in &turn.reply {
         match piece {
-            Piece::Text(text) | Piece::OpenText(text) => out.text("content", text),
-            Piece::Thinking(text) if asked.routed => out.thought(text, Some(asked.model)),
-            Piece::OpenThinking(text) if asked.routed => out.thought(text, None),
-            Piece::Thinking(text) | Piece::OpenThinking(text) => out.text("reasoning_content", text),
-            Piece::RedactedThinking(data) if asked.routed => {
+            ReplyPiece::Text(text) | ReplyPiece::OpenText(text) => out.text("content", text),
+            ReplyPiece::Thinking(text) if asked.routed => out.thought(text, Some(asked.model)),
+            ReplyPiece::OpenThinking(text) if asked.routed => out.thought(text, None),
+            ReplyPiece::Thinking(text) | ReplyPiece::OpenThinking(text) => {
+                out.text("reasoning_content", text)
+            }
+            ReplyPiece::RedactedThinking(data) if asked.routed => {
                 let item = encrypted(data, out.thoughts);
                 out.thoughts += 1;
                 out.delta(&json!({"reasoning_details": [item]}));
             }
-            Piece::RedactedThinking(_) | Piece::Block(_) => {}
-            Piece::Tool(tool) => out.tool(tool),
-            Piece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
-            Piece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),
-            Piece::Raw(raw) => out.steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
-            Piece::Error(error) => {
+            ReplyPiece::RedactedThinking(_) | ReplyPiece::Block(_) => {}
+            ReplyPiece::Tool(tool) => out.tool(tool),
+            ReplyPiece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
+            ReplyPiece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),
+            ReplyPiece::Raw(raw) => out.steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
+            ReplyPiece::Error(error) => {
                 out.data(&error_body(&error.kind, &error.message));
                 return out.steps;
             }
@@ -122,9 +124,10 @@ pub(crate) fn routed_calls<'a>(
     turn: &'a Turn,
     asked: &'a AskedRequest<'_>,
 ) -> impl Iterator<Item = String> + 'a {
-    let thinks = turn.reply.iter().any(|it| matches!(it, Piece::Thinking(_) | Piece::RedactedThinking(_)));
+    let thinks =
+        turn.reply.iter().any(|it| matches!(it, ReplyPiece::Thinking(_) | ReplyPiece::RedactedThinking(_)));
     let calls = turn.reply.iter().filter_map(move |it| match it {
-        Piece::Tool(tool) if thinks => Some(tool),
+        ReplyPiece::Tool(tool) if thinks => Some(tool),
         _ => None,
     });
     calls.enumerate().map(|(at, tool)| thinking_call(asked.model, &asked.call_id(tool, at)))

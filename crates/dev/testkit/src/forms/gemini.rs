@@ -6,7 +6,7 @@ use super::{AskedRequest, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
-    turn::{Piece, ToolPiece, Turn},
+    turn::{ReplyPiece, ToolPiece, Turn},
 };
 
 /// The body of an error.
@@ -43,7 +43,7 @@ fn usage(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
 /// What the first call of a turn is signed with.
 pub(crate) fn call_signature(turn: &Turn, model: &str) -> Option<String> {
     let first = turn.reply.iter().find_map(|piece| match piece {
-        Piece::Tool(tool) => Some(tool),
+        ReplyPiece::Tool(tool) => Some(tool),
         _ => None,
     })?;
     Some(signature_of(&format!("{} {}", first.name, first.text()), model))
@@ -79,9 +79,11 @@ fn last(mut chunk: Value, turn: &Turn, asked: &AskedRequest<'_>) -> Value {
 pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut calls = 0;
     let parts = turn.reply.iter().filter_map(|piece| match piece {
-        Piece::Text(text) | Piece::OpenText(text) => Some(json!({"text": text})),
-        Piece::Thinking(text) | Piece::OpenThinking(text) => Some(json!({"text": text, "thought": true})),
-        Piece::Tool(tool) => {
+        ReplyPiece::Text(text) | ReplyPiece::OpenText(text) => Some(json!({"text": text})),
+        ReplyPiece::Thinking(text) | ReplyPiece::OpenThinking(text) => {
+            Some(json!({"text": text, "thought": true}))
+        }
+        ReplyPiece::Tool(tool) => {
             calls += 1;
             Some(call_part(turn, asked, tool, calls - 1))
         }
@@ -98,23 +100,23 @@ pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     let event = |data: &Value| StreamStep::Bytes(sse(None, &data.to_string()));
     for piece in &turn.reply {
         match piece {
-            Piece::Text(text) | Piece::OpenText(text) => {
+            ReplyPiece::Text(text) | ReplyPiece::OpenText(text) => {
                 let parts = asked.pieces(text).into_iter().map(|it| json!({"text": it}));
                 steps.extend(parts.map(|part| event(&chunk(asked, vec![part]))));
             }
-            Piece::Thinking(text) | Piece::OpenThinking(text) => {
+            ReplyPiece::Thinking(text) | ReplyPiece::OpenThinking(text) => {
                 let parts = asked.pieces(text).into_iter().map(|it| json!({"text": it, "thought": true}));
                 steps.extend(parts.map(|part| event(&chunk(asked, vec![part]))));
             }
-            Piece::RedactedThinking(_) | Piece::Block(_) => {}
-            Piece::Tool(tool) => {
+            ReplyPiece::RedactedThinking(_) | ReplyPiece::Block(_) => {}
+            ReplyPiece::Tool(tool) => {
                 steps.push(event(&chunk(asked, vec![call_part(turn, asked, tool, calls)])));
                 calls += 1;
             }
-            Piece::Stall(stall) => steps.push(StreamStep::Stall(*stall)),
-            Piece::Cut(cut) => steps.push(StreamStep::Cut(*cut)),
-            Piece::Raw(raw) => steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
-            Piece::Error(error) => {
+            ReplyPiece::Stall(stall) => steps.push(StreamStep::Stall(*stall)),
+            ReplyPiece::Cut(cut) => steps.push(StreamStep::Cut(*cut)),
+            ReplyPiece::Raw(raw) => steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
+            ReplyPiece::Error(error) => {
                 steps.push(event(&error_body(error.status, &error.kind, &error.message)));
                 return steps;
             }

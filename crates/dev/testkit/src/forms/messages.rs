@@ -6,7 +6,7 @@ use super::{AskedRequest, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
-    turn::{Cut, ErrorReply, Piece, Stall, ToolPiece, Turn},
+    turn::{Cut, ErrorReply, ReplyPiece, Stall, ToolPiece, Turn},
 };
 
 /// A streamed answer before it has a framing.
@@ -45,19 +45,23 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut calls = 0;
     for piece in &turn.reply {
         match piece {
-            Piece::Text(text) | Piece::OpenText(text) => content.push(json!({"type": "text", "text": text})),
-            Piece::Thinking(text) | Piece::OpenThinking(text) => content.push(json!({
+            ReplyPiece::Text(text) | ReplyPiece::OpenText(text) => {
+                content.push(json!({"type": "text", "text": text}))
+            }
+            ReplyPiece::Thinking(text) | ReplyPiece::OpenThinking(text) => content.push(json!({
                 "type": "thinking", "thinking": text, "signature": signature_of(text, asked.model),
             })),
-            Piece::RedactedThinking(data) => content.push(json!({"type": "redacted_thinking", "data": data})),
-            Piece::Tool(tool) => {
+            ReplyPiece::RedactedThinking(data) => {
+                content.push(json!({"type": "redacted_thinking", "data": data}))
+            }
+            ReplyPiece::Tool(tool) => {
                 let input = serde_json::from_str(&tool.text()).unwrap_or_else(|_| json!({}));
                 let id = asked.call_id(tool, calls);
                 calls += 1;
                 content.push(json!({"type": "tool_use", "id": id, "name": tool.name, "input": input}));
             }
-            Piece::Block(block) => content.push(block.clone()),
-            Piece::Stall(_) | Piece::Cut(_) | Piece::Error(_) | Piece::Raw(_) => {}
+            ReplyPiece::Block(block) => content.push(block.clone()),
+            ReplyPiece::Stall(_) | ReplyPiece::Cut(_) | ReplyPiece::Error(_) | ReplyPiece::Raw(_) => {}
         }
     }
     let (input, output) = asked.usage(turn);
@@ -99,7 +103,7 @@ pub(crate) fn items(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<MessageItem> {
     out.event(json!({"type": "ping"}));
     for piece in &turn.reply {
         match piece {
-            Piece::Error(error) => {
+            ReplyPiece::Error(error) => {
                 out.items.push(MessageItem::Error(error.clone()));
                 return out.items;
             }
@@ -144,29 +148,29 @@ impl Out {
         self.block += 1;
     }
 
-    fn piece(&mut self, piece: &Piece, asked: &AskedRequest<'_>) {
+    fn piece(&mut self, piece: &ReplyPiece, asked: &AskedRequest<'_>) {
         match piece {
-            Piece::Text(text) => {
+            ReplyPiece::Text(text) => {
                 self.text(text, asked);
                 self.stop();
             }
-            Piece::OpenText(text) => self.text(text, asked),
-            Piece::Thinking(text) => {
+            ReplyPiece::OpenText(text) => self.text(text, asked),
+            ReplyPiece::Thinking(text) => {
                 self.thinking(text, asked);
                 self.delta(&json!({"type": "signature_delta", "signature": signature_of(text, asked.model)}));
                 self.stop();
             }
-            Piece::OpenThinking(text) => self.thinking(text, asked),
-            Piece::RedactedThinking(data) => {
+            ReplyPiece::OpenThinking(text) => self.thinking(text, asked),
+            ReplyPiece::RedactedThinking(data) => {
                 self.start(&json!({"type": "redacted_thinking", "data": data}));
                 self.stop();
             }
-            Piece::Tool(tool) => self.tool(tool, asked),
-            Piece::Block(block) => self.block(block, asked),
-            Piece::Stall(stall) => self.items.push(MessageItem::Stall(*stall)),
-            Piece::Cut(cut) => self.items.push(MessageItem::Cut(*cut)),
-            Piece::Raw(raw) => self.items.push(MessageItem::Raw(raw.clone())),
-            Piece::Error(_) => {}
+            ReplyPiece::Tool(tool) => self.tool(tool, asked),
+            ReplyPiece::Block(block) => self.block(block, asked),
+            ReplyPiece::Stall(stall) => self.items.push(MessageItem::Stall(*stall)),
+            ReplyPiece::Cut(cut) => self.items.push(MessageItem::Cut(*cut)),
+            ReplyPiece::Raw(raw) => self.items.push(MessageItem::Raw(raw.clone())),
+            ReplyPiece::Error(_) => {}
         }
     }
 

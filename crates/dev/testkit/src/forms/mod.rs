@@ -8,7 +8,7 @@ pub(crate) mod responses;
 
 use crate::{
     tokens,
-    turn::{Piece, ToolPiece, Turn},
+    turn::{ReplyPiece, ToolPiece, Turn},
 };
 
 /// What an answer is made from besides the turn.
@@ -44,12 +44,13 @@ impl AskedRequest<'_> {
         (given.input_tokens.unwrap_or(self.input_tokens), given.output_tokens.unwrap_or(said.max(1)))
     }
 
-    fn output_tokens(&self, piece: &Piece) -> u64 {
+    fn output_tokens(&self, piece: &ReplyPiece) -> u64 {
         match piece {
-            Piece::Text(text) | Piece::Thinking(text) | Piece::OpenText(text) | Piece::OpenThinking(text) => {
-                tokens::of_text(text, self.bytes_per_token)
-            }
-            Piece::Tool(tool) => tokens::of_text(&tool.text(), self.bytes_per_token) + 8,
+            ReplyPiece::Text(text)
+            | ReplyPiece::Thinking(text)
+            | ReplyPiece::OpenText(text)
+            | ReplyPiece::OpenThinking(text) => tokens::of_text(text, self.bytes_per_token),
+            ReplyPiece::Tool(tool) => tokens::of_text(&tool.text(), self.bytes_per_token) + 8,
             _ => 0,
         }
     }
@@ -76,7 +77,7 @@ impl AskedRequest<'_> {
 pub(crate) fn stop_reason(turn: &Turn) -> &str {
     match &turn.stop {
         Some(reason) => reason,
-        None if turn.reply.iter().any(|piece| matches!(piece, Piece::Tool(_))) => "tool_use",
+        None if turn.reply.iter().any(|piece| matches!(piece, ReplyPiece::Tool(_))) => "tool_use",
         None => "end_turn",
     }
 }

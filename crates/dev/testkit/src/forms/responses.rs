@@ -6,7 +6,7 @@ use super::{AskedRequest, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
-    turn::{Piece, ToolPiece, Turn},
+    turn::{ReplyPiece, ToolPiece, Turn},
 };
 
 /// The answer in one piece.
@@ -15,9 +15,11 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut calls = 0;
     for (block, piece) in turn.reply.iter().enumerate() {
         let item = match piece {
-            Piece::Text(text) | Piece::OpenText(text) => message_item(asked, block, text, "completed"),
-            Piece::Thinking(text) | Piece::OpenThinking(text) => reasoning_item(asked, block, text),
-            Piece::Tool(tool) => {
+            ReplyPiece::Text(text) | ReplyPiece::OpenText(text) => {
+                message_item(asked, block, text, "completed")
+            }
+            ReplyPiece::Thinking(text) | ReplyPiece::OpenThinking(text) => reasoning_item(asked, block, text),
+            ReplyPiece::Tool(tool) => {
                 calls += 1;
                 call_item(asked, calls - 1, tool, &tool.text(), "completed")
             }
@@ -90,16 +92,16 @@ pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     out.event("response.created", json!({"response": response(turn, asked, "in_progress", Vec::new())}));
     for (block, piece) in turn.reply.iter().enumerate() {
         match piece {
-            Piece::Text(text) => out.text(block, text, Close::Yes),
-            Piece::OpenText(text) => out.text(block, text, Close::No),
-            Piece::Thinking(text) => out.reasoning(block, text, Close::Yes),
-            Piece::OpenThinking(text) => out.reasoning(block, text, Close::No),
-            Piece::RedactedThinking(_) | Piece::Block(_) => {}
-            Piece::Tool(tool) => out.tool(block, tool, turn),
-            Piece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
-            Piece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),
-            Piece::Raw(raw) => out.steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
-            Piece::Error(error) => {
+            ReplyPiece::Text(text) => out.text(block, text, Close::Yes),
+            ReplyPiece::OpenText(text) => out.text(block, text, Close::No),
+            ReplyPiece::Thinking(text) => out.reasoning(block, text, Close::Yes),
+            ReplyPiece::OpenThinking(text) => out.reasoning(block, text, Close::No),
+            ReplyPiece::RedactedThinking(_) | ReplyPiece::Block(_) => {}
+            ReplyPiece::Tool(tool) => out.tool(block, tool, turn),
+            ReplyPiece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
+            ReplyPiece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),
+            ReplyPiece::Raw(raw) => out.steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
+            ReplyPiece::Error(error) => {
                 out.event("error", json!({"code": error.kind, "message": error.message, "param": null}));
                 return out.steps;
             }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use super::{MockRefusal, RuleVerdict, blocks, refuse};
-use crate::{pdf, script::Limits};
+use crate::{pdf, script::MockLimits};
 
 /// A picture or document and where it is.
 pub(super) struct RequestMedia<'a> {
@@ -34,7 +34,7 @@ fn push<'a>(found: &mut Vec<RequestMedia<'a>>, path: String, block: &'a Value) {
     }
 }
 
-pub(super) fn check(limits: &Limits, body: &Value) -> RuleVerdict {
+pub(super) fn check(limits: &MockLimits, body: &Value) -> RuleVerdict {
     let media = all(body);
     let images = media.iter().filter(|it| it.kind == "image").count();
     if images > limits.images {
@@ -68,7 +68,7 @@ fn decoded(path: &str, source: &Value) -> Result<Vec<u8>, MockRefusal> {
     }
 }
 
-fn image(limits: &Limits, path: &str, source: &Value, images: usize) -> RuleVerdict {
+fn image(limits: &MockLimits, path: &str, source: &Value, images: usize) -> RuleVerdict {
     let media_type = source["media_type"].as_str().unwrap_or_default();
     if !["image/jpeg", "image/png", "image/gif", "image/webp"].contains(&media_type) {
         let what = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'";

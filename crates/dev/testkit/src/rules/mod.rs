@@ -20,7 +20,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Form, Script, tokens};
+use crate::{MockForm, Script, tokens};
 
 pub(crate) use force::ForceCounts;
 pub(crate) use thinking::prefix;
@@ -77,10 +77,10 @@ impl RequestJudge<'_> {
 
     /// Judges a body that is known to be JSON and says how many tokens it has.
     /// `model` is the model asked for, wherever the request names it.
-    pub(crate) fn judge(&self, form: Form, model: &str, body: &Value) -> Result<u64, MockRefusal> {
+    pub(crate) fn judge(&self, form: MockForm, model: &str, body: &Value) -> Result<u64, MockRefusal> {
         let per_token = self.script.bytes_per_token;
         match form {
-            Form::Messages | Form::Bedrock => {
+            MockForm::Messages | MockForm::Bedrock => {
                 let count = tokens::of_messages_request(body, per_token);
                 if self.script.strict {
                     messages::check(self, model, body, count)?;
@@ -88,21 +88,21 @@ impl RequestJudge<'_> {
                 self.forced.check(self.script, body)?;
                 Ok(count)
             }
-            Form::Chat => {
+            MockForm::Chat => {
                 let count = tokens::of_request(body, per_token);
                 if self.script.strict {
                     openai::check_chat(self, body, count)?;
                 }
                 Ok(count)
             }
-            Form::Gemini => {
+            MockForm::Gemini => {
                 let count = tokens::of_request(body, per_token);
                 if self.script.strict {
                     gemini::check(self, model, body, count)?;
                 }
                 Ok(count)
             }
-            Form::Responses => {
+            MockForm::Responses => {
                 let count = tokens::of_request(body, per_token);
                 if self.script.strict {
                     openai::check_responses(self, body, count)?;

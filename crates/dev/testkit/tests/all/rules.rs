@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use base64::Engine as _;
-use haft_testkit::{Form, MockModel, Piece, Script, Turn, signature_of};
+use haft_testkit::{MockForm, MockModel, ReplyPiece, Script, Turn, signature_of};
 use serde_json::{Value, json};
 
 const MODEL: &str = "claude-x";
@@ -282,8 +282,13 @@ async fn turns_are_chosen_by_place_and_by_text() {
 
 #[tokio::test]
 async fn the_same_turn_has_the_same_bytes() {
-    let turn = Turn::of([Piece::thinking("t"), Piece::text("x"), Piece::tool("Read", json!({"a": 1}))]);
-    for form in [Form::Messages, Form::Bedrock, Form::Chat, Form::Responses, Form::Gemini] {
+    let turn = Turn::of([
+        ReplyPiece::thinking("t"),
+        ReplyPiece::text("x"),
+        ReplyPiece::tool("Read", json!({"a": 1})),
+    ]);
+    for form in [MockForm::Messages, MockForm::Bedrock, MockForm::Chat, MockForm::Responses, MockForm::Gemini]
+    {
         assert_eq!(turn.bytes(form, MODEL), turn.bytes(form, MODEL));
         assert!(!turn.bytes(form, MODEL).is_empty());
     }

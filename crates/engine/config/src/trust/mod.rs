@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 pub(crate) use list::{TrustList, agree, folder_key, forget};
 
 use crate::{
-    Origin, Source,
+    SettingsOrigin, SettingsText,
     keys::FromProject,
     read::Print,
     units::{SettingUnit, UnitEntry},
@@ -70,7 +70,7 @@ pub struct PendingItem {
     /// What stood in its place when the person last agreed.
     pub before: Option<TrustItem>,
     /// Where it stands.
-    pub origin: Origin,
+    pub origin: SettingsOrigin,
 }
 
 /// Everything of a project that waits for a yes.
@@ -163,7 +163,7 @@ pub enum TrustMode {
 /// Divides what a project says into what counts and what waits.
 pub(crate) fn admit(
     units: Vec<SettingUnit>,
-    source: &Arc<Source>,
+    source: &Arc<SettingsText>,
     list: &TrustList,
     project: &std::path::Path,
     mode: TrustMode,
@@ -190,7 +190,7 @@ pub(crate) fn admit(
     for (item, pointer) in waiting {
         let (used, before) = list.before(&item, &there).unzip();
         there.extend(used);
-        let origin = Origin { source: Arc::clone(source), pointer };
+        let origin = SettingsOrigin { source: Arc::clone(source), pointer };
         admitted.pending.push(PendingItem { item, before, origin });
     }
     admitted

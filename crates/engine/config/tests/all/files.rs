@@ -9,7 +9,7 @@ use std::{
 };
 
 use common::{World, lines, names};
-use haft_config::{Scope, UpdateError};
+use haft_config::{SettingsScope, UpdateError};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,7 @@ fn a_broken_file_is_named_and_its_last_good_version_counts() {
     assert_eq!(loaded.settings.model.as_ref().unwrap().value, "good");
     assert_eq!(loaded.settings.permissions.deny.len(), 1);
     // And nobody writes over it.
-    let failed = world.store().update(Scope::User, |it| it.insert("theme".into(), json!("dark")));
+    let failed = world.store().update(SettingsScope::User, |it| it.insert("theme".into(), json!("dark")));
     assert!(
         matches!(&failed, Err(UpdateError::Broken(notice)) if notice.position == Some((3, 31))),
         "{failed:?}"
@@ -133,7 +133,7 @@ fn an_update_changes_one_thing_and_keeps_the_rest() {
     let path = world.write(USER, text);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let store = world.store();
-    let pushed = store.update(Scope::User, |it| {
+    let pushed = store.update(SettingsScope::User, |it| {
         let allow = it["permissions"]["allow"].as_array_mut().unwrap();
         allow.push(json!("Bash(ls *)"));
         allow.len()
@@ -144,7 +144,7 @@ fn an_update_changes_one_thing_and_keeps_the_rest() {
     assert_eq!(store.current().settings.permissions.allow.len(), 2, "the change counts at once");
     // Nothing to change is nothing written.
     let before = fs::metadata(&path).unwrap().ino();
-    store.update(Scope::User, |_| ()).unwrap();
+    store.update(SettingsScope::User, |_| ()).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().ino(), before);
 }
 
@@ -152,13 +152,13 @@ fn an_update_changes_one_thing_and_keeps_the_rest() {
 fn settings_and_lists_are_changed_by_name() {
     let world = World::default();
     let store = world.store();
-    store.set(Scope::User, "permissions.defaultMode", &json!("plan")).unwrap();
-    store.add_to_list(Scope::User, "permissions.allow", &["Read".into(), "Grep".into()]).unwrap();
-    store.add_to_list(Scope::User, "permissions.allow", &["Grep".into(), "Glob".into()]).unwrap();
-    store.remove_from_list(Scope::User, "permissions.allow", &["Read".into()]).unwrap();
-    store.add_to_list(Scope::User, "permissions.deny", &["Write".into()]).unwrap();
-    store.set(Scope::User, "model", &json!("m")).unwrap();
-    store.set(Scope::User, "permissions.defaultMode", &Value::Null).unwrap();
+    store.set(SettingsScope::User, "permissions.defaultMode", &json!("plan")).unwrap();
+    store.add_to_list(SettingsScope::User, "permissions.allow", &["Read".into(), "Grep".into()]).unwrap();
+    store.add_to_list(SettingsScope::User, "permissions.allow", &["Grep".into(), "Glob".into()]).unwrap();
+    store.remove_from_list(SettingsScope::User, "permissions.allow", &["Read".into()]).unwrap();
+    store.add_to_list(SettingsScope::User, "permissions.deny", &["Write".into()]).unwrap();
+    store.set(SettingsScope::User, "model", &json!("m")).unwrap();
+    store.set(SettingsScope::User, "permissions.defaultMode", &Value::Null).unwrap();
     let text: Value = serde_json::from_str(&world.read(USER)).unwrap();
     assert_eq!(text, json!({"permissions": {"allow": ["Grep", "Glob"], "deny": ["Write"]}, "model": "m"}));
     for (name, value, words) in [
@@ -167,7 +167,7 @@ fn settings_and_lists_are_changed_by_name() {
         ("model", json!(7), "model must be text"),
         ("permissions.defaultMode", json!("yolo"), "must be one of"),
     ] {
-        let failed = store.set(Scope::User, name, &value).unwrap_err().to_string();
+        let failed = store.set(SettingsScope::User, name, &value).unwrap_err().to_string();
         assert!(failed.contains(words), "{failed}");
     }
 }
@@ -179,9 +179,9 @@ fn new_files_are_made_where_haft_may_write() {
     fs::remove_dir_all(world.path("project/.haft")).unwrap();
     let store = world.store();
     for (scope, file, mode) in [
-        (Scope::User, USER, 0o600),
-        (Scope::Project, "project/.haft/settings.json", 0o644),
-        (Scope::Local, "project/.haft/settings.local.json", 0o600),
+        (SettingsScope::User, USER, 0o600),
+        (SettingsScope::Project, "project/.haft/settings.json", 0o644),
+        (SettingsScope::Local, "project/.haft/settings.local.json", 0o600),
     ] {
         store.update(scope, |it| it.insert("model".into(), json!("m"))).unwrap();
         assert_eq!(world.read(file), "{\n  \"model\": \"m\"\n}\n");
@@ -198,18 +198,18 @@ fn links_are_followed_but_never_out_of_the_project() {
     let real = world.write("dotfiles/haft.json", "{}");
     symlink("../../dotfiles/haft.json", world.path(USER)).unwrap();
     let store = world.store();
-    store.update(Scope::User, |it| it.insert("model".into(), json!("m"))).unwrap();
+    store.update(SettingsScope::User, |it| it.insert("model".into(), json!("m"))).unwrap();
     assert!(fs::symlink_metadata(world.path(USER)).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("\"m\""));
     assert_eq!(names(&world.path("dotfiles")), ["haft.json"]);
     // A repository that points its own file at the person's.
     let before = fs::read_to_string(&real).unwrap();
     symlink(&real, world.path("project/.haft/settings.local.json")).unwrap();
-    let failed = store.update(Scope::Local, |it| it.insert("model".into(), json!("evil")));
+    let failed = store.update(SettingsScope::Local, |it| it.insert("model".into(), json!("evil")));
     assert!(matches!(failed, Err(UpdateError::LeadsOutside(_))), "{failed:?}");
     fs::remove_dir_all(world.path("project/.haft")).unwrap();
     symlink(world.path("dotfiles"), world.path("project/.haft")).unwrap();
-    let failed = store.update(Scope::Local, |it| it.insert("model".into(), json!("evil")));
+    let failed = store.update(SettingsScope::Local, |it| it.insert("model".into(), json!("evil")));
     assert!(matches!(failed, Err(UpdateError::LeadsOutside(_))), "{failed:?}");
     assert_eq!(fs::read_to_string(&real).unwrap(), before);
     assert_eq!(names(&world.path("dotfiles")), ["haft.json"]);
@@ -220,7 +220,7 @@ fn an_update_may_not_make_a_file_nobody_would_read() {
     let world = World::default();
     world.write(USER, "{}");
     let failed =
-        world.store().update(Scope::User, |it| it.insert("model".into(), json!("x".repeat(3 << 20))));
+        world.store().update(SettingsScope::User, |it| it.insert("model".into(), json!("x".repeat(3 << 20))));
     assert!(matches!(failed, Err(UpdateError::TooLarge(_))));
     assert_eq!(world.read(USER), "{}");
 }
@@ -231,7 +231,7 @@ fn without_a_home_nothing_can_be_kept_and_nothing_panics() {
     let mut places = world.places();
     (places.user, places.state, places.claude_json) = (Vec::new(), None, None);
     let store = haft_config::SettingsStore::open(places, world.options.clone());
-    assert!(matches!(store.update(Scope::User, |_| ()), Err(UpdateError::NoPlace)));
+    assert!(matches!(store.update(SettingsScope::User, |_| ()), Err(UpdateError::NoPlace)));
     world.write("project/.haft/settings.json", r#"{"env": {"A": "b"}, "permissions": {"deny": ["X"]}}"#);
     let loaded = store.reload_if_changed().unwrap();
     assert_eq!(loaded.settings.permissions.deny.len(), 1);
@@ -269,7 +269,7 @@ proptest! {
         let world = World::default();
         let text = format!("{:#}", Value::Object(file.into_iter().collect::<Map<_, _>>()));
         world.write(USER, &text);
-        world.store().update(Scope::User, |it| it.insert(key.clone(), value.clone())).unwrap();
+        world.store().update(SettingsScope::User, |it| it.insert(key.clone(), value.clone())).unwrap();
         let mut want: Map<String, Value> = serde_json::from_str(&text).unwrap();
         want.insert(key, value);
         let got: Map<String, Value> = serde_json::from_str(&world.read(USER)).unwrap();

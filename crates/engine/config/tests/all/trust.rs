@@ -6,7 +6,7 @@ use crate::common;
 use std::fs;
 
 use common::{World, lines};
-use haft_config::{ItemKind, Loaded, PendingTrust, Scope, UpdateError};
+use haft_config::{ItemKind, Loaded, PendingTrust, SettingsScope, UpdateError};
 use haft_types::PermissionMode;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -220,7 +220,9 @@ fn what_haft_writes_for_the_person_is_agreed_to() {
     let store = world.store();
     let before = pending(&store.current());
     store
-        .update(Scope::Local, |it| it.insert("permissions".into(), json!({"allow": ["Bash(npm test *)"]})))
+        .update(SettingsScope::Local, |it| {
+            it.insert("permissions".into(), json!({"allow": ["Bash(npm test *)"]}))
+        })
         .unwrap();
     let loaded = store.current();
     assert_eq!(loaded.settings.permissions.allow[0].value, "Bash(npm test *)");

@@ -18,7 +18,7 @@ use std::{
 };
 
 use common::names;
-use haft_config::{LoadOptions, Places, Scope, SettingsStore};
+use haft_config::{LoadOptions, Places, SettingsScope, SettingsStore};
 use serde_json::{Value, json};
 
 const WRITERS: usize = 8;
@@ -51,7 +51,7 @@ fn writer() {
     let mut out = std::io::stdout();
     for at in first..KEYS {
         // A full disk is an error, not an end: try until there is room.
-        while let Err(error) = store.update(Scope::User, |it| {
+        while let Err(error) = store.update(SettingsScope::User, |it| {
             it.entry("env").or_insert_with(|| json!({}))[key(writer, at)] = json!(at.to_string());
         }) {
             writeln!(out, "\nfailed {error}").unwrap();
@@ -230,7 +230,7 @@ fn eight_writers_killed_and_starved_lose_nothing() {
     reader.join().unwrap();
     // One more change, by somebody who lives, tidies up after the dead.
     let store = SettingsStore::open(places(&root), LoadOptions::default());
-    store.update(Scope::User, |it| it.insert("model".into(), json!("still mine"))).unwrap();
+    store.update(SettingsScope::User, |it| it.insert("model".into(), json!("still mine"))).unwrap();
     let text = fs::read_to_string(&file).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     for writer in &writers {
@@ -284,12 +284,12 @@ fn a_full_disk_is_an_error_and_changes_nothing() {
     let mut filler = fs::File::create(root.join("filler")).unwrap();
     while filler.write_all(&[0; 512]).is_ok() {}
     let long = "x".repeat(20_000);
-    let failed = store.update(Scope::User, |it| it.insert("theme".into(), json!(long)));
+    let failed = store.update(SettingsScope::User, |it| it.insert("theme".into(), json!(long)));
     assert!(failed.unwrap_err().to_string().contains("it was not changed"));
     assert_eq!(fs::read_to_string(root.join("haft/settings.json")).unwrap(), text);
     drop(filler);
     fs::remove_file(root.join("filler")).unwrap();
-    store.update(Scope::User, |it| it.insert("theme".into(), json!(long))).unwrap();
+    store.update(SettingsScope::User, |it| it.insert("theme".into(), json!(long))).unwrap();
     assert_eq!(names(&root.join("haft")), ["cache", "settings.json"]);
 }
 
@@ -306,7 +306,7 @@ fn threads_of_one_process_wait_for_each_other_too() {
                     let set = |it: &mut serde_json::Map<String, Value>| {
                         it.entry("env").or_insert_with(|| json!({}))[key(thread, at)] = json!("x");
                     };
-                    store.update(Scope::User, set).unwrap();
+                    store.update(SettingsScope::User, set).unwrap();
                 }
             })
         })

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_agent::{
     Agent, AgentSettings, Conversation, EndReason, Exhausted, LateInput, Restored, RunLimits, Spending,
-    TurnEnd, UserInput, log::State,
+    TurnEnd, UserInput, log::LogState,
 };
 use haft_hooks::SubagentStart;
 use haft_model::Effort;
@@ -222,7 +222,7 @@ impl Child {
         let settings = basis.as_deref().map_or_else(|| settings(desk, birth), fork_settings);
         let of_log = restored.as_ref().and_then(|it| it.prefix.prompt.as_deref().cloned());
         let prompt = match (&basis, of_log.filter(|_| kind.is_fork())) {
-            (Some(basis), _) => haft_agent::Prompt::clone(&basis.prompt),
+            (Some(basis), _) => haft_agent::SystemPrompt::clone(&basis.prompt),
             (None, Some(prompt)) => prompt,
             (None, None) => prompt(world, kind, &calls, &birth.cwd).await,
         };
@@ -249,7 +249,7 @@ impl Child {
         if let Some(node) = desk.tree().nodes.get_mut(&facts.id) {
             node.calls = Some(own_calls);
         }
-        agent.keep(State::RunBegan { run: facts.run_id.clone() });
+        agent.keep(LogState::RunBegan { run: facts.run_id.clone() });
         let before = *agent.spending();
         let (desk, facts, watch) = (Arc::clone(desk), Arc::clone(facts), Arc::clone(watch));
         Ok(Self {
@@ -429,7 +429,7 @@ impl Child {
         report.left_running = self.left_running();
         report.outdated_reads = self.outdated_reads(&report);
         let json = serde_json::to_value(&report).unwrap_or(Value::Null);
-        self.agent.keep(State::RunEnded { run: self.facts.run_id.clone(), report: json });
+        self.agent.keep(LogState::RunEnded { run: self.facts.run_id.clone(), report: json });
         // A tool that finds tools holds the pool it is in.
         self.agent.tools.pool.set(haft_runtime::Pool::assemble(Vec::new(), Vec::new()));
         self.meta.finished = true;

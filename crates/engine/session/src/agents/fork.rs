@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_agent::{Agent, AgentSettings, Conversation, ForkBasis, LateInput, RunLimits, UserInput};
-use haft_permission::{AgentRights, Behavior, Origin};
+use haft_permission::{AgentRights, Behavior, RuleHome};
 use haft_runtime::{CallSession, KeptTool, Pool, SharedPool, ToolSearch};
 use haft_tool::{Tool as _, erase};
 use haft_types::{Message, MessageBlock, Role, ToolUse};
@@ -35,7 +35,7 @@ pub(super) fn fork_calls(birth: &Birth, parent: &ParentCalls) -> CallSession {
     let rights = AgentRights {
         name: Arc::from(FORK),
         rules: OF_MAIN.iter().map(|it| (Behavior::Deny, Arc::from(*it))).collect(),
-        origin: Origin { label: Arc::from("a fork, which nobody answers"), ..Origin::default() },
+        origin: RuleHome { label: Arc::from("a fork, which nobody answers"), ..RuleHome::default() },
         kept_out: birth.isolation.as_ref().and_then(super::isolate::AgentIsolation::kept_out),
         ..AgentRights::default()
     };

@@ -1,7 +1,7 @@
 //! Members of a team that run out of work: hooks may have more for them.
 
 use haft_agent::UserInput;
-use haft_hooks::{Decision, EventInput, HookEvent, HookInput, OtherInput};
+use haft_hooks::{EventInput, HookDecision, HookEvent, HookInput, OtherInput};
 use haft_runtime::CallSession;
 use haft_types::MessageBlock;
 use serde_json::json;
@@ -36,7 +36,7 @@ impl IdleMember {
         let base = calls.pipeline.gate.hook_base(&facts.id, calls.state.cwd.to_path_buf());
         let event = EventInput::from(OtherInput { event: HookEvent::TeammateIdle, subject: None, fields });
         let outcome = hooks.run(&HookInput { base, event, aliases: Vec::new() }).await;
-        let Decision::Block { reason, .. } = outcome.decision else { return None };
+        let HookDecision::Block { reason, .. } = outcome.decision else { return None };
         if outcome.stop.is_some() {
             return None;
         }

@@ -6,9 +6,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_agent::{ForkBasis, ForkPoint, Inbox, Ledger, Masker, Prompt, UserInput};
+use haft_agent::{ForkBasis, ForkPoint, Inbox, Ledger, Masker, SystemPrompt, UserInput};
 use haft_model::Provider;
-use haft_runtime::{BatchCompanion, CallSession, Limits, Pipeline, SessionState, SharedPool};
+use haft_runtime::{BatchCompanion, BatchLimits, CallSession, Pipeline, SessionState, SharedPool};
 use haft_shell::run::Tasks;
 use haft_tool::ProgressSink;
 use haft_tools::agent::SpawnOrder;
@@ -32,7 +32,7 @@ pub(crate) struct AgentWorld {
     /// Who pays.
     pub(crate) ledger: Ledger,
     /// Where the session runs, and what everybody should know.
-    pub(crate) prompt: Prompt,
+    pub(crate) prompt: SystemPrompt,
     /// Those of the main agent.
     pub(crate) calls: ParentCalls,
     pub(crate) tasks: Option<Arc<Tasks>>,
@@ -56,7 +56,7 @@ pub(crate) struct AgentWorld {
 pub(crate) struct ParentCalls {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) pool: SharedPool,
-    pub(crate) limits: Limits,
+    pub(crate) limits: BatchLimits,
     pub(crate) progress: ProgressSink,
     pub(crate) home: Option<Arc<Path>>,
     pub(crate) companion: Option<Arc<dyn BatchCompanion>>,

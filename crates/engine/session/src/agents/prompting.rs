@@ -1,7 +1,7 @@
 //! What an agent is told before its task: what its definition says, and what its
 //! kind learned before.
 
-use haft_agent::{Base, Prompt};
+use haft_agent::{Base, SystemPrompt};
 use haft_runtime::CallSession;
 
 use super::{AgentKind, AgentMemory, AgentWorld, builtin::NOTES};
@@ -15,7 +15,7 @@ pub(super) async fn prompt(
     kind: &AgentKind,
     calls: &CallSession,
     cwd: &std::path::Path,
-) -> Prompt {
+) -> SystemPrompt {
     let mut prompt = world.prompt.clone();
     prompt.base = Base::Child(format!("{}\n\n{NOTES}", kind.prompt.trim()));
     prompt.environment.cwd = cwd.display().to_string();

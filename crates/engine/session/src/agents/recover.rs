@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::log::{Entry, State};
+use haft_agent::log::{LogEntry, LogState};
 use haft_tools::agent::{AgentReport, AgentStatus};
 use haft_types::{AgentId, CallId, Message, MessageBlock, Role, Usage};
 use memchr::memmem::Finder;
@@ -116,18 +116,18 @@ struct LoggedRun {
 }
 
 impl LoggedRuns {
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: LogEntry) {
         match entry {
-            Entry::Haft(State::RunBegan { run }) => {
+            LogEntry::Haft(LogState::RunBegan { run }) => {
                 self.runs.push(LoggedRun { run: Some(run), ..LoggedRun::default() });
             }
-            Entry::Haft(State::RunEnded { run, report }) => {
+            LogEntry::Haft(LogState::RunEnded { run, report }) => {
                 let report = serde_json::from_value(report).ok();
                 if let Some(it) = self.runs.iter_mut().rev().find(|it| it.run.as_ref() == Some(&run)) {
                     it.report = report;
                 }
             }
-            Entry::Haft(State::Asked(asked)) => {
+            LogEntry::Haft(LogState::Asked(asked)) => {
                 if let Some(run) = self.runs.last_mut() {
                     run.requests += 1;
                     run.untold += u32::from(asked.is_estimate);
@@ -135,7 +135,7 @@ impl LoggedRuns {
                     run.usd += asked.usd.unwrap_or_default();
                 }
             }
-            Entry::Assistant(line) => {
+            LogEntry::Assistant(line) => {
                 let Some(run) = self.runs.last_mut() else { return };
                 let text = text_of(&line.message.message);
                 if !text.trim().is_empty() {

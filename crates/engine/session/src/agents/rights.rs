@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_permission::{AgentRights, Behavior, LivePermissions, Origin};
+use haft_permission::{AgentRights, Behavior, LivePermissions, RuleHome};
 use haft_runtime::{KeptTool, Pool, SharedPool, ToolSearch};
 use haft_tool::{Tool as _, erase};
 use haft_types::PermissionMode;
@@ -37,12 +37,12 @@ impl AgentKind {
     }
 
     /// Where its rules stand.
-    fn origin(&self) -> Origin {
+    fn origin(&self) -> RuleHome {
         let label = match &self.file {
             Some(file) => format!("the agent {} ({})", self.name, file.display()),
             None => format!("the agent {}", self.name),
         };
-        Origin { label: Arc::from(label.as_str()), ..Origin::default() }
+        RuleHome { label: Arc::from(label.as_str()), ..RuleHome::default() }
     }
 
     /// Binds the main agent of a session to its definition: what it denies is

@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, AgentListener};
-use haft_model::Event as ModelEvent;
+use haft_model::ModelEvent;
 use haft_runtime::{DeniedBy, Report};
 use haft_tool::{CallTrace, ContextChange, ErrorKind};
 use haft_tools::agent::{DeniedToAgent, KilledBy};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use haft_agent::Ledger;
-use haft_model::{Answer, Provider, Request, Speed, StopReason, Thinking};
+use haft_model::{ModelAnswer, Provider, Request, Speed, StopReason, Thinking};
 use haft_permission::{Classifier, ClassifierAnswer, ClassifierRequest};
 use haft_tool::BoxFuture;
 use haft_types::{Message, text::head};
@@ -67,7 +67,7 @@ impl ModelClassifier {
         request.max_tokens = ANSWER_TOKENS;
         request.thinking = Thinking::Off;
         let answer =
-            tokio::time::timeout(self.patience, Answer::collect(self.provider.stream(request))).await;
+            tokio::time::timeout(self.patience, ModelAnswer::collect(self.provider.stream(request))).await;
         let Ok(Ok(answer)) = answer else { return ClassifierAnswer::Abstain };
         if let Some(ledger) = self.ledger.get() {
             let price = self.provider.info(&self.model).price;

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_config::Scope;
+use haft_config::SettingsScope;
 use haft_mcp_client::WeakManager;
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList};
 use haft_runtime::KeepUpdate;
@@ -26,9 +26,9 @@ pub(super) struct KeepInSettings {
 impl KeepUpdate for KeepInSettings {
     fn keep(&self, update: &PermissionUpdate) {
         let scope = match update.destination() {
-            Destination::UserSettings => Scope::User,
-            Destination::ProjectSettings => Scope::Project,
-            Destination::LocalSettings => Scope::Local,
+            Destination::UserSettings => SettingsScope::User,
+            Destination::ProjectSettings => SettingsScope::Project,
+            Destination::LocalSettings => SettingsScope::Local,
             Destination::Session | Destination::CliArg | Destination::Agent => return,
         };
         if let Err(err) = self.premises.store.update(scope, |file| change(file, update)) {

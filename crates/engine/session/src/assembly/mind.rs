@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Memory, OutputStyle, Prompt,
-    Restored,
+    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Memory, OutputStyle,
+    Restored, SystemPrompt,
     cassette::{Tape, TapeHeader},
 };
 use haft_model::{CachePolicy, Effort, Thinking};
@@ -237,7 +237,7 @@ fn prompt(
     model: &ModelSpec,
     calls: &CallSession,
     told: ToldFirst,
-) -> Prompt {
+) -> SystemPrompt {
     let base = model.system_prompt.clone().map_or(Base::Haft, Base::Replaced);
     let mut environment = Environment::of(&premises.cwd);
     if base == Base::Haft {
@@ -251,7 +251,7 @@ fn prompt(
             None => environment.notes = surroundings::notes(premises, spec, mode),
         }
     }
-    Prompt {
+    SystemPrompt {
         base,
         environment,
         memory: told.memory,

@@ -26,7 +26,7 @@ use haft_model::Catalog;
 use haft_permission::{LivePermissions, Policy};
 use haft_process::ProcessOwner;
 use haft_runtime::{
-    Ask, CallSession, Gate, Limits, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
+    Ask, BatchLimits, CallSession, Gate, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
 use haft_tool::{DynTool, Exposure, ProgressSink, Tool as _, erase};
@@ -523,7 +523,7 @@ fn call_session(
     let is_there = |name: &&String| pool.get().get(name).is_some();
     state.loaded = spec.tools.at_hand.iter().filter(is_there).cloned().collect();
     let mut calls = CallSession::new(pipeline, pool, state);
-    calls.limits = Limits::from(|name| premises.variables.text(name));
+    calls.limits = BatchLimits::from(|name| premises.variables.text(name));
     if spec.progress {
         calls.progress = told_progress(events.clone());
     }

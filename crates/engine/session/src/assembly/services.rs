@@ -123,7 +123,7 @@ impl Readers {
 /// The directories commands work in, as they are now.
 struct LiveRoots(Arc<Workspace>);
 
-impl haft_tools::bash::Workspace for LiveRoots {
+impl haft_tools::bash::CommandRoots for LiveRoots {
     fn roots(&self) -> Vec<PathBuf> {
         self.0.roots()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_config::{Scope, SettingsStore, known_settings};
+use haft_config::{SettingsScope, SettingsStore, known_settings};
 use haft_tool::BoxFuture;
 use haft_tools::config::{Setting, SettingsAccess};
 use serde_json::Value;
@@ -26,7 +26,7 @@ impl SettingsAccess for StoredSettings {
         let (store, setting) = (Arc::clone(&self.store), setting.to_owned());
         Box::pin(async move {
             let written = tokio::task::spawn_blocking(move || {
-                store.update(Scope::User, |file| {
+                store.update(SettingsScope::User, |file| {
                     file.insert(setting, value);
                 })
             });

@@ -100,10 +100,10 @@ fn repository(cwd: &Path) -> Vec<String> {
         &["status", "--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=all"],
     );
     let mut notes = Vec::new();
-    if let Some(status) = status.and_then(Asked::answer) {
+    if let Some(status) = status.and_then(AskedGit::answer) {
         notes.extend(state(&status));
     }
-    if let Some(log) = log.and_then(Asked::answer).filter(|it| !it.trim().is_empty()) {
+    if let Some(log) = log.and_then(AskedGit::answer).filter(|it| !it.trim().is_empty()) {
         let commits: Vec<String> = log.lines().map(|it| format!("  {}", text::one_line(it, 100))).collect();
         notes.push(format!("Newest commits:\n{}", commits.join("\n")));
     }
@@ -154,12 +154,12 @@ fn disarmed(cwd: &Path) -> Option<Vec<String>> {
 }
 
 /// A question to git that is being answered.
-struct Asked {
+struct AskedGit {
     child: std::process::Child,
     printed: mpsc::Receiver<Vec<u8>>,
 }
 
-fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<Asked> {
+fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<AskedGit> {
     let mut command = Command::new("git");
     command.args(["--no-pager", "--no-optional-locks"]).args(disarmed).args(args).current_dir(cwd);
     let kept = ["PATH", "HOME", "XDG_CONFIG_HOME"].into_iter();
@@ -179,10 +179,10 @@ fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<Asked> {
         child.wait().ok();
         return None;
     }
-    Some(Asked { child, printed })
+    Some(AskedGit { child, printed })
 }
 
-impl Asked {
+impl AskedGit {
     /// What git said in time, if all went well.
     fn answer(mut self) -> Option<String> {
         let printed = self.printed.recv_timeout(PATIENCE).ok();

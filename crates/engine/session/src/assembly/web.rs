@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_agent::Ledger;
-use haft_model::{Answer, Provider, Request, Speed};
+use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_net::{PrivateHosts, SystemNetwork, WebClient, WebLimits};
 use haft_tool::BoxFuture;
 use haft_tools::web_fetch::{PageAnswer, PageReader, WebServices, WebSettings};
@@ -100,7 +100,8 @@ impl SmallModel {
         );
         let mut request = Request::new(self.model.as_str(), [Message::user(text)]);
         request.max_tokens = ANSWER_TOKENS;
-        let answer = tokio::time::timeout(PATIENCE, Answer::collect(self.provider.stream(request))).await;
+        let answer =
+            tokio::time::timeout(PATIENCE, ModelAnswer::collect(self.provider.stream(request))).await;
         let answer = answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?;
         let answer = answer.map_err(|err| err.to_string())?;
         if let Some(ledger) = self.ledger.get() {

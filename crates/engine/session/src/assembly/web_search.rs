@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_agent::Ledger;
-use haft_model::{Answer, Provider, Request, Speed, StopReason};
+use haft_model::{ModelAnswer, Provider, Request, Speed, StopReason};
 use haft_tool::BoxFuture;
 use haft_tools::web_search::{
     AdapterKind, SearchAdapter, SearchAdapterConfig, SearchError, SearchHit, SearchHits, SearchProvider,
@@ -104,7 +104,7 @@ impl ModelSearch {
         for _ in 0..MOST_PARTS {
             let left = PATIENCE.saturating_sub(began.elapsed());
             let answer =
-                tokio::time::timeout(left, Answer::collect(self.provider.stream(request.clone()))).await;
+                tokio::time::timeout(left, ModelAnswer::collect(self.provider.stream(request.clone()))).await;
             let answer =
                 answer.map_err(|_| unavailable(format!("no answer within {} s", PATIENCE.as_secs())))?;
             let answer = answer.map_err(|err| unavailable(err.to_string()))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_agent::SettingsOrder;
-use haft_config::{Layer, Scope};
+use haft_config::{Layer, SettingsScope};
 use haft_types::PermissionMode;
 use serde_json::{Map, Value};
 
@@ -151,8 +151,8 @@ impl Owner {
         changes: &Map<String, Value>,
     ) -> Result<(), String> {
         let (scope, layer, may) = match scope {
-            WrittenScope::Local => (Scope::Local, Layer::Local, "outputStyle"),
-            WrittenScope::User => (Scope::User, Layer::User, "effortLevel"),
+            WrittenScope::Local => (SettingsScope::Local, Layer::Local, "outputStyle"),
+            WrittenScope::User => (SettingsScope::User, Layer::User, "effortLevel"),
         };
         if !self.premises.store.options().layers.contains(&layer) {
             return Err(String::from("--setting-sources leaves that source out"));

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use haft_command::{Access, CommandReading, Effect, Place, Target, Word, removes_unknown};
+use haft_command::{CommandReading, Effect, EffectAccess, LinePlace, Target, Word, removes_unknown};
 use haft_config::SettingsStore;
 use haft_sandbox::{KeepingPolicy, KeepingWalls, KeptHome, WITHOUT};
 use haft_shell::run::CommandKeeper;
@@ -87,7 +87,7 @@ impl StoreKeeper {
         }
         let home = self.home.as_deref()?;
         let roots = self.roots.now();
-        let reading = CommandReading::new(command, Place { cwd, home: Some(home), roots: &roots });
+        let reading = CommandReading::new(command, LinePlace { cwd, home: Some(home), roots: &roots });
         if !removes_unknown(&reading.analysis) {
             return None;
         }
@@ -107,8 +107,10 @@ impl StoreKeeper {
 /// What an effect changes, where the line says it.
 fn changed_path(effect: &Effect) -> Option<PathBuf> {
     match (effect.access, &effect.target) {
-        (Access::Write | Access::Delete, Target::Path(path)) => Some(path.clone()),
-        (Access::Write | Access::Delete, Target::Pattern(pattern)) => pattern.parent().map(Path::to_owned),
+        (EffectAccess::Write | EffectAccess::Delete, Target::Path(path)) => Some(path.clone()),
+        (EffectAccess::Write | EffectAccess::Delete, Target::Pattern(pattern)) => {
+            pattern.parent().map(Path::to_owned)
+        }
         _ => None,
     }
 }

@@ -20,13 +20,13 @@ use std::{
 
 use haft_agent::{MaskedResults, Masker, cassette::TapePlaces};
 use haft_config::{
-    Argument, ArgumentContent, Feature, ItemKind, Layer, LoadOptions, Loaded, Place, Places, SettingsStore,
-    TrustMode,
+    Argument, ArgumentContent, Feature, ItemKind, Layer, LoadOptions, Loaded, Places, SettingsPlace,
+    SettingsStore, TrustMode,
 };
 use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
 use haft_process::Leftover;
-use haft_runtime::Features;
+use haft_runtime::PoolFeatures;
 use haft_shell::run::Shell;
 use haft_tool::DynTool;
 use haft_types::{SessionId, Variables};
@@ -403,7 +403,7 @@ impl Premises {
     }
 
     /// Which of these tools are switched off.
-    pub(crate) fn features(&self, tools: &[Arc<dyn DynTool>]) -> Features {
+    pub(crate) fn features(&self, tools: &[Arc<dyn DynTool>]) -> PoolFeatures {
         /// Switched off until somebody asks for them.
         const OFF: &[&str] = &["suggestBackgroundPr", "remoteTrigger"];
         let loaded = self.store.current();
@@ -412,7 +412,7 @@ impl Premises {
             loaded.settings.feature(name, otherwise) == Feature::Off
         };
         let names = tools.iter().filter_map(|tool| tool.feature());
-        Features { off: names.filter(is_off).map(str::to_owned).collect() }
+        PoolFeatures { off: names.filter(is_off).map(str::to_owned).collect() }
     }
 }
 
@@ -454,8 +454,8 @@ fn is_of_folder(layer: Layer) -> bool {
 fn refuse_broken_flags(spec: &SettingsSpec, loaded: &Loaded, cwd: &Path) -> Result<(), OpenError> {
     let Some(flags) = &spec.flags else { return Ok(()) };
     let place = match Argument::settings(flags, cwd).content {
-        ArgumentContent::Json(_) => Place::Argument(String::from("--settings")),
-        ArgumentContent::File(path) => Place::File(path),
+        ArgumentContent::Json(_) => SettingsPlace::Argument(String::from("--settings")),
+        ArgumentContent::File(path) => SettingsPlace::File(path),
     };
     match loaded.problems.iter().find(|it| it.place == place) {
         Some(problem) => {

@@ -7,7 +7,7 @@ use std::{
 
 use haft_config::{Layer, Loaded, Sourced};
 use haft_permission::{
-    Behavior, Boundary, CommandJudge, Destination, Enforcement, Origin, Policy, PolicyBuilder, ReadingHeld,
+    Behavior, Boundary, CommandJudge, Destination, Enforcement, Policy, PolicyBuilder, ReadingHeld, RuleHome,
     SandboxedCommands, ShellCommands,
 };
 use haft_types::PermissionMode;
@@ -43,8 +43,8 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     }
     let spec = &premises.permissions;
     let origin = match spec.origin {
-        RuleOrigin::CommandLine => Origin::new("the command line", Destination::CliArg),
-        RuleOrigin::Program => Origin::new("the program", Destination::Session),
+        RuleOrigin::CommandLine => RuleHome::new("the command line", Destination::CliArg),
+        RuleOrigin::Program => RuleHome::new("the program", Destination::Session),
     };
     let origin = origin.rooted(cwd.as_path());
     builder = builder.rules(&origin, Behavior::Allow, split_rules(&spec.allow)).rules(
@@ -152,11 +152,11 @@ fn add_rules(
         let source = &rule.origin.source;
         let label = rule.origin.to_string();
         let origin = match source.layer {
-            Layer::User => Origin::new(label, Destination::UserSettings),
-            Layer::Project => Origin::new(label, Destination::ProjectSettings),
-            Layer::Local => Origin::new(label, Destination::LocalSettings),
-            Layer::Flag => Origin::new(label, Destination::CliArg),
-            Layer::Managed => Origin::fixed(label),
+            Layer::User => RuleHome::new(label, Destination::UserSettings),
+            Layer::Project => RuleHome::new(label, Destination::ProjectSettings),
+            Layer::Local => RuleHome::new(label, Destination::LocalSettings),
+            Layer::Flag => RuleHome::new(label, Destination::CliArg),
+            Layer::Managed => RuleHome::fixed(label),
         };
         // What a project says about its files holds for those that are worked on.
         let base = match (premises.hosts.get(), source.layer) {
@@ -182,7 +182,7 @@ pub fn policy_of_rules(
     rules: [(Behavior, Vec<String>); 3],
     dirs: Vec<PathBuf>,
 ) -> Policy {
-    let origin = Origin::new("the test", Destination::Session).rooted(cwd);
+    let origin = RuleHome::new("the test", Destination::Session).rooted(cwd);
     let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge()).reading(READING_HELD);
     if let Some(home) = home {
         builder = builder.home(home);

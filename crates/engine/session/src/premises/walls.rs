@@ -10,11 +10,11 @@ use std::{
     },
 };
 
-use haft_config::{Sandbox as Wishes, SettingsStore, Sourced};
-use haft_permission::{Behavior, Destination, Origin, Policy as Rules};
+use haft_config::{SandboxSettings as Wishes, SettingsStore, Sourced};
+use haft_permission::{Behavior, Destination, Policy as Rules, RuleHome};
 use haft_sandbox::{
-    Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
-    WorkspacePolicy,
+    Confinement, Domains, Hidden, Network, Sandbox, SandboxConfig, Strictness, UnixSockets, WallPolicy,
+    WallReport, WorkspacePolicy,
 };
 use haft_shell::run::CommandKeeper;
 use haft_tool::{AllowReason, Fence, Fenced};
@@ -224,11 +224,11 @@ impl Walls {
     }
 
     /// What holds a call.
-    pub fn policy(&self, limits: &CallLimits<'_>) -> Result<Policy, String> {
+    pub fn policy(&self, limits: &CallLimits<'_>) -> Result<WallPolicy, String> {
         self.policy_within(limits, &self.roots.now())
     }
 
-    fn policy_within(&self, limits: &CallLimits<'_>, roots: &[PathBuf]) -> Result<Policy, String> {
+    fn policy_within(&self, limits: &CallLimits<'_>, roots: &[PathBuf]) -> Result<WallPolicy, String> {
         let wishes = self.wishes();
         let enabled = limits.wanted == WallDemand::ByName || is_set(&wishes.enabled);
         let fence = (limits.fence)();
@@ -236,7 +236,7 @@ impl Walls {
         let scratch = self.scratch()?;
         let network = if enabled { network(&wishes) } else { Network::Open };
         let mut policy = match &limits.read_only {
-            Some(why) => Policy { hide, network, ..Policy::read_only(scratch, why.as_str()) },
+            Some(why) => WallPolicy { hide, network, ..WallPolicy::read_only(scratch, why.as_str()) },
             None => {
                 let write = self.paths(&wishes.filesystem.allow_write);
                 let mut protect = self.paths(&wishes.filesystem.deny_write);
@@ -294,7 +294,7 @@ impl Walls {
             return vec![self.path(text)];
         }
         let base = &text.origin.source.base;
-        let origin = Origin::new("sandbox.filesystem", Destination::Session).rooted(base.as_path());
+        let origin = RuleHome::new("sandbox.filesystem", Destination::Session).rooted(base.as_path());
         let rule = format!("Read({})", text.value);
         let policy = Rules::builder(base).rules(&origin, Behavior::Deny, [rule]).build();
         let found = policy.fence(base, self.home.as_deref());
@@ -315,7 +315,7 @@ impl Walls {
     }
 
     /// Prepares the walls, or says why there are none.
-    pub fn build(&self, policy: Policy, strictness: Strictness) -> Result<Arc<Confinement>, String> {
+    pub fn build(&self, policy: WallPolicy, strictness: Strictness) -> Result<Arc<Confinement>, String> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(walls) = last.as_ref().filter(|it| *it.policy() == policy) {
             return Ok(Arc::clone(walls));
@@ -327,7 +327,7 @@ impl Walls {
 
     /// What the settings ask for in plain words, and what the machine makes of
     /// it.
-    pub fn report(&self, policy: &Policy) -> Result<Report, String> {
+    pub fn report(&self, policy: &WallPolicy) -> Result<WallReport, String> {
         Ok(self.sandbox()?.report(policy))
     }
 

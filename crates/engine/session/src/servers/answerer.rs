@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_hooks::{
-    BaseInput, Decision, Elicited, ElicitedAction, EventInput, HookEvent, HookInput, Hooks, Outcome,
+    BaseInput, Elicited, ElicitedAction, EventInput, HookDecision, HookEvent, HookInput, Hooks, HooksOutcome,
 };
 use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_runtime::Pipeline;
@@ -91,7 +91,7 @@ impl Elicit for Answerer {
 }
 
 impl HooksNow {
-    async fn run(&self, event: impl Into<EventInput>) -> Outcome {
+    async fn run(&self, event: impl Into<EventInput>) -> HooksOutcome {
         let outcome = self.hooks.run(&HookInput::new(self.base.clone(), event)).await;
         let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
         for notice in outcome.system_messages.iter().cloned().chain(broken) {
@@ -166,9 +166,9 @@ fn mode(request: &Elicitation) -> &'static str {
 
 impl HooksNow {
     /// A hook that blocks has declined, one that ends the turn wants no answer.
-    fn refused(&self, request: &Elicitation, outcome: &Outcome) -> Option<ElicitAnswer> {
+    fn refused(&self, request: &Elicitation, outcome: &HooksOutcome) -> Option<ElicitAnswer> {
         let (answer, reason) = match (&outcome.decision, &outcome.stop) {
-            (Decision::Block { reason, .. }, _) => (ElicitAnswer::Decline, reason),
+            (HookDecision::Block { reason, .. }, _) => (ElicitAnswer::Decline, reason),
             (_, Some(stop)) => (ElicitAnswer::Cancel, &stop.reason),
             _ => return None,
         };

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use haft_mcp_client::Event;
+use haft_mcp_client::ServerEvent;
 use serde_json::Value;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
@@ -24,7 +24,7 @@ pub(crate) struct EditorNews {
 }
 
 struct EditorState {
-    events: Receiver<Event>,
+    events: Receiver<ServerEvent>,
     selected: Option<SelectedPlace>,
     /// What the model was last told to be selected.
     told: Option<SelectedPlace>,
@@ -42,7 +42,7 @@ pub(crate) struct SelectedPlace {
 }
 
 impl EditorNews {
-    pub(crate) fn new(server: &str, events: Receiver<Event>) -> Self {
+    pub(crate) fn new(server: &str, events: Receiver<ServerEvent>) -> Self {
         let state = EditorState { events, selected: None, told: None, mentioned: Vec::new() };
         Self { server: server.to_owned(), state: Mutex::new(state) }
     }
@@ -53,7 +53,7 @@ impl EditorNews {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match state.events.try_recv() {
-                Ok(Event::Own { server, method, params }) if server == self.server => {
+                Ok(ServerEvent::Own { server, method, params }) if server == self.server => {
                     state.hear(&method, &params)
                 }
                 Ok(_) | Err(TryRecvError::Lagged(_)) => (),
@@ -117,7 +117,7 @@ mod tests {
         let news = EditorNews::new("ide", events);
         let say = |server: &str, method: &str, params: Value| {
             let (server, method) = (server.to_owned(), method.to_owned());
-            sender.send(Event::Own { server, method, params }).unwrap();
+            sender.send(ServerEvent::Own { server, method, params }).unwrap();
         };
         let selected = |text: &str, last: u64| {
             json!({"text": text, "filePath": "/x/a.rs", "fileUrl": "file:///x/a.rs", "selection":

@@ -1,6 +1,6 @@
 //! Hooks that are tools of MCP servers.
 
-use haft_hooks::{ExternalHandler, ExternalHandlers, Failure, HandlerKind, HookCall};
+use haft_hooks::{ExternalHandler, ExternalHandlers, HandlerKind, HookCall, HookFailure};
 use haft_mcp_client::WeakManager;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -11,16 +11,16 @@ pub(crate) struct HookTools {
     pub(crate) manager: WeakManager,
 }
 
-type Ran<'a> = futures_util::future::BoxFuture<'a, Result<Value, Failure>>;
+type Ran<'a> = futures_util::future::BoxFuture<'a, Result<Value, HookFailure>>;
 
 impl ExternalHandlers for HookTools {
     fn run<'a>(&'a self, handler: &'a ExternalHandler, call: &'a HookCall) -> Ran<'a> {
         Box::pin(async move {
             if handler.kind != HandlerKind::McpTool {
                 let why = format!("nothing here can run {:?} hooks", handler.kind);
-                return Err(Failure::NoHandler(why));
+                return Err(HookFailure::NoHandler(why));
             }
-            let gone = || Failure::NoHandler(String::from("the MCP servers are stopped"));
+            let gone = || HookFailure::NoHandler(String::from("the MCP servers are stopped"));
             let manager = self.manager.upgrade().ok_or_else(gone)?;
             let field = |name: &str| handler.fields.get(name).and_then(Value::as_str).unwrap_or_default();
             let arguments = match handler.fields.get("input").map(|it| filled(it, &call.json)) {
@@ -30,10 +30,10 @@ impl ExternalHandlers for HookTools {
             // Whoever gives up waiting drops this future, and with it the call.
             let stop = CancellationToken::new();
             let called = manager.call_for_user(field("server"), field("tool"), arguments, &stop);
-            let result = called.await.map_err(|err| Failure::Callback(err.to_string()))?;
+            let result = called.await.map_err(|err| HookFailure::Callback(err.to_string()))?;
             let said = texts(&result);
             match result["isError"] == true {
-                true => Err(Failure::Callback(haft_types::text::one_line(&said, 300))),
+                true => Err(HookFailure::Callback(haft_types::text::one_line(&said, 300))),
                 // Read like the output of a command: JSON decides, text is text.
                 false => Ok(Value::String(said)),
             }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_mcp_client::{Event, Manager, ServerState, ServerStatus, WeakManager};
+use haft_mcp_client::{Manager, ServerEvent, ServerState, ServerStatus, WeakManager};
 use tokio::{
     sync::{
         Notify,
@@ -66,7 +66,7 @@ impl ServerJournal {
 }
 
 struct Keeper {
-    events: broadcast::Receiver<Event>,
+    events: broadcast::Receiver<ServerEvent>,
     manager: WeakManager,
     state: PathBuf,
     done: Arc<Notify>,
@@ -104,15 +104,15 @@ impl Keeper {
         }
     }
 
-    fn note(&self, event: Event, lines: &mut BTreeMap<String, Vec<String>>) {
+    fn note(&self, event: ServerEvent, lines: &mut BTreeMap<String, Vec<String>>) {
         let (server, said) = match event {
-            Event::State { server, state } => {
+            ServerEvent::State { server, state } => {
                 let status = self.manager.upgrade().map(|it| it.status()).unwrap_or_default();
                 let status = status.into_iter().find(|it| it.name == server);
                 (server, state_lines(&state, status.as_ref()))
             }
-            Event::Output { server, line } => (server, vec![format!("stderr: {line}")]),
-            Event::Log { server, level, message } => (server, vec![format!("[{level}] {message}")]),
+            ServerEvent::Output { server, line } => (server, vec![format!("stderr: {line}")]),
+            ServerEvent::Log { server, level, message } => (server, vec![format!("[{level}] {message}")]),
             _ => return,
         };
         lines.entry(server).or_default().extend(said);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use haft_mcp_client::{Media, MediaDirectory, Shown};
+use haft_mcp_client::{Media, MediaDirectory, ShownPicture};
 use haft_tool::{Block, BoxFuture};
 use haft_tools::read::MediaWork;
 
@@ -27,7 +27,11 @@ impl SessionMedia {
 }
 
 impl Media for SessionMedia {
-    fn picture<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<Shown, String>> {
+    fn picture<'a>(
+        &'a self,
+        media_type: &'a str,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, Result<ShownPicture, String>> {
         Box::pin(async move {
             if bytes.len() <= MAX_BYTES {
                 return self.files.picture(media_type, bytes).await;
@@ -35,7 +39,9 @@ impl Media for SessionMedia {
             let (work, large) = (self.work.clone(), bytes.to_vec());
             let shrunk = tokio::task::spawn_blocking(move || work.shrink(&large, MAX_SIDE, MAX_BYTES));
             match shrunk.await.ok().flatten() {
-                Some((kind, small)) => Ok(Shown::Smaller(Block::image(kind, BASE64_STANDARD.encode(small)))),
+                Some((kind, small)) => {
+                    Ok(ShownPicture::Smaller(Block::image(kind, BASE64_STANDARD.encode(small))))
+                }
                 None => Err(format!("it is larger than {MAX_BYTES} bytes and cannot be made smaller")),
             }
         })

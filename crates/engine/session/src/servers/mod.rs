@@ -19,8 +19,9 @@ use std::{
 
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
 use haft_mcp_client::{
-    Approval, AuthOptions, Declared, Elicit, Endpoint, Host, Manager, ManagerOptions, Problem, Root, Rules,
-    Scope, ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
+    Approval, AuthOptions, Declared, Elicit, Endpoint, HostPorts, Manager, ManagerOptions, Problem,
+    ServerConfig, ServerMatcher, ServerPolicy, ServerRoot, ServerRules, ServerScope, declared_servers,
+    resolve, tool_prefix,
 };
 use haft_process::ProcessOwner;
 use serde_json::{Map, Value, json};
@@ -170,9 +171,9 @@ impl SessionServers {
         if !self.spec.only_those || !managed.is_empty() {
             for server in &settings.mcp_servers {
                 let scope = match server.scope {
-                    McpScope::User => Scope::User,
-                    McpScope::Project => Scope::Project,
-                    McpScope::Local => Scope::Local,
+                    McpScope::User => ServerScope::User,
+                    McpScope::Project => ServerScope::Project,
+                    McpScope::Local => ServerScope::Local,
                 };
                 let (servers, problems) = declared_servers(&one(&server.name, &server.config), scope);
                 declared.extend(servers);
@@ -184,10 +185,10 @@ impl SessionServers {
         declared.sort_by_key(|it| it.scope);
         found.declared.clone_from(&declared);
         let disabled = &settings.mcp.disabled;
-        let rules = Rules {
+        let rules = ServerRules {
             policy: &server_policy(&settings.mcp, &premises.events),
             // Who is here is agreed to: what is not waits elsewhere.
-            approval: &|server| match server.scope == Scope::Project
+            approval: &|server| match server.scope == ServerScope::Project
                 && disabled.iter().any(|it| it.value == server.name)
             {
                 true => Approval::Rejected,
@@ -210,7 +211,7 @@ impl SessionServers {
         let servers = items.iter().filter(|it| it.item.kind == ItemKind::McpServer).filter_map(|item| {
             let name = item.item.name.strip_prefix("mcpServers.")?;
             let value: Map<String, Value> = serde_json::from_str(&item.item.text).ok()?;
-            let server = Declared { name: name.to_owned(), scope: Scope::Project, value };
+            let server = Declared { name: name.to_owned(), scope: ServerScope::Project, value };
             Some(WaitingServer { server, item: item.clone(), folder: folder.clone() })
         });
         servers.collect()
@@ -265,7 +266,7 @@ impl SessionServers {
         let (mut usable, mut problems) = (Vec::new(), Vec::new());
         for server in servers {
             let foreign = exclusive
-                && server.scope != Scope::Managed
+                && server.scope != ServerScope::Managed
                 && !matches!(server.endpoint, Endpoint::InProcess(_));
             let excluded = foreign.then(|| String::from("an administrator says which servers there are"));
             match excluded.or_else(|| policy.objection_to(&server, &project)) {
@@ -334,9 +335,9 @@ impl SessionServers {
                 found.push(hosted(name));
                 continue;
             }
-            let (declared, wrong) = declared_servers(&one(name, config), Scope::Local);
+            let (declared, wrong) = declared_servers(&one(name, config), ServerScope::Local);
             problems.extend(wrong);
-            let rules = Rules {
+            let rules = ServerRules {
                 policy: &server_policy(&self.premises.loaded().settings.mcp, &self.premises.events),
                 approval: &|_| Approval::Approved,
                 project: self.project(),
@@ -405,7 +406,7 @@ fn manager(
     sampler: &Sampler,
 ) -> Manager {
     let state = premises.state_dir();
-    let mut host = Host::default();
+    let mut host = HostPorts::default();
     host.elicit = Some(Arc::new(answerer.clone()));
     host.sample = Some(Arc::new(sampler.clone()));
     let traces = Arc::clone(&premises.traces);
@@ -430,11 +431,11 @@ fn manager(
 }
 
 /// What servers are told about directories.
-pub(crate) fn server_roots(directories: &[PathBuf]) -> Vec<Root> {
+pub(crate) fn server_roots(directories: &[PathBuf]) -> Vec<ServerRoot> {
     let root = |path: &PathBuf| {
         let uri = url::Url::from_directory_path(path).ok()?.to_string();
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned());
-        Some(Root { uri: uri.trim_end_matches('/').to_owned(), name })
+        Some(ServerRoot { uri: uri.trim_end_matches('/').to_owned(), name })
     };
     directories.iter().filter_map(root).collect()
 }
@@ -454,7 +455,7 @@ fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declare
                 .map_err(|err| invalid(format!("MCP config file not found: {text} ({err})")))?,
         };
         let parsed: Value = serde_json::from_str(&json).map_err(|err| invalid(format!("not JSON: {err}")))?;
-        let (servers, problems) = declared_servers(&parsed, Scope::Dynamic);
+        let (servers, problems) = declared_servers(&parsed, ServerScope::Dynamic);
         if let Some(Problem { server, reason }) = problems.first() {
             return Err(invalid(format!("{server}: {reason}")));
         }
@@ -467,7 +468,7 @@ fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declare
 fn managed_servers(settings: &McpSettings, places: &[PathBuf]) -> (Vec<Declared>, Vec<Problem>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let mut take = |config: &Value| {
-        let (servers, wrong) = declared_servers(config, Scope::Managed);
+        let (servers, wrong) = declared_servers(config, ServerScope::Managed);
         found.extend(servers);
         problems.extend(wrong);
     };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_agent::{Agent, Inbox, UserInput};
-use haft_mcp_client::{Event, Manager, ServerState, tool_prefix};
+use haft_mcp_client::{Manager, ServerEvent, ServerState, tool_prefix};
 use haft_permission::Names;
 use haft_runtime::{CallSession, Pipeline, Pool, SharedPool};
 use haft_tool::DynTool;
@@ -203,7 +203,7 @@ impl ServerTools {
                     () = weak.over.cancelled() => return,
                 };
                 match event {
-                    Ok(Event::Tools { .. }) | Err(RecvError::Lagged(_)) => match weak.upgrade() {
+                    Ok(ServerEvent::Tools { .. }) | Err(RecvError::Lagged(_)) => match weak.upgrade() {
                         Some(me) => me.announce(&inbox),
                         None => return,
                     },

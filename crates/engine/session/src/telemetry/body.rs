@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use haft_agent::Bust;
 use serde_json::{Value, json};
 
-use super::spans::{Kind, Run, Span};
+use super::spans::{Span, SpanKind, SpannedRun};
 
 pub(super) fn resource(service: &str) -> Value {
     json!({"attributes": attributes(&[
@@ -18,7 +18,7 @@ fn scope() -> Value {
     json!({"name": "haft", "version": env!("CARGO_PKG_VERSION")})
 }
 
-pub(super) fn traces(resource: &Value, run: &Run) -> Value {
+pub(super) fn traces(resource: &Value, run: &SpannedRun) -> Value {
     let spans: Vec<Value> = run.spans.iter().map(|span| of_span(span, &run.trace)).collect();
     json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope(), "spans": spans}]}]})
 }
@@ -31,7 +31,7 @@ fn of_span(span: &Span, trace: &str) -> Value {
     let mut out = json!({
         "traceId": trace, "spanId": span.id, "name": span.name,
         // 3 is a client, 1 is internal.
-        "kind": if span.kind == Kind::Chat { 3 } else { 1 },
+        "kind": if span.kind == SpanKind::Chat { 3 } else { 1 },
         "startTimeUnixNano": nanos(span.start), "endTimeUnixNano": nanos(span.end), "attributes": all,
         "status": match &span.error {
             Some(error) => json!({"code": 2, "message": error}),
@@ -45,16 +45,16 @@ fn of_span(span: &Span, trace: &str) -> Value {
 }
 
 /// Token usage and durations, as histograms of one run each.
-pub(super) fn metrics(resource: &Value, run: &Run) -> Value {
+pub(super) fn metrics(resource: &Value, run: &SpannedRun) -> Value {
     let (mut tokens, mut durations) = (Vec::new(), Vec::new());
-    for span in run.spans.iter().filter(|span| span.kind != Kind::Phase) {
+    for span in run.spans.iter().filter(|span| span.kind != SpanKind::Phase) {
         let seconds = span.end.duration_since(span.start).unwrap_or_default().as_secs_f64();
         let wanted =
             ["gen_ai.operation.name", "gen_ai.request.model", "gen_ai.tool.name", "gen_ai.provider.name"];
         let labels: Vec<(&'static str, Value)> =
             span.attributes.iter().filter(|(name, _)| wanted.contains(name)).cloned().collect();
         durations.push(point(&labels, seconds, span, &DURATIONS));
-        if span.kind != Kind::Chat {
+        if span.kind != SpanKind::Chat {
             continue;
         }
         for (kind, field) in
@@ -106,13 +106,13 @@ fn point(labels: &[(&'static str, Value)], value: f64, span: &Span, bounds: &[f6
 }
 
 /// One line per call, one per lost cache and one for the run.
-pub(super) fn logs(resource: &Value, run: &Run) -> Value {
+pub(super) fn logs(resource: &Value, run: &SpannedRun) -> Value {
     let mut lines: Vec<Value> = run
         .spans
         .iter()
-        .filter(|span| matches!(span.kind, Kind::Agent | Kind::Tool))
+        .filter(|span| matches!(span.kind, SpanKind::Agent | SpanKind::Tool))
         .map(|span| {
-            let name = if span.kind == Kind::Tool { "haft.tool_result" } else { "haft.run_end" };
+            let name = if span.kind == SpanKind::Tool { "haft.tool_result" } else { "haft.run_end" };
             // 17 is an error, 9 is information.
             json!({
                 "timeUnixNano": nanos(span.end), "severityNumber": if span.error.is_some() { 17 } else { 9 },
@@ -126,7 +126,7 @@ pub(super) fn logs(resource: &Value, run: &Run) -> Value {
 }
 
 /// A request that could not go on from what the provider had cached.
-fn lost_cache(at: SystemTime, bust: &Bust, run: &Run) -> Value {
+fn lost_cache(at: SystemTime, bust: &Bust, run: &SpannedRun) -> Value {
     let facts = [
         ("gen_ai.conversation.id", json!(run.info.session)),
         ("haft.request", json!(bust.request)),

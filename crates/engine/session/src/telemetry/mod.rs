@@ -21,7 +21,7 @@ use haft_types::AgentId;
 
 pub(crate) use self::headers_helper::HeadersHelper;
 pub(crate) use self::observer::{Observer, TraceDesk};
-use self::spans::{Run, RunInfo};
+use self::spans::{RunInfo, SpannedRun};
 
 /// How long all three posts may take together.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ enum SentContent {
 /// Listens to a run and sends what it heard.
 pub(crate) struct Telemetry {
     settings: TelemetrySettings,
-    run: Run,
+    run: SpannedRun,
 }
 
 impl Telemetry {
@@ -62,7 +62,7 @@ impl Telemetry {
             provider: info.provider.to_owned(),
             prompt: (settings.content == SentContent::On).then(|| info.prompt.to_owned()),
         };
-        let run = Run::new(info, settings.traceparent.as_deref(), SystemTime::now());
+        let run = SpannedRun::new(info, settings.traceparent.as_deref(), SystemTime::now());
         Self { settings, run }
     }
 

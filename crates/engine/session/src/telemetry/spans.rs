@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::SystemTime};
 
 use haft_agent::{AgentEvent, Bust, EndReason, TurnEnd};
-use haft_model::Event;
+use haft_model::ModelEvent;
 use haft_runtime::Timing;
 use haft_types::{AgentId, CallId, MessageBlock, ToolUse, Usage};
 use serde_json::{Value, json};
@@ -20,12 +20,12 @@ pub(super) struct Span {
     pub(super) end: SystemTime,
     pub(super) attributes: Vec<(&'static str, Value)>,
     pub(super) error: Option<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: SpanKind,
 }
 
 /// What a span is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum SpanKind {
     Agent,
     Chat,
     Tool,
@@ -43,7 +43,7 @@ pub(super) struct RunInfo {
 
 /// A run as spans: the main agent, and below the calls that started them the
 /// agents that worked for it.
-pub(super) struct Run {
+pub(super) struct SpannedRun {
     pub(super) trace: String,
     pub(super) spans: Vec<Span>,
     pub(super) info: RunInfo,
@@ -74,7 +74,7 @@ impl AgentScope {
         name: String,
         start: SystemTime,
         attributes: Vec<(&'static str, Value)>,
-        kind: Kind,
+        kind: SpanKind,
     ) -> Span {
         let parent = Some(self.root.id.clone());
         Span { id: random_hex(16), parent, name, start, end: start, attributes, error: None, kind }
@@ -95,7 +95,7 @@ impl AgentScope {
     }
 }
 
-impl Run {
+impl SpannedRun {
     pub(super) fn new(info: RunInfo, traceparent: Option<&str>, now: SystemTime) -> Self {
         let parent = traceparent.and_then(parse_traceparent);
         let trace = parent.as_ref().map_or_else(|| random_hex(32), |(trace, _)| trace.clone());
@@ -115,7 +115,7 @@ impl Run {
             end: now,
             attributes,
             error: None,
-            kind: Kind::Agent,
+            kind: SpanKind::Agent,
         };
         let main = AgentScope::new(root, &info.model, now);
         let scopes = HashMap::from([(AgentId::Main, main)]);
@@ -140,7 +140,7 @@ impl Run {
             end: now,
             attributes,
             error: None,
-            kind: Kind::Agent,
+            kind: SpanKind::Agent,
         };
         self.scopes.insert(facts.id.clone(), AgentScope::new(root, &facts.model, now));
     }
@@ -164,7 +164,7 @@ impl Run {
     pub(super) fn hear(&mut self, agent: &AgentId, event: &AgentEvent, now: SystemTime, content: bool) {
         let Some(scope) = self.scopes.get_mut(agent) else { return };
         match event {
-            AgentEvent::Model(Event::Started { id, model }) => {
+            AgentEvent::Model(ModelEvent::Started { id, model }) => {
                 self.spans.extend(scope.end_chat(now));
                 let attributes = vec![
                     ("gen_ai.operation.name", json!("chat")),
@@ -176,10 +176,10 @@ impl Run {
                 ];
                 scope.usage = Usage::default();
                 let name = format!("chat {}", scope.model);
-                scope.chat = Some(scope.child(name, scope.ready, attributes, Kind::Chat));
+                scope.chat = Some(scope.child(name, scope.ready, attributes, SpanKind::Chat));
             }
-            AgentEvent::Model(Event::Usage(usage)) => scope.usage = *usage,
-            AgentEvent::Model(Event::Stopped(reason)) => {
+            AgentEvent::Model(ModelEvent::Usage(usage)) => scope.usage = *usage,
+            AgentEvent::Model(ModelEvent::Stopped(reason)) => {
                 let reason = serde_json::to_value(reason).unwrap_or_default();
                 if let Some(chat) = &mut scope.chat {
                     chat.attributes.push(("gen_ai.response.finish_reasons", json!([reason])));
@@ -189,7 +189,7 @@ impl Run {
             AgentEvent::Block(it) => {
                 if let MessageBlock::ToolUse(call) = &it.block {
                     let mut span =
-                        scope.child(String::new(), now, call_attributes(call, content), Kind::Tool);
+                        scope.child(String::new(), now, call_attributes(call, content), SpanKind::Tool);
                     span.name = format!("execute_tool {}", call.name);
                     span.id = call_span(&self.trace, agent, &call.id);
                     // The answer that asked for it may not be over yet.
@@ -299,7 +299,7 @@ fn phases(call: &Span, timing: &Timing) -> Vec<Span> {
                 end,
                 attributes: Vec::new(),
                 error: None,
-                kind: Kind::Phase,
+                kind: SpanKind::Phase,
             });
         }
         start = end;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_config::SettingsStore;
-use haft_hooks::{HookEvent, Outcome};
+use haft_hooks::{HookEvent, HooksOutcome};
 use haft_process::ProcessOwner;
 use haft_tool::{BoxFuture, CallContext, DynTool};
 use haft_tools::worktree::{
@@ -236,7 +236,7 @@ impl WorktreeDesk {
 }
 
 /// The path a hook said: a field of its answer, or the last line it wrote.
-fn path_said(outcome: &Outcome) -> Option<PathBuf> {
+fn path_said(outcome: &HooksOutcome) -> Option<PathBuf> {
     if let Some(path) = outcome.extras.other.get("worktreePath").and_then(|it| it.as_str()) {
         return Some(PathBuf::from(path));
     }

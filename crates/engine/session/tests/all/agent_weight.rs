@@ -8,7 +8,7 @@ use std::sync::{
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    BoxFuture, Catalog, EventStream as Answers, ModelError, ModelInfo, Provider, Request, Scripted,
+    Catalog, ModelError, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request, Scripted,
 };
 use haft_session::{Command, Happening, ModelSpec, Prompt, ProviderSpec, Session};
 use serde_json::json;
@@ -57,7 +57,7 @@ impl Provider for Waiting {
         Scripted::new([blocks]).stream(request)
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move { Ok(request.estimate_tokens()) })
     }
 }

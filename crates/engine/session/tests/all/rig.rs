@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc};
 use futures_util::StreamExt as _;
 use haft_agent::AgentEvent;
 use haft_model::{
-    BoxFuture, Catalog, Event, EventStream as Answers, ModelError, ModelInfo, Provider, Request, Scripted,
+    Catalog, ModelError, ModelEvent, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request,
+    Scripted,
 };
 use haft_session::{
     Command, EventStream, Happening, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionEvent,
@@ -105,7 +106,7 @@ impl<F: Fn(&Request) -> Said + Send + Sync + 'static> Provider for Answering<F> 
         match said {
             Said::Blocks(blocks) => Scripted::new([blocks]).stream(request),
             Said::Untold(blocks) => {
-                let is_shown = |it: &Result<Event, ModelError>| !matches!(it, Ok(Event::Usage(_)));
+                let is_shown = |it: &Result<ModelEvent, ModelError>| !matches!(it, Ok(ModelEvent::Usage(_)));
                 let events = Scripted::new([blocks]).stream(request);
                 Box::pin(events.filter(move |it| std::future::ready(is_shown(it))))
             }
@@ -116,7 +117,7 @@ impl<F: Fn(&Request) -> Said + Send + Sync + 'static> Provider for Answering<F> 
         }
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move { Ok(request.estimate_tokens()) })
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_types::{CallId, SessionId};
-use haft_workspace::{Entry as JournalEntry, FileChange, FileState, Journal, JournalLimits, text::Text};
+use haft_workspace::{FileChange, FileState, Journal, JournalEntry, JournalLimits, text::Text};
 use serde_json::Value;
 
 use super::diffs::diff;
@@ -148,7 +148,7 @@ fn content(journal: &Journal, state: &FileState) -> Option<Option<String>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
-    use haft_workspace::Origin;
+    use haft_workspace::ChangeOrigin;
 
     use super::*;
 
@@ -161,7 +161,7 @@ mod tests {
         for (session, call, path) in
             [("one", "call_0", "/a"), ("two", "call_0", "/b"), ("two", "call_1", "/c")]
         {
-            let origin = Origin {
+            let origin = ChangeOrigin {
                 session: Some(session.into()),
                 turn: None,
                 call: call.into(),

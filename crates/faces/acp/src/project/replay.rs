@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use haft_agent::log::{Asked, Entry as LogEntry, Line, State as LogState, read_shown};
+use haft_agent::log::{AskedLine, ConversationLine, LogEntry, LogState, read_shown};
 use haft_model::Catalog;
 use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
@@ -60,7 +60,12 @@ pub(crate) fn replay_log(
     Ok(())
 }
 
-fn note_request(asked: &Asked, catalog: &Catalog, used: &mut Option<(Usage, u64)>, usd: &mut Option<f64>) {
+fn note_request(
+    asked: &AskedLine,
+    catalog: &Catalog,
+    used: &mut Option<(Usage, u64)>,
+    usd: &mut Option<f64>,
+) {
     *used = Some((asked.usage, catalog.get(&asked.model).window));
     if let Some(more) = asked.usd {
         *usd = Some(usd.unwrap_or(0.0) + more);
@@ -68,7 +73,7 @@ fn note_request(asked: &Asked, catalog: &Catalog, used: &mut Option<(Usage, u64)
 }
 
 fn user(
-    line: &Line,
+    line: &ConversationLine,
     teller: &mut UpdateTeller,
     changed: &mut dyn FnMut(&CallId) -> Vec<Value>,
     tell: &mut impl FnMut(AcpUpdate<'_>),
@@ -99,14 +104,14 @@ fn runs_command(teller: &UpdateTeller, call: &CallId) -> bool {
 }
 
 /// Words of the program in the person's place.
-fn is_ours(block: &MessageBlock, line: &Line) -> bool {
+fn is_ours(block: &MessageBlock, line: &ConversationLine) -> bool {
     let is_note = |text: &str| text.starts_with(INTERRUPTION) || text.starts_with(REMINDER);
     line.rest.get("isCompactSummary").is_some_and(|it| it == true)
         || matches!(block, MessageBlock::Text { text } if is_note(text))
 }
 
 /// What a session is called that nobody gave a name: the first words of the person.
-fn first_words(line: &Line) -> Option<String> {
+fn first_words(line: &ConversationLine) -> Option<String> {
     let blocks = line.message.message.content.iter().filter(|it| !line.is_meta && !is_ours(it, line));
     let mut words = blocks.filter_map(|it| match it {
         MessageBlock::Text { text } => Some(title_of(text)),

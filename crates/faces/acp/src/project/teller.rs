@@ -10,7 +10,7 @@ use haft_agent::{
     AgentEvent, EndReason, TurnEnd,
     log::{ShownLine, ShownPiece, ShownWhy},
 };
-use haft_model::{Event, ModelError};
+use haft_model::{ModelError, ModelEvent};
 use haft_session::{Happening, SessionEvent};
 use haft_tool::ProgressEvent;
 use haft_types::{AgentId, CallId, Content, MessageBlock, ToolUse, Usage, text};
@@ -123,13 +123,13 @@ impl UpdateTeller {
         changes: Vec<Value>,
     ) -> Vec<AcpUpdate<'a>> {
         match event {
-            AgentEvent::Model(Event::Started { id, .. }) => {
+            AgentEvent::Model(ModelEvent::Started { id, .. }) => {
                 self.answer.clone_from(id);
                 self.streamed.clear();
                 Vec::new()
             }
-            AgentEvent::Model(Event::Text(piece)) => self.piece(ChunkVoice::Said, piece),
-            AgentEvent::Model(Event::Thinking(piece)) => self.piece(ChunkVoice::Thought, piece),
+            AgentEvent::Model(ModelEvent::Text(piece)) => self.piece(ChunkVoice::Said, piece),
+            AgentEvent::Model(ModelEvent::Thinking(piece)) => self.piece(ChunkVoice::Thought, piece),
             AgentEvent::Block(it) => self.block(&it.block, &it.message_id),
             AgentEvent::Progress(it) => self.progress(it, at),
             AgentEvent::Result(it) => {

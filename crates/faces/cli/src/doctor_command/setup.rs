@@ -67,7 +67,7 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
     const NAME: &str = "settings";
     let loaded = premises.loaded();
     let mut out = Vec::new();
-    let shown = |list: &[haft_config::Notice]| {
+    let shown = |list: &[haft_config::SettingsNotice]| {
         let lines: Vec<String> = list.iter().take(5).map(ToString::to_string).collect();
         let more = list.len().saturating_sub(5);
         if more > 0 { format!("{}\nand {more} more", lines.join("\n")) } else { lines.join("\n") }
@@ -95,7 +95,7 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
 }
 
 /// Keys that other programs read and Haft does nothing with, file by file.
-fn without_effect(notices: &[haft_config::Notice]) -> Finding {
+fn without_effect(notices: &[haft_config::SettingsNotice]) -> Finding {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for notice in notices {
         let place = notice.place.to_string();

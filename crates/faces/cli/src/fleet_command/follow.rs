@@ -10,7 +10,7 @@ use tokio::io::AsyncBufReadExt as _;
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, complain, print_bytes, print_foreign, print_line},
+    output::{CliFailure, Ended, complain, print_bytes, print_foreign, print_line},
     show,
 };
 
@@ -105,7 +105,7 @@ fn common_start(one: &str, other: &str) -> usize {
 }
 
 /// A line for a person.
-fn print_read(line: &str, spoken: &mut SpokenText) -> Result<(), Failure> {
+fn print_read(line: &str, spoken: &mut SpokenText) -> Result<(), CliFailure> {
     let Ok(line) = serde_json::from_str::<Value>(line) else { return print_foreign(line) };
     let text = match line["type"].as_str() {
         Some("user" | "assistant") => {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     args::{Args, Options},
     fleet_args::FleetJobArgs,
-    output::Failure,
+    output::CliFailure,
     spec,
 };
 
@@ -36,9 +36,9 @@ pub(crate) struct FlagSessions;
 impl JobSessions for FlagSessions {
     fn session(&self, flags: &Map<String, Value>, place: PlaceSpec) -> Result<JobSession, String> {
         let args = parse(flags)?;
-        let failed = |failure: Failure| match failure {
-            Failure::Message(message) => message,
-            Failure::ClosedPipe => String::from("the output is closed"),
+        let failed = |failure: CliFailure| match failure {
+            CliFailure::Message(message) => message,
+            CliFailure::ClosedPipe => String::from("the output is closed"),
         };
         let mut spec = spec::of_run(&args.run, &args.options).map_err(failed)?;
         spec.place = PlaceSpec { extra_dirs: args.options.add_dir.clone(), ..place };
@@ -76,7 +76,7 @@ pub(crate) fn parse(flags: &Map<String, Value>) -> Result<Args, String> {
 }
 
 /// What the command line says about a job, as a job file would.
-pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, Failure> {
+pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, CliFailure> {
     let mut flags = Map::new();
     let mut set = |name: &str, value: Value| {
         if !value.is_null() {
@@ -102,7 +102,7 @@ pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, Fa
             None => set(flag, json!(true)),
         }
     }
-    parse(&flags).map_err(Failure::Message)?;
+    parse(&flags).map_err(CliFailure::Message)?;
     let mut job = Map::new();
     let mut put = |name: &str, value: Value| {
         let is_empty = value.is_null()
@@ -119,11 +119,11 @@ pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, Fa
         limits.insert(String::from("usd"), json!(usd));
     }
     if let Some(time) = &args.max_time {
-        haft_fleet::jobs::duration_of(time).map_err(Failure::Message)?;
+        haft_fleet::jobs::duration_of(time).map_err(CliFailure::Message)?;
         limits.insert(String::from("time"), json!(time));
     }
     if let Some(disk) = &args.max_disk {
-        haft_fleet::jobs::size_of(disk).map_err(Failure::Message)?;
+        haft_fleet::jobs::size_of(disk).map_err(CliFailure::Message)?;
         limits.insert(String::from("disk"), json!(disk));
     }
     put("limits", Value::Object(limits));
@@ -153,10 +153,10 @@ pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, Fa
     Ok(Value::Object(job))
 }
 
-fn workspace_of(args: &FleetJobArgs) -> Result<Map<String, Value>, Failure> {
+fn workspace_of(args: &FleetJobArgs) -> Result<Map<String, Value>, CliFailure> {
     let mut workspace = Map::new();
     let mut put = |name: &str, value: String| drop(workspace.insert(name.to_owned(), Value::String(value)));
-    let whole = |path: &std::path::Path| -> Result<String, Failure> {
+    let whole = |path: &std::path::Path| -> Result<String, CliFailure> {
         let path = path.canonicalize().map_err(|err| format!("{}: {err}", path.display()))?;
         Ok(path.display().to_string())
     };

@@ -7,14 +7,14 @@ use std::{
 };
 
 use haft_fleet::FleetDesk;
-use haft_fleet_store::{BlobHash, Counts, JobFilter, JobRecord, JobState, Page, Revision};
+use haft_fleet_store::{BlobHash, Counts, JobFilter, JobRecord, JobState, PageOfJobs, Revision};
 use haft_types::text::one_line;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, print_bytes, print_foreign, print_line},
+    output::{CliFailure, Ended, print_bytes, print_foreign, print_line},
     show,
 };
 
@@ -63,8 +63,8 @@ fn counts_json(counts: &Counts) -> Value {
 }
 
 /// One line per job.
-async fn print_jobs(desk: &FleetDesk, filter: &JobFilter) -> Result<(), Failure> {
-    let mut page = Page::default();
+async fn print_jobs(desk: &FleetDesk, filter: &JobFilter) -> Result<(), CliFailure> {
+    let mut page = PageOfJobs::default();
     loop {
         let found =
             desk.store().queue.jobs(filter.clone(), page.clone()).await.map_err(|err| err.to_string())?;
@@ -93,7 +93,7 @@ fn job_json(job: &JobRecord) -> Value {
     })
 }
 
-async fn table(desk: &FleetDesk, filter: &JobFilter, counts: &Counts) -> Result<String, Failure> {
+async fn table(desk: &FleetDesk, filter: &JobFilter, counts: &Counts) -> Result<String, CliFailure> {
     let mut text = String::new();
     let states: Vec<String> = JobState::ALL
         .iter()
@@ -152,14 +152,14 @@ async fn jobs_in(
     desk: &FleetDesk,
     filter: &JobFilter,
     states: &[JobState],
-) -> Result<Vec<JobRecord>, Failure> {
+) -> Result<Vec<JobRecord>, CliFailure> {
     let wanted: Vec<JobState> =
         states.iter().copied().filter(|it| filter.states.is_empty() || filter.states.contains(it)).collect();
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let filter = JobFilter { states: wanted, ..filter.clone() };
-    let page = desk.store().queue.jobs(filter, Page { after: None, most: 500 }).await;
+    let page = desk.store().queue.jobs(filter, PageOfJobs { after: None, most: 500 }).await;
     Ok(page.map_err(|err| err.to_string())?.jobs)
 }
 

@@ -20,10 +20,10 @@ use haft_fleet_store::{JobFilter, JobState};
 use crate::{
     args::Options,
     fleet_args::{FleetCommand, FleetWhere, FleetWhich},
-    output::{Ended, Failure, complain, print_line},
+    output::{CliFailure, Ended, complain, print_line},
 };
 
-impl From<JobFailure> for Failure {
+impl From<JobFailure> for CliFailure {
     fn from(failure: JobFailure) -> Self {
         Self::Message(failure.0)
     }
@@ -124,7 +124,7 @@ async fn pause(desk: &FleetDesk, which: &FleetWhich, pauses: bool) -> Ended {
     let filter = filter_of_which(desk, which).await?;
     let jobs = desk.pause_jobs(&filter, pauses).await?;
     if jobs.is_empty() {
-        return Err(Failure::Message(String::from("no job that is meant is still open")));
+        return Err(CliFailure::Message(String::from("no job that is meant is still open")));
     }
     let mut is_done = true;
     for (id, is_paused) in jobs {
@@ -138,7 +138,11 @@ async fn pause(desk: &FleetDesk, which: &FleetWhich, pauses: bool) -> Ended {
     Ok(ExitCode::from(u8::from(!is_done)))
 }
 
-async fn filter_of(desk: &FleetDesk, name: Option<&str>, which: &FleetWhere) -> Result<JobFilter, Failure> {
+async fn filter_of(
+    desk: &FleetDesk,
+    name: Option<&str>,
+    which: &FleetWhere,
+) -> Result<JobFilter, CliFailure> {
     let mut filter = match name {
         None => desk.filter(),
         Some(name) => match desk.find(name).await? {
@@ -152,6 +156,6 @@ async fn filter_of(desk: &FleetDesk, name: Option<&str>, which: &FleetWhere) -> 
     Ok(filter)
 }
 
-async fn filter_of_which(desk: &FleetDesk, which: &FleetWhich) -> Result<JobFilter, Failure> {
+async fn filter_of_which(desk: &FleetDesk, which: &FleetWhich) -> Result<JobFilter, CliFailure> {
     filter_of(desk, which.name.as_deref(), &which.which).await
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, complain, print_bytes, print_line},
+    output::{CliFailure, Ended, complain, print_bytes, print_line},
     show,
 };
 
@@ -52,7 +52,7 @@ pub(super) async fn results(
     Ok(ExitCode::from(u8::from(!all_done)))
 }
 
-fn print_result(job: &RunResult) -> Result<(), Failure> {
+fn print_result(job: &RunResult) -> Result<(), CliFailure> {
     let record = &job.record;
     let said = record.summary["result"]["result"].as_str().unwrap_or_default();
     let said = if said.is_empty() { record.reason.as_deref().unwrap_or_default() } else { said };
@@ -70,7 +70,7 @@ fn print_result(job: &RunResult) -> Result<(), Failure> {
     print_bytes(show::clean(&text).as_bytes()).map(drop)
 }
 
-fn print_csv(jobs: &[RunResult]) -> Result<(), Failure> {
+fn print_csv(jobs: &[RunResult]) -> Result<(), CliFailure> {
     let mut names: Vec<&String> = jobs.iter().flat_map(|it| it.record.head.labels.keys()).collect();
     names.sort();
     names.dedup();
@@ -133,7 +133,7 @@ fn csv_row(cells: &[String]) -> String {
     cells.iter().map(cell).collect::<Vec<_>>().join(",")
 }
 
-async fn write_patches(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result<usize, Failure> {
+async fn write_patches(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result<usize, CliFailure> {
     std::fs::create_dir_all(dir)?;
     let mut written = 0;
     for job in jobs {
@@ -147,7 +147,7 @@ async fn write_patches(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Resu
     Ok(written)
 }
 
-async fn write_files(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result<usize, Failure> {
+async fn write_files(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result<usize, CliFailure> {
     let mut written = 0;
     for job in jobs {
         for file in job.record.summary["files"].as_array().into_iter().flatten() {
@@ -168,7 +168,7 @@ async fn write_files(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result
 async fn apply(desk: &FleetDesk, id: &str) -> Ended {
     let job = RunResult { record: desk.run(id).await? };
     let Some(hash) = job.patch() else {
-        return Err(Failure::Message(format!("{} has no patch", job.record.head.id)));
+        return Err(CliFailure::Message(format!("{} has no patch", job.record.head.id)));
     };
     let patch = desk.blob(hash).await?;
     if patch.is_empty() {
@@ -190,7 +190,7 @@ async fn apply(desk: &FleetDesk, id: &str) -> Ended {
 }
 
 /// Whether git could apply a patch where we are.
-fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, Failure> {
+fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, CliFailure> {
     let mut git = std::process::Command::new("git");
     git.arg("apply").args(how).args(["--whitespace=nowarn", "-"]).stdin(Stdio::piped());
     if !speaks {

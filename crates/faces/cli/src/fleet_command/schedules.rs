@@ -6,7 +6,7 @@ use haft_fleet::{
     FleetDesk,
     jobs::{PlannedJob, duration_of},
 };
-use haft_fleet_store::{FleetName, JobClass, JobHead, MissedSlots, NewSchedule, RunId, When};
+use haft_fleet_store::{FiringTime, FleetName, JobClass, JobHead, MissedSlots, NewSchedule, RunId};
 use haft_types::text::one_line;
 use jiff::Timestamp;
 use serde_json::json;
@@ -15,7 +15,7 @@ use super::{stored_prompts, submit::planned_job};
 use crate::{
     args::Options,
     fleet_args::{FleetCommand, FleetMissed},
-    output::{Ended, Failure, print_line},
+    output::{CliFailure, Ended, print_line},
     show,
 };
 
@@ -37,16 +37,16 @@ pub(super) async fn run(desk: &FleetDesk, command: FleetCommand, options: &Optio
             clockwork.unschedule(desk.tenant().clone(), name.clone()).await.map_err(|err| err.to_string())?;
         return match removed {
             true => Ok(ExitCode::SUCCESS),
-            false => Err(Failure::Message(format!("there is no schedule {name}"))),
+            false => Err(CliFailure::Message(format!("there is no schedule {name}"))),
         };
     }
     let when = match (cron, every) {
-        (Some(expression), _) => When::Cron { expression, zone },
+        (Some(expression), _) => FiringTime::Cron { expression, zone },
         (None, Some(every)) => {
-            When::Every { from: Timestamp::now(), seconds: duration_of(&every)?.as_secs().max(1) }
+            FiringTime::Every { from: Timestamp::now(), seconds: duration_of(&every)?.as_secs().max(1) }
         }
         (None, None) => {
-            return Err(Failure::Message(String::from("say when: --cron EXPRESSION or --every TIME")));
+            return Err(CliFailure::Message(String::from("say when: --cron EXPRESSION or --every TIME")));
         }
     };
     let job = planned_job(desk, &job, None, options)?;
@@ -58,10 +58,10 @@ pub(super) async fn run(desk: &FleetDesk, command: FleetCommand, options: &Optio
 pub(super) fn schedule_of(
     desk: &FleetDesk,
     name: FleetName,
-    when: When,
+    when: FiringTime,
     missed: FleetMissed,
     job: &PlannedJob,
-) -> Result<NewSchedule, Failure> {
+) -> Result<NewSchedule, CliFailure> {
     let missed = match missed {
         FleetMissed::Skip => MissedSlots::Skip,
         FleetMissed::Once => MissedSlots::Once,

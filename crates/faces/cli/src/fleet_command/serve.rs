@@ -24,7 +24,7 @@ use super::job_flags;
 use crate::{
     args::Options,
     interrupt::Interrupt,
-    output::{Ended, Failure, complain, print_line},
+    output::{CliFailure, Ended, complain, print_line},
     spec,
     webhook::{HttpAnswer, JudgedDelivery, SAYS, body_of, judged},
 };
@@ -47,7 +47,7 @@ pub(super) async fn run(desk: &FleetDesk, at: SocketAddr, token: Option<&Path>, 
             let text = std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?;
             match text.trim() {
                 short if short.len() < 16 => {
-                    return Err(Failure::Message(format!(
+                    return Err(CliFailure::Message(format!(
                         "{}: a token has 16 characters or more",
                         path.display()
                     )));

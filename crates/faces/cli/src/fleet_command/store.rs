@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, print_line},
+    output::{CliFailure, Ended, print_line},
 };
 
 /// A fleet, as this command sees it.
@@ -20,14 +20,14 @@ pub(super) struct OpenFleet {
 }
 
 /// Haft's directory for fleets on this machine.
-pub(super) fn fleet_dir() -> Result<PathBuf, Failure> {
+pub(super) fn fleet_dir() -> Result<PathBuf, CliFailure> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_absolute());
     let home = home.ok_or_else(|| String::from("HOME is not set; --root says where workspaces are made"))?;
     Ok(home.join(".haft/fleet"))
 }
 
 /// The address that `HAFT_FLEET` names; a file at home when it names none.
-pub(super) fn address() -> Result<FleetAddress, Failure> {
+pub(super) fn address() -> Result<FleetAddress, CliFailure> {
     match std::env::var("HAFT_FLEET").ok().filter(|it| !it.trim().is_empty()) {
         Some(text) => Ok(FleetAddress::parse(text.trim()).map_err(|err| format!("HAFT_FLEET: {err}"))?),
         None => Ok(FleetAddress::Sqlite(fleet_dir()?.with_extension("db"))),
@@ -35,14 +35,14 @@ pub(super) fn address() -> Result<FleetAddress, Failure> {
 }
 
 /// Opens the store of this command.
-pub(super) async fn open_fleet() -> Result<OpenFleet, Failure> {
+pub(super) async fn open_fleet() -> Result<OpenFleet, CliFailure> {
     let address = address()?;
     // Only our own directory is made: a path with a slip in it is not.
     if let FleetAddress::Sqlite(path) = &address
         && std::env::var_os("HAFT_FLEET").is_some_and(|it| !it.is_empty())
         && let Some(dir) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.is_dir())
     {
-        return Err(Failure::Message(format!("HAFT_FLEET: there is no directory {}", dir.display())));
+        return Err(CliFailure::Message(format!("HAFT_FLEET: there is no directory {}", dir.display())));
     }
     let whole = FleetStore::open(&address).await.map_err(|err| format!("{address}: {err}"))?;
     let tenant = std::env::var("HAFT_FLEET_TENANT").ok().filter(|it| !it.trim().is_empty());
@@ -53,7 +53,7 @@ pub(super) async fn open_fleet() -> Result<OpenFleet, Failure> {
 }
 
 /// Another store, by its address.
-pub(super) async fn open_at(url: &str) -> Result<FleetStore, Failure> {
+pub(super) async fn open_at(url: &str) -> Result<FleetStore, CliFailure> {
     let address = FleetAddress::parse(url).map_err(|err| format!("--to {url}: {err}"))?;
     Ok(FleetStore::open(&address).await.map_err(|err| format!("{address}: {err}"))?)
 }

@@ -7,7 +7,7 @@ use haft_fleet::{
     FleetDesk,
     jobs::{FilePlace, JobBody, JobLimits, PlannedJob, WorkspaceOrder},
 };
-use haft_fleet_store::{FleetName, JobNeeds, MissedSlots, NewSchedule, ScheduleRecord, When};
+use haft_fleet_store::{FiringTime, FleetName, JobNeeds, MissedSlots, NewSchedule, ScheduleRecord};
 use haft_schedule::{CronJob, CronSpec, CronStore, MissedPolicy, zone_named};
 use serde_json::{Map, json};
 
@@ -15,7 +15,7 @@ use super::{schedules::schedule_of, store};
 use crate::{
     args::Options,
     fleet_args::FleetMissed,
-    output::{Failure, complain},
+    output::{CliFailure, complain},
     spec,
 };
 
@@ -31,7 +31,7 @@ const MACHINE: &str = "machine";
 pub(super) async fn hand_over(
     desk: &FleetDesk,
     options: &Options,
-) -> Result<Vec<(FleetName, String)>, Failure> {
+) -> Result<Vec<(FleetName, String)>, CliFailure> {
     let prompts = CronStore::at(spec::premises(options)?.state_dir().join("cron"));
     let stored = prompts.list();
     stored.problems.iter().for_each(|problem| complain(problem));
@@ -94,15 +94,15 @@ fn schedule(
     name: FleetName,
     job: &CronJob,
     machine: &str,
-) -> Result<Option<NewSchedule>, Failure> {
+) -> Result<Option<NewSchedule>, CliFailure> {
     let when = match job.recurring {
-        true => When::Cron { expression: job.cron.clone(), zone: job.zone.clone() },
+        true => FiringTime::Cron { expression: job.cron.clone(), zone: job.zone.clone() },
         false => {
             let next = CronSpec::parse(&job.cron)
                 .ok()
                 .and_then(|it| it.next_after(job.created, &zone_named(&job.zone)));
             let Some(next) = next else { return Ok(None) };
-            When::At(next)
+            FiringTime::At(next)
         }
     };
     let flags = Map::from_iter([

@@ -17,7 +17,7 @@ use crate::{
     args::Options,
     fleet_args::{FleetJobArgs, FleetMapArgs, FleetSubmitArgs},
     interrupt::Interrupt,
-    output::{Ended, Failure, complain, print_foreign, print_line},
+    output::{CliFailure, Ended, complain, print_foreign, print_line},
 };
 
 pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, options: &Options) -> Ended {
@@ -60,7 +60,7 @@ pub(super) fn planned_job(
     args: &FleetJobArgs,
     key: Option<&str>,
     options: &Options,
-) -> Result<PlannedJob, Failure> {
+) -> Result<PlannedJob, CliFailure> {
     let mut job = job_flags::job_of(args, options)?;
     let mut head = |name: &str| {
         let taken = job.as_object_mut().and_then(|it| it.shift_remove(name));
@@ -69,7 +69,7 @@ pub(super) fn planned_job(
     let pool = head("pool").unwrap_or_else(|| String::from("default"));
     let class = head("class").unwrap_or_else(|| String::from("normal"));
     if !["urgent", "normal", "bulk"].contains(&class.as_str()) {
-        return Err(Failure::Message(format!("--class {class}: urgent, normal and bulk are known")));
+        return Err(CliFailure::Message(format!("--class {class}: urgent, normal and bulk are known")));
     }
     let concurrency_key = head("concurrency_key");
     // Said again below, in its own words.
@@ -77,9 +77,9 @@ pub(super) fn planned_job(
     let mut body: JobBody = serde_json::from_value(job).map_err(|err| err.to_string())?;
     body.prompt = args.prompt.clone().unwrap_or_default();
     if body.prompt.trim().is_empty() {
-        return Err(Failure::Message(String::from("say what to do: -p \"…\"")));
+        return Err(CliFailure::Message(String::from("say what to do: -p \"…\"")));
     }
-    body.check_sense().map_err(Failure::Message)?;
+    body.check_sense().map_err(CliFailure::Message)?;
     let (id, dedup) = match key {
         Some(key) => {
             let dedup = format!("key/{key}");
@@ -102,13 +102,13 @@ pub(super) fn planned_job(
     Ok(PlannedJob { dedup, id, pool, class, concurrency_key, labels, needs, body, place })
 }
 
-async fn wait_for_one(desk: &FleetDesk, id: &RunId, own: Option<OwnWorker>) -> Result<JobRecord, Failure> {
+async fn wait_for_one(desk: &FleetDesk, id: &RunId, own: Option<OwnWorker>) -> Result<JobRecord, CliFailure> {
     let filter = JobFilter { ids: Some(vec![id.clone()]), ..desk.filter() };
     let interrupt = Interrupt::listen();
     let waited = tokio::select! {
-        waited = desk.wait(&filter, |_| ()) => waited.map(drop).map_err(Failure::from),
+        waited = desk.wait(&filter, |_| ()) => waited.map(drop).map_err(CliFailure::from),
         () = interrupt.cancel.cancelled() => {
-            Err(Failure::Message(format!("{id} stays in the queue; `haft fleet cancel {id}` ends it")))
+            Err(CliFailure::Message(format!("{id} stays in the queue; `haft fleet cancel {id}` ends it")))
         }
     };
     if let Some(own) = own {
@@ -155,7 +155,7 @@ pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, options: &Option
         tenant: desk.tenant().to_string(),
     };
     let mut plan =
-        JobPlan::read(&args.file, &defaults).map_err(|refused| Failure::Message(refused.to_string()))?;
+        JobPlan::read(&args.file, &defaults).map_err(|refused| CliFailure::Message(refused.to_string()))?;
     plan.budget.usd = args.budget_usd.or(plan.budget.usd);
     plan.rate.max_running = args.max_running.or(plan.rate.max_running);
     if let Some(canary) = &args.canary {
@@ -225,7 +225,7 @@ fn stage_ends(rollout: &[Share], all: usize) -> Vec<usize> {
 }
 
 /// Looks at the flags of all jobs; many have the same ones.
-fn check_flags(plan: &JobPlan, file: &Path) -> Result<(), Failure> {
+fn check_flags(plan: &JobPlan, file: &Path) -> Result<(), CliFailure> {
     let mut seen: Vec<&serde_json::Map<String, Value>> = Vec::new();
     let mut problems = Vec::new();
     for job in &plan.jobs {
@@ -241,7 +241,7 @@ fn check_flags(plan: &JobPlan, file: &Path) -> Result<(), Failure> {
     }
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Message(FileRefused(problems).to_string())),
+        false => Err(CliFailure::Message(FileRefused(problems).to_string())),
     }
 }
 
@@ -260,7 +260,7 @@ fn explain(plan: &JobPlan, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(plan: &JobPlan, report: &SubmitReport, options: &Options) -> Result<(), Failure> {
+fn tell(plan: &JobPlan, report: &SubmitReport, options: &Options) -> Result<(), CliFailure> {
     match options.json {
         true => print_line(
             &json!({"batch": plan.batch, "queued": report.queued, "known": report.known}).to_string(),

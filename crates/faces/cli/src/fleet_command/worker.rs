@@ -19,7 +19,7 @@ use crate::{
     args::Options,
     fleet_args::FleetWorkerArgs,
     interrupt::Interrupt,
-    output::{Ended, Failure, complain},
+    output::{CliFailure, Ended, complain},
 };
 
 /// What the file of a worker says.
@@ -37,7 +37,7 @@ const LOOKS: Duration = Duration::from_secs(5);
 /// Hands over what is stored on this machine, again and again.
 async fn hand_over_prompts(desk: &FleetDesk, options: &Options) {
     loop {
-        if let Err(Failure::Message(why)) = stored_prompts::hand_over(desk, options).await {
+        if let Err(CliFailure::Message(why)) = stored_prompts::hand_over(desk, options).await {
             complain(&format!("stored prompts: {why}"));
         }
         tokio::time::sleep(LOOKS).await;
@@ -56,7 +56,7 @@ pub(super) async fn run(fleet: &OpenFleet, args: &FleetWorkerArgs, options: &Opt
     });
     let working = worker.run(interrupt.cancel.clone());
     tokio::select! {
-        ended = working => ended.map_err(|err| Failure::Message(err.to_string()))?,
+        ended = working => ended.map_err(|err| CliFailure::Message(err.to_string()))?,
         () = hand_over_prompts(&fleet.desk, options), if args.cron => (),
     }
     Ok(ExitCode::SUCCESS)
@@ -73,7 +73,7 @@ fn in_words(news: &WorkerNews) -> String {
     }
 }
 
-fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, Failure> {
+fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, CliFailure> {
     let pool = FleetName::parse(&args.pool).map_err(|err| err.to_string())?;
     let mut settings =
         WorkerSettings::new(worker_name()?, pool, args.root.clone().map_or_else(fleet_dir, Ok)?);
@@ -100,7 +100,7 @@ fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, Failure> {
 }
 
 /// The file that was named, or `worker.json` in the fleet's own directory.
-fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, Failure> {
+fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, CliFailure> {
     let usual = fleet_dir()?.join("worker.json");
     let path = match named {
         Some(path) => path,
@@ -113,7 +113,7 @@ fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, Failure> {
 }
 
 /// A name no other process has.
-fn worker_name() -> Result<FleetName, Failure> {
+fn worker_name() -> Result<FleetName, CliFailure> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain: String =
         host.trim().chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).take(40).collect();
@@ -136,7 +136,7 @@ pub(super) struct OwnWorker {
 
 impl OwnWorker {
     /// Starts one, unless somebody works for this pool already.
-    pub(super) async fn unless_there(store: &FleetStore, pool: &str) -> Result<Option<Self>, Failure> {
+    pub(super) async fn unless_there(store: &FleetStore, pool: &str) -> Result<Option<Self>, CliFailure> {
         let workers = store.queue.workers().await.map_err(|err| err.to_string())?;
         if workers.iter().any(|it| it.pool.as_str() == pool) {
             return Ok(None);

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use haft_config::{McpScope, Scope};
+use haft_config::{McpScope, SettingsScope};
 use serde_json::{Map, Value, json};
 
 use super::{ImportPlaces, dirs_with, files_in, left_out, plan::ImportPlan, text_of};
 
 pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
     let own = places.own.clone().unwrap_or_else(|| places.home.join(".codex"));
-    config(&own.join("config.toml"), Scope::User, McpScope::User, plan);
-    config(&places.project.join(".codex/config.toml"), Scope::Project, McpScope::Project, plan);
+    config(&own.join("config.toml"), SettingsScope::User, McpScope::User, plan);
+    config(&places.project.join(".codex/config.toml"), SettingsScope::Project, McpScope::Project, plan);
     let memory = own.join("AGENTS.md");
     if let Some(text) = text_of(&memory, plan) {
         plan.file(memory.display().to_string(), plan.state.join("AGENTS.md"), text);
@@ -40,7 +40,7 @@ pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
     }
 }
 
-fn config(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
+fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut ImportPlan) {
     let Some(text) = text_of(path, plan) else { return };
     let file = path.display().to_string();
     let config: Map<String, Value> = match toml::from_str(&text) {
@@ -163,7 +163,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
         "disabled_tools",
     ];
     plan.server(theirs, scope, name, entry, &left_out(server, &taken));
-    let rules = if scope == McpScope::Project { Scope::Project } else { Scope::User };
+    let rules = if scope == McpScope::Project { SettingsScope::Project } else { SettingsScope::User };
     for tool in server["disabled_tools"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let theirs = format!("mcp_servers.{name}.disabled_tools ({file})");
         plan.rule(theirs, rules, "deny", format!("mcp__{name}__{tool}"));

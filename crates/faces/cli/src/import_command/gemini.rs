@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_config::{McpScope, Scope};
+use haft_config::{McpScope, SettingsScope};
 use serde_json::{Map, Value, json};
 
 use super::{ImportPlaces, dirs_with, files_in, jsonc, left_out, plan::ImportPlan, rules, text_of};
@@ -11,8 +11,8 @@ pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
     let user = places.home.join(".gemini");
     let project = places.project.join(".gemini");
     let ours = places.project.join(".haft");
-    settings(&user.join("settings.json"), Scope::User, McpScope::User, plan);
-    settings(&project.join("settings.json"), Scope::Project, McpScope::Project, plan);
+    settings(&user.join("settings.json"), SettingsScope::User, McpScope::User, plan);
+    settings(&project.join("settings.json"), SettingsScope::Project, McpScope::Project, plan);
     for (from, to) in [(&user, plan.state.clone()), (&project, ours)] {
         commands(&from.join("commands"), &to.join("commands"), "", plan);
         for path in files_in(&from.join("agents"), "md") {
@@ -101,7 +101,7 @@ fn commands(from: &Path, to: &Path, inside: &str, plan: &mut ImportPlan) {
     }
 }
 
-fn settings(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
+fn settings(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut ImportPlan) {
     let Some(text) = text_of(path, plan) else { return };
     let file = path.display().to_string();
     let settings = match jsonc::parse(&text) {
@@ -171,7 +171,7 @@ fn switched_off(settings: &Map<String, Value>, name: &str) -> Option<&'static st
     is_left.then_some("it is turned off there (it is not in mcp.allowed)")
 }
 
-fn tool_lists(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut ImportPlan) {
+fn tool_lists(name: &str, value: &Value, scope: SettingsScope, file: &str, plan: &mut ImportPlan) {
     let list = match name {
         "allowed" | "allowedTools" => "allow",
         "exclude" | "excludeTools" => "deny",
@@ -247,7 +247,7 @@ fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mu
     ];
     plan.server(theirs, scope, name, entry, &left_out(server, &taken));
     for text in server["excludeTools"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let scope = if scope == McpScope::Project { Scope::Project } else { Scope::User };
+        let scope = if scope == McpScope::Project { SettingsScope::Project } else { SettingsScope::User };
         plan.rule(
             format!("mcpServers.{name}.excludeTools ({file})"),
             scope,

@@ -29,7 +29,7 @@ use self::plan::{ImportPlan, PlannedStep, StepOutcome};
 use crate::{
     args::Options,
     models_command::columns,
-    output::{Ended, Failure, print_bytes, print_line},
+    output::{CliFailure, Ended, print_bytes, print_line},
     setup_args::{ImportArgs, ImportFrom},
     show, spec,
 };
@@ -109,14 +109,19 @@ fn can_ask(options: &Options) -> bool {
     !options.json && std::io::stdin().is_terminal()
 }
 
-fn agreed(step: &PlannedStep) -> Result<bool, Failure> {
+fn agreed(step: &PlannedStep) -> Result<bool, CliFailure> {
     print_line(&show::clean(&format!("{} would allow: {}. Take it? [y]es, [n]o", step.theirs, step.ours)))?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn print_table(plan: &ImportPlan, home: &Path, args: &ImportArgs, options: &Options) -> Result<(), Failure> {
+fn print_table(
+    plan: &ImportPlan,
+    home: &Path,
+    args: &ImportArgs,
+    options: &Options,
+) -> Result<(), CliFailure> {
     if options.json {
         let steps: Vec<_> = plan
             .steps

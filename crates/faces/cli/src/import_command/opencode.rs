@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_config::{McpScope, Scope};
+use haft_config::{McpScope, SettingsScope};
 use serde_json::{Map, Value, json};
 
 use super::{ImportPlaces, dirs_with, files_in, jsonc, left_out, plan::ImportPlan, rules, text_of};
@@ -11,14 +11,14 @@ pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
     let user = places.own.clone().unwrap_or_else(|| places.config.join("opencode"));
     let ours = places.project.join(".haft");
     for name in ["opencode.json", "opencode.jsonc", "config.json"] {
-        config(&user.join(name), Scope::User, McpScope::User, plan);
+        config(&user.join(name), SettingsScope::User, McpScope::User, plan);
     }
     if let Some(named) = &places.named {
-        config(named, Scope::User, McpScope::User, plan);
+        config(named, SettingsScope::User, McpScope::User, plan);
     }
     let inside = [".opencode/opencode.json", ".opencode/opencode.jsonc"];
     for name in ["opencode.json", "opencode.jsonc"].into_iter().chain(inside) {
-        config(&places.project.join(name), Scope::Project, McpScope::Project, plan);
+        config(&places.project.join(name), SettingsScope::Project, McpScope::Project, plan);
     }
     for (from, to) in [(user.clone(), plan.state.clone()), (places.project.join(".opencode"), ours)] {
         for name in ["agent", "agents"] {
@@ -121,7 +121,7 @@ fn switched_off(front: &str) -> Result<Vec<&'static str>, String> {
     Ok(off)
 }
 
-fn config(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
+fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut ImportPlan) {
     let Some(text) = text_of(path, plan) else { return };
     let file = path.display().to_string();
     let config = match jsonc::parse(&text) {
@@ -181,7 +181,7 @@ fn config(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
 }
 
 /// A tool that is switched on or off for everything.
-fn tool_switch(tool: &str, is_on: &Value, scope: Scope, file: &str, plan: &mut ImportPlan) {
+fn tool_switch(tool: &str, is_on: &Value, scope: SettingsScope, file: &str, plan: &mut ImportPlan) {
     let theirs = format!("tools.{tool} = {is_on} ({file})");
     match (rules::opencode_tools(tool), is_on) {
         (Some(ours), Value::Bool(false)) => {
@@ -194,7 +194,7 @@ fn tool_switch(tool: &str, is_on: &Value, scope: Scope, file: &str, plan: &mut I
     }
 }
 
-fn permission(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut ImportPlan) {
+fn permission(name: &str, value: &Value, scope: SettingsScope, file: &str, plan: &mut ImportPlan) {
     let Some(tools) = rules::opencode_tools(name) else {
         return plan.not_taken(format!("permission.{name} ({file})"), "Haft has no such tool");
     };

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use haft_agent::Masker;
-use haft_config::{McpScope, Scope, SettingsStore};
-use haft_mcp_client::{Scope as ServerScope, declared_servers};
+use haft_config::{McpScope, SettingsScope, SettingsStore};
+use haft_mcp_client::{ServerScope, declared_servers};
 use haft_types::secrets::is_secret_name;
 use serde_json::{Map, Value, json};
 
@@ -36,12 +36,12 @@ pub(super) enum ImportAction {
         entry: Map<String, Value>,
     },
     Rule {
-        scope: Scope,
+        scope: SettingsScope,
         list: &'static str,
         rule: String,
     },
     Setting {
-        scope: Scope,
+        scope: SettingsScope,
         name: &'static str,
         value: Value,
     },
@@ -109,7 +109,13 @@ impl ImportPlan {
         });
     }
 
-    pub(super) fn rule(&mut self, theirs: impl Into<String>, scope: Scope, list: &'static str, rule: String) {
+    pub(super) fn rule(
+        &mut self,
+        theirs: impl Into<String>,
+        scope: SettingsScope,
+        list: &'static str,
+        rule: String,
+    ) {
         let ours = format!("permissions.{list}: {rule}");
         self.push(theirs.into(), ours, String::new(), ImportAction::Rule { scope, list, rule });
     }
@@ -117,7 +123,7 @@ impl ImportPlan {
     pub(super) fn setting(
         &mut self,
         theirs: impl Into<String>,
-        scope: Scope,
+        scope: SettingsScope,
         name: &'static str,
         value: Value,
     ) {

@@ -4,7 +4,7 @@ use std::{path::Path, process::Stdio};
 
 use haft_session::{Command, Prompt};
 use haft_terminal::{AskAnswer, CallFinish, OWN_COMMAND, SessionNews};
-use haft_tool::{Line, LineStyle, Rendered, Rendering};
+use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
 use haft_types::text;
 use tokio_util::sync::CancellationToken;
 
@@ -113,7 +113,7 @@ impl TerminalFace {
 /// What came of a command of the person: folded, and whole for who opens it.
 fn own_result(id: String, command: &str, shown: &str, ok: bool) -> CallFinish {
     let style = if ok { LineStyle::Plain } else { LineStyle::Error };
-    let lines = shown.lines().map(|line| Line::new(style, line)).collect();
+    let lines = shown.lines().map(|line| RenderedLine::new(style, line)).collect();
     let rendered = Rendered { lines, ..Rendered::default() };
     let whole = Rendering::new({
         let rendered = rendered.clone();

@@ -6,7 +6,7 @@ use haft_agent::SettingsOrder;
 use haft_model::Effort;
 use haft_session::{Command, EventStream, ModeRefused, Reply, SessionHandle};
 use haft_terminal::{AlertKind, MeterNews, PanelText, PickRow, SessionNews, SlashName, TermPreferences};
-use haft_tool::{Line, LineStyle};
+use haft_tool::{LineStyle, RenderedLine};
 use haft_types::{PermissionMode, text};
 use serde_json::Value;
 
@@ -112,7 +112,7 @@ fn panel(title: &str, text: String) -> SessionNews {
 }
 
 fn listed(title: &str, lines: Vec<String>) -> SessionNews {
-    let lines = lines.iter().map(|line| Line::new(LineStyle::Plain, line.as_str())).collect();
+    let lines = lines.iter().map(|line| RenderedLine::new(LineStyle::Plain, line.as_str())).collect();
     SessionNews::Panel(PanelText { title: title.to_owned(), text: String::new(), lines, paged: true })
 }
 
@@ -359,7 +359,8 @@ impl TerminalFace {
             "task" => drop(tokio::spawn(async move {
                 let task = id.clone();
                 if let Some(Some(tail)) = handle.ask(|reply| Command::TaskTail { task, reply }).await {
-                    let lines = tail.text.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+                    let lines =
+                        tail.text.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
                     news.tell(SessionNews::Preview { id, lines });
                 }
             })),
@@ -399,9 +400,11 @@ impl TerminalFace {
         tokio::spawn(async move {
             let mut lines = said_by(&mut command).await;
             if !agreed.is_empty() {
-                lines.push(Line::new(LineStyle::Plain, ""));
-                lines.push(Line::new(LineStyle::Hunk, "Until this session ends"));
-                lines.extend(agreed.iter().map(|rule| Line::new(LineStyle::Plain, format!("  {rule}"))));
+                lines.push(RenderedLine::new(LineStyle::Plain, ""));
+                lines.push(RenderedLine::new(LineStyle::Hunk, "Until this session ends"));
+                lines.extend(
+                    agreed.iter().map(|rule| RenderedLine::new(LineStyle::Plain, format!("  {rule}"))),
+                );
             }
             let (title, text) = (String::from("Permissions"), String::new());
             news.tell(SessionNews::Panel(PanelText { title, text, lines, paged: true }));
@@ -432,7 +435,7 @@ impl TerminalFace {
 }
 
 /// What a command prints.
-async fn said_by(command: &mut tokio::process::Command) -> Vec<Line> {
+async fn said_by(command: &mut tokio::process::Command) -> Vec<RenderedLine> {
     let said = match command.output().await {
         Ok(output) => {
             let mut all = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -441,7 +444,7 @@ async fn said_by(command: &mut tokio::process::Command) -> Vec<Line> {
         }
         Err(err) => err.to_string(),
     };
-    said.lines().map(|line| Line::new(style_of(line), line)).collect()
+    said.lines().map(|line| RenderedLine::new(style_of(line), line)).collect()
 }
 
 /// Commands that another command of the program answers.

@@ -2,7 +2,7 @@
 
 use haft_session::{Command, SessionHandle};
 use haft_terminal::{PanelText, SessionNews, TermLook};
-use haft_tool::{Line, LineStyle};
+use haft_tool::{LineStyle, RenderedLine};
 
 use super::{NewsSink, TerminalFace, commands::style_of};
 
@@ -17,35 +17,36 @@ impl TerminalFace {
         let (news, own) = (news.clone(), [self.own(&["mcp", "list"]), self.own(&["sandbox", "check"])]);
         tokio::spawn(async move {
             for (title, command) in ["MCP servers", "Sandbox"].iter().zip(own) {
-                lines.push(Line::new(LineStyle::Plain, ""));
-                lines.push(Line::new(LineStyle::Hunk, *title));
+                lines.push(RenderedLine::new(LineStyle::Plain, ""));
+                lines.push(RenderedLine::new(LineStyle::Hunk, *title));
                 let Some(mut command) = command else { continue };
                 let said = match command.output().await {
                     Ok(output) => [output.stdout, output.stderr].concat(),
                     Err(err) => err.to_string().into_bytes(),
                 };
                 let said = String::from_utf8_lossy(&said).into_owned();
-                lines.extend(said.lines().map(|line| Line::new(style_of(line), line)));
+                lines.extend(said.lines().map(|line| RenderedLine::new(style_of(line), line)));
             }
             let (title, text) = (String::from("Doctor"), String::new());
             news.tell(SessionNews::Panel(PanelText { title, text, lines, paged: true }));
         });
     }
 
-    fn terminal_facts(&self) -> Vec<Line> {
+    fn terminal_facts(&self) -> Vec<RenderedLine> {
         let variable = |name: &str| self.spec.place.variables.text(name).filter(|it| !it.is_empty());
         let look = TermLook::of_variables(variable);
         let said = |name: &str| variable(name).unwrap_or_else(|| String::from("not set"));
         let yes = |it: bool| if it { "yes" } else { "no" };
-        let head = |text: &str| Line::new(LineStyle::Hunk, text);
-        let fact = |name: &str, value: String| Line::new(LineStyle::Plain, format!("  {name:<13} {value}"));
+        let head = |text: &str| RenderedLine::new(LineStyle::Hunk, text);
+        let fact =
+            |name: &str, value: String| RenderedLine::new(LineStyle::Plain, format!("  {name:<13} {value}"));
         let within = ["TMUX", "STY", "ZELLIJ", "SSH_TTY"].iter().filter(|name| variable(name).is_some());
         let within: Vec<&str> = within.copied().collect();
         vec![
             head("Haft"),
             fact("version", env!("CARGO_PKG_VERSION").to_owned()),
             fact("place", self.spec.place.cwd.display().to_string()),
-            Line::new(LineStyle::Plain, ""),
+            RenderedLine::new(LineStyle::Plain, ""),
             head("Terminal"),
             fact("TERM", format!("{}, TERM_PROGRAM {}", said("TERM"), said("TERM_PROGRAM"))),
             fact("within", if within.is_empty() { String::from("nothing") } else { within.join(", ") }),
@@ -61,9 +62,11 @@ impl TerminalFace {
     }
 }
 
-async fn session_facts(handle: &SessionHandle) -> Vec<Line> {
-    let fact = |name: &str, value: String| Line::new(LineStyle::Plain, format!("  {name:<13} {value}"));
-    let mut lines = vec![Line::new(LineStyle::Plain, ""), Line::new(LineStyle::Hunk, "Session")];
+async fn session_facts(handle: &SessionHandle) -> Vec<RenderedLine> {
+    let fact =
+        |name: &str, value: String| RenderedLine::new(LineStyle::Plain, format!("  {name:<13} {value}"));
+    let mut lines =
+        vec![RenderedLine::new(LineStyle::Plain, ""), RenderedLine::new(LineStyle::Hunk, "Session")];
     lines.push(fact("id", handle.id().to_string()));
     let model = handle.ask(Command::FlagSettings).await.map(|it| it.1).unwrap_or_default();
     lines.push(fact("model", model));

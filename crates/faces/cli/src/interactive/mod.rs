@@ -49,7 +49,7 @@ use tokio_util::sync::CancellationToken;
 use self::{files::IgnoredFiles, news::NewsMaker, questions::AskedQuestion, status_line::StatusLine};
 use crate::{
     args::{Options, RunArgs},
-    output::{Ended, Failure},
+    output::{CliFailure, Ended},
     spec,
 };
 
@@ -432,11 +432,11 @@ fn log_of(handle: &SessionHandle) -> Option<PathBuf> {
     handle.log_path().map(PathBuf::from)
 }
 
-impl From<Failure> for String {
-    fn from(failure: Failure) -> Self {
+impl From<CliFailure> for String {
+    fn from(failure: CliFailure) -> Self {
         match failure {
-            Failure::ClosedPipe => Self::from("nobody reads it"),
-            Failure::Message(message) => message,
+            CliFailure::ClosedPipe => Self::from("nobody reads it"),
+            CliFailure::Message(message) => message,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, EndReason, WithdrawnAnswer};
-use haft_model::{Catalog, Event};
+use haft_model::{Catalog, ModelEvent};
 use haft_runtime::Report;
 use haft_session::{CommandEnded, CommandResult, Happening, SessionEvent, Speaker, TurnEnded};
 use haft_terminal::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, TodoState, TurnPhase};
@@ -222,8 +222,8 @@ impl NewsMaker {
     /// What an agent that another one started says and does is its own transcript.
     fn of_child(&mut self, agent: &AgentId, event: &AgentEvent) -> Vec<SessionNews> {
         let news = match event {
-            AgentEvent::Model(Event::Text(piece)) => vec![SessionNews::Text(piece.clone())],
-            AgentEvent::Model(Event::Started { .. }) => vec![SessionNews::AnswerBegan],
+            AgentEvent::Model(ModelEvent::Text(piece)) => vec![SessionNews::Text(piece.clone())],
+            AgentEvent::Model(ModelEvent::Started { .. }) => vec![SessionNews::AnswerBegan],
             AgentEvent::Withdrawn(it) => vec![answer_broke(it)],
             AgentEvent::Block(it) if !matches!(it.block, MessageBlock::ToolUse(_)) => {
                 vec![SessionNews::BlockEnded]
@@ -248,14 +248,16 @@ impl NewsMaker {
         news.into_iter().filter(|it| !matches!(it, SessionNews::Todos(_))).map(own).collect()
     }
 
-    fn of_model(&mut self, event: &Event) -> Vec<SessionNews> {
+    fn of_model(&mut self, event: &ModelEvent) -> Vec<SessionNews> {
         match event {
-            Event::Text(piece) => vec![SessionNews::Text(piece.clone())],
-            Event::Thinking(piece) => vec![SessionNews::Thinking(piece.clone())],
-            Event::ToolStarted { name, .. } => vec![SessionNews::CallWritten(name.clone())],
-            Event::Started { .. } => vec![SessionNews::AnswerBegan, SessionNews::Phase(TurnPhase::Waiting)],
-            Event::Usage(usage) => self.of_usage(*usage).into_iter().collect(),
-            Event::Stopped(_) => {
+            ModelEvent::Text(piece) => vec![SessionNews::Text(piece.clone())],
+            ModelEvent::Thinking(piece) => vec![SessionNews::Thinking(piece.clone())],
+            ModelEvent::ToolStarted { name, .. } => vec![SessionNews::CallWritten(name.clone())],
+            ModelEvent::Started { .. } => {
+                vec![SessionNews::AnswerBegan, SessionNews::Phase(TurnPhase::Waiting)]
+            }
+            ModelEvent::Usage(usage) => self.of_usage(*usage).into_iter().collect(),
+            ModelEvent::Stopped(_) => {
                 self.wants_bill = true;
                 Vec::new()
             }

@@ -4,10 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, preview};
-use haft_runtime::Answer;
+use haft_runtime::GivenAnswer;
 use haft_session::{PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion};
 use haft_terminal::{AskAnswer, AskCard, AskKind, ChoiceRow};
-use haft_tool::{Line, LineStyle};
+use haft_tool::{LineStyle, RenderedLine};
 use haft_types::AgentId;
 use serde_json::Value;
 
@@ -78,7 +78,8 @@ impl AskedQuestion {
                 let headline = headline.strip_prefix(&name).unwrap_or(&headline).to_owned();
                 match plan_of(asked) {
                     Some(plan) => {
-                        let body = plan.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+                        let body =
+                            plan.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
                         (String::from("The plan is ready"), String::new(), body, AskKind::Choice(rows))
                     }
                     None => {
@@ -99,7 +100,7 @@ impl AskedQuestion {
             QuestionSubject::ServerTrust(waiting) => {
                 let news = if waiting.has_changed() { "has changed" } else { "names" };
                 let title = format!("The project {news} the MCP server {}", waiting.server.name);
-                let body = vec![Line::new(LineStyle::Plain, waiting.server.summary())];
+                let body = vec![RenderedLine::new(LineStyle::Plain, waiting.server.summary())];
                 (title, String::new(), body, AskKind::Choice(rows))
             }
         };
@@ -112,9 +113,9 @@ impl AskedQuestion {
     }
 
     /// The change or the command, then why it is asked, part by part.
-    fn body(&self, asked: &PermissionQuestion) -> Vec<Line> {
+    fn body(&self, asked: &PermissionQuestion) -> Vec<RenderedLine> {
         let mut lines = asked.shown.lines.clone();
-        lines.extend(asked.warning().map(|words| Line::new(LineStyle::Error, words)));
+        lines.extend(asked.warning().map(|words| RenderedLine::new(LineStyle::Error, words)));
         let decision = &asked.decision;
         for part in &decision.parts {
             let (mark, style) = match part.decision {
@@ -123,12 +124,12 @@ impl AskedQuestion {
                 Behavior::Deny => ("✗", LineStyle::Error),
             };
             let text = format!("{mark} {}: {}", self.shortened(&part.subject), self.shortened(&part.reason));
-            lines.push(Line::new(style, text));
+            lines.push(RenderedLine::new(style, text));
         }
         if decision.parts.iter().all(|part| part.reason != decision.reason) {
-            lines.push(Line::new(LineStyle::Plain, self.shortened(&decision.reason)));
+            lines.push(RenderedLine::new(LineStyle::Plain, self.shortened(&decision.reason)));
         }
-        lines.extend(decision.notes.iter().map(|note| Line::new(LineStyle::Dim, note.as_str())));
+        lines.extend(decision.notes.iter().map(|note| RenderedLine::new(LineStyle::Dim, note.as_str())));
         lines
     }
 
@@ -138,7 +139,7 @@ impl AskedQuestion {
             return self.plain_answer(answer).map(AnswerStep::Done);
         };
         let Some(words) = part.words(&answer) else {
-            let no = Answer::no("the user did not want to answer");
+            let no = GivenAnswer::no("the user did not want to answer");
             return Ok(AnswerStep::Done(QuestionAnswer::Permission(no)));
         };
         self.answered.insert(part.question.clone(), Value::from(words));
@@ -150,7 +151,7 @@ impl AskedQuestion {
         };
         let mut input = asked.input.clone();
         input["answers"] = Value::Object(std::mem::take(&mut self.answered));
-        let answer = Answer::Allow { updated_input: Some(input), updates: Vec::new() };
+        let answer = GivenAnswer::Allow { updated_input: Some(input), updates: Vec::new() };
         Ok(AnswerStep::Done(QuestionAnswer::Permission(answer)))
     }
 
@@ -163,17 +164,22 @@ impl AskedQuestion {
         let meaning = row.map_or(&RowMeaning::No, |it| &it.1);
         Ok(match &self.question.subject {
             QuestionSubject::Permission(_) => QuestionAnswer::Permission(match meaning {
-                RowMeaning::Yes(updates) => Answer::Allow { updated_input: None, updates: updates.clone() },
-                RowMeaning::No if words.trim().is_empty() => Answer::no("the user said no"),
-                RowMeaning::No => Answer::no(format!("the user said no, and: {}", words.trim())),
+                RowMeaning::Yes(updates) => {
+                    GivenAnswer::Allow { updated_input: None, updates: updates.clone() }
+                }
+                RowMeaning::No if words.trim().is_empty() => GivenAnswer::no("the user said no"),
+                RowMeaning::No => GivenAnswer::no(format!("the user said no, and: {}", words.trim())),
                 RowMeaning::Edited => {
-                    Answer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
+                    GivenAnswer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
                 }
                 RowMeaning::Rule(list) => {
                     let list = RuleList { rules: vec![written_rule(&words)?], ..list.clone() };
-                    Answer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
+                    GivenAnswer::Allow {
+                        updated_input: None,
+                        updates: vec![PermissionUpdate::AddRules(list)],
+                    }
                 }
-                RowMeaning::Stop => Answer::Deny {
+                RowMeaning::Stop => GivenAnswer::Deny {
                     message: String::from("the user said no and stopped the work"),
                     interrupt: true,
                 },
@@ -348,7 +354,7 @@ fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceRow {
 
 /// What an answer allows until the session ends, in words.
 pub(super) fn agreed_for_session(answer: &QuestionAnswer) -> Vec<String> {
-    let QuestionAnswer::Permission(Answer::Allow { updates, .. }) = answer else { return Vec::new() };
+    let QuestionAnswer::Permission(GivenAnswer::Allow { updates, .. }) = answer else { return Vec::new() };
     let lasts = |it: &&PermissionUpdate| it.destination() == Destination::Session;
     updates.iter().filter(lasts).map(|it| preview(it).summary).collect()
 }
@@ -359,12 +365,13 @@ fn page_rows(asked: &Elicitation) -> Vec<(ChoiceRow, RowMeaning)> {
 }
 
 /// An address is shown with its host, and never opened by us.
-fn elicitation_body(asked: &Elicitation) -> Vec<Line> {
-    let mut lines: Vec<Line> = asked.message.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+fn elicitation_body(asked: &Elicitation) -> Vec<RenderedLine> {
+    let mut lines: Vec<RenderedLine> =
+        asked.message.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
     if let Some(address) = &asked.url {
         let host = url::Url::parse(address).ok().and_then(|it| it.host_str().map(str::to_owned));
-        lines.push(Line::new(LineStyle::Hunk, format!("It leads to {}", host.unwrap_or_default())));
-        lines.push(Line::new(LineStyle::Plain, address.as_str()));
+        lines.push(RenderedLine::new(LineStyle::Hunk, format!("It leads to {}", host.unwrap_or_default())));
+        lines.push(RenderedLine::new(LineStyle::Plain, address.as_str()));
     }
     lines
 }

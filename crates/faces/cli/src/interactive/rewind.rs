@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haft_session::{Command, EventStream, LogStart, RewindReport, SessionHandle};
 use haft_terminal::{PickRow, SessionNews};
-use haft_tool::Line;
+use haft_tool::RenderedLine;
 use haft_types::text;
 use serde_json::Value;
 
@@ -52,7 +52,8 @@ pub(super) async fn preview(handle: &SessionHandle, id: String, news: &NewsSink)
     let prompt = id.clone();
     let looked = handle.ask(|reply| Command::Rewind { prompt, dry_run: true, reply }).await;
     let Some(Ok(RewindReport::Preview { patch, .. })) = looked else { return };
-    let lines = patch.iter().map(|line| Line::new(super::commands::style_of(line), line.as_str())).collect();
+    let lines =
+        patch.iter().map(|line| RenderedLine::new(super::commands::style_of(line), line.as_str())).collect();
     news.tell(SessionNews::Preview { id, lines });
 }
 

@@ -7,10 +7,10 @@ use std::{
     time::SystemTime,
 };
 
-use haft_agent::log::{Entry, sessions};
+use haft_agent::log::{LogEntry, sessions};
 use haft_session::{Command, EventStream, LogStart, SessionHandle, SessionLogs};
 use haft_terminal::{CallFinish, PickRow, SessionNews};
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_types::{Message, MessageBlock, Role, text};
 use serde_json::Value;
 
@@ -150,9 +150,9 @@ const PREVIEWED: usize = 12;
 pub(super) fn preview(face: &TerminalFace, id: String, news: NewsSink) {
     let path = SessionLogs::of(&face.spec.place, &face.spec.log.kept).path(&id);
     tokio::task::spawn_blocking(move || {
-        let mut said: VecDeque<Vec<Line>> = VecDeque::new();
+        let mut said: VecDeque<Vec<RenderedLine>> = VecDeque::new();
         let read = haft_agent::log::read(&path, |entry| {
-            let (Entry::User(line) | Entry::Assistant(line)) = entry else { return };
+            let (LogEntry::User(line) | LogEntry::Assistant(line)) = entry else { return };
             let message = &line.message.message;
             for block in &message.content {
                 let lines = previewed(message.role, block);
@@ -164,29 +164,29 @@ pub(super) fn preview(face: &TerminalFace, id: String, news: NewsSink) {
                 said.pop_front();
             }
         });
-        let mut lines: Vec<Line> = said.into_iter().flatten().collect();
+        let mut lines: Vec<RenderedLine> = said.into_iter().flatten().collect();
         if let Err(err) = read {
-            lines = vec![Line::new(LineStyle::Error, format!("{}: {err}", path.display()))];
+            lines = vec![RenderedLine::new(LineStyle::Error, format!("{}: {err}", path.display()))];
         }
         news.tell(SessionNews::Preview { id, lines });
     });
 }
 
-fn previewed(role: Role, block: &MessageBlock) -> Vec<Line> {
+fn previewed(role: Role, block: &MessageBlock) -> Vec<RenderedLine> {
     match block {
         MessageBlock::Text { text } if role == Role::User && text.starts_with(INTERRUPTION) => {
-            vec![Line::new(LineStyle::Dim, "  · stopped")]
+            vec![RenderedLine::new(LineStyle::Dim, "  · stopped")]
         }
         MessageBlock::Text { text } if role == Role::User && !is_said(text) => Vec::new(),
         MessageBlock::Text { text } if role == Role::User => {
-            vec![Line::new(LineStyle::Hunk, format!("› {}", text::one_line(text, 300)))]
+            vec![RenderedLine::new(LineStyle::Hunk, format!("› {}", text::one_line(text, 300)))]
         }
         MessageBlock::Text { text } => {
-            text.lines().take(6).map(|line| Line::new(LineStyle::Plain, line)).collect()
+            text.lines().take(6).map(|line| RenderedLine::new(LineStyle::Plain, line)).collect()
         }
         MessageBlock::ToolUse(call) => {
             let input = text::one_line(&call.input.to_string(), 120);
-            vec![Line::new(LineStyle::Dim, format!("  {} {input}", call.name))]
+            vec![RenderedLine::new(LineStyle::Dim, format!("  {} {input}", call.name))]
         }
         _ => Vec::new(),
     }
@@ -217,7 +217,7 @@ fn before(role: Role, block: &MessageBlock) -> Vec<SessionNews> {
                 name: String::new(),
                 headline: String::new(),
                 failed: *is_error,
-                rendered: Rendered { lines: vec![Line::new(style, first)], ..Rendered::default() },
+                rendered: Rendered { lines: vec![RenderedLine::new(style, first)], ..Rendered::default() },
                 whole: None,
             }))]
         }

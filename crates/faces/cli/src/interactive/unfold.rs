@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use haft_tool::{Line, LineStyle, Rendered, RenderedRest, Rendering};
+use haft_tool::{LineStyle, Rendered, RenderedLine, RenderedRest, Rendering};
 
 /// Bytes of a file that are shown; it has the others.
 const MOST_BYTES: u64 = 16 << 20;
@@ -23,15 +23,15 @@ fn whole(mut rendered: Rendered) -> Rendered {
         RenderedRest::Lines(rest) => rendered.lines.extend(rest),
         RenderedRest::File { path, .. } => match text_of(&path) {
             Ok((text, is_all)) => {
-                rendered.lines = text.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+                rendered.lines = text.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
                 if !is_all {
                     let words = format!("… the rest is in {}", path.display());
-                    rendered.lines.push(Line::new(LineStyle::Dim, words));
+                    rendered.lines.push(RenderedLine::new(LineStyle::Dim, words));
                 }
             }
             Err(err) => {
                 let words = format!("the rest was in {}: {err}", path.display());
-                rendered.lines.push(Line::new(LineStyle::Error, words));
+                rendered.lines.push(RenderedLine::new(LineStyle::Error, words));
             }
         },
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn lines_of(rest: RenderedRest) -> Vec<String> {
-        let lines = vec![Line::new(LineStyle::Plain, "one")];
+        let lines = vec![RenderedLine::new(LineStyle::Plain, "one")];
         let rendered = Rendered { lines, rest, ..Rendered::default() };
         let whole = unfolded(Rendering::new(move || rendered.clone())).make();
         assert_eq!(whole.rest, RenderedRest::Nothing);
@@ -62,7 +62,10 @@ mod tests {
     #[test]
     fn the_rest_comes_behind_from_wherever_it_is() -> io::Result<()> {
         assert_eq!(lines_of(RenderedRest::Nothing), ["one"]);
-        assert_eq!(lines_of(RenderedRest::Lines(vec![Line::new(LineStyle::Dim, "two")])), ["one", "two"]);
+        assert_eq!(
+            lines_of(RenderedRest::Lines(vec![RenderedLine::new(LineStyle::Dim, "two")])),
+            ["one", "two"]
+        );
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("out");
         std::fs::write(&path, b"one\ntwo\nthr\xffee\n")?;

@@ -10,20 +10,20 @@ use haft_mcp_client::{CallbackListener, Endpoint, LoginFlow, Manager, ServerConf
 
 use super::ServerDesk;
 use super::status::find;
-use crate::output::{Ended, Failure, print_line, write_error};
+use crate::output::{CliFailure, Ended, print_line, write_error};
 
 /// How long a person may take in the browser.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// The one server, ready to be talked to.
-fn connect<'a>(desk: &'a ServerDesk, name: &str) -> Result<(&'a Manager, ServerConfig), Failure> {
+fn connect<'a>(desk: &'a ServerDesk, name: &str) -> Result<(&'a Manager, ServerConfig), CliFailure> {
     find(desk, name)?;
     let found = desk.servers.found();
     let Some(config) = found.usable.into_iter().find(|it| it.name == name) else {
         let waiting = found.waiting.iter().find(|it| it.server.name == name).map(|it| it.reason());
         let problem = found.problems.iter().find(|it| it.server == name).map(|it| it.reason.clone());
         let why = waiting.or(problem).unwrap_or_else(|| String::from("cannot be used"));
-        return Err(Failure::Message(format!("the MCP server {name} {why}")));
+        return Err(CliFailure::Message(format!("the MCP server {name} {why}")));
     };
     desk.servers.launch(vec![config.clone()]);
     Ok((desk.servers.manager(), config))
@@ -34,7 +34,9 @@ pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> En
     let oauth = match &config.endpoint {
         Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it) => &it.oauth,
         Endpoint::Stdio(_) | Endpoint::InProcess(_) => {
-            return Err(Failure::Message(format!("{name} is a local server; there is nothing to log in to")));
+            return Err(CliFailure::Message(format!(
+                "{name} is a local server; there is nothing to log in to"
+            )));
         }
     };
     let works = manager.refresh(name).await;
@@ -48,7 +50,7 @@ pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> En
     }
     if let (true, Err(err)) = (oauth.grant.is_headless(), works) {
         desk.servers.stop().await;
-        return Err(Failure::Message(err.to_string()));
+        return Err(CliFailure::Message(err.to_string()));
     }
     let listener = listen(oauth.callback_port).await?;
     let flow = manager.login(name, &listener.redirect_uri()).await.map_err(|err| err.to_string())?;
@@ -62,7 +64,7 @@ pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> En
     }
     let answer = async {
         tokio::select! {
-            came_back = listener.wait(|url| flow.is_answer(url)) => came_back.map_err(Failure::from),
+            came_back = listener.wait(|url| flow.is_answer(url)) => came_back.map_err(CliFailure::from),
             pasted = pasted(&flow) => Ok(pasted),
         }
     };
@@ -76,7 +78,7 @@ pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> En
     Ok(ExitCode::SUCCESS)
 }
 
-async fn listen(port: Option<u16>) -> Result<CallbackListener, Failure> {
+async fn listen(port: Option<u16>) -> Result<CallbackListener, CliFailure> {
     let listener = CallbackListener::bind(port).await;
     let listener = listener.map_err(|err| match port.filter(|_| err.kind() == ErrorKind::AddrInUse) {
         Some(port) => format!(

@@ -15,7 +15,7 @@ use haft_session::{Premises, SessionServers, journal_path};
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, print_bytes},
+    output::{CliFailure, Ended, print_bytes},
     spec,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn run(command: McpCommand, options: &Options) -> Ended {
         McpCommand::Login { name, no_browser } => runtime.block_on(login::login(&desk, &name, no_browser)),
         McpCommand::Logout { name } => runtime.block_on(login::logout(&desk, &name)),
         McpCommand::Logs { name, lines } => logs(&desk, &name, lines),
-        McpCommand::Serve(_) => Err(Failure::Message(String::from("handled above"))),
+        McpCommand::Serve(_) => Err(CliFailure::Message(String::from("handled above"))),
     }
 }
 
@@ -56,9 +56,9 @@ fn logs(desk: &ServerDesk, name: &str, lines: usize) -> Ended {
         Ok(text) => text,
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
             status::find(desk, name)?;
-            return Err(Failure::Message(format!("no session has used the server {name} yet")));
+            return Err(CliFailure::Message(format!("no session has used the server {name} yet")));
         }
-        Err(err) => return Err(Failure::Message(format!("{}: {err}", path.display()))),
+        Err(err) => return Err(CliFailure::Message(format!("{}: {err}", path.display()))),
     };
     let all: Vec<&str> = text.lines().collect();
     let shown = all[all.len().saturating_sub(lines)..].join("\n");

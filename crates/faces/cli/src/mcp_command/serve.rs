@@ -16,7 +16,7 @@ use super::{args::ServeArgs, print_config};
 use crate::{
     args::Options,
     interrupt::stop_on_signal,
-    output::{Ended, Failure, complain, write_error},
+    output::{CliFailure, Ended, complain, write_error},
     spec,
 };
 
@@ -75,7 +75,7 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     );
     let stop = stop_on_signal()?;
     let ended = match args.http {
-        None => serve_stdio(server, stop).await.map_err(Failure::from),
+        None => serve_stdio(server, stop).await.map_err(CliFailure::from),
         Some(_) => over_http(server, args, stop).await,
     };
     handle.close().await;
@@ -101,7 +101,7 @@ fn own_tools(pool: &Pool) -> Vec<Arc<dyn DynTool>> {
     own.map(|(_, tool)| Arc::clone(tool)).collect()
 }
 
-async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken) -> Result<(), Failure> {
+async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken) -> Result<(), CliFailure> {
     let bind = args.http.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let options = HttpOptions {
         bind,
@@ -118,7 +118,7 @@ async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken
 }
 
 /// Who may come in.
-fn auth(args: &ServeArgs) -> Result<HttpAuth, Failure> {
+fn auth(args: &ServeArgs) -> Result<HttpAuth, CliFailure> {
     if let Some(name) = &args.token_env {
         let token = std::env::var(name).map_err(|_| format!("--token-env: {name} is not set"))?;
         return token_of(&token, name);
@@ -134,7 +134,7 @@ fn auth(args: &ServeArgs) -> Result<HttpAuth, Failure> {
         (Some(resource), _) => resource.clone(),
         (None, Some(bind)) if bind.port() != 0 => format!("http://{bind}/mcp"),
         (None, _) => {
-            return Err(Failure::Message(String::from("--oauth-server needs --resource or a fixed port")));
+            return Err(CliFailure::Message(String::from("--oauth-server needs --resource or a fixed port")));
         }
     };
     let named = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
@@ -152,10 +152,10 @@ fn auth(args: &ServeArgs) -> Result<HttpAuth, Failure> {
     Ok(HttpAuth::Resource { metadata, check: Arc::new(check) })
 }
 
-fn token_of(text: &str, place: &str) -> Result<HttpAuth, Failure> {
+fn token_of(text: &str, place: &str) -> Result<HttpAuth, CliFailure> {
     let token = text.trim();
     if token.is_empty() {
-        return Err(Failure::Message(format!("{place} holds no token")));
+        return Err(CliFailure::Message(format!("{place} holds no token")));
     }
     Ok(HttpAuth::Token(token.to_owned()))
 }

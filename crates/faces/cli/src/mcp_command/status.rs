@@ -2,7 +2,9 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use haft_mcp_client::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped, tool_prefix};
+use haft_mcp_client::{
+    Declared, Era, Manager, Problem, ServerState, ServerStatus, SkippedOffer, tool_prefix,
+};
 use haft_model::wire_schema;
 use haft_session::FoundServers;
 use haft_types::{nearest, text};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::ServerDesk;
 use crate::{
-    output::{Ended, Failure, print_bytes, print_line},
+    output::{CliFailure, Ended, print_bytes, print_line},
     show,
 };
 
@@ -52,7 +54,7 @@ pub(super) async fn list(desk: &ServerDesk) -> Ended {
         format!("{}  {}\n", show::painted(&name, "1", show::colours()), row.line())
     };
     let mut shown: Vec<String> = Vec::new();
-    let mut print = |rows: Vec<Row>| -> Result<(), Failure> {
+    let mut print = |rows: Vec<Row>| -> Result<(), CliFailure> {
         let new: Vec<&Row> = rows.iter().filter(|row| !shown.contains(&row.name)).collect();
         let out: String = new.iter().map(|row| line(row)).collect();
         shown.extend(new.iter().map(|row| row.name.clone()));
@@ -103,7 +105,7 @@ fn show_all(desk: &ServerDesk, rows: &[Row], tools: ToolDetail) -> Ended {
 }
 
 /// Fails with the nearest names if nobody named this server.
-pub(super) fn find(desk: &ServerDesk, name: &str) -> Result<(), Failure> {
+pub(super) fn find(desk: &ServerDesk, name: &str) -> Result<(), CliFailure> {
     let found = desk.servers.found();
     let names: Vec<&str> = found
         .declared
@@ -117,7 +119,7 @@ pub(super) fn find(desk: &ServerDesk, name: &str) -> Result<(), Failure> {
     }
     let near = nearest(name, names, 3);
     let hint = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
-    Err(Failure::Message(format!("there is no MCP server named {name}{hint}")))
+    Err(CliFailure::Message(format!("there is no MCP server named {name}{hint}")))
 }
 
 /// How long a list waits for servers, and how long before it shows what it has.
@@ -130,7 +132,7 @@ async fn look(
     desk: &ServerDesk,
     only: Option<&str>,
     patience: Option<Duration>,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Vec<Row>, CliFailure> {
     launch(desk, only);
     connect(desk, desk.servers.manager().names(), patience).await;
     Ok(finished_rows(desk, only).await)
@@ -207,9 +209,9 @@ fn with_wire_notes(mut status: ServerStatus, manager: &Manager) -> ServerStatus 
         let spec = tool.spec();
         let name = || spec.name.strip_prefix(&tool_prefix(&status.name)).unwrap_or(&spec.name).to_owned();
         match wire_schema(&spec.input_schema) {
-            Err(reason) => status.skipped.push(Skipped { name: name(), reason }),
+            Err(reason) => status.skipped.push(SkippedOffer { name: name(), reason }),
             Ok(wire) if !wire.notes.is_empty() => {
-                status.repaired.push(Skipped { name: name(), reason: wire.notes.join("; ") });
+                status.repaired.push(SkippedOffer { name: name(), reason: wire.notes.join("; ") });
             }
             Ok(_) => (),
         }
@@ -344,7 +346,7 @@ impl Row {
             "state": self.state, "reason": self.reason, "advice": self.advice(),
         });
         let Some(status) = &self.status else { return row };
-        let list = |list: &[Skipped]| -> Value {
+        let list = |list: &[SkippedOffer]| -> Value {
             list.iter().map(|it| json!({"name": it.name, "reason": it.reason})).collect()
         };
         row["transport"] = json!(status.transport);
@@ -378,7 +380,7 @@ fn status_lines(status: &ServerStatus, named: &[(String, String)], line: &mut im
         line("", &format!("{name:<widest$}  {said}"));
     }
     for (label, list) in [("skipped", &status.skipped), ("repaired", &status.repaired)] {
-        for Skipped { name, reason } in list {
+        for SkippedOffer { name, reason } in list {
             line(label, &format!("{name}: {reason}"));
         }
     }

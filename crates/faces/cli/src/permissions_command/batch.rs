@@ -27,7 +27,7 @@ struct Row {
     #[serde(default)]
     mode: PermissionMode,
     #[serde(default)]
-    rules: Rules,
+    rules: BatchRules,
     #[serde(default)]
     additional_dirs: Vec<PathBuf>,
     /// What the model of auto mode would say, if it were asked.
@@ -57,7 +57,7 @@ impl Classifier for SaidOfClassifier {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Rules {
+struct BatchRules {
     allow: Vec<String>,
     ask: Vec<String>,
     deny: Vec<String>,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haft_config::{ItemKind, PendingItem, PendingTrust, Scope};
+use haft_config::{ItemKind, PendingItem, PendingTrust, SettingsScope};
 use haft_permission::{Behavior, Destination, PermissionUpdate, Preview, RuleList, RuleText, preview};
 use haft_session::policy_of_rules;
 use haft_types::{PermissionMode, nearest};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     args::{Options, RuleArgs, RuleScope, is_tool_name, tool_names},
-    output::{Ended, Failure, complain, print_line},
+    output::{CliFailure, Ended, complain, print_line},
     show, spec, trust_command,
 };
 
@@ -22,12 +22,12 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> End
     let mode = PermissionMode::Default;
     let policy = policy_of_rules(&premises.cwd, premises.home.as_deref(), mode, rules, Vec::new());
     if let Some(warning) = policy.warnings().first() {
-        return Err(Failure::Message(format!("{}: {}", warning.rule.text, warning.message)));
+        return Err(CliFailure::Message(format!("{}: {}", warning.rule.text, warning.message)));
     }
     let (scope, destination) = match args.scope {
-        RuleScope::Local => (Scope::Local, Destination::LocalSettings),
-        RuleScope::Project => (Scope::Project, Destination::ProjectSettings),
-        RuleScope::User => (Scope::User, Destination::UserSettings),
+        RuleScope::Local => (SettingsScope::Local, Destination::LocalSettings),
+        RuleScope::Project => (SettingsScope::Project, Destination::ProjectSettings),
+        RuleScope::User => (SettingsScope::User, Destination::UserSettings),
     };
     let added = premises.store.add_to_list(scope, key_of(behavior), &args.rules);
     added.map_err(|err| trust_command::not_kept(&premises, &err))?;
@@ -63,7 +63,7 @@ fn tell_slip(rule: &str) {
 
 /// Agrees to these rules where they wait for trust: the person has just said so, also of
 /// those that stood in a file before.
-fn put_in_force(rules: &[String], options: &Options) -> Result<(), Failure> {
+fn put_in_force(rules: &[String], options: &Options) -> Result<(), CliFailure> {
     let premises = spec::premises(options)?;
     let loaded = premises.loaded();
     let Some(pending) = &loaded.pending_trust else { return Ok(()) };
@@ -76,7 +76,7 @@ fn put_in_force(rules: &[String], options: &Options) -> Result<(), Failure> {
     let trusted = premises.store.trust(&PendingTrust { folder: pending.folder.clone(), items });
     trusted.map(drop).map_err(|err| {
         let why = trust_command::not_kept(&premises, &err);
-        Failure::Message(format!("the rule is written but not in force, trust could not be kept: {why}"))
+        CliFailure::Message(format!("the rule is written but not in force, trust could not be kept: {why}"))
     })
 }
 
@@ -88,19 +88,19 @@ pub(super) fn revoke(rules: &[String], options: &Options) -> Ended {
     for rule in rules {
         let standing: Vec<_> = known.iter().filter(|it| *it.text == **rule).collect();
         if standing.is_empty() {
-            return Err(Failure::Message(format!(
+            return Err(CliFailure::Message(format!(
                 "no rule {rule} is in force; `haft permissions list` shows the rules as they are written"
             )));
         }
         for entry in standing {
             let scope = match entry.origin.destination {
-                Some(Destination::UserSettings) => Scope::User,
-                Some(Destination::ProjectSettings) => Scope::Project,
-                Some(Destination::LocalSettings) => Scope::Local,
+                Some(Destination::UserSettings) => SettingsScope::User,
+                Some(Destination::ProjectSettings) => SettingsScope::Project,
+                Some(Destination::LocalSettings) => SettingsScope::Local,
                 _ => {
                     let place = &entry.origin.label;
                     let why = format!("{rule} stands in {place} and cannot be taken back from here");
-                    return Err(Failure::Message(why));
+                    return Err(CliFailure::Message(why));
                 }
             };
             let (key, texts) = (key_of(entry.behavior), std::slice::from_ref(rule));
@@ -112,7 +112,7 @@ pub(super) fn revoke(rules: &[String], options: &Options) -> Ended {
     for rule in rules {
         if let Some(entry) = left.rules_as_written().iter().find(|it| *it.text == **rule) {
             let place = &entry.origin.label;
-            return Err(Failure::Message(format!("{rule} still stands in {place}; take it out there")));
+            return Err(CliFailure::Message(format!("{rule} still stands in {place}; take it out there")));
         }
         print_line(&format!("taken back: {}", show::clean(rule)))?;
     }

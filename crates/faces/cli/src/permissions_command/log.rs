@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, process::ExitCode};
 
-use haft_agent::log::{self, CallLine, Entry, State};
+use haft_agent::log::{self, CallLine, LogEntry, LogState};
 use haft_types::{MessageBlock, text};
 use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{Ended, Failure, complain, print_line},
+    output::{CliFailure, Ended, complain, print_line},
     sessions_command::named_or_newest,
     show::{clean, colours, painted},
     spec,
@@ -18,16 +18,16 @@ pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
     let logs = spec::logs(options)?;
     let path = logs.path(&named_or_newest(&logs, session)?);
     let mut inputs: HashMap<String, String> = HashMap::new();
-    let (mut ended, mut judged): (Result<(), Failure>, usize) = (Ok(()), 0);
+    let (mut ended, mut judged): (Result<(), CliFailure>, usize) = (Ok(()), 0);
     let read = log::read(&path, |entry| match entry {
-        Entry::Assistant(line) => {
+        LogEntry::Assistant(line) => {
             for block in &line.message.message.content {
                 if let MessageBlock::ToolUse(call) = block {
                     inputs.insert(call.id.to_string(), call.input.to_string());
                 }
             }
         }
-        Entry::Haft(State::Call(call)) if ended.is_ok() => {
+        LogEntry::Haft(LogState::Call(call)) if ended.is_ok() => {
             let input = inputs.remove(&call.call.to_string()).unwrap_or_default();
             judged += usize::from(call.decision.is_some());
             ended = show(&call, &input, options);
@@ -42,7 +42,7 @@ pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(call: &CallLine, input: &str, options: &Options) -> Result<(), Failure> {
+fn show(call: &CallLine, input: &str, options: &Options) -> Result<(), CliFailure> {
     let Some(decision) = &call.decision else { return Ok(()) };
     let ran = call.denied_by.is_none();
     if options.json {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Options, PermissionsCommand},
-    output::{Ended, Failure, print_bytes, print_line},
+    output::{CliFailure, Ended, print_bytes, print_line},
     show, spec,
     tool_command::read_input,
 };
@@ -43,11 +43,11 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
 }
 
 /// A tool's name alone is no command line, and without an input there is no call.
-fn refuse_bare_name(name: &str, options: &Options) -> Result<(), Failure> {
+fn refuse_bare_name(name: &str, options: &Options) -> Result<(), CliFailure> {
     let pool = spec::premises(options)?.pool()?;
     if pool.names().any(|it| it == name) {
         let help = format!("haft permissions explain {name} '{{…}}'");
-        return Err(Failure::Message(format!("{name} is a tool: say with which input, {help}")));
+        return Err(CliFailure::Message(format!("{name} is a tool: say with which input, {help}")));
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ fn list(options: &Options) -> Ended {
     print_bytes(out.as_bytes())
 }
 
-impl From<Decision> for Failure {
+impl From<Decision> for CliFailure {
     fn from(decision: Decision) -> Self {
         Self::Message(decision.reason)
     }

@@ -1,16 +1,16 @@
 //! What was shown of an answer that broke off is taken back, or marked where it
 //! cannot be, in every face.
 
-use haft_testkit::{Cut, MockModel, Piece, Script, Turn};
+use haft_testkit::{Cut, MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{common::Haft, editor::EditorClient};
 
 fn script() -> Script {
     let broken = Turn::of([
-        Piece::text("First try, complete."),
-        Piece::OpenText(String::from("and more of it")),
-        Piece::Cut(Cut::Reset),
+        ReplyPiece::text("First try, complete."),
+        ReplyPiece::OpenText(String::from("and more of it")),
+        ReplyPiece::Cut(Cut::Reset),
     ]);
     Script::of([broken, Turn::text("Second try.")])
 }

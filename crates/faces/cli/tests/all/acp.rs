@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -62,17 +62,20 @@ async fn a_whole_turn_and_the_same_when_it_is_loaded() {
     let todos = json!({"todos": [{"content": "x", "status": "in_progress", "activeForm": "x"}]});
     let (haft, model) = stage([
         Turn::of([
-            Piece::thinking("Let me see."),
-            Piece::text("Looking at it, with quite a few words that come piece by piece."),
-            Piece::tool("Read", json!({"file_path": "a.txt"})),
-            Piece::tool("Grep", json!({"pattern": "two"})),
+            ReplyPiece::thinking("Let me see."),
+            ReplyPiece::text("Looking at it, with quite a few words that come piece by piece."),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+            ReplyPiece::tool("Grep", json!({"pattern": "two"})),
         ]),
         Turn::of([
-            Piece::tool("TodoWrite", todos),
-            Piece::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "three"})),
-            Piece::tool("Write", json!({"file_path": "new.txt", "content": "made\n"})),
-            Piece::tool("Bash", json!({"command": "echo hi > b.txt; echo out"})),
-            Piece::tool("Read", json!({"file_path": "missing.txt"})),
+            ReplyPiece::tool("TodoWrite", todos),
+            ReplyPiece::tool(
+                "Edit",
+                json!({"file_path": "a.txt", "old_string": "one", "new_string": "three"}),
+            ),
+            ReplyPiece::tool("Write", json!({"file_path": "new.txt", "content": "made\n"})),
+            ReplyPiece::tool("Bash", json!({"command": "echo hi > b.txt; echo out"})),
+            ReplyPiece::tool("Read", json!({"file_path": "missing.txt"})),
         ]),
         Turn::text("Done."),
     ])
@@ -215,7 +218,7 @@ async fn a_lasting_yes_is_not_asked_again_by_another_process() {
 
 #[tokio::test]
 async fn cancel_ends_the_prompt_at_every_moment_and_the_next_one_works() {
-    let stalls = || Turn::of([Piece::text("begin"), Piece::Stall(haft_testkit::Stall::Forever)]);
+    let stalls = || Turn::of([ReplyPiece::text("begin"), ReplyPiece::Stall(haft_testkit::Stall::Forever)]);
     let (haft, model) =
         stage([stalls(), stalls(), stalls(), Turn::text("fine"), edit(), Turn::text("after")]).await;
     let mut editor = EditorClient::start(&haft, &model, &[]);

@@ -1,7 +1,7 @@
 //! Cancelling at every moment of a turn: the prompt is answered at once, nothing stays open, the next prompt works,
 //! and the session loads as it was shown.
 
-use haft_testkit::{Cut, MockModel, Piece, Script, Stall, ToolPiece, Turn};
+use haft_testkit::{Cut, MockModel, ReplyPiece, Script, Stall, ToolPiece, Turn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,17 +23,17 @@ enum Moment {
     Asked(&'static str, Option<&'static str>),
 }
 
-fn stall() -> Piece {
-    Piece::Stall(Stall::Forever)
+fn stall() -> ReplyPiece {
+    ReplyPiece::Stall(Stall::Forever)
 }
 
-fn bash(command: &str) -> Piece {
-    Piece::tool("Bash", json!({"command": command}))
+fn bash(command: &str) -> ReplyPiece {
+    ReplyPiece::tool("Bash", json!({"command": command}))
 }
 
-fn question() -> Piece {
+fn question() -> ReplyPiece {
     let options = json!([{"label": "A", "description": "a"}, {"label": "B", "description": "b"}]);
-    Piece::tool(
+    ReplyPiece::tool(
         "AskUserQuestion",
         json!({"questions": [{"question": "Q?", "header": "h", "options": options}]}),
     )
@@ -102,15 +102,15 @@ async fn while_the_model_speaks() {
     let late = Turn { delay_ms: 600_000, ..Turn::text("x") };
     for (name, turns, moment) in [
         ("nothing came", vec![late.clone()], Moment::AtOnce),
-        ("a text is open", vec![Turn::of([Piece::OpenText(words.clone()), stall()])], said),
-        ("a text is whole", vec![Turn::of([Piece::text(&words), stall()])], said),
-        ("a thought is open", vec![Turn::of([Piece::OpenThinking(words.clone()), stall()])], thought),
+        ("a text is open", vec![Turn::of([ReplyPiece::OpenText(words.clone()), stall()])], said),
+        ("a text is whole", vec![Turn::of([ReplyPiece::text(&words), stall()])], said),
+        ("a thought is open", vec![Turn::of([ReplyPiece::OpenThinking(words.clone()), stall()])], thought),
         (
             "a thought is whole",
-            vec![Turn::of([Piece::thinking(&words), Piece::OpenText(words.clone()), stall()])],
+            vec![Turn::of([ReplyPiece::thinking(&words), ReplyPiece::OpenText(words.clone()), stall()])],
             said,
         ),
-        ("half a call", vec![Turn::of([Piece::text("now"), Piece::Tool(half), stall()])], said),
+        ("half a call", vec![Turn::of([ReplyPiece::text("now"), ReplyPiece::Tool(half), stall()])], said),
         (
             "between two requests",
             vec![Turn::tool("Read", json!({"file_path": "a.txt"})), late],
@@ -119,8 +119,8 @@ async fn while_the_model_speaks() {
         (
             "after an answer that broke off",
             vec![
-                Turn::of([Piece::text("does not count"), Piece::Cut(Cut::Reset)]),
-                Turn::of([Piece::thinking("counts"), Piece::OpenText(words.clone()), stall()]),
+                Turn::of([ReplyPiece::text("does not count"), ReplyPiece::Cut(Cut::Reset)]),
+                Turn::of([ReplyPiece::thinking("counts"), ReplyPiece::OpenText(words.clone()), stall()]),
             ],
             thought,
         ),
@@ -182,8 +182,10 @@ async fn while_a_question_is_open() {
 #[tokio::test]
 async fn while_other_prompts_wait() {
     let haft = Haft::new();
-    let turns =
-        [Turn::text("after").when("GO ON").always(), Turn::of([Piece::OpenText("first".into()), stall()])];
+    let turns = [
+        Turn::text("after").when("GO ON").always(),
+        Turn::of([ReplyPiece::OpenText("first".into()), stall()]),
+    ];
     let model = MockModel::start(Script::of(turns)).await.unwrap();
     let mut editor = EditorClient::start(&haft, &model, &[]);
     editor.begin(json!({})).await;

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use haft_testkit::{Cut, MockModel, Piece, Script, Turn};
+use haft_testkit::{Cut, MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{acp::folded, common::Haft, editor::EditorClient};
@@ -20,14 +20,14 @@ async fn stage(turns: impl IntoIterator<Item = Turn>, flags: &[&str]) -> (Haft, 
 #[tokio::test]
 async fn what_was_shown_beside_the_conversation_is_shown_again() {
     let read = |name: &str| Turn::tool("Read", json!({"file_path": name}));
-    let broken = |pieces: Vec<Piece>| Turn::of(pieces.into_iter().chain([Piece::Cut(Cut::Reset)]));
+    let broken = |pieces: Vec<ReplyPiece>| Turn::of(pieces.into_iter().chain([ReplyPiece::Cut(Cut::Reset)]));
     let edit = json!({"file_path": "long.txt", "old_string": "a line of a file that is not short\na", "new_string": "b"});
     for (name, turns, prompts, flags) in [
         ("commands", vec![Turn::text("a")], vec!["go", "/cost", "/context", "/nonsense"], &[][..]),
         (
             "an answer that broke off",
             vec![
-                broken(vec![Piece::thinking("hm"), Piece::text("words that do not count")]),
+                broken(vec![ReplyPiece::thinking("hm"), ReplyPiece::text("words that do not count")]),
                 Turn::text("count"),
             ],
             vec!["go"],

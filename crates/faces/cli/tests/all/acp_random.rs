@@ -1,7 +1,7 @@
 //! Random sessions of a random editor: every line fits the schema, every request is
 //! answered once, and what is loaded is what was shown.
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,26 +38,26 @@ const WORDS: [&str; 7] = [
     "a very long line that goes on and on",
 ];
 
-fn random_call(dice: &mut EditorDice) -> Piece {
+fn random_call(dice: &mut EditorDice) -> ReplyPiece {
     let file =
         dice.pick(&["a.txt", "b.txt", "missing.txt", "dir", "../outside", "/etc/hostname", "ü b#%.txt"]);
     let words = dice.pick(&WORDS);
     match dice.roll(9) {
-        0 => Piece::tool("Read", json!({"file_path": file})),
-        1 => Piece::tool("Edit", json!({"file_path": file, "old_string": "one", "new_string": words})),
-        2 => Piece::tool("Write", json!({"file_path": file, "content": words})),
-        3 => Piece::tool(
+        0 => ReplyPiece::tool("Read", json!({"file_path": file})),
+        1 => ReplyPiece::tool("Edit", json!({"file_path": file, "old_string": "one", "new_string": words})),
+        2 => ReplyPiece::tool("Write", json!({"file_path": file, "content": words})),
+        3 => ReplyPiece::tool(
             "Bash",
             json!({"command": dice.pick(&["echo hi", "false", "printf 'x\\ny' > c.txt", "cat a.txt b.txt"])}),
         ),
-        4 => Piece::tool("Grep", json!({"pattern": dice.pick(&["one", "(", "two"])})),
-        5 => Piece::tool(
+        4 => ReplyPiece::tool("Grep", json!({"pattern": dice.pick(&["one", "(", "two"])})),
+        5 => ReplyPiece::tool(
             "TodoWrite",
             json!({"todos": [{"content": "x", "status": "pending", "activeForm": "x"}]}),
         ),
-        6 => Piece::tool("Glob", json!({"pattern": "**/*"})),
-        7 => Piece::tool("NoSuchTool", json!({"x": words})),
-        _ => Piece::tool("Read", json!({"wrong": words})),
+        6 => ReplyPiece::tool("Glob", json!({"pattern": "**/*"})),
+        7 => ReplyPiece::tool("NoSuchTool", json!({"x": words})),
+        _ => ReplyPiece::tool("Read", json!({"wrong": words})),
     }
 }
 
@@ -67,10 +67,10 @@ fn random_turns(dice: &mut EditorDice, prompts: usize) -> Vec<Turn> {
         for _ in 0..dice.roll(4) {
             let mut pieces = Vec::new();
             if dice.roll(3) == 0 {
-                pieces.push(Piece::thinking("hm"));
+                pieces.push(ReplyPiece::thinking("hm"));
             }
             if dice.roll(2) == 0 {
-                pieces.push(Piece::text(format!("Now. {}", dice.pick(&WORDS))));
+                pieces.push(ReplyPiece::text(format!("Now. {}", dice.pick(&WORDS))));
             }
             pieces.extend((0..=dice.roll(3)).map(|_| random_call(dice)));
             turns.push(Turn::of(pieces));

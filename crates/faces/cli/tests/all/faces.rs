@@ -8,7 +8,7 @@ use haft_model::{Common, KeySettings, ProviderChoice};
 use haft_session::{
     Command, Happening, LogKept, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionSpec,
 };
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use haft_types::{PermissionMode, Variables};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -32,9 +32,9 @@ const FACES: [Face; 5] = [Face::Text, Face::Json, Face::StreamJson, Face::Sdk, F
 fn script() -> Script {
     Script::of([
         Turn::of([
-            Piece::text("Looking."),
-            Piece::tool("Read", json!({"file_path": "a.txt"})),
-            Piece::tool("Bash", json!({"command": "sh wait.sh", "run_in_background": true})),
+            ReplyPiece::text("Looking."),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+            ReplyPiece::tool("Bash", json!({"command": "sh wait.sh", "run_in_background": true})),
         ]),
         Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
         Turn::text("Changed it."),

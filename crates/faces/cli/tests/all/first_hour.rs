@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::common::Haft;
-use haft_testkit::{Form, MockModel, Script, Turn};
+use haft_testkit::{MockForm, MockModel, Script, Turn};
 use serde_json::{Value, json};
 
 fn run_with(haft: &Haft, args: &[&str], env: &[(&str, &str)], stdin: &str) -> Output {
@@ -142,7 +142,7 @@ async fn a_key_is_kept_used_and_forgotten() {
     // What its own variable says does.
     let answered = run_with(&haft, &asked, &[("GEMINI_API_KEY", "sk-own")], "");
     assert_eq!(out(&answered).trim(), "hi", "{}", err(&answered));
-    assert_eq!(model.requests().last().unwrap().form, Some(Form::Gemini));
+    assert_eq!(model.requests().last().unwrap().form, Some(MockForm::Gemini));
     // A second login stays beside the first.
     haft.ok(&["login", "openai"], "sk-two");
     let text = std::fs::read_to_string(&file).unwrap();

@@ -6,7 +6,7 @@ use crate::common;
 use std::{process::Stdio, time::Duration};
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
@@ -53,9 +53,9 @@ async fn the_same_script_through_every_provider_gives_the_same_calls() {
         haft.write("a.txt", "one\n");
         let mut script = Script::of([
             Turn::of([
-                Piece::text("Reading."),
-                Piece::tool("Read", json!({"file_path": "a.txt"})),
-                Piece::tool("Bash", json!({"command": "echo two"})),
+                ReplyPiece::text("Reading."),
+                ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+                ReplyPiece::tool("Bash", json!({"command": "echo two"})),
             ]),
             Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
             Turn::text("Changed it."),
@@ -119,8 +119,11 @@ async fn an_interrupt_stops_the_work_and_tells_the_truth() {
         let haft = Haft::new();
         let turns = [
             Turn::of([
-                Piece::tool("Bash", json!({"command": "echo began; touch begun; sleep 600; touch never"})),
-                Piece::tool("Write", json!({"file_path": "after.txt", "content": "x"})),
+                ReplyPiece::tool(
+                    "Bash",
+                    json!({"command": "echo began; touch begun; sleep 600; touch never"}),
+                ),
+                ReplyPiece::tool("Write", json!({"file_path": "after.txt", "content": "x"})),
             ]),
             Turn::text("Here again."),
         ];

@@ -9,7 +9,7 @@ use std::{
 };
 
 use common::{Haft, text};
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 fn script() -> String {
@@ -313,8 +313,8 @@ async fn servers_that_come_and_go_change_nothing_that_was_sent() {
         Turn::tool("mcp__frail__echo", json!({"text": "2"})),
         bash("sh frail-is-gone.sh"),
         Turn::of([
-            Piece::tool("mcp__late__echo", json!({"text": "3"})),
-            Piece::tool("mcp__frail__echo", json!({"text": "4"})),
+            ReplyPiece::tool("mcp__late__echo", json!({"text": "3"})),
+            ReplyPiece::tool("mcp__frail__echo", json!({"text": "4"})),
         ]),
         Turn::text("Done."),
     ];

@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{Haft, text};
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Map, Value, json};
 
 /// What becomes of a server: its state in `haft mcp doctor`, and what a call of
@@ -348,8 +348,8 @@ async fn a_session_goes_on_among_bad_servers() {
     let turns = vec![
         Turn::tool("RefreshMcpTools", json!({"server": "good"})),
         Turn::of([
-            Piece::tool("mcp__good__echo", json!({"text": "one"})),
-            Piece::tool("mcp__pipe-die-on-call__echo", json!({"text": "two"})),
+            ReplyPiece::tool("mcp__good__echo", json!({"text": "one"})),
+            ReplyPiece::tool("mcp__pipe-die-on-call__echo", json!({"text": "two"})),
         ]),
         Turn::tool("mcp__good__echo", json!({"text": "three"})),
         Turn::text("Done."),

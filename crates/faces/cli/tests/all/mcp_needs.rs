@@ -14,7 +14,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use common::{Haft, text};
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 fn support(name: &str) -> String {
@@ -121,7 +121,7 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
     for form in ["messages", "chat", "responses"] {
         let all =
             calls.iter().map(|it| (it.0, it.1.clone())).chain(wrong.iter().map(|it| (it.0, it.1.clone())));
-        let pieces = all.map(|(name, input)| Piece::tool(format!("mcp__srv__{name}"), input));
+        let pieces = all.map(|(name, input)| ReplyPiece::tool(format!("mcp__srv__{name}"), input));
         let turns = vec![Turn::of(pieces.collect::<Vec<_>>()), Turn::text("Done.")];
         let model = MockModel::start(Script::of(turns)).await.unwrap();
         let env = match form {
@@ -224,7 +224,7 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
         json!({}),
     );
     let list = first.iter().cloned().collect::<Vec<_>>();
-    let pieces: Vec<Piece> = list.iter().map(|it| Piece::tool(it, json!({}))).collect();
+    let pieces: Vec<ReplyPiece> = list.iter().map(|it| ReplyPiece::tool(it, json!({}))).collect();
     let turns = vec![
         Turn::tool("ToolSearch", json!({"query": format!("select:{}", list.join(","))})),
         Turn::of(pieces),
@@ -291,18 +291,18 @@ async fn six_servers_with_six_lives() {
     let restart = format!("curl -s -X POST {}/restart", web.url);
     let turns = vec![
         Turn::of([
-            Piece::tool("mcp__instant__echo", json!({"text": "1"})),
-            Piece::tool("RefreshMcpTools", json!({"server": "web"})),
-            Piece::tool("RefreshMcpTools", json!({"server": "mortal"})),
+            ReplyPiece::tool("mcp__instant__echo", json!({"text": "1"})),
+            ReplyPiece::tool("RefreshMcpTools", json!({"server": "web"})),
+            ReplyPiece::tool("RefreshMcpTools", json!({"server": "mortal"})),
         ]),
         Turn::of([
-            Piece::tool("mcp__web__echo", json!({})),
-            Piece::tool("mcp__locked__echo", json!({})),
-            Piece::tool("mcp__mortal__die", json!({})),
+            ReplyPiece::tool("mcp__web__echo", json!({})),
+            ReplyPiece::tool("mcp__locked__echo", json!({})),
+            ReplyPiece::tool("mcp__mortal__die", json!({})),
         ]),
-        Turn::of([1, 2, 3].map(|n| Piece::tool("mcp__mortal__look", json!({"n": n})))),
+        Turn::of([1, 2, 3].map(|n| ReplyPiece::tool("mcp__mortal__look", json!({"n": n})))),
         bash(&restart),
-        Turn::of([1, 2].map(|n| Piece::tool("mcp__web__echo", json!({"text": n.to_string()})))),
+        Turn::of([1, 2].map(|n| ReplyPiece::tool("mcp__web__echo", json!({"text": n.to_string()})))),
         bash(&format!("touch {go}")),
         Turn::tool("RefreshMcpTools", json!({"server": "late"})),
         Turn::tool("mcp__late__echo", json!({"text": "at last"})),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{Haft, text};
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use peer::Peer;
 use serde_json::{Value, json};
 
@@ -227,7 +227,7 @@ async fn a_server_hands_tools_of_its_own_to_the_model() {
     add(&haft, "odd", "sample", json!({"sampling": {"approval": "always"}}));
     let turns = vec![
         Turn::tool("mcp__odd__echo", json!({"text": "x"})),
-        Turn::of([Piece::text("Let me look."), Piece::tool("weather", json!({"city": "Oslo"}))]),
+        Turn::of([ReplyPiece::text("Let me look."), ReplyPiece::tool("weather", json!({"city": "Oslo"}))]),
         Turn::text("It rains."),
         Turn::text("Done."),
     ];

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 /// Runs `haft -p` with a model that plays these turns.
@@ -31,7 +31,7 @@ async fn reads_edits_and_answers() {
     haft.write("CLAUDE.md", "Be terse-4711.");
     let turns = || {
         vec![
-            Turn::of([Piece::text("Reading."), Piece::tool("Read", json!({"file_path": "a.txt"}))]),
+            Turn::of([ReplyPiece::text("Reading."), ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]),
             Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
             Turn::text("Changed it."),
         ]

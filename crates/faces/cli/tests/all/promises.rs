@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -67,7 +67,7 @@ async fn results_of_a_hosts_tools_reach_the_model_word_for_word() {
         &["a long line ".repeat(400).leak()],
     ];
     let haft = Haft::new();
-    let calls = (0..rows.len()).map(|n| Piece::tool("mcp__host__say", json!({"n": n})));
+    let calls = (0..rows.len()).map(|n| ReplyPiece::tool("mcp__host__say", json!({"n": n})));
     let turns = vec![Turn::of(calls), Turn::text("done")];
     let args = ["--allowedTools", "mcp__host__*", "--mcp-config", SERVER];
     let mut peer = Peer::start(&haft, turns, &args).await;
@@ -150,8 +150,8 @@ async fn calls_behind_a_change_of_directory_run_there() {
         let haft = Haft::new();
         haft.write("x", "outer\n");
         haft.write("d/x", "inner\n");
-        let bash = |command: &str| Piece::tool("Bash", json!({"command": command}));
-        let read = Piece::tool("Read", json!({"file_path": "x"}));
+        let bash = |command: &str| ReplyPiece::tool("Bash", json!({"command": command}));
+        let read = ReplyPiece::tool("Read", json!({"file_path": "x"}));
         let model = MockModel::start(Script::of([
             Turn::of([bash(line), bash("pwd"), bash("cat x"), read]),
             Turn::text("done"),

@@ -6,7 +6,7 @@ use crate::common;
 use std::path::PathBuf;
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::json;
 
 const RULES: &[&str] = &["--permission-mode", "acceptEdits", "--allowedTools", "Bash(sh check.sh)"];
@@ -32,18 +32,18 @@ fn project() -> Haft {
 }
 
 fn script() -> Script {
-    let check = || Piece::tool("Bash", json!({"command": "sh check.sh"}));
+    let check = || ReplyPiece::tool("Bash", json!({"command": "sh check.sh"}));
     Script::of([
         Turn::of([
-            Piece::thinking("hm"),
-            Piece::text("Looking."),
-            Piece::tool("Read", json!({"file_path": "a.txt"})),
+            ReplyPiece::thinking("hm"),
+            ReplyPiece::text("Looking."),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
             check(),
         ]),
         Turn::of([
-            Piece::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
-            Piece::tool("Bash", json!({"command": "make install"})),
-            Piece::tool("Write", json!({"file_path": "sub/b.txt", "content": "new\n"})),
+            ReplyPiece::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
+            ReplyPiece::tool("Bash", json!({"command": "make install"})),
+            ReplyPiece::tool("Write", json!({"file_path": "sub/b.txt", "content": "new\n"})),
         ]),
         Turn::of([check()]),
         Turn::text("Changed it."),

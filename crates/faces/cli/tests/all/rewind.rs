@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::common::Haft;
@@ -21,9 +21,9 @@ async fn files_and_talk_go_back_together_and_nothing_is_lost() {
     let haft = Haft::new();
     haft.write("old.txt", "old\n");
     let write = |name: &str, text: &str| {
-        Turn::of([Piece::tool("Write", json!({"file_path": name, "content": text}))])
+        Turn::of([ReplyPiece::tool("Write", json!({"file_path": name, "content": text}))])
     };
-    let command = |line: &str| Turn::of([Piece::tool("Bash", json!({"command": line}))]);
+    let command = |line: &str| Turn::of([ReplyPiece::tool("Bash", json!({"command": line}))]);
     let model = MockModel::start(Script::of([
         write("one.txt", "one"),
         Turn::text("Wrote one."),

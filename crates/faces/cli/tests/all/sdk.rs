@@ -8,7 +8,7 @@ use crate::peer;
 use std::{path::Path, process::Stdio};
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use peer::Peer;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -263,8 +263,8 @@ async fn only_a_host_that_says_yes_lets_calls_run() {
 async fn host_servers_are_reached_and_may_misbehave() {
     let haft = Haft::new();
     let both = Turn::of([
-        Piece::tool("mcp__calc__add", json!({"a": 1})),
-        Piece::tool("mcp__calc__add", json!({"a": 2})),
+        ReplyPiece::tool("mcp__calc__add", json!({"a": 1})),
+        ReplyPiece::tool("mcp__calc__add", json!({"a": 2})),
     ]);
     let args = [
         "--allowedTools",
@@ -318,11 +318,11 @@ async fn the_python_sdk_works_unchanged() {
     let turns = vec![
         Turn::text("Hello!"),
         Turn::of([
-            Piece::tool("mcp__calc__add", json!({"a": 1, "b": 2})),
-            Piece::tool("mcp__calc__fail", json!({})),
-            Piece::tool("Read", json!({"file_path": path("a.txt")})),
-            Piece::tool("Write", json!({"file_path": path("secret.txt"), "content": "x"})),
-            Piece::tool("Write", json!({"file_path": path("b.txt"), "content": "model"})),
+            ReplyPiece::tool("mcp__calc__add", json!({"a": 1, "b": 2})),
+            ReplyPiece::tool("mcp__calc__fail", json!({})),
+            ReplyPiece::tool("Read", json!({"file_path": path("a.txt")})),
+            ReplyPiece::tool("Write", json!({"file_path": path("secret.txt"), "content": "x"})),
+            ReplyPiece::tool("Write", json!({"file_path": path("b.txt"), "content": "model"})),
         ]),
         Turn::text("Worked."),
         Turn::text("Again."),

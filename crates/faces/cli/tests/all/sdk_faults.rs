@@ -7,7 +7,7 @@ use crate::peer;
 use std::time::Duration;
 
 use common::Haft;
-use haft_testkit::{Piece, Script, Stall, Turn};
+use haft_testkit::{ReplyPiece, Script, Stall, Turn};
 use peer::{PATIENCE, Peer};
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ fn write(haft: &Haft, name: &str) -> Turn {
     Turn::tool("Write", json!({"file_path": haft.ws().join(name), "content": "x"}))
 }
 
-fn stalled(pieces: impl IntoIterator<Item = Piece>) -> Turn {
-    Turn::of(pieces.into_iter().chain([Piece::Stall(Stall::Forever)]))
+fn stalled(pieces: impl IntoIterator<Item = ReplyPiece>) -> Turn {
+    Turn::of(pieces.into_iter().chain([ReplyPiece::Stall(Stall::Forever)]))
 }
 
 /// Answers of a server with one tool, but for calls of it.
@@ -75,7 +75,7 @@ async fn interrupts_at_every_moment() {
     let moments: [Moment; 6] = [
         // No request is made before these.
         ("before anything", Turn::text("Next."), |it| it["subtype"] == "init"),
-        ("while it speaks", stalled([Piece::text("a")]), |it| it["type"] == "assistant"),
+        ("while it speaks", stalled([ReplyPiece::text("a")]), |it| it["type"] == "assistant"),
         ("in a prompt's hook", Turn::text("Next."), |it| it["request"]["callback_id"] == "p"),
         ("in a call's hook", write(&haft, "m3"), |it| it["request"]["callback_id"] == "h"),
         ("in a question", write(&haft, "m4"), |it| it["request"]["subtype"] == "can_use_tool"),
@@ -216,9 +216,9 @@ async fn everything_that_runs_is_interrupted() {
     let pipe = haft.ws().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let calls = Turn::of([
-        Piece::tool("Bash", json!({"command": "echo part; cat pipe"})),
-        Piece::tool("mcp__calc__add", json!({"a": 1})),
-        Piece::tool("Write", json!({"file_path": haft.ws().join("never"), "content": "x"})),
+        ReplyPiece::tool("Bash", json!({"command": "echo part; cat pipe"})),
+        ReplyPiece::tool("mcp__calc__add", json!({"a": 1})),
+        ReplyPiece::tool("Write", json!({"file_path": haft.ws().join("never"), "content": "x"})),
     ]);
     let mut args = CALC.to_vec();
     args[1] = "mcp__calc__*,Bash,Write";

@@ -7,7 +7,7 @@ use crate::common;
 use std::process::Stdio;
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -29,7 +29,7 @@ async fn sessions_are_listed_shown_searched_and_named() {
     let haft = Haft::new();
     haft.write("a.txt", "needle-4711\n");
     let model = MockModel::start(Script::of([
-        Turn::of([Piece::text("Reading."), Piece::tool("Read", json!({"file_path": "a.txt"}))]),
+        Turn::of([ReplyPiece::text("Reading."), ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]),
         Turn::text("It says needle."),
         Turn::text("Other."),
     ]))

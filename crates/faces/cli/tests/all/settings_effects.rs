@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use haft_testkit::{AwsKey, MockModel, Piece, Script, Turn};
+use haft_testkit::{AwsKey, MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::common::{Haft, text};
@@ -239,7 +239,8 @@ async fn a_model_is_called_what_the_settings_say() {
     ] {
         let haft = Haft::new();
         haft.write_home(".haft/settings.json", &settings.to_string());
-        let thinks = Turn::of([Piece::thinking("hm"), Piece::tool("Read", json!({"file_path": "a.txt"}))]);
+        let thinks =
+            Turn::of([ReplyPiece::thinking("hm"), ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]);
         haft.write("a.txt", "x\n");
         let model = MockModel::start(Script { strict: false, ..Script::of([thinks, Turn::text("done")]) });
         let model = model.await.unwrap();
@@ -268,8 +269,11 @@ async fn what_openrouter_says_about_thinking_survives_a_resume() {
     let haft = Haft::new();
     haft.write("a.txt", "x\n");
     let model = MockModel::start(Script::of([
-        Turn::of([Piece::thinking("I look first."), Piece::tool("Read", json!({"file_path": "a.txt"}))]),
-        Turn::of([Piece::thinking("That is all."), Piece::text("read")]),
+        Turn::of([
+            ReplyPiece::thinking("I look first."),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+        ]),
+        Turn::of([ReplyPiece::thinking("That is all."), ReplyPiece::text("read")]),
         Turn::text("again").always(),
     ]))
     .await

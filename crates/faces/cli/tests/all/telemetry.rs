@@ -9,7 +9,7 @@ use std::{
 };
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -61,8 +61,8 @@ async fn collector() -> (String, Posts) {
 async fn run(haft: &Haft, extra: &[(&str, &str)]) -> MockModel {
     let model = MockModel::start(Script::of([
         Turn::of([
-            Piece::tool("Read", json!({"file_path": "a.txt"})),
-            Piece::tool("Bash", json!({"command": "make install"})),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+            ReplyPiece::tool("Bash", json!({"command": "make install"})),
         ]),
         Turn::text("Done."),
     ]))
@@ -185,7 +185,7 @@ async fn a_session_with_a_host_is_observed_too() {
     haft.write("a.txt", "content-0815\n");
     let (url, posts) = collector().await;
     let model = MockModel::start(Script::of([
-        Turn::of([Piece::tool("Read", json!({"file_path": "a.txt"}))]),
+        Turn::of([ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]),
         Turn::text("Read."),
         Turn::text("Again."),
     ]))

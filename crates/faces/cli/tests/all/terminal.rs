@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_testkit::{MockModel, Piece, Script, Stall, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Stall, Turn};
 use serde::Serialize;
 use serde_json::json;
 
@@ -64,7 +64,10 @@ const CHOOSES: &str = "enter chooses";
 async fn a_prompt_is_worked_on_a_question_answered_and_the_terminal_given_back() {
     let haft = Haft::new();
     let turns = vec![
-        Turn::of([Piece::text("I make it."), Piece::tool("Bash", json!({"command": "touch made"}))]),
+        Turn::of([
+            ReplyPiece::text("I make it."),
+            ReplyPiece::tool("Bash", json!({"command": "touch made"})),
+        ]),
         Turn::text("All **done** now."),
     ];
     let model = MockModel::start(Script::of(turns)).await.unwrap();
@@ -172,7 +175,8 @@ pub(crate) async fn model_of(turns: Vec<Turn>) -> MockModel {
 #[tokio::test]
 async fn ctrl_c_stops_the_work_and_leaves_when_it_comes_twice_also_in_lines() {
     let haft = Haft::new();
-    let model = model_of(vec![Turn::of([Piece::text("Begun-4711."), Piece::Stall(Stall::Forever)])]).await;
+    let model =
+        model_of(vec![Turn::of([ReplyPiece::text("Begun-4711."), ReplyPiece::Stall(Stall::Forever)])]).await;
     let keys = [
         ("ready", "go\r"),
         ("Begun-4711.", "\u{3}"),
@@ -394,8 +398,9 @@ async fn all_that_a_command_printed_is_one_key_away() {
 async fn a_terminal_that_takes_nothing_holds_up_no_work() {
     let haft = Haft::new();
     let answer: String = (0..4_000).map(|row| format!("row-{row:04} of a long answer.\n\n")).collect();
-    let touch = Piece::tool("Bash", json!({"command": "touch made"}));
-    let mut script = Script::of(vec![Turn::of([Piece::text(&answer), touch]), Turn::text("all-done-4711")]);
+    let touch = ReplyPiece::tool("Bash", json!({"command": "touch made"}));
+    let mut script =
+        Script::of(vec![Turn::of([ReplyPiece::text(&answer), touch]), Turn::text("all-done-4711")]);
     // Whole rows: what is drawn of a part of one would be written in two pieces.
     script.delta_chars = "row-0000 of a long answer.\n\n".len();
     let model = MockModel::start(script).await.unwrap();

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::json;
 
 use crate::common::Haft;
@@ -181,7 +181,7 @@ fn not_once(tmux: &Tmux, count: usize) -> Vec<(usize, usize)> {
 async fn model_that_waits(haft: &Haft) -> MockModel {
     let waits = json!({"command": "while [ ! -e go ]; do sleep 0.02; done", "timeout": 600_000});
     let mut script = Script::of(vec![
-        Turn::of([Piece::text(markers(0, 150)), Piece::tool("Bash", waits)]),
+        Turn::of([ReplyPiece::text(markers(0, 150)), ReplyPiece::tool("Bash", waits)]),
         Turn::text(format!("{}The end-4711.", markers(150, 300))),
     ]);
     script.delta_chars = 7;

@@ -5,7 +5,7 @@
 use crate::common;
 
 use common::Haft;
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 struct Ran {
@@ -144,9 +144,9 @@ async fn secrets_stay_where_they_are() {
     );
     let turns = [
         Turn::of([
-            Piece::tool("Read", json!({"file_path": ".env"})),
-            Piece::tool("Bash", json!({"command": "cat .env"})),
-            Piece::tool("Grep", json!({"pattern": "DB_", "path": ".", "output_mode": "content"})),
+            ReplyPiece::tool("Read", json!({"file_path": ".env"})),
+            ReplyPiece::tool("Bash", json!({"command": "cat .env"})),
+            ReplyPiece::tool("Grep", json!({"pattern": "DB_", "path": ".", "output_mode": "content"})),
         ]),
         Turn::tool(
             "Write",
@@ -188,8 +188,8 @@ async fn a_run_that_gets_nowhere_ends() {
     let haft = Haft::new();
     let step = || {
         Turn::of([
-            Piece::tool("Write", json!({"file_path": "a.txt", "content": "same\n"})),
-            Piece::tool("Bash", json!({"command": "date +%N; false"})),
+            ReplyPiece::tool("Write", json!({"file_path": "a.txt", "content": "same\n"})),
+            ReplyPiece::tool("Bash", json!({"command": "date +%N; false"})),
         ])
     };
     let model = model((0..40).map(|_| step())).await;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{Haft, eventually, text};
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 /// Everything in a directory: kind, mode, content.
@@ -350,9 +350,9 @@ async fn a_turn_is_taken_back_as_a_whole() {
             haft.write(name, "old\n");
         }
         let edit = |file: &str, old: &str, new: &str| {
-            Piece::tool("Edit", json!({"file_path": file, "old_string": old, "new_string": new}))
+            ReplyPiece::tool("Edit", json!({"file_path": file, "old_string": old, "new_string": new}))
         };
-        let read = |file: &str| Piece::tool("Read", json!({ "file_path": file }));
+        let read = |file: &str| ReplyPiece::tool("Read", json!({ "file_path": file }));
         let turns = [
             Turn::of([read("one.txt"), read("two.txt")]),
             Turn::of([edit("one.txt", "old", "first"), edit("two.txt", "old", "first")]),

@@ -1,6 +1,6 @@
 //! `haft view`: a session as a page and as a trace.
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{common::Haft, editor_kits};
@@ -37,10 +37,10 @@ async fn a_run_is_shown_with_calls_changes_times_and_cost() {
     haft.write("a.txt", "one\ntwo\n");
     let script = Script::of([
         Turn::of([
-            Piece::thinking("hm"),
-            Piece::text(HOSTILE),
-            Piece::tool("Read", json!({"file_path": "a.txt"})),
-            Piece::tool("Grep", json!({"pattern": HOSTILE})),
+            ReplyPiece::thinking("hm"),
+            ReplyPiece::text(HOSTILE),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+            ReplyPiece::tool("Grep", json!({"pattern": HOSTILE})),
         ]),
         Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": HOSTILE})),
         Turn::tool("Bash", json!({"command": "rm -r a.txt"})),

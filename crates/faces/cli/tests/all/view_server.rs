@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{common::Haft, editor_kits, view::HOSTILE};
@@ -76,13 +76,13 @@ async fn session(haft: &Haft) -> PathBuf {
     haft.write("a.txt", "one\ntwo\n");
     let script = Script::of([
         Turn::of([
-            Piece::thinking("Let me **see** what is there."),
-            Piece::text(format!(
+            ReplyPiece::thinking("Let me **see** what is there."),
+            ReplyPiece::text(format!(
                 "# Plan\n\nFirst `look`, then *change*:\n\n- a\n- b\n\n```rust\nfn main() {{}}\n```\n\n{HOSTILE}"
             )),
-            Piece::tool("Read", json!({"file_path": "a.txt"})),
-            Piece::tool("Grep", json!({"pattern": HOSTILE})),
-            Piece::tool("Glob", json!({"pattern": "**/*.txt"})),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+            ReplyPiece::tool("Grep", json!({"pattern": HOSTILE})),
+            ReplyPiece::tool("Glob", json!({"pattern": "**/*.txt"})),
         ]),
         Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "three"})),
         Turn::tool("Bash", json!({"command": "printf '\\033[32mgreen\\033[0m plain\\n'; sleep 0.2"})),

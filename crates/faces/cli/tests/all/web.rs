@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use haft_testkit::{MockModel, Piece, Script, Turn, UsageReply, signature_of};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn, UsageReply, signature_of};
 use serde_json::{Value, json};
 
 use crate::common::Haft;
@@ -40,18 +40,18 @@ fn hit(url: &str, title: &str) -> Value {
         "encrypted_content": signature_of(url, "web_search")})
 }
 
-fn searching(id: &str, query: &str) -> Piece {
-    Piece::Block(
+fn searching(id: &str, query: &str) -> ReplyPiece {
+    ReplyPiece::Block(
         json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": query}}),
     )
 }
 
-fn answered(id: &str, content: Value) -> Piece {
-    Piece::Block(json!({"type": "web_search_tool_result", "tool_use_id": id, "content": content}))
+fn answered(id: &str, content: Value) -> ReplyPiece {
+    ReplyPiece::Block(json!({"type": "web_search_tool_result", "tool_use_id": id, "content": content}))
 }
 
-fn cited(text: &str, url: &str, quote: &str) -> Piece {
-    Piece::Block(json!({"type": "text", "text": text, "citations": [{
+fn cited(text: &str, url: &str, quote: &str) -> ReplyPiece {
+    ReplyPiece::Block(json!({"type": "text", "text": text, "citations": [{
         "type": "web_search_result_location", "url": url, "title": "T", "cited_text": quote,
         "encrypted_index": "sealed-index"}]}))
 }
@@ -97,7 +97,7 @@ fn questions(bodies: &[Value]) -> Vec<&Value> {
 async fn the_provider_searches_and_what_it_found_is_told_counted_and_paid_for() {
     let (one, two) = ("https://docs.example.com/traits", "https://blog.example.com/x");
     let answer = Turn::of([
-        Piece::text("I look."),
+        ReplyPiece::text("I look."),
         searching("srvtoolu_1", "rust traits"),
         answered("srvtoolu_1", json!([hit(one, "Traits"), hit(two, "A blog")])),
         searching("srvtoolu_2", "rust traits again"),
@@ -136,10 +136,12 @@ async fn the_provider_searches_and_what_it_found_is_told_counted_and_paid_for() 
 #[tokio::test]
 async fn an_answer_that_the_provider_pauses_goes_on() {
     let url = "https://a.test/1";
-    let waits = Turn::of([Piece::text("I look."), searching("srvtoolu_1", "q")]).stop("pause_turn");
+    let waits = Turn::of([ReplyPiece::text("I look."), searching("srvtoolu_1", "q")]).stop("pause_turn");
     let more = Turn::of([answered("srvtoolu_1", json!([hit(url, "One")])), searching("srvtoolu_2", "q2")]);
-    let last =
-        Turn::of([answered("srvtoolu_2", json!([hit("https://b.test/2", "Two")])), Piece::text("Both.")]);
+    let last = Turn::of([
+        answered("srvtoolu_2", json!([hit("https://b.test/2", "Two")])),
+        ReplyPiece::text("Both."),
+    ]);
     let parts = vec![searches(waits, 0), searches(more.stop("pause_turn"), 1), searches(last, 1)];
     let (result, bodies, told) =
         session(json!({"query": "what", "blocked_domains": ["c.test"]}), parts).await;
@@ -175,7 +177,7 @@ async fn errors_of_the_providers_search_say_what_to_do_next() {
     ] {
         let error = json!({"type": "web_search_tool_result_error", "error_code": code});
         let answer =
-            Turn::of([searching("srvtoolu_1", "q"), answered("srvtoolu_1", error), Piece::text("No.")]);
+            Turn::of([searching("srvtoolu_1", "q"), answered("srvtoolu_1", error), ReplyPiece::text("No.")]);
         let (_, _, told) = session(json!({"query": "what"}), vec![searches(answer, 1)]).await;
         assert!(told.contains(want), "{code}: {told}");
     }

@@ -221,7 +221,7 @@ async fn schedules_fire_each_time_once_however_many_workers_tick() {
     assert!(!rig.run(&["schedule", "often", "--remove"]).status.success());
     let record = all.iter().find(|it| it.schedule.name.as_str() == "often").unwrap();
     let from = match &record.schedule.when {
-        haft_fleet_store::When::Every { from, .. } => *from,
+        haft_fleet_store::FiringTime::Every { from, .. } => *from,
         other => panic!("{other:?}"),
     };
     let since = u64::try_from(jiff::Timestamp::now().as_second() - from.as_second()).unwrap();

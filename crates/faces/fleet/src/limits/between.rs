@@ -9,7 +9,9 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use haft_model::{BoxFuture, Event, EventStream, ModelError, ModelInfo, Provider, Request, Retry, Speed};
+use haft_model::{
+    ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Request, Retry, Speed,
+};
 use haft_types::Usage;
 use tokio::sync::mpsc;
 
@@ -101,7 +103,7 @@ impl Provider for SharedLimits {
         self.inner.info(model)
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: Request) -> ModelStream {
         let inner = Arc::clone(&self.inner);
         let key = self.inner.name().to_owned();
         let price = self.inner.info(&request.model).price;
@@ -124,7 +126,7 @@ impl Provider for SharedLimits {
         Box::pin(futures_util::stream::once(begun).flatten())
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         self.inner.count_tokens(request)
     }
 
@@ -175,11 +177,13 @@ impl Flight {
         }
     }
 
-    fn watch(&mut self, event: Result<Event, ModelError>) -> Result<Event, ModelError> {
+    fn watch(&mut self, event: Result<ModelEvent, ModelError>) -> Result<ModelEvent, ModelError> {
         match &event {
-            Ok(Event::Usage(usage)) => self.usage = *usage,
-            Ok(Event::Stopped(_)) => self.land(),
-            Ok(Event::Retrying(Retry { wait, reason, .. })) if is_rate_limit(reason) => self.freeze(*wait),
+            Ok(ModelEvent::Usage(usage)) => self.usage = *usage,
+            Ok(ModelEvent::Stopped(_)) => self.land(),
+            Ok(ModelEvent::Retrying(Retry { wait, reason, .. })) if is_rate_limit(reason) => {
+                self.freeze(*wait)
+            }
             Err(ModelError::RateLimited { retry_after: Some(wait), .. }) => self.freeze(*wait),
             _ => (),
         }

@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use haft_fleet_store::{BlobHash, FleetStore};
-use haft_hooks::{Callback, Handler, HookCall, HookDefinition, HookEvent, HookSource, Matcher};
+use haft_hooks::{Callback, Handler, HookCall, HookDefinition, HookEvent, HookMatcher, HookSource};
 use serde_json::{Value, json};
 
 use crate::kept_results::{BlobFile, KeptResults};
@@ -18,7 +18,12 @@ pub(super) fn hook(store: &FleetStore, results: &KeptResults) -> HookDefinition 
     };
     let code = Callback { name: String::from("fleet-blobs"), code: Arc::new(look) };
     let source = Arc::new(HookSource::Named(String::from("the fleet")));
-    HookDefinition::matching(HookEvent::PreToolUse, Matcher::parse("Read"), Handler::Callback(code), source)
+    HookDefinition::matching(
+        HookEvent::PreToolUse,
+        HookMatcher::parse("Read"),
+        Handler::Callback(code),
+        source,
+    )
 }
 
 async fn answer(store: &FleetStore, results: &KeptResults, input: &Value) -> Value {

@@ -287,7 +287,7 @@ async fn last_words(worker: &FleetWorker, lease: &Lease) -> String {
         false => format!("{} workers died with it, the last of them before any call ended", lease.lost),
     };
     let filter = haft_fleet_store::JobFilter { ids: Some(vec![run.clone()]), ..Default::default() };
-    let known = worker.store.queue.jobs(filter, haft_fleet_store::Page::default()).await;
+    let known = worker.store.queue.jobs(filter, haft_fleet_store::PageOfJobs::default()).await;
     let peak = known.ok().and_then(|page| page.jobs.first()?.summary["memory_peak"].as_u64());
     let peak = peak.map_or_else(String::new, |it| format!("; the last worker had used {} MB", it >> 20));
     format!("{why}{peak}. The last lines: {}", lines.join(" | "))

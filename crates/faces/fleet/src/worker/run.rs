@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::StreamExt as _;
 use haft_agent::AgentEvent;
 use haft_fleet_store::{ControlEntry, JobState, Lease, StoreError, StoreStream, cancel_control};
-use haft_model::{Event, Provider};
+use haft_model::{ModelEvent, Provider};
 use haft_session::{
     Asking, CloseHow, Command, EventStream, Happening, LogKept, LogStart, OpenError, PlaceSpec, Prompt,
     Session, SessionHandle, TurnEnded,
@@ -250,12 +250,12 @@ impl Watched<'_> {
 
     async fn take(&mut self, what: Happening, is_main: bool, lost: &CancellationToken) {
         match what {
-            Happening::Agent(AgentEvent::Model(Event::Text(piece))) if is_main => self.show(&piece),
-            Happening::Agent(AgentEvent::Model(Event::Stopped(_))) => {
+            Happening::Agent(AgentEvent::Model(ModelEvent::Text(piece))) if is_main => self.show(&piece),
+            Happening::Agent(AgentEvent::Model(ModelEvent::Stopped(_))) => {
                 self.show("\n");
                 self.tell_store();
             }
-            Happening::Agent(AgentEvent::Model(Event::Started { .. }))
+            Happening::Agent(AgentEvent::Model(ModelEvent::Started { .. }))
                 if is_main && self.job.body.checkpoint == CheckpointWhen::Turn =>
             {
                 self.checkpoint(lost).await;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use haft_hooks::{
-    Callback, CallbackAnswer, GeneralDecision, Handler, HookCall, HookDefinition, HookEvent, HookOutput,
-    HookSource, Matcher, PermissionDecision, SpecificOutput, StopRequest,
+    Callback, CallbackAnswer, GeneralDecision, Handler, HookCall, HookDefinition, HookEvent, HookMatcher,
+    HookOutput, HookSource, PermissionDecision, SpecificOutput, StopRequest,
 };
-use haft_runtime::{Answer, Ask, Question};
+use haft_runtime::{Ask, GivenAnswer, Question};
 use haft_tool::BoxFuture;
 use haft_types::CallId;
 use serde_json::{Map, Value};
@@ -30,9 +30,9 @@ pub(super) struct AskClosure<F>(pub(super) F);
 impl<F, A> Ask for AskClosure<F>
 where
     F: Fn(Asked) -> A + Send + Sync,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output = GivenAnswer> + Send + 'static,
 {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
         let asked = Asked {
             tool: question.tool.to_owned(),
             call_id: question.call_id.clone(),
@@ -102,5 +102,5 @@ where
     };
     let handler = Handler::Callback(Callback { name: format!("closure {number}"), code: Arc::new(code) });
     let source = Arc::new(HookSource::Named(String::from("the program")));
-    HookDefinition::matching(event, Matcher::parse(matcher), handler, source)
+    HookDefinition::matching(event, HookMatcher::parse(matcher), handler, source)
 }

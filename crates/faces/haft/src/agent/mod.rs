@@ -15,7 +15,7 @@ pub(crate) use self::builder::program_spec;
 pub use self::{
     builder::{AgentBuilder, BuildError},
     closures::{Asked, HookReply},
-    run::Run,
+    run::AgentRun,
 };
 
 /// An agent: a model, tools, and the conversation between them.
@@ -55,13 +55,13 @@ impl Agent {
     }
 
     /// Works on a prompt and hands out events as they happen.
-    pub fn start(&mut self, prompt: impl Into<String>) -> Run<'_> {
+    pub fn start(&mut self, prompt: impl Into<String>) -> AgentRun<'_> {
         self.start_with(Prompt::text(prompt), CancellationToken::new())
     }
 
     /// The same for any prompt, and with a token of your own.
-    pub fn start_with(&mut self, prompt: Prompt, cancel: CancellationToken) -> Run<'_> {
-        Run::new(self, prompt, cancel)
+    pub fn start_with(&mut self, prompt: Prompt, cancel: CancellationToken) -> AgentRun<'_> {
+        AgentRun::new(self, prompt, cancel)
     }
 
     /// The session: what is said through this while the agent works goes into its

@@ -8,9 +8,9 @@ use super::Agent;
 /// A prompt that is being worked on.
 ///
 /// The session works behind it; events wait until somebody takes them with
-/// [`Run::next`]. To stop it, cancel its token and wait for the end; what ran
+/// [`AgentRun::next`]. To stop it, cancel its token and wait for the end; what ran
 /// then says how far it came. Dropping it stops it too.
-pub struct Run<'a> {
+pub struct AgentRun<'a> {
     agent: &'a mut Agent,
     /// The name of the prompt: the turn that carries it is this one.
     name: String,
@@ -19,7 +19,7 @@ pub struct Run<'a> {
     end: Option<TurnEnd>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> AgentRun<'a> {
     pub(super) fn new(agent: &'a mut Agent, mut prompt: Prompt, cancel: CancellationToken) -> Self {
         // What nobody took of an earlier run is not part of this one.
         while let Some(event) = agent.events.try_next() {
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for AgentRun<'_> {
     fn drop(&mut self) {
         if self.end.is_none() {
             self.agent.handle.interrupt();

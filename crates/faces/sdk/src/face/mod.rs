@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    Host, HostServers, Inbound, Projection, ask::permission_request, elicit::elicitation_request, host::fits,
+    HostServers, Inbound, Projection, SdkHost, ask::permission_request, elicit::elicitation_request,
+    host::fits,
 };
 
 /// A session that a host drives over standard input and output.
@@ -25,7 +26,7 @@ pub struct SdkFace {
     handle: SessionHandle,
     events: EventStream,
     projection: Projection,
-    host: Host,
+    host: SdkHost,
     servers: HostServers,
     /// Questions the host was asked, by id.
     questions: HashMap<String, QuestionForm>,
@@ -72,7 +73,7 @@ impl SdkFace {
         handle: SessionHandle,
         events: EventStream,
         projection: Projection,
-        host: Host,
+        host: SdkHost,
         servers: HostServers,
         complain: fn(&str),
     ) -> Self {

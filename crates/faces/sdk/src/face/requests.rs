@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_agent::SettingsOrder;
-use haft_mcp_client::{Manager, Scope, tool_prefix};
+use haft_mcp_client::{Manager, ServerScope, tool_prefix};
 use haft_model::Thinking;
 use haft_session::{
     Activity, Command, ContextUsage, FileContent, HostParts, Introduction, ModeRefused, PluginDir, Reply,
@@ -29,17 +29,17 @@ const MOST_FILE_BYTES: u64 = 700_000;
 const ALWAYS_FITS: usize = 150_000;
 
 /// An answer that is there at once.
-type Answered = Result<Value, RequestProblem>;
+type AnsweredRequest = Result<Value, RequestProblem>;
 
 /// Sends the answer to a request in order with what else happens.
 fn answering<T: Send + 'static>(
     request_id: String,
-    make: impl FnOnce(T) -> Answered + Send + Sync + 'static,
+    make: impl FnOnce(T) -> AnsweredRequest + Send + Sync + 'static,
 ) -> Reply<T> {
     Reply::echoed(move |value| response(&request_id, make(value)))
 }
 
-fn response(request_id: &str, answered: Answered) -> Value {
+fn response(request_id: &str, answered: AnsweredRequest) -> Value {
     match answered {
         Ok(answer) => succeed(request_id, answer),
         Err(problem) => problem.frame(request_id),
@@ -304,11 +304,11 @@ impl SdkFace {
     }
 }
 
-fn done_or_not(done: Result<(), String>) -> Answered {
+fn done_or_not(done: Result<(), String>) -> AnsweredRequest {
     done.map(|()| json!({})).map_err(RequestProblem::from)
 }
 
-fn mode_answer(mode: PermissionMode, set: Result<PermissionMode, ModeRefused>) -> Answered {
+fn mode_answer(mode: PermissionMode, set: Result<PermissionMode, ModeRefused>) -> AnsweredRequest {
     match set {
         Ok(mode) => Ok(json!({"mode": mode.name()})),
         Err(ModeRefused::Forbidden) => {
@@ -323,7 +323,7 @@ fn mode_answer(mode: PermissionMode, set: Result<PermissionMode, ModeRefused>) -
     }
 }
 
-fn rewind_answer(rewound: Result<RewindReport, String>) -> Answered {
+fn rewind_answer(rewound: Result<RewindReport, String>) -> AnsweredRequest {
     let answer = match rewound? {
         RewindReport::Preview { files, insertions, deletions, .. } => RewindAnswer {
             can_rewind: true,
@@ -456,7 +456,7 @@ fn refuse_own(manager: &Manager, server: &str) -> Result<(), String> {
     let status = manager.status().into_iter().find(|it| it.name == server);
     match status {
         None => Err(format!("Server not found: {server}")),
-        Some(it) if it.scope == Scope::Sdk => {
+        Some(it) if it.scope == ServerScope::Sdk => {
             Err(format!("{server} is a server of the host, which can use it without asking"))
         }
         Some(_) => Ok(()),

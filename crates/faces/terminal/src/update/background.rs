@@ -1,7 +1,7 @@
 //! What goes on beside the conversation: agents, commands in the background, the
 //! colour of the terminal.
 
-use haft_tool::{Line, LineStyle};
+use haft_tool::{LineStyle, RenderedLine};
 
 use crate::{
     effect::TermEffect,
@@ -107,11 +107,11 @@ impl TermModel {
     }
 
     /// The end of what an agent said and did.
-    pub(super) fn agent_lines(&self, id: &str) -> Option<Vec<Line>> {
+    pub(super) fn agent_lines(&self, id: &str) -> Option<Vec<RenderedLine>> {
         let agent = self.agents.iter().find(|it| it.id == id)?;
         let lines = all_lines(&agent.told(), &self.look, self.size.columns);
         let from = lines.len().saturating_sub(PREVIEWED);
-        Some(lines[from..].iter().map(|line| Line::new(LineStyle::Plain, line.to_text())).collect())
+        Some(lines[from..].iter().map(|line| RenderedLine::new(LineStyle::Plain, line.to_text())).collect())
     }
 
     /// Commands in the background and agents: look, stop.

@@ -229,7 +229,7 @@ impl TermModel {
         }
     }
 
-    fn preview(&mut self, id: &str, lines: Vec<haft_tool::Line>) {
+    fn preview(&mut self, id: &str, lines: Vec<haft_tool::RenderedLine>) {
         if let Some(overlay) = &mut self.overlay {
             overlay.preview(id, lines);
         }

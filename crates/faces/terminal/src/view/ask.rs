@@ -150,7 +150,7 @@ fn choices(rows: &[ChoiceRow], state: &AskState, width: usize, details: bool, ma
         }
         out.push(super::one(line, width));
         for detail in row.detail.iter().filter(|_| details) {
-            let style = haft_tool::Line::new(LineStyle::Dim, detail.as_str());
+            let style = haft_tool::RenderedLine::new(LineStyle::Dim, detail.as_str());
             out.extend(layout(&rendered::body_line(&style, 4), width));
         }
         out.extend(field_row(state, at, width));

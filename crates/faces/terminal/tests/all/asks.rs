@@ -351,7 +351,8 @@ fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
         let mut rig = Rig::new(columns, rows);
         rig.news(SessionNews::TurnBegan);
         let SessionNews::Asked(mut card) = question("q") else { return };
-        let line = |number| haft_tool::Line::new(haft_tool::LineStyle::Added, format!("+line {number}"));
+        let line =
+            |number| haft_tool::RenderedLine::new(haft_tool::LineStyle::Added, format!("+line {number}"));
         card.body = (0..2000).map(line).collect();
         rig.news(SessionNews::Asked(card));
         rig.wait(500);

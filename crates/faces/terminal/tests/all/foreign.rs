@@ -4,7 +4,7 @@ use haft_terminal::{
     AskField, AskKind, CallFinish, ChoiceRow, MeterNews, PanelText, PickRow, PictureNews, SessionNews,
     SlashName, TermEvent, TodoState, TurnPhase,
 };
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 
 use crate::rig::{Rig, ended, question, text};
 
@@ -28,7 +28,7 @@ const PAYLOADS: [&str; 12] = [
 /// Everything that can be shown of others, all of it the payload.
 fn all_news(evil: &str) -> Vec<SessionNews> {
     let it = || evil.to_owned();
-    let line = || Line::new(LineStyle::Plain, evil);
+    let line = || RenderedLine::new(LineStyle::Plain, evil);
     let row = || PickRow { id: it(), title: it(), detail: it(), preview: vec![line()] };
     let choice = || ChoiceRow {
         key: 'y',

@@ -1,7 +1,7 @@
 //! What programs without a prompt draw at the end of a terminal.
 
 use haft_terminal::{CallFinish, LinePrinter, LiveLines, ScreenSize, TermLook};
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 
 struct Live {
     lines: LiveLines,
@@ -44,7 +44,7 @@ fn call(failed: bool) -> CallFinish {
         failed,
         rendered: Rendered {
             headline: String::from("exit 0"),
-            lines: vec![Line::new(LineStyle::Plain, "built\u{1b}[2J")],
+            lines: vec![RenderedLine::new(LineStyle::Plain, "built\u{1b}[2J")],
             ..Rendered::default()
         },
         whole: None,

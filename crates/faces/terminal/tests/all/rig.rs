@@ -207,7 +207,10 @@ pub(crate) fn question(id: &str) -> SessionNews {
         from: None,
         title: String::from("Bash wants to run"),
         headline: String::from("$ rm -rf build"),
-        body: vec![haft_tool::Line::new(haft_tool::LineStyle::Plain, "? rm -rf build: it removes files")],
+        body: vec![haft_tool::RenderedLine::new(
+            haft_tool::LineStyle::Plain,
+            "? rm -rf build: it removes files",
+        )],
         kind: AskKind::Choice(rows),
     }))
 }

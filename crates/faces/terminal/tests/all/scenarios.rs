@@ -4,7 +4,7 @@ use haft_terminal::{
     CallFinish, LinePrinter, PickRow, PictureNews, SLASH_COMMANDS, SessionNews, TermBackground, TermEffect,
     TermEvent, TermLook, TermPreferences, Theme, TurnPhase,
 };
-use haft_tool::{Line, LineStyle, Rendered, Rendering};
+use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
 
 use crate::rig::{Rig, ended, question, text};
 
@@ -214,7 +214,8 @@ fn every_key_that_does_more_than_edit_has_a_command() {
 
 fn long_question() -> SessionNews {
     let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
-    card.body = (0..400).map(|number| Line::new(LineStyle::Added, format!("+row {number}"))).collect();
+    card.body =
+        (0..400).map(|number| RenderedLine::new(LineStyle::Added, format!("+row {number}"))).collect();
     SessionNews::Asked(card)
 }
 
@@ -260,7 +261,8 @@ fn who_does_not_look_is_told_once_and_who_looks_is_not() {
 }
 
 pub(crate) fn call(id: &str, lines: usize) -> SessionNews {
-    let body = (0..lines).map(|number| Line::new(LineStyle::Plain, format!("out {number}"))).collect();
+    let body =
+        (0..lines).map(|number| RenderedLine::new(LineStyle::Plain, format!("out {number}"))).collect();
     let rendered = Rendered { headline: String::from("exit 0"), lines: body, ..Rendered::default() };
     let whole = Rendering::new({
         let rendered = rendered.clone();
@@ -326,7 +328,7 @@ fn what_runs_in_the_background_is_looked_at_and_stopped() {
     rig.key("enter");
     let wish = TermEffect::Preview { purpose: String::from("task"), id: String::from("b1") };
     assert_eq!(rig.effects.last(), Some(&wish));
-    let lines = vec![Line::new(LineStyle::Plain, "rebuilt in 3 s")];
+    let lines = vec![RenderedLine::new(LineStyle::Plain, "rebuilt in 3 s")];
     rig.news(SessionNews::Preview { id: String::from("b1"), lines });
     rig.frame();
     assert!(
@@ -362,7 +364,7 @@ fn previews_are_asked_for_once_and_shown() {
     rig.key("up");
     rig.key("down");
     assert_eq!(asked(&rig), ["one", "two"]);
-    let lines = (0..40).map(|number| Line::new(LineStyle::Plain, format!("said {number}"))).collect();
+    let lines = (0..40).map(|number| RenderedLine::new(LineStyle::Plain, format!("said {number}"))).collect();
     rig.news(SessionNews::Preview { id: String::from("two"), lines });
     rig.frame();
     let screen = rig.screen();

@@ -3,7 +3,7 @@
 use haft_terminal::{
     CallFinish, Colours, MeterNews, PickRow, SessionNews, SlashName, TermEffect, TermLook, TurnPhase,
 };
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 
 use crate::rig::{Rig, ended, question, text};
 
@@ -21,9 +21,9 @@ fn meter() -> SessionNews {
 
 fn edit() -> SessionNews {
     let lines = vec![
-        Line::new(LineStyle::Hunk, "@@ -1,2 +1,2 @@"),
-        Line::new(LineStyle::Removed, "-let x = 1;"),
-        Line::new(LineStyle::Added, "+let x = 2;"),
+        RenderedLine::new(LineStyle::Hunk, "@@ -1,2 +1,2 @@"),
+        RenderedLine::new(LineStyle::Removed, "-let x = 1;"),
+        RenderedLine::new(LineStyle::Added, "+let x = 2;"),
     ];
     SessionNews::CallEnded(Box::new(CallFinish {
         id: String::from("1"),
@@ -99,7 +99,8 @@ fn golden_screens_of_every_view() {
             rows: vec![row("one", "3 min ago"), row("two", "2 d ago")],
             previewed: true,
         });
-        let lines = (0..9).map(|number| Line::new(LineStyle::Added, format!("+line {number}"))).collect();
+        let lines =
+            (0..9).map(|number| RenderedLine::new(LineStyle::Added, format!("+line {number}"))).collect();
         rig.news(SessionNews::Preview { id: String::from("one"), lines });
         rig.wait(500);
         insta::assert_snapshot!(format!("picker_{columns}x{rows}"), rig.screen());

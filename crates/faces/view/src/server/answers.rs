@@ -17,7 +17,7 @@ use axum::{
 };
 use futures_util::stream;
 use haft_types::{Block, CallId, MediaSource};
-use haft_workspace::{Conflict, EntryId, Origin, UndoTarget, Workspace};
+use haft_workspace::{ChangeOrigin, Conflict, EntryId, UndoTarget, Workspace};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -417,7 +417,7 @@ async fn undo(
     }
     let told = looking(shared, key, move |index, shared| {
         let (workspace, target) = undoable(index, shared, &ask.entry)?;
-        let origin = Origin {
+        let origin = ChangeOrigin {
             session: None,
             turn: None,
             call: CallId::from(format!("view-{}", uuid::Uuid::new_v4().simple())),

@@ -1,16 +1,16 @@
 //! What looks into archives and compressed files.
 
 use super::{
-    Touch, Verdict, files, literals,
+    CommandVerdict, Touch, files, literals,
     options::{Surprise, parse},
 };
 use crate::{
-    facts::{Access, Reach},
+    facts::{EffectAccess, EffectReach},
     field::Field,
 };
 
 /// The outer `Option` says whether the name is one of these.
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<CommandVerdict>> {
     let verdict = match name {
         "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => decompress(args),
         "zcat" | "bzcat" | "xzcat" | "zstdcat" | "lz4cat" => print(args),
@@ -25,7 +25,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
 /// To standard output, or a look at the index. The last of several modes wins,
 /// so a mode that writes must not be among them unless all goes to standard
 /// output.
-fn decompress(args: &[Field]) -> Option<Verdict> {
+fn decompress(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse(
         "-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet",
         args,
@@ -33,13 +33,13 @@ fn decompress(args: &[Field]) -> Option<Verdict> {
     )?;
     let printed = parsed.has(&["c", "stdout", "to-stdout"]);
     let looks = parsed.has(&["l", "list", "t", "test"]) && !parsed.has(&["d", "decompress"]);
-    (printed || looks).then(|| Verdict::reads(found_files(&parsed.operands, COMPRESSED)))
+    (printed || looks).then(|| CommandVerdict::reads(found_files(&parsed.operands, COMPRESSED)))
 }
 
 /// `zcat` and its like.
-fn print(args: &[Field]) -> Option<Verdict> {
+fn print(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse("-f", args, Surprise::Refused)?;
-    Some(Verdict::reads(found_files(&parsed.operands, COMPRESSED)))
+    Some(CommandVerdict::reads(found_files(&parsed.operands, COMPRESSED)))
 }
 
 /// What is added to a name of which there is no file.
@@ -51,11 +51,11 @@ fn found_files(operands: &[Field], endings: &[&str]) -> Vec<Touch> {
     let mut all = operands.to_vec();
     let names = operands.iter().filter_map(Field::literal).filter(|name| *name != "-");
     all.extend(names.flat_map(|name| endings.iter().map(move |it| Field::Literal(format!("{name}{it}")))));
-    files(&all, Access::Read, Reach::Itself)
+    files(&all, EffectAccess::Read, EffectReach::Itself)
 }
 
 /// The list of an archive: `tar tf a.tar`. A colon would name another machine.
-fn tar(args: &[Field]) -> Option<Verdict> {
+fn tar(args: &[Field]) -> Option<CommandVerdict> {
     let words = literals(args)?;
     let (first, rest) = words.split_first()?;
     let mut cluster =
@@ -73,10 +73,12 @@ fn tar(args: &[Field]) -> Option<Verdict> {
         _ => return None,
     };
     let sound = known && plain(&archive) && members.iter().all(|word| plain(&word));
-    sound.then(|| Verdict::reads(vec![Touch::new(Access::Read, &Field::Literal((*archive).to_owned()))]))
+    sound.then(|| {
+        CommandVerdict::reads(vec![Touch::new(EffectAccess::Read, &Field::Literal((*archive).to_owned()))])
+    })
 }
 
-fn unzip(args: &[Field]) -> Option<Verdict> {
+fn unzip(args: &[Field]) -> Option<CommandVerdict> {
     match args {
         [form, archive] => {
             matches!(form.literal()?, "-l" | "-v" | "-Z" | "-Z1" | "-t").then_some(())?;
@@ -86,15 +88,15 @@ fn unzip(args: &[Field]) -> Option<Verdict> {
     }
 }
 
-fn zipinfo(args: &[Field]) -> Option<Verdict> {
+fn zipinfo(args: &[Field]) -> Option<CommandVerdict> {
     zipped(&parse("-12smlvhtz", args, Surprise::Refused)?.operands)
 }
 
 /// Archives by name: they look for files that fit a pattern themselves.
-fn zipped(archives: &[Field]) -> Option<Verdict> {
+fn zipped(archives: &[Field]) -> Option<CommandVerdict> {
     let plain = |field: &Field| {
         let Some(name) = field.literal() else { return false };
         !name.starts_with('-') && !name.contains(['*', '?', '[', '\\'])
     };
-    archives.iter().all(plain).then(|| Verdict::reads(found_files(archives, ZIPPED)))
+    archives.iter().all(plain).then(|| CommandVerdict::reads(found_files(archives, ZIPPED)))
 }

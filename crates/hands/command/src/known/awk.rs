@@ -1,17 +1,17 @@
 //! `awk`: its programs are a language that can write, run and connect.
 
-use super::{Verdict, awk_program, files};
+use super::{CommandVerdict, awk_program, files};
 use crate::{
-    facts::{Access, Reach},
+    facts::{EffectAccess, EffectReach},
     field::Field,
 };
 
 /// Options end at the program: what looks like one behind it is a file.
-pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
     if let [only] = args
         && only.literal() == Some("--version")
     {
-        return Some(Verdict::harmless());
+        return Some(CommandVerdict::harmless());
     }
     let mut at = 0;
     while let Some(text) = args.get(at)?.literal().filter(|text| text.len() > 1 && text.starts_with('-')) {
@@ -43,5 +43,6 @@ pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
         Field::Number | Field::Stream => false,
         Field::One(_) | Field::Many(_) => true,
     };
-    (!operands.iter().any(assigns)).then(|| Verdict::reads(files(operands, Access::Read, Reach::Itself)))
+    (!operands.iter().any(assigns))
+        .then(|| CommandVerdict::reads(files(operands, EffectAccess::Read, EffectReach::Itself)))
 }

@@ -1,17 +1,17 @@
 //! Commands of the shell itself.
 
 use super::{
-    Touch, Verdict,
+    CommandVerdict, Touch,
     options::{Surprise, parse},
 };
-use crate::{facts::Access, field::Field, variables};
+use crate::{facts::EffectAccess, field::Field, variables};
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
     match name {
         ":" | "true" | "false" | "help" | "times" | "exit" | "return" | "break" | "continue" | "type" => {
-            Some(Verdict::harmless())
+            Some(CommandVerdict::harmless())
         }
-        "echo" => Some(Verdict::reads(shown_names(args))),
+        "echo" => Some(CommandVerdict::reads(shown_names(args))),
         // `-x` would run a command, `-p` of `wait` set a variable.
         "jobs" => only(args, &["-l", "-n", "-p", "-r", "-s"]),
         "wait" => only(args, &["-n", "-f"]),
@@ -19,7 +19,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         "command" => lookup(args),
         "dirs" | "umask" | "ulimit" | "alias" => {
             let shows = args.iter().all(|arg| matches!(arg.literal(), Some("-a" | "-S" | "-p" | "-v")));
-            shows.then(Verdict::harmless)
+            shows.then(CommandVerdict::harmless)
         }
         "export" => export(args),
         "printf" => printf(args),
@@ -27,8 +27,10 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         "set" => set(args),
         // Everything else changes the list or writes it.
         "history" => match args {
-            [] | [Field::Number] => Some(Verdict::harmless()),
-            [Field::Literal(text)] if text.bytes().all(|b| b.is_ascii_digit()) => Some(Verdict::harmless()),
+            [] | [Field::Number] => Some(CommandVerdict::harmless()),
+            [Field::Literal(text)] if text.bytes().all(|b| b.is_ascii_digit()) => {
+                Some(CommandVerdict::harmless())
+            }
             _ => None,
         },
         "test" => test(args),
@@ -42,7 +44,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
 }
 
 /// Numbers of jobs and processes, and these options.
-fn only(args: &[Field], options: &[&str]) -> Option<Verdict> {
+fn only(args: &[Field], options: &[&str]) -> Option<CommandVerdict> {
     let known = args.iter().all(|arg| match arg {
         Field::Number => true,
         Field::Literal(text) => {
@@ -52,13 +54,13 @@ fn only(args: &[Field], options: &[&str]) -> Option<Verdict> {
         }
         _ => false,
     });
-    known.then(Verdict::harmless)
+    known.then(CommandVerdict::harmless)
 }
 
 /// Patterns show the names they find.
 fn shown_names(args: &[Field]) -> Vec<Touch> {
     let patterns = args.iter().filter(|arg| matches!(arg, Field::Glob(_) | Field::Match(_)));
-    patterns.map(|arg| Touch::new(Access::List, arg)).collect()
+    patterns.map(|arg| Touch::new(EffectAccess::List, arg)).collect()
 }
 
 /// The directory a `cd` goes to; `None` for the home, the one before, and
@@ -71,19 +73,19 @@ pub(crate) fn target_of_cd(args: &[Field]) -> Option<Field> {
     }
 }
 
-fn cd(args: &[Field]) -> Option<Verdict> {
+fn cd(args: &[Field]) -> Option<CommandVerdict> {
     let target = target_of_cd(args)?;
-    Some(Verdict::reads(vec![Touch::new(Access::Enter, &target)]))
+    Some(CommandVerdict::reads(vec![Touch::new(EffectAccess::Enter, &target)]))
 }
 
 /// `command -v name`
-fn lookup(args: &[Field]) -> Option<Verdict> {
+fn lookup(args: &[Field]) -> Option<CommandVerdict> {
     let first = args.first()?.literal()?;
-    matches!(first, "-v" | "-V").then(Verdict::harmless)
+    matches!(first, "-v" | "-V").then(CommandVerdict::harmless)
 }
 
 /// `export NAME` and `export NAME=value` for names that mean nothing.
-fn export(args: &[Field]) -> Option<Verdict> {
+fn export(args: &[Field]) -> Option<CommandVerdict> {
     let harmless = args.iter().all(|arg| match arg.literal() {
         Some("-p") => true,
         Some(text) => match text.split_once('=') {
@@ -92,11 +94,11 @@ fn export(args: &[Field]) -> Option<Verdict> {
         },
         None => false,
     });
-    harmless.then(Verdict::harmless)
+    harmless.then(CommandVerdict::harmless)
 }
 
 /// `-v` and `%n` would assign.
-fn printf(args: &[Field]) -> Option<Verdict> {
+fn printf(args: &[Field]) -> Option<CommandVerdict> {
     let args = match args.first()?.literal()? {
         "--" => &args[1..],
         text if text.starts_with('-') => return None,
@@ -115,17 +117,17 @@ fn printf(args: &[Field]) -> Option<Verdict> {
             _ => (),
         }
     }
-    Some(Verdict::reads(shown_names(args)))
+    Some(CommandVerdict::reads(shown_names(args)))
 }
 
-fn read(args: &[Field]) -> Option<Verdict> {
+fn read(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse("-rs -d: -n: -N: -p: -t: -u:", args, Surprise::Refused)?;
     let names = super::literals(&parsed.operands)?;
-    names.iter().all(|name| variables::is_harmless_in_script(name)).then(Verdict::harmless)
+    names.iter().all(|name| variables::is_harmless_in_script(name)).then(CommandVerdict::harmless)
 }
 
 /// Only what makes the shell stop earlier: `set -euo pipefail`.
-fn set(args: &[Field]) -> Option<Verdict> {
+fn set(args: &[Field]) -> Option<CommandVerdict> {
     let words = super::literals(args)?;
     let mut expects_name = false;
     for word in &words {
@@ -139,7 +141,7 @@ fn set(args: &[Field]) -> Option<Verdict> {
         flags.bytes().all(|b| b"euE".contains(&b)).then_some(())?;
         expects_name = named;
     }
-    (!words.is_empty() && !expects_name).then(Verdict::harmless)
+    (!words.is_empty() && !expects_name).then(CommandVerdict::harmless)
 }
 
 const UNARY: &[&str] = &[
@@ -152,7 +154,7 @@ const BINARY: &[&str] =
 
 /// `-v` evaluates its operand. An operand that is not known may turn out to be
 /// an operator, so operators must stand where they are and be known.
-fn test(args: &[Field]) -> Option<Verdict> {
+fn test(args: &[Field]) -> Option<CommandVerdict> {
     if !args.iter().all(Field::is_single) {
         return None;
     }
@@ -165,7 +167,7 @@ fn test(args: &[Field]) -> Option<Verdict> {
         [_, binary, _] => operator(binary, BINARY) || operator(binary, &["-a", "-o"]),
         many => long_test(many),
     };
-    sound.then(Verdict::harmless)
+    sound.then(CommandVerdict::harmless)
 }
 
 /// Terms joined by `-a` and `-o`, all of them known.

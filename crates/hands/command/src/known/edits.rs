@@ -1,39 +1,39 @@
 //! Commands that change nothing but the files they name.
 
 use super::{
-    Touch, Verdict,
+    CommandVerdict, Touch,
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Reach, Verb},
+    facts::{EffectAccess, EffectReach, Verb},
     field::Field,
 };
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
     match name {
         "mkdir" => {
             let parsed = parse("-pv -m: --parents --verbose --mode:", args, Surprise::Refused)?;
-            Some(Verdict::edits(Verb::Create, each(&parsed.operands, Access::Write)?))
+            Some(CommandVerdict::edits(Verb::Create, each(&parsed.operands, EffectAccess::Write)?))
         }
         "touch" => {
             let options = "-acmh -d: -t: -r:R --no-create --date: --reference:R --time: --no-dereference";
             let parsed = parse(options, args, Surprise::Refused)?;
-            let mut touches = each(&parsed.operands, Access::Write)?;
-            touches.extend(parsed.reads.iter().map(|file| Touch::new(Access::List, file)));
-            Some(Verdict::edits(Verb::Create, touches))
+            let mut touches = each(&parsed.operands, EffectAccess::Write)?;
+            touches.extend(parsed.reads.iter().map(|file| Touch::new(EffectAccess::List, file)));
+            Some(CommandVerdict::edits(Verb::Create, touches))
         }
         "rm" => {
             let options = "-rRfiIvd --recursive --force --verbose --dir --one-file-system --preserve-root";
             let parsed = parse(options, args, Surprise::Refused)?;
-            let mut touches = each(&parsed.operands, Access::Delete)?;
+            let mut touches = each(&parsed.operands, EffectAccess::Delete)?;
             if parsed.has(&["r", "R", "recursive"]) {
-                touches.iter_mut().for_each(|touch| touch.reach = Reach::Tree);
+                touches.iter_mut().for_each(|touch| touch.reach = EffectReach::Tree);
             }
-            Some(Verdict::edits(Verb::Remove, touches))
+            Some(CommandVerdict::edits(Verb::Remove, touches))
         }
         "rmdir" => {
             let parsed = parse("-v --verbose --ignore-fail-on-non-empty", args, Surprise::Refused)?;
-            Some(Verdict::edits(Verb::Remove, each(&parsed.operands, Access::Delete)?))
+            Some(CommandVerdict::edits(Verb::Remove, each(&parsed.operands, EffectAccess::Delete)?))
         }
         "cp" => {
             let options = "-afinpRruvTdxLP -t: --archive --force --interactive --no-clobber --recursive --update? \
@@ -50,13 +50,13 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     }
 }
 
-fn each(operands: &[Field], access: Access) -> Option<Vec<Touch>> {
+fn each(operands: &[Field], access: EffectAccess) -> Option<Vec<Touch>> {
     (!operands.is_empty()).then(|| operands.iter().map(|field| Touch::new(access, field)).collect())
 }
 
 /// Sources are read or removed; the target is written, whether it is a file or
 /// the directory the sources end up in.
-fn transfer(parsed: &Parsed, verb: Verb) -> Option<Verdict> {
+fn transfer(parsed: &Parsed, verb: Verb) -> Option<CommandVerdict> {
     let directory = parsed.values(&["t", "target-directory"]).next();
     let (target, sources) = match directory {
         Some(directory) => (directory, &parsed.operands[..]),
@@ -66,7 +66,7 @@ fn transfer(parsed: &Parsed, verb: Verb) -> Option<Verdict> {
         return None;
     }
     let target = target.literal()?;
-    let mut touches = vec![Touch::new(Access::Write, &Field::Literal(target.to_owned()))];
+    let mut touches = vec![Touch::new(EffectAccess::Write, &Field::Literal(target.to_owned()))];
     for source in sources {
         // A pattern could name anything, `dir/.` would spread over the target.
         let name = source.literal()?;
@@ -74,13 +74,13 @@ fn transfer(parsed: &Parsed, verb: Verb) -> Option<Verdict> {
         if matches!(last, "" | "." | "..") {
             return None;
         }
-        let access = if verb == Verb::Move { Access::Delete } else { Access::Read };
-        touches.push(Touch::tree(Access::Read, source));
+        let access = if verb == Verb::Move { EffectAccess::Delete } else { EffectAccess::Read };
+        touches.push(Touch::tree(EffectAccess::Read, source));
         touches.push(Touch::tree(access, source));
         let inside = format!("{}/{last}", target.trim_end_matches('/'));
-        touches.push(Touch::new(Access::Write, &Field::Literal(inside)));
+        touches.push(Touch::new(EffectAccess::Write, &Field::Literal(inside)));
     }
-    Some(Verdict::edits(verb, touches))
+    Some(CommandVerdict::edits(verb, touches))
 }
 
 /// What a command would remove, whatever its options are.
@@ -94,19 +94,19 @@ pub(super) fn removals(words: &[Field]) -> Vec<Touch> {
             let operands: Vec<&Field> =
                 args.iter().filter(|arg| arg.literal().is_none_or(|text| !text.starts_with('-'))).collect();
             let sources = operands.len().saturating_sub(1);
-            operands[..sources].iter().map(|arg| Touch::tree(Access::Delete, arg)).collect()
+            operands[..sources].iter().map(|arg| Touch::tree(EffectAccess::Delete, arg)).collect()
         }
         "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" => args
             .iter()
             .filter(|arg| arg.literal().is_none_or(|text| !text.starts_with('-')))
-            .map(|arg| Touch::tree(Access::Delete, arg))
+            .map(|arg| Touch::tree(EffectAccess::Delete, arg))
             .collect(),
         "find" if args.iter().any(|arg| matches!(arg.literal(), Some("-delete"))) || runs_rm(args) => args
             .iter()
             .take_while(|arg| arg.literal().is_none_or(|text| !text.starts_with(['-', '(', '!'])))
             .map(|arg| match is_narrowed(args) {
-                true => Touch::new(Access::Delete, arg),
-                false => Touch::tree(Access::Delete, arg),
+                true => Touch::new(EffectAccess::Delete, arg),
+                false => Touch::tree(EffectAccess::Delete, arg),
             })
             .collect(),
         _ => Vec::new(),

@@ -1,11 +1,11 @@
 //! `git`, the forms that only look.
 
 use super::{
-    Touch, Verdict,
+    CommandVerdict, Touch,
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Obeyed, Reach, Unless},
+    facts::{EffectAccess, EffectReach, Obeyed, Unless},
     field::Field,
 };
 
@@ -135,7 +135,7 @@ const PLAIN: &[(&str, &[&str], Operands)] = &[
     ("whatchanged", &[LOG, DIFF], Operands::Any),
 ];
 
-pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
     // Whatever a pattern or a variable turns into may be an option.
     let known = args.iter().all(|arg| matches!(arg, Field::Literal(_) | Field::Number));
     if !known {
@@ -144,12 +144,12 @@ pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let (args, place) = global_options(args)?;
     let (subcommand, args) = args.split_first()?;
     let mut touches = subcommand_touches(subcommand.literal()?, args)?;
-    touches.push(Touch::here(Access::Obey(Obeyed::Git), Reach::Itself));
+    touches.push(Touch::here(EffectAccess::Obey(Obeyed::Git), EffectReach::Itself));
     if let Some(place) = place {
         touches.iter_mut().for_each(|touch| move_below(&place, touch));
-        touches.push(Touch::new(Access::Enter, &Field::Literal(place)));
+        touches.push(Touch::new(EffectAccess::Enter, &Field::Literal(place)));
     }
-    Some(Verdict::reads(touches))
+    Some(CommandVerdict::reads(touches))
 }
 
 /// What follows the options in front of the subcommand, and the directory it
@@ -253,7 +253,7 @@ fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
     let (files, revisions): (Vec<&str>, Vec<&str>) = revisions.partition(|text| text.contains(':'));
     // A directory is shown with all that is in it.
     for touch in found.iter_mut().filter(|touch| named.contains(&touch.field)) {
-        touch.reach = Reach::Tree;
+        touch.reach = EffectReach::Tree;
     }
     let limited = parsed.has(&["L"]) || dashes.is_some() && !named.is_empty();
     let rest = match name {
@@ -263,7 +263,11 @@ fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
         _ => Some(Unless::Named),
     };
     let from_top = (!files.is_empty()).then_some(Unless::AtTop);
-    found.extend(rest.into_iter().chain(from_top).map(|it| Touch::here(Access::Read, Reach::Repository(it))));
+    found.extend(
+        rest.into_iter()
+            .chain(from_top)
+            .map(|it| Touch::here(EffectAccess::Read, EffectReach::Repository(it))),
+    );
     found
 }
 
@@ -275,7 +279,7 @@ fn is_commit(operand: &Field) -> bool {
 }
 
 fn whole_repository() -> Touch {
-    Touch::here(Access::Read, Reach::Repository(Unless::Nothing))
+    Touch::here(EffectAccess::Read, EffectReach::Repository(Unless::Nothing))
 }
 
 /// Whether an operand may mean files in places it does not spell: `:/`,
@@ -352,17 +356,17 @@ fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
 /// Operands may be revisions or files: each is taken for a file, and what
 /// follows a colon (`HEAD:src/a.rs`) as well.
 fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<Touch> {
-    let mut out: Vec<Touch> = parsed.reads.iter().map(|file| Touch::new(Access::Read, file)).collect();
+    let mut out: Vec<Touch> = parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)).collect();
     // `-L1,9:FILE`, `-L:NAME:FILE`
     let ranges = parsed.values(&["L"]).filter_map(|value| value.literal()?.rsplit_once(':'));
-    out.extend(ranges.map(|(_, file)| Touch::new(Access::Read, &Field::Literal(file.to_owned()))));
+    out.extend(ranges.map(|(_, file)| Touch::new(EffectAccess::Read, &Field::Literal(file.to_owned()))));
     for operand in operands {
         let Some(text) = operand.literal() else { continue };
-        out.push(Touch::new(Access::Read, operand));
+        out.push(Touch::new(EffectAccess::Read, operand));
         // Times and stages have colons, too (`HEAD@{10:00}:a`, `:0:a`): whatever follows one may be a file.
         let paths = text.match_indices(':').map(|(at, _)| &text[at + 1..]);
         for path in paths.filter(|path| !path.is_empty() && !path.starts_with('/')) {
-            out.push(Touch::new(Access::Read, &Field::Literal(path.to_owned())));
+            out.push(Touch::new(EffectAccess::Read, &Field::Literal(path.to_owned())));
         }
     }
     out
@@ -373,11 +377,11 @@ fn grep(args: &[Field]) -> Option<Vec<Touch>> {
     let skip = usize::from(!parsed.has(&["e", "f"]));
     let paths = parsed.operands.get(skip..).unwrap_or_default();
     let mut out = touches(&parsed, paths);
-    out.iter_mut().for_each(|touch| touch.reach = Reach::Tree);
+    out.iter_mut().for_each(|touch| touch.reach = EffectReach::Tree);
     out.push(match paths {
-        [] if !parsed.has(&["cached"]) => Touch::here(Access::Read, Reach::Tree),
+        [] if !parsed.has(&["cached"]) => Touch::here(EffectAccess::Read, EffectReach::Tree),
         _ if paths.iter().filter_map(Field::literal).any(is_wide) => whole_repository(),
-        _ => Touch::here(Access::Read, Reach::Repository(Unless::Named)),
+        _ => Touch::here(EffectAccess::Read, EffectReach::Repository(Unless::Named)),
     });
     Some(out)
 }
@@ -419,7 +423,7 @@ fn config(args: &[Field]) -> Option<Vec<Touch>> {
             ["get", _] => true,
             _ => false,
         };
-    reads.then(|| parsed.reads.iter().map(|file| Touch::new(Access::Read, file)).collect())
+    reads.then(|| parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)).collect())
 }
 
 fn remote(args: &[Field]) -> Option<Vec<Touch>> {

@@ -19,13 +19,13 @@ mod tools;
 mod xargs;
 
 use super::{
-    facts::{Access, Class, Reach, Verb},
+    facts::{Class, EffectAccess, EffectReach, Verb},
     field::Field,
 };
 
 /// What a command would do, with these words.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct CommandVerdict {
     pub(crate) class: Class,
     pub(crate) touches: Vec<Touch>,
     /// Whether it asks a server.
@@ -35,27 +35,27 @@ pub(crate) struct Verdict {
 /// A word of the command that names a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Touch {
-    pub(crate) access: Access,
+    pub(crate) access: EffectAccess,
     pub(crate) field: Field,
-    pub(crate) reach: Reach,
+    pub(crate) reach: EffectReach,
 }
 
 impl Touch {
-    pub(crate) fn new(access: Access, field: &Field) -> Self {
-        Self { access, field: field.clone(), reach: Reach::Itself }
+    pub(crate) fn new(access: EffectAccess, field: &Field) -> Self {
+        Self { access, field: field.clone(), reach: EffectReach::Itself }
     }
 
-    pub(crate) fn tree(access: Access, field: &Field) -> Self {
-        Self { access, field: field.clone(), reach: Reach::Tree }
+    pub(crate) fn tree(access: EffectAccess, field: &Field) -> Self {
+        Self { access, field: field.clone(), reach: EffectReach::Tree }
     }
 
     /// The directory the command runs in.
-    pub(crate) fn here(access: Access, reach: Reach) -> Self {
+    pub(crate) fn here(access: EffectAccess, reach: EffectReach) -> Self {
         Self { access, field: Field::Literal(".".to_owned()), reach }
     }
 }
 
-impl Verdict {
+impl CommandVerdict {
     fn reads(touches: Vec<Touch>) -> Self {
         Self { class: Class::ReadOnly, touches, talks: false }
     }
@@ -85,7 +85,7 @@ pub(crate) fn is_weakly_known(name: &str) -> bool {
 const SYSTEM_DIRECTORIES: &[&str] = &["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/"];
 
 /// Judges a command by its words; wrappers are already taken off.
-pub(crate) fn classify(words: &[Field]) -> Option<Verdict> {
+pub(crate) fn classify(words: &[Field]) -> Option<CommandVerdict> {
     let (name, args) = words.split_first()?;
     let name = name.literal()?;
     let bare = SYSTEM_DIRECTORIES.iter().find_map(|dir| name.strip_prefix(dir)).unwrap_or(name);
@@ -135,7 +135,7 @@ fn literals(args: &[Field]) -> Option<Vec<&str>> {
 }
 
 /// Operands that are files; `-` is standard input.
-fn files(operands: &[Field], access: Access, reach: Reach) -> Vec<Touch> {
+fn files(operands: &[Field], access: EffectAccess, reach: EffectReach) -> Vec<Touch> {
     operands
         .iter()
         .filter(|field| !matches!(field, Field::Stream) && field.literal() != Some("-"))

@@ -1,11 +1,11 @@
 //! `grep`, `rg`, `find`, `fd`, `jq`, `bat`.
 
 use super::{
-    Touch, Verdict, files,
+    CommandVerdict, Touch, files,
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Reach},
+    facts::{EffectAccess, EffectReach},
     field::Field,
 };
 
@@ -45,7 +45,7 @@ const JQ: &str = "-ncCMSrjaesRhV --null-input --compact-output --color-output --
 const BAT: &str = "-nApPu -l: -r: -H: --plain --number --show-all --style: --line-range: --language: --color: \
     --decorations: --paging: --theme: --wrap: --tabs: --highlight-line: --no-config --squeeze-blank";
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
     match name {
         "grep" | "egrep" | "fgrep" => grep(args),
         "rg" => rg(args),
@@ -56,7 +56,9 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         "bat" | "batcat" => {
             let parsed = parse(BAT, args, Surprise::Refused)?;
             let pager = parsed.values(&["paging"]).any(|value| value.literal() != Some("never"));
-            (!pager).then(|| Verdict::reads(files(&parsed.operands, Access::Read, Reach::Itself)))
+            (!pager).then(|| {
+                CommandVerdict::reads(files(&parsed.operands, EffectAccess::Read, EffectReach::Itself))
+            })
         }
         _ => None,
     }
@@ -76,7 +78,7 @@ pub(crate) fn sole_file(name: &str, args: &[Field]) -> Option<Field> {
     }
 }
 
-fn grep(args: &[Field]) -> Option<Verdict> {
+fn grep(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse(GREP, args, Surprise::Fine)?;
     let recursive = parsed.has(&["r", "R", "recursive", "dereference-recursive"])
         || parsed.values(&["d", "directories"]).any(|value| value.literal() != Some("skip"));
@@ -87,45 +89,45 @@ fn grep(args: &[Field]) -> Option<Verdict> {
     let moved = parsed.operands.iter().take(skip).any(is_unknown);
     let linked = parsed.has(&["R", "dereference-recursive"]) || moved;
     let reach = match (linked, recursive) {
-        (true, _) => Reach::LinkedTree,
-        (false, true) => Reach::Tree,
-        (false, false) => Reach::Itself,
+        (true, _) => EffectReach::LinkedTree,
+        (false, true) => EffectReach::Tree,
+        (false, false) => EffectReach::Itself,
     };
     let mut touches = reads(&parsed, paths, reach);
     if moved || (recursive && paths.is_empty()) {
-        touches.push(Touch::here(Access::Read, reach));
+        touches.push(Touch::here(EffectAccess::Read, reach));
     }
-    Some(Verdict::reads(touches))
+    Some(CommandVerdict::reads(touches))
 }
 
-fn rg(args: &[Field]) -> Option<Verdict> {
+fn rg(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse(RG, args, Surprise::Refused)?;
     let skip = usize::from(!parsed.has(&["e", "f", "regexp", "file", "files", "type-list"]));
     let paths = parsed.operands.get(skip..).unwrap_or_default();
-    let access = if parsed.has(&["files"]) { Access::List } else { Access::Read };
-    let reach = if parsed.has(&["L", "follow"]) { Reach::LinkedTree } else { Reach::Tree };
-    let mut touches = reads(&parsed, &[], Reach::Itself);
+    let access = if parsed.has(&["files"]) { EffectAccess::List } else { EffectAccess::Read };
+    let reach = if parsed.has(&["L", "follow"]) { EffectReach::LinkedTree } else { EffectReach::Tree };
+    let mut touches = reads(&parsed, &[], EffectReach::Itself);
     touches.extend(files(paths, access, reach));
     if paths.is_empty() && !parsed.has(&["type-list", "version", "V", "help", "h"]) {
         touches.push(Touch::here(access, reach));
     }
-    Some(Verdict::reads(touches))
+    Some(CommandVerdict::reads(touches))
 }
 
-fn fd(args: &[Field]) -> Option<Verdict> {
+fn fd(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse(FD, args, Surprise::Refused)?;
-    let reach = if parsed.has(&["L", "follow"]) { Reach::LinkedTree } else { Reach::Tree };
+    let reach = if parsed.has(&["L", "follow"]) { EffectReach::LinkedTree } else { EffectReach::Tree };
     let places = parsed.operands.get(1..).unwrap_or_default();
-    let mut touches = files(places, Access::List, reach);
+    let mut touches = files(places, EffectAccess::List, reach);
     if places.is_empty() {
-        touches.push(Touch::here(Access::List, reach));
+        touches.push(Touch::here(EffectAccess::List, reach));
     }
-    Some(Verdict::reads(touches))
+    Some(CommandVerdict::reads(touches))
 }
 
-fn reads(parsed: &Parsed, paths: &[Field], reach: Reach) -> Vec<Touch> {
-    let mut touches = files(paths, Access::Read, reach);
-    touches.extend(parsed.reads.iter().map(|file| Touch::new(Access::Read, file)));
+fn reads(parsed: &Parsed, paths: &[Field], reach: EffectReach) -> Vec<Touch> {
+    let mut touches = files(paths, EffectAccess::Read, reach);
+    touches.extend(parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)));
     touches
 }
 
@@ -213,7 +215,7 @@ const FIND_VALUED: &[&str] = &[
 ];
 
 /// Patterns must be quoted: what they find may be taken for a predicate.
-fn find(args: &[Field]) -> Option<Verdict> {
+fn find(args: &[Field]) -> Option<CommandVerdict> {
     let starts = args
         .iter()
         .skip_while(|arg| matches!(arg.literal(), Some("-H" | "-L" | "-P")))
@@ -224,7 +226,7 @@ fn find(args: &[Field]) -> Option<Verdict> {
         return None;
     }
     let follows = args.iter().any(|arg| matches!(arg.literal(), Some("-L" | "-follow")));
-    let reach = if follows { Reach::LinkedTree } else { Reach::Tree };
+    let reach = if follows { EffectReach::LinkedTree } else { EffectReach::Tree };
     let mut rest =
         args.iter().skip_while(|arg| matches!(arg.literal(), Some("-H" | "-L" | "-P"))).skip(starts.len());
     while let Some(arg) = rest.next() {
@@ -235,15 +237,15 @@ fn find(args: &[Field]) -> Option<Verdict> {
             return None;
         }
     }
-    let mut touches = files(&starts, Access::List, reach);
+    let mut touches = files(&starts, EffectAccess::List, reach);
     if starts.is_empty() {
-        touches.push(Touch::here(Access::List, reach));
+        touches.push(Touch::here(EffectAccess::List, reach));
     }
-    Some(Verdict::reads(touches))
+    Some(CommandVerdict::reads(touches))
 }
 
 /// A filter can read modules; everything else it does stays inside.
-fn jq(args: &[Field]) -> Option<Verdict> {
+fn jq(args: &[Field]) -> Option<CommandVerdict> {
     let mut plain = Vec::new();
     let mut extra = Vec::new();
     // Behind two dashes there are no options.
@@ -262,7 +264,7 @@ fn jq(args: &[Field]) -> Option<Verdict> {
             }
             Some("--slurpfile" | "--rawfile") => {
                 iter.next().filter(|field| field.is_single())?;
-                extra.push(Touch::new(Access::Read, iter.next().filter(|field| field.is_single())?));
+                extra.push(Touch::new(EffectAccess::Read, iter.next().filter(|field| field.is_single())?));
             }
             _ => plain.push(arg.clone()),
         }
@@ -277,9 +279,9 @@ fn jq(args: &[Field]) -> Option<Verdict> {
         return None;
     }
     // What stands in front of `--args` is a file; what follows may look like one.
-    let mut touches = files(rest, Access::Read, Reach::Itself);
+    let mut touches = files(rest, EffectAccess::Read, EffectReach::Itself);
     touches.append(&mut extra);
-    Some(Verdict::reads(touches))
+    Some(CommandVerdict::reads(touches))
 }
 
 /// Two programs of this name; what only one of them reads as harmless is not
@@ -288,7 +290,7 @@ const YQ: &str = "-rnPCMNejcyYhV -o: -p: -I: --raw-output --null-input --prettyP
     --exit-status --tojson --output-format: --input-format: --unwrapScalar? --help --version";
 
 /// An expression can read files and run programs by name.
-fn yq(args: &[Field]) -> Option<Verdict> {
+fn yq(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse(YQ, args, Surprise::Refused)?;
     let operands = match parsed.operands.split_first() {
         Some((first, rest)) if matches!(first.literal(), Some("e" | "eval" | "ea" | "eval-all")) => rest,
@@ -303,5 +305,5 @@ fn yq(args: &[Field]) -> Option<Verdict> {
         return None;
     }
     // The first may be a file as well.
-    Some(Verdict::reads(files(operands, Access::Read, Reach::Itself)))
+    Some(CommandVerdict::reads(files(operands, EffectAccess::Read, EffectReach::Itself)))
 }

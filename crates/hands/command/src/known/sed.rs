@@ -1,33 +1,34 @@
 //! `sed`: its scripts are a language, and two of its commands write or run.
 
 use super::{
-    Touch, Verdict, files,
+    CommandVerdict, Touch, files,
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Reach, Verb},
+    facts::{EffectAccess, EffectReach, Verb},
     field::Field,
 };
 
 const OPTIONS: &str = "-nErsuz -e: -l: -i? --quiet --silent --expression: --regexp-extended --separate --unbuffered \
     --null-data --debug --sandbox --in-place? --line-length: --help --version";
 
-pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
     let parsed = parse(OPTIONS, args, Surprise::Refused)?;
     let (scripts, operands) = scripts(&parsed)?;
     let mut touches = Vec::new();
     for script in scripts {
         let reads = SedScript::read(script)?;
-        touches.extend(reads.iter().map(|file| Touch::new(Access::Read, &Field::Literal(file.clone()))));
+        touches
+            .extend(reads.iter().map(|file| Touch::new(EffectAccess::Read, &Field::Literal(file.clone()))));
     }
     if parsed.has(&["help", "version"]) {
-        return Some(Verdict::harmless());
+        return Some(CommandVerdict::harmless());
     }
     if parsed.has(&["i", "in-place"]) {
         return in_place(&parsed, operands, touches);
     }
-    touches.extend(files(operands, Access::Read, Reach::Itself));
-    Some(Verdict::reads(touches))
+    touches.extend(files(operands, EffectAccess::Read, EffectReach::Itself));
+    Some(CommandVerdict::reads(touches))
 }
 
 /// Whether the arguments are `-n X,Yp FILE`: part of one file as it is.
@@ -53,19 +54,19 @@ fn scripts(parsed: &Parsed) -> Option<(Vec<&str>, &[Field])> {
 }
 
 /// Every file is written, and a backup beside it if a suffix is given.
-fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<Touch>) -> Option<Verdict> {
+fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<Touch>) -> Option<CommandVerdict> {
     let suffix = parsed.values(&["i", "in-place"]).next().map(|field| field.literal().unwrap_or("/"));
     let plain = |c: char| c.is_ascii_alphanumeric() || "._~-".contains(c);
     if suffix.is_some_and(|suffix| !suffix.chars().all(plain)) {
         return None;
     }
     for operand in operands {
-        touches.push(Touch::new(Access::Write, operand));
+        touches.push(Touch::new(EffectAccess::Write, operand));
         if let (Some(suffix), Some(name)) = (suffix, operand.literal()) {
-            touches.push(Touch::new(Access::Write, &Field::Literal(format!("{name}{suffix}"))));
+            touches.push(Touch::new(EffectAccess::Write, &Field::Literal(format!("{name}{suffix}"))));
         }
     }
-    Some(Verdict::edits(Verb::Rewrite, touches))
+    Some(CommandVerdict::edits(Verb::Rewrite, touches))
 }
 
 /// A script, read as GNU sed reads it, far enough to know that it neither writes

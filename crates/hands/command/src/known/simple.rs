@@ -1,11 +1,11 @@
 //! Commands that a list of options describes completely.
 
 use super::{
-    Touch, Verdict, files,
+    CommandVerdict, Touch, files,
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Obeyed, Reach},
+    facts::{EffectAccess, EffectReach, Obeyed},
     field::Field,
 };
 
@@ -306,7 +306,7 @@ const SPECS: &[SimpleSpec] = &[
     ),
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
     if let Some(verdict) = special(name, args) {
         return verdict;
     }
@@ -316,13 +316,13 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     }
     let parsed = parse(spec.options, args, spec.surprise)?;
     let mut touches = operands(name, spec.operands, &parsed)?;
-    touches.extend(parsed.reads.iter().map(|file| Touch::new(Access::Read, file)));
+    touches.extend(parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)));
     if name == "shellcheck" {
         touches.extend(parsed.operands.iter().map(obeys_beside).collect::<Option<Vec<_>>>()?);
     }
     // These ask a service of the machine.
     let talks = matches!(name, "hostnamectl" | "localectl" | "timedatectl");
-    Some(Verdict { talks, ..Verdict::reads(touches) })
+    Some(CommandVerdict { talks, ..CommandVerdict::reads(touches) })
 }
 
 /// Shellcheck obeys what lies beside a script, and in every directory above.
@@ -331,7 +331,7 @@ fn obeys_beside(script: &Field) -> Option<Touch> {
     let parent =
         text.rsplit_once('/').map_or(".", |(parent, _)| if parent.is_empty() { "/" } else { parent });
     let beside = Field::Literal(parent.to_owned());
-    (!parent.contains(['*', '?', '['])).then(|| Touch::new(Access::Obey(Obeyed::Shellcheck), &beside))
+    (!parent.contains(['*', '?', '['])).then(|| Touch::new(EffectAccess::Obey(Obeyed::Shellcheck), &beside))
 }
 
 /// What stands behind an option with a value in one word is more options here,
@@ -352,30 +352,33 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
             // `@file` makes some programs read options from there.
             let listed = name == "strings"
                 && operands.iter().any(|field| field.literal().is_none_or(|text| text.starts_with('@')));
-            let reach = if name == "diff" || unknown_options { Reach::LinkedTree } else { Reach::Itself };
-            (!listed).then(|| files(operands, Access::Read, reach))
+            let reach =
+                if name == "diff" || unknown_options { EffectReach::LinkedTree } else { EffectReach::Itself };
+            (!listed).then(|| files(operands, EffectAccess::Read, reach))
         }
         OneFile => match &operands[..] {
             [] => Some(Vec::new()),
-            [file] if file.is_single() => Some(files(operands, Access::Read, Reach::Itself)),
+            [file] if file.is_single() => Some(files(operands, EffectAccess::Read, EffectReach::Itself)),
             _ => None,
         },
         Names => {
-            let tree = if parsed.has(&["L", "dereference"]) { Reach::LinkedTree } else { Reach::Tree };
-            let reach = if parsed.has(&["R", "recursive"]) { tree } else { Reach::Itself };
-            let mut touches = files(operands, Access::List, reach);
+            let tree =
+                if parsed.has(&["L", "dereference"]) { EffectReach::LinkedTree } else { EffectReach::Tree };
+            let reach = if parsed.has(&["R", "recursive"]) { tree } else { EffectReach::Itself };
+            let mut touches = files(operands, EffectAccess::List, reach);
             // Without a name they walk what is here.
             touches.extend(
-                (operands.is_empty() && reach != Reach::Itself).then(|| Touch::here(Access::List, reach)),
+                (operands.is_empty() && reach != EffectReach::Itself)
+                    .then(|| Touch::here(EffectAccess::List, reach)),
             );
             Some(touches)
         }
         Trees => {
             // How deep, for one of them; how links count, for the other.
             let follows: &[&str] = if name == "tree" { &["l"] } else { &["L", "dereference"] };
-            let reach = if parsed.has(follows) { Reach::LinkedTree } else { Reach::Tree };
-            let mut touches = files(operands, Access::List, reach);
-            touches.extend(operands.is_empty().then(|| Touch::here(Access::List, reach)));
+            let reach = if parsed.has(follows) { EffectReach::LinkedTree } else { EffectReach::Tree };
+            let mut touches = files(operands, EffectAccess::List, reach);
+            touches.extend(operands.is_empty().then(|| Touch::here(EffectAccess::List, reach)));
             Some(touches)
         }
     }
@@ -383,16 +386,19 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
 
 /// Commands that need a look at their operands. The outer `Option` says
 /// whether the name is one of these.
-fn special(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
+fn special(name: &str, args: &[Field]) -> Option<Option<CommandVerdict>> {
     let verdict = match name {
         "date" => date(args),
-        "env" => {
-            args.iter().all(|arg| matches!(arg.literal(), Some("-0" | "--null"))).then(Verdict::harmless)
-        }
+        "env" => args
+            .iter()
+            .all(|arg| matches!(arg.literal(), Some("-0" | "--null")))
+            .then(CommandVerdict::harmless),
         "ps" => ps(args),
         "ip" => ip(args),
-        "ifconfig" => matches!(super::literals(args).as_deref(), Some([] | ["-a"])).then(Verdict::harmless),
-        "crontab" => matches!(super::literals(args).as_deref(), Some(["-l"])).then(Verdict::harmless),
+        "ifconfig" => {
+            matches!(super::literals(args).as_deref(), Some([] | ["-a"])).then(CommandVerdict::harmless)
+        }
+        "crontab" => matches!(super::literals(args).as_deref(), Some(["-l"])).then(CommandVerdict::harmless),
         "man" => man(args),
         "getent" => getent(args),
         "xxd" => xxd(args),
@@ -404,17 +410,19 @@ fn special(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
 }
 
 /// An operand without `+` would set the clock.
-fn date(args: &[Field]) -> Option<Verdict> {
+fn date(args: &[Field]) -> Option<CommandVerdict> {
     let options = "-uR -I? -d: -r:R --utc --universal --rfc-email --rfc-2822 --iso-8601? --rfc-3339: --date: \
                    --reference:R --help --version";
     let parsed = parse(options, args, Surprise::Refused)?;
     let formats =
         parsed.operands.iter().all(|field| field.literal().is_some_and(|text| text.starts_with('+')));
-    formats.then(|| Verdict::reads(parsed.reads.iter().map(|file| Touch::new(Access::List, file)).collect()))
+    formats.then(|| {
+        CommandVerdict::reads(parsed.reads.iter().map(|file| Touch::new(EffectAccess::List, file)).collect())
+    })
 }
 
 /// Without a dash, `e` would show the environment of other processes.
-fn ps(args: &[Field]) -> Option<Verdict> {
+fn ps(args: &[Field]) -> Option<CommandVerdict> {
     let options = "-AadefFHjlLMmNTVwyZcP -C: -g: -G: -o: -O: -p: -q: -s: -t: -u: -U: --sort: --pid: --ppid: --user: \
                    --forest --no-headers --headers --cols: --columns: --width: --format: --version";
     let parsed = parse(options, args, Surprise::Refused)?;
@@ -423,10 +431,10 @@ fn ps(args: &[Field]) -> Option<Verdict> {
         return None;
     }
     let old_form = |text: &str| text.bytes().all(|b| b"auxfwjlvTrch".contains(&b));
-    parsed.operands.iter().all(|field| field.literal().is_some_and(old_form)).then(Verdict::harmless)
+    parsed.operands.iter().all(|field| field.literal().is_some_and(old_form)).then(CommandVerdict::harmless)
 }
 
-fn ip(args: &[Field]) -> Option<Verdict> {
+fn ip(args: &[Field]) -> Option<CommandVerdict> {
     let words = super::literals(args)?;
     let words: Vec<&str> = words
         .into_iter()
@@ -442,32 +450,32 @@ fn ip(args: &[Field]) -> Option<Verdict> {
     };
     let verb = |word: &str| matches!(word, "show" | "list" | "ls" | "s");
     match &words[..] {
-        [kind] if object(kind) => Some(Verdict::harmless()),
-        [kind, show] if object(kind) && verb(show) => Some(Verdict::harmless()),
-        [kind, show, "dev", _] if object(kind) && verb(show) => Some(Verdict::harmless()),
+        [kind] if object(kind) => Some(CommandVerdict::harmless()),
+        [kind, show] if object(kind) && verb(show) => Some(CommandVerdict::harmless()),
+        [kind, show, "dev", _] if object(kind) && verb(show) => Some(CommandVerdict::harmless()),
         _ => None,
     }
 }
 
 /// A page by name; a path would be formatted by whatever it asks for.
-fn man(args: &[Field]) -> Option<Verdict> {
+fn man(args: &[Field]) -> Option<CommandVerdict> {
     let parsed =
         parse("-akfw -s: --all --apropos --whatis --where --path --sections:", args, Surprise::Refused)?;
     let named = |field: &Field| field.literal().is_some_and(|text| !text.contains('/'));
-    (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(Verdict::harmless)
+    (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(CommandVerdict::harmless)
 }
 
 /// Hosts would be looked up in the network.
-fn getent(args: &[Field]) -> Option<Verdict> {
+fn getent(args: &[Field]) -> Option<CommandVerdict> {
     let words = super::literals(args)?;
     let local = |word: &&str| matches!(*word, "passwd" | "group" | "services" | "protocols" | "shells");
     (words.first().is_some_and(local) && words.iter().all(|word| !word.starts_with('-')))
-        .then(Verdict::harmless)
+        .then(CommandVerdict::harmless)
 }
 
 /// Options stand alone here (`-ps` is one option, not two) and in front of the
 /// operands: behind the first one, everything is a file that is written.
-fn xxd(args: &[Field]) -> Option<Verdict> {
+fn xxd(args: &[Field]) -> Option<CommandVerdict> {
     let mut operands = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -488,12 +496,13 @@ fn xxd(args: &[Field]) -> Option<Verdict> {
             _ => operands.push(arg.clone()),
         }
     }
-    (operands.len() < 2).then(|| Verdict::reads(files(&operands, Access::Read, Reach::Itself)))
+    (operands.len() < 2)
+        .then(|| CommandVerdict::reads(files(&operands, EffectAccess::Read, EffectReach::Itself)))
 }
 
 /// Without a terminal it prints. A word with `+` in front is a command, and
 /// some options write or run what they name.
-fn pager(args: &[Field]) -> Option<Verdict> {
+fn pager(args: &[Field]) -> Option<CommandVerdict> {
     let options = "-eEFgGiIJKmMnNqQrRsSuUwWX -# -x: -z: --chop-long-lines --LINE-NUMBERS --RAW-CONTROL-CHARS \
                    --quit-if-one-screen --no-init --ignore-case --squeeze-blank-lines --version --help";
     let parsed = parse(options, args, Surprise::Refused)?;
@@ -505,11 +514,11 @@ fn pager(args: &[Field]) -> Option<Verdict> {
         .operands
         .iter()
         .all(plain)
-        .then(|| Verdict::reads(files(&parsed.operands, Access::Read, Reach::Itself)))
+        .then(|| CommandVerdict::reads(files(&parsed.operands, EffectAccess::Read, EffectReach::Itself)))
 }
 
 /// `init` and `reset` run what the description of the terminal names.
-fn tput(args: &[Field]) -> Option<Verdict> {
+fn tput(args: &[Field]) -> Option<CommandVerdict> {
     let words = super::literals(args)?;
     let words = match &words[..] {
         ["-T", kind, rest @ ..] if !kind.contains('/') => rest,
@@ -522,5 +531,5 @@ fn tput(args: &[Field]) -> Option<Verdict> {
         "setaf", "sgr0", "sitm", "smso", "smul", "xenl",
     ];
     let numbers = values.iter().all(|word| word.bytes().all(|b| b.is_ascii_digit()));
-    (known.contains(capability) && numbers).then(Verdict::harmless)
+    (known.contains(capability) && numbers).then(CommandVerdict::harmless)
 }

@@ -1,11 +1,11 @@
 //! Queries of developers' tools: package managers, containers, services.
 
 use super::{
-    Touch, Verdict, files,
+    CommandVerdict, Touch, files,
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Obeyed, Reach},
+    facts::{EffectAccess, EffectReach, Obeyed},
     field::Field,
 };
 
@@ -288,17 +288,23 @@ const QUERIES: &[ProgramQuery] = &[
     query(&["tokei"], &[], Files, ""),
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
     let word = |idx: usize| args.get(idx).and_then(Field::literal);
     let asks_version = VERSIONS.iter().any(|(programs, forms)| {
         programs.contains(&name) && args.len() == 1 && word(0).is_some_and(|form| forms.contains(&form))
     });
     if asks_version {
         let obeyed = if matches!(name, "rustc" | "rustup") { Obeyed::Toolchain } else { Obeyed::Versions };
-        return Some(Verdict::reads(vec![Touch::here(Access::Obey(obeyed), Reach::Itself)]));
+        return Some(CommandVerdict::reads(vec![Touch::here(
+            EffectAccess::Obey(obeyed),
+            EffectReach::Itself,
+        )]));
     }
     if name == "cargo" && asks_cargo_for_help(args) {
-        return Some(Verdict::reads(vec![Touch::here(Access::Obey(Obeyed::Cargo), Reach::Itself)]));
+        return Some(CommandVerdict::reads(vec![Touch::here(
+            EffectAccess::Obey(Obeyed::Cargo),
+            EffectReach::Itself,
+        )]));
     }
     let query = QUERIES.iter().find(|query| {
         query.program.contains(&name)
@@ -310,20 +316,21 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     if !known || (query.operands == Nothing && !operands.is_empty()) || reaches_out(name, query, &parsed) {
         return None;
     }
-    let mut touches: Vec<Touch> = parsed.reads.iter().map(|file| Touch::new(Access::Read, file)).collect();
+    let mut touches: Vec<Touch> =
+        parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)).collect();
     if query.operands == Files {
-        touches.extend(files(operands, Access::Read, Reach::Tree));
+        touches.extend(files(operands, EffectAccess::Read, EffectReach::Tree));
     }
     if query.local {
-        let obeyed = Access::Obey(obeyed(name, query, &parsed));
-        touches.push(Touch::here(obeyed, Reach::Itself));
+        let obeyed = EffectAccess::Obey(obeyed(name, query, &parsed));
+        touches.push(Touch::here(obeyed, EffectReach::Itself));
         // A project elsewhere has a list of versions of its own.
         for manifest in parsed.values(&["manifest-path"]) {
             let parent = manifest.literal()?.rsplit_once('/').map_or(".", |(parent, _)| parent);
             touches.push(Touch::new(obeyed, &Field::Literal(parent.to_owned())));
         }
     }
-    Some(Verdict { talks: talks(name, query), ..Verdict::reads(touches) })
+    Some(CommandVerdict { talks: talks(name, query), ..CommandVerdict::reads(touches) })
 }
 
 /// Whose configuration a query obeys.

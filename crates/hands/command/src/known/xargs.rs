@@ -5,12 +5,12 @@
 //! as if these places stood there themselves.
 
 use super::{
-    Touch, Verdict,
+    CommandVerdict, Touch,
     options::{Surprise, parse},
     search,
 };
 use crate::{
-    facts::{Access, Class, Reach},
+    facts::{Class, EffectAccess, EffectReach},
     field::{Field, Opaque},
 };
 
@@ -26,7 +26,7 @@ const LONG: &[&str] = &["--max-args", "--max-lines", "--max-procs", "--delimiter
 
 /// Judges the command `xargs` runs, with whatever it adds. `feed` is what it
 /// reads, if that is known.
-pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<Verdict> {
+pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<CommandVerdict> {
     let words = super::literals(args)?;
     let (command, replaced) = command(&words)?;
     let mut inner: Vec<Field> = command.iter().map(|word| Field::Literal((*word).to_owned())).collect();
@@ -55,12 +55,12 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<Verdict
             (Field::One(_) | Field::Many(_), Some(feed)) => touches.extend(feed.iter().map(|place| Touch {
                 access: touch.access,
                 field: place.field.clone(),
-                reach: Reach::LinkedTree,
+                reach: EffectReach::LinkedTree,
             })),
             _ => touches.push(touch),
         }
     }
-    Some(Verdict::reads(touches))
+    Some(CommandVerdict::reads(touches))
 }
 
 /// The command behind the options, and the mark it has for what is added.
@@ -148,10 +148,10 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<Touch>> {
         _ => false,
     };
     let verdict = super::classify(words).filter(|it| names_only && it.class == Class::ReadOnly)?;
-    let shows = |it: &Touch| matches!(it.access, Access::Read | Access::List);
+    let shows = |it: &Touch| matches!(it.access, EffectAccess::Read | EffectAccess::List);
     let mut places: Vec<Touch> = verdict.touches.into_iter().filter(shows).collect();
     if places.is_empty() || matches!(name.literal(), Some("git" | "ls" | "fd" | "fdfind")) {
-        places.push(Touch::here(Access::List, Reach::Tree));
+        places.push(Touch::here(EffectAccess::List, EffectReach::Tree));
     }
     // What falls apart when it is read again means other places.
     let falls_apart = |place: &Touch| {

@@ -1,6 +1,6 @@
 use super::{
-    AssignedValue, Assignment, Command, Item, Join, Kind, List, Note, Operator, Piece, Pipeline, Redirect,
-    Word,
+    AssignedValue, Assignment, CommandKind, Item, Join, List, Note, Operator, ParsedCommand, PipedCommands,
+    Redirect, Word, WordPiece,
     cursor::{Parsed, Parser, is_meta, is_name},
     word::{Position, name_len},
 };
@@ -124,7 +124,7 @@ impl Parser<'_> {
         }
     }
 
-    fn pipeline(&mut self) -> Parsed<Pipeline> {
+    fn pipeline(&mut self) -> Parsed<PipedCommands> {
         let mut negated = false;
         loop {
             self.skip_blanks();
@@ -142,7 +142,7 @@ impl Parser<'_> {
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'|') || self.peek_at(1) == Some(b'|') {
-                return Ok(Pipeline { commands, errors_too, negated });
+                return Ok(PipedCommands { commands, errors_too, negated });
             }
             let both = self.peek_at(1) == Some(b'&');
             errors_too |= both;
@@ -172,7 +172,7 @@ impl Parser<'_> {
         !alone
     }
 
-    pub(super) fn command(&mut self) -> Parsed<Command> {
+    pub(super) fn command(&mut self) -> Parsed<ParsedCommand> {
         self.nested(|p| {
             p.skip_blanks();
             let start = p.pos;
@@ -183,13 +183,13 @@ impl Parser<'_> {
                 (_, Some("coproc")) => {
                     p.pos += "coproc".len();
                     p.notes.push(Note::Coprocess);
-                    Kind::Coprocess(Box::new(p.command()?))
+                    CommandKind::Coprocess(Box::new(p.command()?))
                 }
                 (_, Some(word)) => p.compound(word)?,
                 _ => return p.simple(),
             };
             let redirects = p.redirects()?;
-            Ok(Command { kind, redirects, span: p.span(start) })
+            Ok(ParsedCommand { kind, redirects, span: p.span(start) })
         })
     }
 
@@ -205,7 +205,7 @@ impl Parser<'_> {
         }
     }
 
-    fn simple(&mut self) -> Parsed<Command> {
+    fn simple(&mut self) -> Parsed<ParsedCommand> {
         let start = self.pos;
         let (mut assignments, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
         let mut end = start;
@@ -241,7 +241,7 @@ impl Parser<'_> {
             return self.stop("a command is missing");
         }
         let span = self.fixed.clone().unwrap_or(start..end);
-        Ok(Command { kind: Kind::Simple { assignments, words }, redirects, span })
+        Ok(ParsedCommand { kind: CommandKind::Simple { assignments, words }, redirects, span })
     }
 
     /// A word spelled like a reserved one counts as such only in first place;
@@ -254,7 +254,7 @@ impl Parser<'_> {
         }
     }
 
-    fn function(&mut self, name: &Word, start: usize) -> Parsed<Command> {
+    fn function(&mut self, name: &Word, start: usize) -> Parsed<ParsedCommand> {
         let Some(name) = name.bare().map(str::to_owned) else {
             return self.stop("a function name that is quoted or expanded");
         };
@@ -264,15 +264,19 @@ impl Parser<'_> {
             return self.stop("an unexpected parenthesis");
         }
         let body = self.function_body()?;
-        Ok(Command { kind: Kind::Function { name, body }, redirects: Vec::new(), span: self.span(start) })
+        Ok(ParsedCommand {
+            kind: CommandKind::Function { name, body },
+            redirects: Vec::new(),
+            span: self.span(start),
+        })
     }
 
     /// A compound command; anything else is no function body.
-    pub(super) fn function_body(&mut self) -> Parsed<Box<Command>> {
+    pub(super) fn function_body(&mut self) -> Parsed<Box<ParsedCommand>> {
         self.skip_lines()?;
         let body = self.command()?;
         match body.kind {
-            Kind::Simple { .. } | Kind::Function { .. } | Kind::Coprocess(_) => {
+            CommandKind::Simple { .. } | CommandKind::Function { .. } | CommandKind::Coprocess(_) => {
                 self.stop("a function without a body")
             }
             _ => Ok(Box::new(body)),
@@ -286,7 +290,7 @@ impl Parser<'_> {
         let value = if first.is_empty() && word.pieces.len() == 1 && self.peek() == Some(b'(') {
             AssignedValue::Array(self.array()?)
         } else {
-            let mut pieces = vec![Piece::Text { text: first, quoted: false }];
+            let mut pieces = vec![WordPiece::Text { text: first, quoted: false }];
             pieces.extend(word.pieces.into_iter().skip(1));
             AssignedValue::Scalar(Word { pieces, span: word.span })
         };
@@ -339,7 +343,7 @@ impl Parser<'_> {
         if matches!(operator, Operator::DuplicateIn | Operator::DuplicateOut) && self.peek() == Some(b'-') {
             let start = self.pos;
             self.pos += 1;
-            let pieces = vec![Piece::Text { text: "-".to_owned(), quoted: false }];
+            let pieces = vec![WordPiece::Text { text: "-".to_owned(), quoted: false }];
             let target = Word { pieces, span: self.span(start) };
             return Ok(Some(Redirect { operator, variable, target, heredoc: None }));
         }
@@ -400,7 +404,7 @@ struct Assigned {
 
 /// Splits `name=value`, `name+=value` and `name[i]=value`.
 fn assigned_name(word: &Word) -> Option<Assigned> {
-    let Piece::Text { text, quoted: false } = word.pieces.first()? else { return None };
+    let WordPiece::Text { text, quoted: false } = word.pieces.first()? else { return None };
     let (name, rest) = text.split_at(name_len(text));
     let (subscript, rest) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((subscript, rest)) => (Some(subscript.to_owned()), rest),

@@ -1,5 +1,5 @@
 use super::{
-    Arm, Kind, List, Word,
+    Arm, CommandKind, List, Word,
     command::ListEnd,
     cursor::{Parsed, Parser, is_meta, is_name},
     word::{Position, name_len},
@@ -7,30 +7,30 @@ use super::{
 
 impl Parser<'_> {
     /// `( … )` or `(( … ))`.
-    pub(super) fn parenthesis(&mut self) -> Parsed<Kind> {
+    pub(super) fn parenthesis(&mut self) -> Parsed<CommandKind> {
         self.pos += 1;
         self.settle_operator()?;
         if self.eat("(") {
-            return self.nested(Self::arithmetic).map(Kind::Arithmetic);
+            return self.nested(Self::arithmetic).map(CommandKind::Arithmetic);
         }
         let list = self.filled_list(ListEnd::Parenthesis)?;
         self.pos += 1;
-        Ok(Kind::Subshell(list))
+        Ok(CommandKind::Subshell(list))
     }
 
     /// A command that starts with the reserved word `word`.
-    pub(super) fn compound(&mut self, word: &'static str) -> Parsed<Kind> {
+    pub(super) fn compound(&mut self, word: &'static str) -> Parsed<CommandKind> {
         if !matches!(word, "{" | "[[" | "if" | "while" | "until" | "for" | "select" | "case" | "function") {
             return self.stop("a reserved word where a command is expected");
         }
         self.pos += word.len();
         match word {
-            "{" => self.closed_list(&["}"]).map(Kind::Group),
-            "[[" => self.test().map(Kind::Test),
+            "{" => self.closed_list(&["}"]).map(CommandKind::Group),
+            "[[" => self.test().map(CommandKind::Test),
             "if" => self.conditional(),
             "while" | "until" => {
                 let condition = self.closed_list(&["do"])?;
-                Ok(Kind::Loop { condition, body: self.closed_list(&["done"])? })
+                Ok(CommandKind::Loop { condition, body: self.closed_list(&["done"])? })
             }
             "for" => self.for_loop(),
             "select" => self.named_loop(),
@@ -46,7 +46,7 @@ impl Parser<'_> {
         Ok(list)
     }
 
-    fn conditional(&mut self) -> Parsed<Kind> {
+    fn conditional(&mut self) -> Parsed<CommandKind> {
         let mut arms = Vec::new();
         loop {
             let condition = self.closed_list(&["then"])?;
@@ -58,14 +58,14 @@ impl Parser<'_> {
                 Some("elif") => (),
                 Some("else") => {
                     let otherwise = Some(self.closed_list(&["fi"])?);
-                    return Ok(Kind::If { arms, otherwise });
+                    return Ok(CommandKind::If { arms, otherwise });
                 }
-                _ => return Ok(Kind::If { arms, otherwise: None }),
+                _ => return Ok(CommandKind::If { arms, otherwise: None }),
             }
         }
     }
 
-    fn for_loop(&mut self) -> Parsed<Kind> {
+    fn for_loop(&mut self) -> Parsed<CommandKind> {
         self.skip_blanks();
         if !self.eat("((") {
             return self.named_loop();
@@ -74,11 +74,11 @@ impl Parser<'_> {
         self.skip_blanks();
         self.eat(";");
         self.skip_lines()?;
-        Ok(Kind::ForArithmetic { header, body: self.do_done()? })
+        Ok(CommandKind::ForArithmetic { header, body: self.do_done()? })
     }
 
     /// `for name [in word …]; do … done`, also for `select`.
-    fn named_loop(&mut self) -> Parsed<Kind> {
+    fn named_loop(&mut self) -> Parsed<CommandKind> {
         self.skip_blanks();
         let rest = self.rest();
         let name = &rest[..name_len(rest)];
@@ -92,7 +92,7 @@ impl Parser<'_> {
         if self.peek() == Some(b';') {
             self.pos += 1;
             self.skip_lines()?;
-            return Ok(Kind::For { name, words: None, body: self.do_done()? });
+            return Ok(CommandKind::For { name, words: None, body: self.do_done()? });
         }
         self.skip_lines()?;
         let words = if self.reserved() == Some("in") {
@@ -101,7 +101,7 @@ impl Parser<'_> {
         } else {
             None
         };
-        Ok(Kind::For { name, words, body: self.do_done()? })
+        Ok(CommandKind::For { name, words, body: self.do_done()? })
     }
 
     fn loop_words(&mut self) -> Parsed<Vec<Word>> {
@@ -138,7 +138,7 @@ impl Parser<'_> {
         }
     }
 
-    fn case(&mut self) -> Parsed<Kind> {
+    fn case(&mut self) -> Parsed<CommandKind> {
         self.skip_blanks();
         let subject = self.filled_word()?;
         self.skip_lines()?;
@@ -148,7 +148,7 @@ impl Parser<'_> {
             self.skip_lines()?;
             if self.reserved() == Some("esac") {
                 self.pos += "esac".len();
-                return Ok(Kind::Case { subject, arms });
+                return Ok(CommandKind::Case { subject, arms });
             }
             let patterns = self.patterns()?;
             let body = self.list(ListEnd::Arm)?;
@@ -178,7 +178,7 @@ impl Parser<'_> {
         }
     }
 
-    fn function_keyword(&mut self) -> Parsed<Kind> {
+    fn function_keyword(&mut self) -> Parsed<CommandKind> {
         self.skip_blanks();
         let name = self.filled_word()?;
         let Some(name) = name.bare().map(str::to_owned) else {
@@ -190,6 +190,6 @@ impl Parser<'_> {
             self.skip_blanks();
             self.pos += 1;
         }
-        Ok(Kind::Function { name, body: self.function_body()? })
+        Ok(CommandKind::Function { name, body: self.function_body()? })
     }
 }

@@ -8,13 +8,13 @@ pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Why reading stopped.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Stop {
+pub(crate) struct SyntaxStop {
     /// Byte of the source.
     pub(crate) at: usize,
     pub(crate) why: &'static str,
 }
 
-pub(super) type Parsed<T> = Result<T, Stop>;
+pub(super) type Parsed<T> = Result<T, SyntaxStop>;
 
 /// A heredoc whose body starts on the next line.
 pub(super) struct PendingHeredoc {
@@ -59,7 +59,7 @@ impl<'s> Parser<'s> {
 
     pub(super) fn stop<T>(&self, why: &'static str) -> Parsed<T> {
         let at = self.fixed.as_ref().map_or(self.pos, |span| span.start);
-        Err(Stop { at, why })
+        Err(SyntaxStop { at, why })
     }
 
     /// Runs `read` one level deeper.

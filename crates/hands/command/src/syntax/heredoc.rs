@@ -3,7 +3,7 @@
 use std::{cell::OnceCell, rc::Rc};
 
 use super::{
-    Operator, Piece, Redirect, Word,
+    Operator, Redirect, Word, WordPiece,
     cursor::{Parsed, Parser, PendingHeredoc},
     word::push_str,
 };
@@ -34,7 +34,8 @@ impl Parser<'_> {
         if text.is_empty() || text.contains(['\n', '$', '`', '\\']) {
             return self.stop("an unusual delimiter of a heredoc");
         }
-        let quoted = delimiter.pieces.iter().any(|piece| matches!(piece, Piece::Text { quoted: true, .. }));
+        let quoted =
+            delimiter.pieces.iter().any(|piece| matches!(piece, WordPiece::Text { quoted: true, .. }));
         self.heredocs += 1;
         let body = Rc::new(OnceCell::new());
         self.pending.push(PendingHeredoc { delimiter: text, strip_tabs, quoted, body: Rc::clone(&body) });
@@ -67,7 +68,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn heredoc_pieces(&mut self, text: &str, start: usize) -> Parsed<Vec<Piece>> {
+    fn heredoc_pieces(&mut self, text: &str, start: usize) -> Parsed<Vec<WordPiece>> {
         let mut inner = Parser::new(text);
         inner.depth = self.depth;
         inner.fixed = Some(self.span(start));
@@ -80,7 +81,7 @@ impl Parser<'_> {
     }
 }
 
-fn literal(text: &str) -> Vec<Piece> {
+fn literal(text: &str) -> Vec<WordPiece> {
     let mut pieces = Vec::new();
     push_str(&mut pieces, text, /*quoted*/ true);
     pieces

@@ -22,13 +22,13 @@ mod test;
 mod tree;
 mod word;
 
-pub(crate) use cursor::Stop;
+pub(crate) use cursor::SyntaxStop;
 pub(crate) use tree::*;
 
 use cursor::Parser;
 
 /// Reads a whole command line.
-pub(crate) fn parse(source: &str) -> Result<ShellScript, Stop> {
+pub(crate) fn parse(source: &str) -> Result<ShellScript, SyntaxStop> {
     let mut parser = Parser::new(source);
     let list = parser.script()?;
     Ok(ShellScript { list, notes: parser.notes })

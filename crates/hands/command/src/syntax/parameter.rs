@@ -1,14 +1,14 @@
 //! `${…}`.
 
 use super::{
-    Expansion, ExpansionAction, Piece, Word,
+    Expansion, ExpansionAction, Word, WordPiece,
     cursor::{Parsed, Parser},
     word::{name_len, push},
 };
 
 impl Parser<'_> {
     /// From behind `${` to behind `}`.
-    pub(super) fn braced_parameter(&mut self, quoted: bool) -> Parsed<Piece> {
+    pub(super) fn braced_parameter(&mut self, quoted: bool) -> Parsed<WordPiece> {
         let mut action = ExpansionAction::Plain;
         let mut plain = true;
         if self.peek() == Some(b'!') && self.peek_at(1) != Some(b'}') {
@@ -34,9 +34,9 @@ impl Parser<'_> {
             plain = false;
         }
         if plain && action == ExpansionAction::Plain {
-            return Ok(Piece::Parameter { name, quoted });
+            return Ok(WordPiece::Parameter { name, quoted });
         }
-        Ok(Piece::Expansion(Box::new(Expansion { name, action, operands, quoted })))
+        Ok(WordPiece::Expansion(Box::new(Expansion { name, action, operands, quoted })))
     }
 
     fn braced_name(&mut self) -> Parsed<String> {

@@ -1,7 +1,7 @@
 //! `[[ … ]]`.
 
 use super::{
-    Piece, Word,
+    Word, WordPiece,
     cursor::{Parsed, Parser, is_meta},
     word::{Position, push, push_str},
 };
@@ -70,7 +70,7 @@ impl Parser<'_> {
     /// `@(a|b)` is a pattern here, though nowhere else.
     fn refuse_pattern_group(&self, word: &Word) -> Parsed<()> {
         let group = self.peek() == Some(b'(')
-            && matches!(word.pieces.last(), Some(Piece::Text { text, quoted: false }) if text.ends_with(['?', '*', '+', '@', '!']));
+            && matches!(word.pieces.last(), Some(WordPiece::Text { text, quoted: false }) if text.ends_with(['?', '*', '+', '@', '!']));
         if group { self.stop("a pattern group in [[") } else { Ok(()) }
     }
 

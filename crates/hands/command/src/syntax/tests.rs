@@ -11,9 +11,9 @@ fn commands(list: &List, out: &mut Vec<String>) {
     }
 }
 
-fn command_of(command: &Command, out: &mut Vec<String>) {
+fn command_of(command: &ParsedCommand, out: &mut Vec<String>) {
     match &command.kind {
-        Kind::Simple { assignments, words } => {
+        CommandKind::Simple { assignments, words } => {
             let text = |word: &Word| word.literal().unwrap_or_else(|| "<dyn>".to_owned());
             out.push(words.iter().map(text).collect::<Vec<_>>().join("|"));
             for assignment in assignments {
@@ -24,36 +24,36 @@ fn command_of(command: &Command, out: &mut Vec<String>) {
             }
             words.iter().for_each(|w| word_of(w, out));
         }
-        Kind::Subshell(list) | Kind::Group(list) => commands(list, out),
-        Kind::If { arms, otherwise } => {
+        CommandKind::Subshell(list) | CommandKind::Group(list) => commands(list, out),
+        CommandKind::If { arms, otherwise } => {
             for (condition, body) in arms {
                 commands(condition, out);
                 commands(body, out);
             }
             otherwise.iter().for_each(|list| commands(list, out));
         }
-        Kind::Loop { condition, body } => {
+        CommandKind::Loop { condition, body } => {
             commands(condition, out);
             commands(body, out);
         }
-        Kind::For { words, body, .. } => {
+        CommandKind::For { words, body, .. } => {
             words.iter().flatten().for_each(|w| word_of(w, out));
             commands(body, out);
         }
-        Kind::ForArithmetic { header, body } => {
+        CommandKind::ForArithmetic { header, body } => {
             word_of(header, out);
             commands(body, out);
         }
-        Kind::Case { subject, arms } => {
+        CommandKind::Case { subject, arms } => {
             word_of(subject, out);
             for arm in arms {
                 arm.patterns.iter().for_each(|w| word_of(w, out));
                 commands(&arm.body, out);
             }
         }
-        Kind::Function { body, .. } | Kind::Coprocess(body) => command_of(body, out),
-        Kind::Arithmetic(word) => word_of(word, out),
-        Kind::Test(words) => words.iter().for_each(|w| word_of(w, out)),
+        CommandKind::Function { body, .. } | CommandKind::Coprocess(body) => command_of(body, out),
+        CommandKind::Arithmetic(word) => word_of(word, out),
+        CommandKind::Test(words) => words.iter().for_each(|w| word_of(w, out)),
     }
     for redirect in &command.redirects {
         word_of(&redirect.target, out);
@@ -64,10 +64,10 @@ fn command_of(command: &Command, out: &mut Vec<String>) {
 fn word_of(word: &Word, out: &mut Vec<String>) {
     for piece in &word.pieces {
         match piece {
-            Piece::Text { .. } | Piece::Parameter { .. } => (),
-            Piece::Expansion(expansion) => expansion.operands.iter().for_each(|w| word_of(w, out)),
-            Piece::Command { list, .. } | Piece::Process { list } => commands(list, out),
-            Piece::Arithmetic { body, .. } | Piece::Translated { body } => word_of(body, out),
+            WordPiece::Text { .. } | WordPiece::Parameter { .. } => (),
+            WordPiece::Expansion(expansion) => expansion.operands.iter().for_each(|w| word_of(w, out)),
+            WordPiece::Command { list, .. } | WordPiece::Process { list } => commands(list, out),
+            WordPiece::Arithmetic { body, .. } | WordPiece::Translated { body } => word_of(body, out),
         }
     }
 }

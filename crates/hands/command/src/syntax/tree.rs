@@ -29,8 +29,8 @@ pub(crate) struct List {
 /// One element of a list.
 #[derive(Debug)]
 pub(crate) struct Item {
-    pub(crate) first: Pipeline,
-    pub(crate) rest: Vec<(Join, Pipeline)>,
+    pub(crate) first: PipedCommands,
+    pub(crate) rest: Vec<(Join, PipedCommands)>,
     pub(crate) background: bool,
 }
 
@@ -43,8 +43,8 @@ pub(crate) enum Join {
 
 /// Commands joined by `|`.
 #[derive(Debug)]
-pub(crate) struct Pipeline {
-    pub(crate) commands: Vec<Command>,
+pub(crate) struct PipedCommands {
+    pub(crate) commands: Vec<ParsedCommand>,
     /// Some of them by `|&`.
     pub(crate) errors_too: bool,
     /// `!` stands in front: what failed counts as a success.
@@ -53,14 +53,14 @@ pub(crate) struct Pipeline {
 
 /// A command with its redirections.
 #[derive(Debug)]
-pub(crate) struct Command {
-    pub(crate) kind: Kind,
+pub(crate) struct ParsedCommand {
+    pub(crate) kind: CommandKind,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) span: SourceSpan,
 }
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum CommandKind {
     Simple {
         assignments: Vec<Assignment>,
         words: Vec<Word>,
@@ -92,9 +92,9 @@ pub(crate) enum Kind {
     },
     Function {
         name: String,
-        body: Box<Command>,
+        body: Box<ParsedCommand>,
     },
-    Coprocess(Box<Command>),
+    Coprocess(Box<ParsedCommand>),
     Arithmetic(Word),
     Test(Vec<Word>),
 }
@@ -154,12 +154,12 @@ pub(crate) enum Operator {
 /// A word as written, in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Word {
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<WordPiece>,
     pub(crate) span: SourceSpan,
 }
 
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub(crate) enum WordPiece {
     /// Literal characters, after quote removal.
     Text { text: String, quoted: bool },
     /// `$name`, `${name}` and the one-letter parameters.
@@ -207,7 +207,7 @@ impl Word {
     pub(crate) fn literal(&self) -> Option<String> {
         let mut out = String::new();
         for piece in &self.pieces {
-            let Piece::Text { text, .. } = piece else { return None };
+            let WordPiece::Text { text, .. } = piece else { return None };
             out.push_str(text);
         }
         Some(out)
@@ -216,7 +216,7 @@ impl Word {
     /// The text, if the word is one stretch of unquoted characters.
     pub(crate) fn bare(&self) -> Option<&str> {
         match &*self.pieces {
-            [Piece::Text { text, quoted: false }] => Some(text),
+            [WordPiece::Text { text, quoted: false }] => Some(text),
             _ => None,
         }
     }

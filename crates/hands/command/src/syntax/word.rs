@@ -1,5 +1,5 @@
 use super::{
-    Command, Item, Kind, List, Note, Piece, Word,
+    CommandKind, Item, List, Note, ParsedCommand, Word, WordPiece,
     command::ListEnd,
     cursor::{Parsed, Parser, is_meta, is_name},
 };
@@ -32,7 +32,7 @@ impl Parser<'_> {
     }
 
     /// One step of unquoted text: a character, a quoted stretch, an expansion.
-    pub(super) fn unquoted(&mut self, byte: u8, pieces: &mut Vec<Piece>) -> Parsed<()> {
+    pub(super) fn unquoted(&mut self, byte: u8, pieces: &mut Vec<WordPiece>) -> Parsed<()> {
         match byte {
             b'\\' => {
                 self.pos += 1;
@@ -65,7 +65,7 @@ impl Parser<'_> {
     }
 
     /// Up to the closing double quote; the opening one is taken.
-    pub(super) fn double_quoted(&mut self, pieces: &mut Vec<Piece>) -> Parsed<()> {
+    pub(super) fn double_quoted(&mut self, pieces: &mut Vec<WordPiece>) -> Parsed<()> {
         push_str(pieces, "", /*quoted*/ true);
         loop {
             match self.peek() {
@@ -81,7 +81,12 @@ impl Parser<'_> {
 
     /// One step inside double quotes or a heredoc. `escapes` are the
     /// characters a backslash takes the meaning from.
-    pub(super) fn quoted_step(&mut self, byte: u8, pieces: &mut Vec<Piece>, escapes: &[u8]) -> Parsed<()> {
+    pub(super) fn quoted_step(
+        &mut self,
+        byte: u8,
+        pieces: &mut Vec<WordPiece>,
+        escapes: &[u8],
+    ) -> Parsed<()> {
         match byte {
             b'\\' => match self.peek_at(1) {
                 Some(b'\n') => self.pos += 2,
@@ -106,7 +111,7 @@ impl Parser<'_> {
     }
 
     /// Everything that starts with `$`.
-    pub(super) fn dollar(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> Parsed<()> {
+    pub(super) fn dollar(&mut self, pieces: &mut Vec<WordPiece>, quoted: bool) -> Parsed<()> {
         self.pos += 1;
         match self.peek() {
             Some(b'\'') if !quoted => {
@@ -120,17 +125,17 @@ impl Parser<'_> {
                 let mut inner = Vec::new();
                 self.double_quoted(&mut inner)?;
                 let body = Word { pieces: inner, span: self.span(start) };
-                pieces.push(Piece::Translated { body });
+                pieces.push(WordPiece::Translated { body });
             }
             Some(b'(') if self.peek_at(1) == Some(b'(') => {
                 self.pos += 2;
                 let body = self.nested(Self::arithmetic)?;
-                pieces.push(Piece::Arithmetic { body });
+                pieces.push(WordPiece::Arithmetic { body });
             }
             Some(b'(') => {
                 self.pos += 1;
                 let list = self.substitution()?;
-                pieces.push(Piece::Command { list, quoted });
+                pieces.push(WordPiece::Command { list, quoted });
             }
             Some(b'{') => {
                 self.pos += 1;
@@ -143,7 +148,7 @@ impl Parser<'_> {
             }
             Some(byte) if byte == b'_' || byte.is_ascii_alphanumeric() || b"@*#?-$!".contains(&byte) => {
                 let name = self.parameter_name();
-                pieces.push(Piece::Parameter { name, quoted });
+                pieces.push(WordPiece::Parameter { name, quoted });
             }
             _ => push(pieces, '$', quoted),
         }
@@ -186,14 +191,14 @@ impl Parser<'_> {
         })
     }
 
-    fn process(&mut self, pieces: &mut Vec<Piece>) -> Parsed<()> {
+    fn process(&mut self, pieces: &mut Vec<WordPiece>) -> Parsed<()> {
         self.pos += 2;
         let list = self.substitution()?;
-        pieces.push(Piece::Process { list });
+        pieces.push(WordPiece::Process { list });
         Ok(())
     }
 
-    fn backquotes(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> Parsed<()> {
+    fn backquotes(&mut self, pieces: &mut Vec<WordPiece>, quoted: bool) -> Parsed<()> {
         let start = self.pos;
         let body = start + 1;
         let Some(close) = closing_backquote(&self.src.as_bytes()[body..self.end]).map(|at| body + at) else {
@@ -212,7 +217,7 @@ impl Parser<'_> {
             self.pos = close + 1;
             list
         };
-        pieces.push(Piece::Command { list, quoted });
+        pieces.push(WordPiece::Command { list, quoted });
         Ok(())
     }
 
@@ -276,8 +281,8 @@ impl Parser<'_> {
 
     /// `[` behind a name where an assignment may stand: the shell reads up to
     /// `]` whatever is in between.
-    fn subscript(&mut self, pieces: &mut Vec<Piece>) -> Parsed<()> {
-        let after_name = matches!(&pieces[..], [Piece::Text { text, quoted: false }] if is_name(text));
+    fn subscript(&mut self, pieces: &mut Vec<WordPiece>) -> Parsed<()> {
+        let after_name = matches!(&pieces[..], [WordPiece::Text { text, quoted: false }] if is_name(text));
         if after_name {
             let len =
                 self.rest()[1..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
@@ -292,8 +297,8 @@ impl Parser<'_> {
 
     /// `2\⏎>`: digits in front of an operator name a descriptor even when a
     /// continued line stands between them.
-    fn refuse_split_descriptor(&self, pieces: &[Piece]) -> Parsed<()> {
-        let [Piece::Text { text, quoted: false }] = pieces else { return Ok(()) };
+    fn refuse_split_descriptor(&self, pieces: &[WordPiece]) -> Parsed<()> {
+        let [WordPiece::Text { text, quoted: false }] = pieces else { return Ok(()) };
         let digits = text.bytes().all(|b| b.is_ascii_digit());
         let variable = text.starts_with('{') && text.ends_with('}');
         if digits || variable {
@@ -306,21 +311,21 @@ impl Parser<'_> {
 fn is_one_simple_command(list: &List) -> bool {
     match &list.items[..] {
         [Item { first, rest, background: false }] if rest.is_empty() => {
-            matches!(&first.commands[..], [Command { kind: Kind::Simple { .. }, .. }])
+            matches!(&first.commands[..], [ParsedCommand { kind: CommandKind::Simple { .. }, .. }])
         }
         _ => false,
     }
 }
 
-pub(super) fn push(pieces: &mut Vec<Piece>, c: char, quoted: bool) {
+pub(super) fn push(pieces: &mut Vec<WordPiece>, c: char, quoted: bool) {
     push_str(pieces, c.encode_utf8(&mut [0; 4]), quoted);
 }
 
 /// Appends to the last stretch of text when it is quoted alike.
-pub(super) fn push_str(pieces: &mut Vec<Piece>, more: &str, quoted: bool) {
+pub(super) fn push_str(pieces: &mut Vec<WordPiece>, more: &str, quoted: bool) {
     match pieces.last_mut() {
-        Some(Piece::Text { text, quoted: last }) if *last == quoted => text.push_str(more),
-        _ => pieces.push(Piece::Text { text: more.to_owned(), quoted }),
+        Some(WordPiece::Text { text, quoted: last }) if *last == quoted => text.push_str(more),
+        _ => pieces.push(WordPiece::Text { text: more.to_owned(), quoted }),
     }
 }
 

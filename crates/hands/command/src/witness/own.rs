@@ -1,17 +1,18 @@
 //! The shape of our own tree.
 
-use super::{HOLE, Shape};
+use super::{HOLE, LineShape};
 use crate::syntax::{
-    AssignedValue, Assignment, Command, Kind, List, Operator, Piece, Redirect, ShellScript, Word,
+    AssignedValue, Assignment, CommandKind, List, Operator, ParsedCommand, Redirect, ShellScript, Word,
+    WordPiece,
 };
 
-pub(super) fn shape(script: &ShellScript) -> Shape {
-    let mut shape = Shape::default();
+pub(super) fn shape(script: &ShellScript) -> LineShape {
+    let mut shape = LineShape::default();
     shape.list(&script.list);
     shape
 }
 
-impl Shape {
+impl LineShape {
     fn list(&mut self, list: &List) {
         for item in &list.items {
             for command in &item.first.commands {
@@ -23,36 +24,36 @@ impl Shape {
         }
     }
 
-    fn command(&mut self, command: &Command) {
+    fn command(&mut self, command: &ParsedCommand) {
         for redirect in &command.redirects {
             self.redirect(redirect);
         }
         match &command.kind {
-            Kind::Simple { assignments, words } => self.simple(assignments, words),
-            Kind::Subshell(list) | Kind::Group(list) => self.list(list),
-            Kind::If { arms, otherwise } => {
+            CommandKind::Simple { assignments, words } => self.simple(assignments, words),
+            CommandKind::Subshell(list) | CommandKind::Group(list) => self.list(list),
+            CommandKind::If { arms, otherwise } => {
                 for (condition, body) in arms {
                     self.list(condition);
                     self.list(body);
                 }
                 otherwise.iter().for_each(|list| self.list(list));
             }
-            Kind::Loop { condition, body } => {
+            CommandKind::Loop { condition, body } => {
                 self.list(condition);
                 self.list(body);
             }
-            Kind::For { name, words, body } => {
+            CommandKind::For { name, words, body } => {
                 let mut shape = vec!["for".to_owned(), name.clone()];
                 shape.extend(words.iter().flatten().map(|word| self.word(word)));
                 self.commands.push(shape);
                 self.list(body);
             }
-            Kind::ForArithmetic { header, body } => {
+            CommandKind::ForArithmetic { header, body } => {
                 self.commands.push(vec!["((".to_owned()]);
                 self.word(header);
                 self.list(body);
             }
-            Kind::Case { subject, arms } => {
+            CommandKind::Case { subject, arms } => {
                 let subject = self.word(subject);
                 self.commands.push(vec!["case".to_owned(), subject]);
                 for arm in arms {
@@ -60,16 +61,16 @@ impl Shape {
                     self.list(&arm.body);
                 }
             }
-            Kind::Function { name, body } => {
+            CommandKind::Function { name, body } => {
                 self.commands.push(vec!["function".to_owned(), name.clone()]);
                 self.command(body);
             }
-            Kind::Coprocess(body) => self.command(body),
-            Kind::Arithmetic(word) => {
+            CommandKind::Coprocess(body) => self.command(body),
+            CommandKind::Arithmetic(word) => {
                 self.commands.push(vec!["((".to_owned()]);
                 self.word(word);
             }
-            Kind::Test(words) => {
+            CommandKind::Test(words) => {
                 self.commands.push(vec!["[[".to_owned()]);
                 words.iter().for_each(|word| drop(self.word(word)));
             }
@@ -116,21 +117,21 @@ impl Shape {
         out
     }
 
-    fn pieces(&mut self, pieces: &[Piece], out: &mut String) {
+    fn pieces(&mut self, pieces: &[WordPiece], out: &mut String) {
         for piece in pieces {
             match piece {
-                Piece::Text { text, .. } => out.push_str(text),
-                Piece::Translated { body } => self.pieces(&body.pieces, out),
-                Piece::Parameter { .. } => out.push(HOLE),
-                Piece::Expansion(expansion) => {
+                WordPiece::Text { text, .. } => out.push_str(text),
+                WordPiece::Translated { body } => self.pieces(&body.pieces, out),
+                WordPiece::Parameter { .. } => out.push(HOLE),
+                WordPiece::Expansion(expansion) => {
                     expansion.operands.iter().for_each(|word| drop(self.word(word)));
                     out.push(HOLE);
                 }
-                Piece::Command { list, .. } | Piece::Process { list } => {
+                WordPiece::Command { list, .. } | WordPiece::Process { list } => {
                     self.list(list);
                     out.push(HOLE);
                 }
-                Piece::Arithmetic { body, .. } => {
+                WordPiece::Arithmetic { body, .. } => {
                     self.word(body);
                     out.push(HOLE);
                 }

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_command::{Access, Analysis, Part, Place, Target, Word, analyse};
+use haft_command::{EffectAccess, LineAnalysis, LinePart, LinePlace, Target, Word, analyse};
 
 /// Small and repeatable; a failure names the program, not the seed.
 struct Dice(u64);
@@ -252,7 +252,7 @@ fn fits(words: &[Word], call: &[String]) -> bool {
     }
 }
 
-fn check(program: &str, analysis: &Analysis, status: usize, scratch: &Path) {
+fn check(program: &str, analysis: &LineAnalysis, status: usize, scratch: &Path) {
     let run = run(program, status, scratch);
     assert!(!run.stderr.contains("-c: line"), "bash refuses {program:?}: {}", run.stderr);
     for Call { words: call, .. } in &run.calls {
@@ -268,7 +268,7 @@ fn check(program: &str, analysis: &Analysis, status: usize, scratch: &Path) {
                 Target::Path(path) => path.file_name().is_some_and(|name| name == &**file),
                 Target::Pattern(_) | Target::Unknown(_) => true,
             };
-            effect.access == Access::Write && named
+            effect.access == EffectAccess::Write && named
         });
         assert!(written, "bash wrote {file:?} in {program:?}");
     }
@@ -283,8 +283,8 @@ fn seed() -> u64 {
 }
 
 /// The analysis looks at no disk, so any place will do.
-fn place() -> Place<'static> {
-    Place { cwd: Path::new("/work"), home: Some(Path::new("/home/u")), roots: &[] }
+fn place() -> LinePlace<'static> {
+    LinePlace { cwd: Path::new("/work"), home: Some(Path::new("/home/u")), roots: &[] }
 }
 
 #[test]
@@ -390,12 +390,12 @@ fn reading(dice: &mut Dice, depth: usize) -> String {
 }
 
 /// Whether the effects of a part name every file of a call.
-fn covers(part: &Part, call: &Call) -> bool {
+fn covers(part: &LinePart, call: &Call) -> bool {
     let reads: Vec<&PathBuf> = part
         .effects
         .iter()
         .filter_map(|effect| match (&effect.target, effect.access) {
-            (Target::Path(path), Access::Read) => Some(path),
+            (Target::Path(path), EffectAccess::Read) => Some(path),
             _ => None,
         })
         .collect();
@@ -415,14 +415,14 @@ fn what_is_read_is_an_effect() {
         let program = reading(&mut dice, 1);
         let analysis = analyse(&program, place());
         let unknown =
-            |part: &Part| part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)));
+            |part: &LinePart| part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)));
         if !analysis.is_certain() || analysis.parts.iter().any(unknown) {
             continue;
         }
         known += 1;
         let scratch = tempfile::tempdir_in(scratch.path()).unwrap();
         let cwd = scratch.path().join("work");
-        let analysis = analyse(&program, Place { cwd: &cwd, ..place() });
+        let analysis = analyse(&program, LinePlace { cwd: &cwd, ..place() });
         for call in &run(&program, dice.roll(2), scratch.path()).calls {
             assert!(
                 analysis.parts.iter().any(|part| covers(part, call)),

@@ -60,13 +60,13 @@ const UNKNOWN: &[i64] =
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
-pub(crate) type Rules = BTreeMap<i64, Vec<Rule>>;
+pub(crate) type SeccompRules = BTreeMap<i64, Vec<Rule>>;
 
 /// Applies both filters.
 pub(super) fn apply(order: &Order) -> Result<(), String> {
     let failed = |err: &dyn std::error::Error| format!("apply the system call filter: {err}");
     let refused = refused(order).map_err(|err| failed(&err))?;
-    let unknown: Rules = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
+    let unknown: SeccompRules = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
     for (rules, errno) in [(refused, libc::EPERM), (unknown, libc::ENOSYS)] {
         let program = program(rules, errno).map_err(|err| failed(&err))?;
         seccompiler::apply_filter(&program).map_err(|err| failed(&err))?;
@@ -74,17 +74,17 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+pub(crate) fn program(rules: SeccompRules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
     #[cfg(target_arch = "x86_64")]
-    let rules: Rules =
+    let rules: SeccompRules =
         rules.into_iter().flat_map(|(call, rule)| [(call, rule.clone()), (call | X32, rule)]).collect();
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let answer = SeccompAction::Errno(errno.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, answer, arch)?.try_into()
 }
 
-fn refused(order: &Order) -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+fn refused(order: &Order) -> Result<SeccompRules, seccompiler::BackendError> {
+    let mut rules: SeccompRules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let new_user = libc::CLONE_NEWUSER.unsigned_abs().into();
     let namespace = || Condition::new(0, Len::Qword, Op::MaskedEq(new_user), new_user);
     rules.insert(libc::SYS_unshare, vec![Rule::new(vec![namespace()?])?]);

@@ -7,13 +7,13 @@ use crate::Domains;
 /// A host and a port, in the one form that is both judged and dialled.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ProxyDestination {
-    pub(crate) host: Host,
+    pub(crate) host: ProxyHost,
     pub(crate) port: u16,
 }
 
 /// A host as it is dialled.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Host {
+pub(crate) enum ProxyHost {
     /// Lower case, without a dot at the end.
     Name(String),
     Address(IpAddr),
@@ -22,9 +22,9 @@ pub(crate) enum Host {
 impl std::fmt::Display for ProxyDestination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.host {
-            Host::Name(name) => write!(f, "{name}:{}", self.port),
-            Host::Address(IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
-            Host::Address(ip) => write!(f, "{ip}:{}", self.port),
+            ProxyHost::Name(name) => write!(f, "{name}:{}", self.port),
+            ProxyHost::Address(IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
+            ProxyHost::Address(ip) => write!(f, "{ip}:{}", self.port),
         }
     }
 }
@@ -41,11 +41,11 @@ impl ProxyDestination {
             Some(_) => return None,
             None => usual_port?,
         };
-        Some(Self { host: Host::parse(host)?, port })
+        Some(Self { host: ProxyHost::parse(host)?, port })
     }
 }
 
-impl Host {
+impl ProxyHost {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let bracketed = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
         if let Some(inner) = bracketed {
@@ -98,8 +98,8 @@ fn matches(rule: &str, to: &ProxyDestination) -> bool {
     }
     let rule = rule.strip_suffix('.').unwrap_or(rule).to_ascii_lowercase();
     match &to.host {
-        Host::Address(ip) => rule.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|it| it == *ip),
-        Host::Name(name) => match rule.strip_prefix("*.") {
+        ProxyHost::Address(ip) => rule.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|it| it == *ip),
+        ProxyHost::Name(name) => match rule.strip_prefix("*.") {
             Some(parent) => {
                 name.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.') && 1 < rest.len())
             }

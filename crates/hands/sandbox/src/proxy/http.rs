@@ -5,7 +5,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{PATIENCE, Proxy, Refusal, domains::ProxyDestination};
+use super::{PATIENCE, Proxy, ProxyRefusal, domains::ProxyDestination};
 
 /// A longer head is none.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -13,17 +13,17 @@ const LONGEST_HEAD: usize = 64 << 10;
 /// One connection; its first byte has been read.
 pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream, first: u8) -> io::Result<()> {
     let (head, rest) = tokio::time::timeout(PATIENCE, read_head(&mut client, first)).await??;
-    let Some(request) = Request::parse(&head) else {
+    let Some(request) = ProxyRequest::parse(&head) else {
         return answer(&mut client, "400 Bad Request", "this proxy understands CONNECT and http:// only")
             .await;
     };
     let mut server = match proxy.dial(&request.to).await {
         Ok(server) => server,
-        Err(Refusal::Forbidden(why)) => {
+        Err(ProxyRefusal::Forbidden(why)) => {
             let words = format!("blocked by sandbox: {why}");
             return answer(&mut client, "403 Forbidden", &words).await;
         }
-        Err(Refusal::Failed(why)) => return answer(&mut client, "502 Bad Gateway", &why).await,
+        Err(ProxyRefusal::Failed(why)) => return answer(&mut client, "502 Bad Gateway", &why).await,
     };
     match &request.forwarded {
         None => client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
@@ -52,13 +52,13 @@ async fn read_head(client: &mut TcpStream, first: u8) -> io::Result<(String, Vec
     }
 }
 
-struct Request {
+struct ProxyRequest {
     to: ProxyDestination,
     /// The head as the server gets it; `None` for a tunnel.
     forwarded: Option<String>,
 }
 
-impl Request {
+impl ProxyRequest {
     fn parse(head: &str) -> Option<Self> {
         let (line, headers) = head.split_once("\r\n")?;
         let mut words = line.split(' ');
@@ -106,10 +106,10 @@ mod tests {
 
     #[test]
     fn requests() {
-        let got = Request::parse("CONNECT a.com:443 HTTP/1.1\r\nHost: b.com\r\n\r\n").expect("parses");
+        let got = ProxyRequest::parse("CONNECT a.com:443 HTTP/1.1\r\nHost: b.com\r\n\r\n").expect("parses");
         assert_eq!((got.to.to_string(), got.forwarded), (String::from("a.com:443"), None));
         let head = "GET http://a.com/x?y HTTP/1.1\r\nHost: evil.com\r\nProxy-Authorization: x\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n";
-        let got = Request::parse(head).expect("parses").forwarded.expect("is forwarded");
+        let got = ProxyRequest::parse(head).expect("parses").forwarded.expect("is forwarded");
         assert_eq!(got, "GET /x?y HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\nAccept: */*\r\n\r\n");
         for wrong in [
             "GET /x HTTP/1.1\r\n\r\n",
@@ -118,7 +118,7 @@ mod tests {
             "GET http://u@a.com/ HTTP/1.1\r\n\r\n",
             "x\r\n\r\n",
         ] {
-            assert!(Request::parse(wrong).is_none(), "{wrong}");
+            assert!(ProxyRequest::parse(wrong).is_none(), "{wrong}");
         }
     }
 }

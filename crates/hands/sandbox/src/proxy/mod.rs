@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::Domains;
-use domains::{Host, ProxyDestination};
+use domains::{ProxyDestination, ProxyHost};
 
 /// Connections at the same time.
 const MOST: usize = 256;
@@ -129,21 +129,21 @@ impl Proxy {
 
     /// Connects to a destination if it may be reached: the address that was
     /// checked is the one that is dialled.
-    async fn dial(&self, to: &ProxyDestination) -> Result<TcpStream, Refusal> {
+    async fn dial(&self, to: &ProxyDestination) -> Result<TcpStream, ProxyRefusal> {
         let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Err(why) = domains.admit(to) {
             return Err(self.refuse(why));
         }
         let addresses = match &to.host {
-            Host::Address(ip) => vec![*ip],
-            Host::Name(name) => {
+            ProxyHost::Address(ip) => vec![*ip],
+            ProxyHost::Name(name) => {
                 let found = tokio::time::timeout(PATIENCE, self.lookup.lookup(name)).await;
                 found
-                    .map_err(|_| Refusal::Failed(format!("{name} could not be looked up in time")))?
-                    .map_err(|err| Refusal::Failed(format!("{name} could not be looked up: {err}")))?
+                    .map_err(|_| ProxyRefusal::Failed(format!("{name} could not be looked up in time")))?
+                    .map_err(|err| ProxyRefusal::Failed(format!("{name} could not be looked up: {err}")))?
             }
         };
-        let literal = matches!(to.host, Host::Address(_)) && domains.names(to);
+        let literal = matches!(to.host, ProxyHost::Address(_)) && domains.names(to);
         let allowed: Vec<IpAddr> =
             addresses.into_iter().filter(|ip| literal || haft_net::is_public(*ip)).collect();
         if allowed.is_empty() {
@@ -157,22 +157,22 @@ impl Proxy {
                 Err(_) => last = String::from("it did not answer in time"),
             }
         }
-        Err(Refusal::Failed(format!("{to}: {last}")))
+        Err(ProxyRefusal::Failed(format!("{to}: {last}")))
     }
 
-    fn refuse(&self, why: String) -> Refusal {
+    fn refuse(&self, why: String) -> ProxyRefusal {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.count += 1;
         if TOLD <= refused.last.len() {
             refused.last.pop_front();
         }
         refused.last.push_back(why.clone());
-        Refusal::Forbidden(why)
+        ProxyRefusal::Forbidden(why)
     }
 }
 
 /// Why there is no connection.
-enum Refusal {
+enum ProxyRefusal {
     /// It may not be.
     Forbidden(String),
     /// It did not work.

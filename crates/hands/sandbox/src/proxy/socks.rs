@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use super::{
-    PATIENCE, Proxy, Refusal,
-    domains::{Host, ProxyDestination},
+    PATIENCE, Proxy, ProxyRefusal,
+    domains::{ProxyDestination, ProxyHost},
 };
 
 pub(super) const VERSION: u8 = 5;
@@ -30,8 +30,8 @@ pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream) -> io::Result<()
     };
     let mut server = match proxy.dial(&to).await {
         Ok(server) => server,
-        Err(Refusal::Forbidden(_)) => return reply(&mut client, NOT_ALLOWED).await,
-        Err(Refusal::Failed(_)) => return reply(&mut client, UNREACHABLE).await,
+        Err(ProxyRefusal::Forbidden(_)) => return reply(&mut client, NOT_ALLOWED).await,
+        Err(ProxyRefusal::Failed(_)) => return reply(&mut client, UNREACHABLE).await,
     };
     reply(&mut client, DONE).await?;
     copy_bidirectional(&mut client, &mut server).await?;
@@ -48,13 +48,13 @@ async fn greet(client: &mut TcpStream) -> io::Result<Result<ProxyDestination, u8
     client.read_exact(&mut head).await?;
     let [_, command, _, kind] = head;
     let host = match kind {
-        1 => Some(Host::Address(IpAddr::V4(Ipv4Addr::from_bits(client.read_u32().await?)))),
+        1 => Some(ProxyHost::Address(IpAddr::V4(Ipv4Addr::from_bits(client.read_u32().await?)))),
         3 => {
             let mut name = vec![0; usize::from(client.read_u8().await?)];
             client.read_exact(&mut name).await?;
-            String::from_utf8(name).ok().and_then(|name| Host::parse(&name))
+            String::from_utf8(name).ok().and_then(|name| ProxyHost::parse(&name))
         }
-        4 => Some(Host::Address(IpAddr::V6(Ipv6Addr::from_bits(client.read_u128().await?)))),
+        4 => Some(ProxyHost::Address(IpAddr::V6(Ipv6Addr::from_bits(client.read_u128().await?)))),
         _ => return Ok(Err(NO_SUCH_ADDRESS)),
     };
     let port = client.read_u16().await?;

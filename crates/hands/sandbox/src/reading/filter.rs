@@ -6,7 +6,7 @@ use seccompiler::{
 };
 
 use super::ReadingNetwork;
-use crate::helper::seccomp::{REFUSED, Rules, program};
+use crate::helper::seccomp::{REFUSED, SeccompRules, program};
 
 /// Owners, modes, times and attributes; sizes by name; files without a name.
 const CHANGES: &[i64] = &[
@@ -62,9 +62,9 @@ pub(super) fn apply(network: ReadingNetwork) -> Result<(), String> {
     seccompiler::apply_filter(&program).map_err(|err| failed(&err))
 }
 
-fn rules(network: ReadingNetwork) -> Result<Rules, seccompiler::BackendError> {
+fn rules(network: ReadingNetwork) -> Result<SeccompRules, seccompiler::BackendError> {
     let always = REFUSED.iter().chain(CHANGES).chain(OLD_CHANGES).chain(RINGS);
-    let mut rules: Rules = always.map(|call| (*call, Vec::new())).collect();
+    let mut rules: SeccompRules = always.map(|call| (*call, Vec::new())).collect();
     let request = |it: &u64| Rule::new(vec![Condition::new(1, Len::Dword, Op::Eq, *it)?]);
     rules.insert(libc::SYS_ioctl, REQUESTS.iter().map(request).collect::<Result<_, _>>()?);
     // The limits of another process.

@@ -9,7 +9,7 @@ use pattern::{Pattern, PatternPlaces};
 pub use plan::{GlobPlan, GlobProblem};
 use rustix::fs::{FileType, Stat};
 
-use crate::{Filter, Kind, Limits, Root, Stop, TreeWalk, Visitor, WalkEntry, WalkTally};
+use crate::{DiskKind, Filter, SearchRoot, SearchStop, TreeWalk, Visitor, WalkEntry, WalkLimits, WalkTally};
 
 /// A file that matched.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,19 +51,19 @@ pub struct GlobRun<'a> {
     /// Which files count.
     pub filter: &'a Filter,
     /// Threads and file systems.
-    pub limits: Limits,
+    pub limits: WalkLimits,
     /// How many hits to keep.
     pub keep: usize,
     /// Whether a file may be shown, by its place below the root.
-    pub may_show: &'a (dyn Fn(&[u8], Kind) -> bool + Sync),
+    pub may_show: &'a (dyn Fn(&[u8], DiskKind) -> bool + Sync),
     /// When to give up.
-    pub stop: &'a Stop,
+    pub stop: &'a SearchStop,
 }
 
 impl GlobRun<'_> {
     /// Runs the part of a plan that begins at `asked`, which was opened as
     /// `root`.
-    pub fn run(&self, plan: &GlobPlan, asked: &Path, root: &Root) -> Globbed {
+    pub fn run(&self, plan: &GlobPlan, asked: &Path, root: &SearchRoot) -> Globbed {
         let Some(search) = plan.search(asked) else {
             return Globbed { hits: Vec::new(), total: 0, tally: WalkTally::default() };
         };
@@ -135,12 +135,12 @@ impl Visitor for Collector<'_> {
 /// A file, or a link to one.
 fn listed<M>(entry: &WalkEntry<'_, M>) -> Option<Stat> {
     match entry.kind {
-        Kind::File => entry.stat().ok(),
-        Kind::Link => {
+        DiskKind::File => entry.stat().ok(),
+        DiskKind::Link => {
             let target = entry.stat_target().ok()?;
             (FileType::from_raw_mode(target.st_mode) == FileType::RegularFile).then_some(target)
         }
-        Kind::Dir | Kind::Special => None,
+        DiskKind::Dir | DiskKind::Special => None,
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     query::Alphabet,
     sink::{FoundLine, LineTaker},
 };
-use crate::Stop;
+use crate::SearchStop;
 
 /// Files up to this size are read at once. Larger ones are streamed, which also
 /// bounds how long a search cannot be stopped.
@@ -49,7 +49,7 @@ pub(crate) enum Searched {
 /// Searches one file after the other.
 pub(crate) struct FileSearch<'a> {
     query: &'a Query,
-    stop: &'a Stop,
+    stop: &'a SearchStop,
     slices: Searcher,
     /// For files of which no line is of use: numbers of lines cost time.
     counts: Searcher,
@@ -57,7 +57,7 @@ pub(crate) struct FileSearch<'a> {
 }
 
 impl<'a> FileSearch<'a> {
-    pub(crate) fn new(query: &'a Query, stop: &'a Stop) -> Self {
+    pub(crate) fn new(query: &'a Query, stop: &'a SearchStop) -> Self {
         let mut builder = builder(query);
         builder.bom_sniffing(false).binary_detection(BinaryDetection::none());
         let slices = builder.build();
@@ -341,7 +341,7 @@ pub(super) fn is_out_of_memory(error: &io::Error) -> bool {
 
 /// Ends like a broken disk when the search is over.
 struct Stoppable<'a, R> {
-    stop: &'a Stop,
+    stop: &'a SearchStop,
     inner: R,
 }
 

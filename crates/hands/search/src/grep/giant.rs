@@ -8,7 +8,7 @@ use super::{
     Mode, Query,
     sink::{FoundLine, GrepLine, LineKind},
 };
-use crate::{Stop, show};
+use crate::{SearchStop, show};
 
 /// How a file is cut.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Windows {
 /// shown; lines around are not.
 pub(crate) fn search(
     query: &Query,
-    stop: &Stop,
+    stop: &SearchStop,
     mut file: impl Read,
     keep: usize,
     windows: Windows,
@@ -122,7 +122,7 @@ mod tests {
             size in 40_usize..200,
         ) {
             let query = Query::new(pattern, QueryOptions { mode: Mode::Count, ..QueryOptions::default() }).unwrap();
-            let stop = Stop::never();
+            let stop = SearchStop::never();
             let windows = Windows { size, overlap: 32 };
             let found = search(&query, &stop, text.as_bytes(), 0, windows).unwrap();
             let mut taker = LineTaker::new(&query, &stop, 0);
@@ -138,7 +138,8 @@ mod tests {
         let query =
             Query::new("needle", QueryOptions { mode: Mode::Content, ..QueryOptions::default() }).unwrap();
         let found =
-            search(&query, &Stop::never(), text.as_bytes(), 9, Windows { size: 1000, overlap: 100 }).unwrap();
+            search(&query, &SearchStop::never(), text.as_bytes(), 9, Windows { size: 1000, overlap: 100 })
+                .unwrap();
         let lines: Vec<u64> = found.lines.iter().map(|line| line.number).collect();
         assert_eq!(lines, [2, 3]);
         assert!(found.lines[0].text.contains("xneedley"), "{}", found.lines[0].text);
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn a_line_that_does_not_fit_is_known_by_the_error() {
         let query = Query::new("x", QueryOptions::default()).unwrap();
-        let stop = Stop::never();
+        let stop = SearchStop::never();
         let mut taker = LineTaker::new(&query, &stop, 0);
         let mut searcher = SearcherBuilder::new().heap_limit(Some(1000)).build();
         let error =

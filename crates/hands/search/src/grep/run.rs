@@ -6,7 +6,8 @@ use super::{
     page::{Collector, GrepPage},
 };
 use crate::{
-    Filter, Limits, Needs, Root, Stop, StopReason, TreeWalk, Visitor, WalkEntry, WalkTally, walk::Pruned,
+    Filter, Needs, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry, WalkLimits,
+    WalkTally, walk::Pruned,
 };
 
 /// How a search for text is run.
@@ -18,13 +19,13 @@ pub struct GrepRun<'a> {
     /// Which files count.
     pub filter: &'a Filter,
     /// Threads and file systems.
-    pub limits: Limits,
+    pub limits: WalkLimits,
     /// Which part of the answer is wanted.
     pub page: GrepPage,
     /// Whether a file may be shown, by its place below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// When to give up.
-    pub stop: &'a Stop,
+    pub stop: &'a SearchStop,
 }
 
 /// What a search found, and what it left out.
@@ -41,7 +42,7 @@ pub struct Grepped {
     /// What was left out, looked at: only when hardly anything was found.
     pub left_out: Option<LeftOut>,
     /// The search did not come to its end.
-    pub stopped: Option<StopReason>,
+    pub stopped: Option<SearchStopReason>,
     /// The named directory is ignored itself, so ignore files did not count.
     pub ignore_files_off: bool,
 }
@@ -66,7 +67,7 @@ const FEW_HITS: u64 = 2;
 impl GrepRun<'_> {
     /// Searches the tree below a root. When nothing or hardly anything is found,
     /// also looks at what was left out, so that the answer can say what it means.
-    pub fn run(&self, root: &Root) -> Grepped {
+    pub fn run(&self, root: &SearchRoot) -> Grepped {
         let mut filter = self.filter.clone();
         let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         let ignore_files_off = walk.root_is_ignored();

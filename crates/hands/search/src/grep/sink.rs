@@ -4,7 +4,7 @@ use grep_matcher::Matcher;
 use grep_searcher::{LineIter, Searcher, Sink, SinkContext, SinkMatch};
 
 use super::{Mode, Query};
-use crate::{Stop, show};
+use crate::{SearchStop, show};
 
 /// One line of an answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -48,7 +48,7 @@ pub(crate) struct FoundLine {
 /// Takes what the searcher finds in one file.
 pub(crate) struct LineTaker<'a> {
     pub(crate) query: &'a Query,
-    pub(crate) stop: &'a Stop,
+    pub(crate) stop: &'a SearchStop,
     /// How many lines are of use to anybody.
     pub(crate) keep: usize,
     /// Lines from this byte on are counted, not shown.
@@ -58,7 +58,7 @@ pub(crate) struct LineTaker<'a> {
 }
 
 impl<'a> LineTaker<'a> {
-    pub(crate) fn new(query: &'a Query, stop: &'a Stop, keep: usize) -> Self {
+    pub(crate) fn new(query: &'a Query, stop: &'a SearchStop, keep: usize) -> Self {
         Self { query, stop, keep, show_until: u64::MAX, gap: false, found: FoundLine::default() }
     }
 

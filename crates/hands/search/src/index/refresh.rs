@@ -12,8 +12,8 @@ use super::{
     words::{WordSet, Words},
 };
 use crate::{
-    Filter, Guess, Lang, Limits, Root, Stop, StopReason, Symbol, SymbolKind, SymbolScratch, TreeWalk,
-    Visitor, WalkEntry, WalkTally, grep, symbols,
+    Filter, Guess, Lang, SearchRoot, SearchStop, SearchStopReason, Symbol, SymbolKind, SymbolScratch,
+    TreeWalk, Visitor, WalkEntry, WalkLimits, WalkTally, grep, symbols,
 };
 
 /// How an index is brought up to date.
@@ -23,11 +23,11 @@ pub struct Refresh<'a> {
     /// Which files count.
     pub filter: &'a Filter,
     /// Threads and file systems.
-    pub limits: Limits,
+    pub limits: WalkLimits,
     /// Guesses the encoding of files that are not UTF-8.
     pub guess: Guess,
     /// When to give up.
-    pub stop: &'a Stop,
+    pub stop: &'a SearchStop,
 }
 
 /// What bringing it up to date came to.
@@ -40,7 +40,7 @@ pub struct IndexRefresh {
     /// Files there is no room for.
     pub left_out: u64,
     /// It is not complete: some files may be missing or old.
-    pub stopped: Option<StopReason>,
+    pub stopped: Option<SearchStopReason>,
     /// What the walk saw and left out.
     pub tally: WalkTally,
 }
@@ -60,7 +60,7 @@ const SETTLING_SECONDS: i64 = 2;
 
 impl Refresh<'_> {
     /// Looks at every file, and reads those that changed.
-    pub fn run(&self, index: &mut Index, root: &Root) -> IndexRefresh {
+    pub fn run(&self, index: &mut Index, root: &SearchRoot) -> IndexRefresh {
         let mut filter = self.filter.clone();
         let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         if walk.root_is_ignored() {

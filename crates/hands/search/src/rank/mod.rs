@@ -12,26 +12,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use ask::RankQuery;
 
-use crate::{Guess, Index, Limits, Root, Stop, StopReason, SymbolKind, index::fingerprint};
+use crate::{
+    Guess, Index, SearchRoot, SearchStop, SearchStopReason, SymbolKind, WalkLimits, index::fingerprint,
+};
 
 /// Looks things up in an index and in the files behind it.
 pub struct Finder<'a> {
     /// An index that was just brought up to date.
     pub index: &'a Index,
     /// The tree it is of.
-    pub root: &'a Root,
+    pub root: &'a SearchRoot,
     /// What to find.
     pub ask: &'a RankQuery,
     /// How many definitions, lines of usage and passages to hand back.
     pub limits: AnswerLimits,
     /// How many threads read files.
-    pub walk: Limits,
+    pub walk: WalkLimits,
     /// Whether a file may be shown, by its place below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// Tells encodings, as it did for the index.
     pub guess: Guess,
     /// When to give up.
-    pub stop: &'a Stop,
+    pub stop: &'a SearchStop,
 }
 
 /// How long an answer may be.
@@ -65,7 +67,7 @@ pub struct RankedAnswer {
     /// How many there are.
     pub total_passages: u64,
     /// There was no time for all of it.
-    pub stopped: Option<StopReason>,
+    pub stopped: Option<SearchStopReason>,
 }
 
 /// Something that is defined.

@@ -17,21 +17,21 @@ pub use tally::{Needs, Unreadable, WalkTally};
 pub use worker::WalkEntry;
 use worker::{PendingDir, WalkJob, Worker};
 
-use crate::{Root, Stop};
+use crate::{SearchRoot, SearchStop};
 
 /// One walk below a root.
 #[derive(Debug)]
 pub struct TreeWalk<'a> {
-    root: &'a Root,
+    root: &'a SearchRoot,
     filter: &'a Filter,
-    stop: &'a Stop,
-    limits: Limits,
+    stop: &'a SearchStop,
+    limits: WalkLimits,
     rules: Arc<IgnoreRules>,
 }
 
 /// What a walk may use.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct WalkLimits {
     /// Threads that list directories and look at files.
     pub threads: NonZero<usize>,
     /// Stay on the file system of the root.
@@ -40,7 +40,7 @@ pub struct Limits {
     pub max_depth: usize,
 }
 
-impl Default for Limits {
+impl Default for WalkLimits {
     fn default() -> Self {
         /// More threads wait for each other and for the disk.
         const MAX_THREADS: usize = 8;
@@ -82,14 +82,20 @@ pub(crate) enum LeftOut {
 
 impl<'a> TreeWalk<'a> {
     /// Prepares a walk. `cwd` is where git's global rules are relative to.
-    pub fn new(root: &'a Root, filter: &'a Filter, cwd: &Path, limits: Limits, stop: &'a Stop) -> Self {
+    pub fn new(
+        root: &'a SearchRoot,
+        filter: &'a Filter,
+        cwd: &Path,
+        limits: WalkLimits,
+        stop: &'a SearchStop,
+    ) -> Self {
         let rules =
             if filter.respect_ignore { IgnoreRules::above(root.path(), cwd) } else { IgnoreRules::none() };
         Self { root, filter, stop, limits, rules }
     }
 
     /// The same walk with another end.
-    pub(crate) fn with_stop<'b>(&'b self, stop: &'b Stop) -> TreeWalk<'b> {
+    pub(crate) fn with_stop<'b>(&'b self, stop: &'b SearchStop) -> TreeWalk<'b> {
         TreeWalk { stop, rules: Arc::clone(&self.rules), ..*self }
     }
 

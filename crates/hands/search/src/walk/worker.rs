@@ -22,7 +22,7 @@ use super::{
     rules::{IgnoreRules, RuleFiles},
     tally::Pruned,
 };
-use crate::disk::{self, DirectoryListing, Kind, as_path};
+use crate::disk::{self, DirectoryListing, DiskKind, as_path};
 
 /// A piece of work.
 pub(crate) enum WalkJob<M> {
@@ -72,7 +72,7 @@ pub struct WalkEntry<'a, M> {
     dir_rel: &'a [u8],
     name: &'a CStr,
     /// What it is: a file, or a link where links count.
-    pub kind: Kind,
+    pub kind: DiskKind,
     /// The mark of its directory.
     pub mark: &'a M,
     /// What it needs beyond the request.
@@ -258,7 +258,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
     fn subdirs(&mut self, dir: &OpenDir<V::Mark>, depth: usize) {
         let mut paths = WalkPaths::new(self.walk, dir);
         for (name, kind) in dir.listing.iter() {
-            if kind != Kind::Dir {
+            if kind != DiskKind::Dir {
                 continue;
             }
             let name = name.to_bytes();
@@ -280,16 +280,16 @@ impl<'a, V: Visitor> Worker<'a, V> {
         for index in range {
             let Some((name, kind)) = dir.listing.get(index) else { return };
             match kind {
-                Kind::Dir => continue,
-                Kind::Special => {
+                DiskKind::Dir => continue,
+                DiskKind::Special => {
                     self.tally.special += 1;
                     continue;
                 }
-                Kind::Link if !V::LINKS => {
+                DiskKind::Link if !V::LINKS => {
                     self.tally.links += 1;
                     continue;
                 }
-                Kind::Link | Kind::File => (),
+                DiskKind::Link | DiskKind::File => (),
             }
             if self.walk.stop.is_over() {
                 return;
@@ -348,7 +348,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
         let fd = self.walk.root.open_dir(dir_rel)?;
         let name = CString::new(name)?;
         self.tally.files += 1;
-        let entry = WalkEntry { dir: &fd, dir_rel, name: &name, kind: Kind::File, mark, needs };
+        let entry = WalkEntry { dir: &fd, dir_rel, name: &name, kind: DiskKind::File, mark, needs };
         self.visitor.file(&entry, &mut self.tally);
         Ok(())
     }

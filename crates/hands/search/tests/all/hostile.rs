@@ -9,24 +9,24 @@ use std::{
 };
 
 use haft_search::{
-    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Grepped, Limits, Mode, Query, QueryOptions, Root, Stop,
-    StopReason, TreeRun,
+    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Grepped, Mode, Query, QueryOptions, SearchRoot, SearchStop,
+    SearchStopReason, TreeRun, WalkLimits,
 };
 use rustix::fs::{Mode as FileMode, OFlags, mkdirat, openat};
 
 fn grep(
-    root: &Root,
+    root: &SearchRoot,
     pattern: &str,
     mode: Mode,
     may_show: &(dyn Fn(&[u8]) -> bool + Sync),
-    stop: &Stop,
+    stop: &SearchStop,
 ) -> Grepped {
     let query = Query::new(pattern, QueryOptions { mode, ..QueryOptions::default() }).unwrap();
     let run = GrepRun {
         query: &query,
         cwd: Path::new("/"),
         filter: &Filter::default(),
-        limits: Limits::default(),
+        limits: WalkLimits::default(),
         page: GrepPage { offset: 0, limit: 1000 },
         may_show,
         stop,
@@ -49,18 +49,18 @@ fn deep(top: &Path, levels: usize) {
 fn deep_trees_are_searched_to_the_bottom() {
     let dir = tempfile::tempdir().unwrap();
     deep(dir.path(), 700);
-    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
-    let found = grep(&root, "needle", Mode::Files, &|_| true, &Stop::never());
+    let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let found = grep(&root, "needle", Mode::Files, &|_| true, &SearchStop::never());
     assert_eq!(found.totals.total_files, 1);
     assert!(4096 < found.totals.files[0].rel.len());
     let plan = GlobPlan::parse("**/bottom.txt", dir.path(), None).unwrap();
     let run = GlobRun {
         cwd: Path::new("/"),
         filter: &Filter::default(),
-        limits: Limits::default(),
+        limits: WalkLimits::default(),
         keep: 10,
         may_show: &|_, _| true,
-        stop: &Stop::never(),
+        stop: &SearchStop::never(),
     };
     assert_eq!(run.run(&plan, dir.path(), &root).total, 1);
 }
@@ -73,17 +73,17 @@ fn a_root_that_becomes_a_link_is_not_followed() {
     fs::create_dir(top.join("out")).unwrap();
     fs::write(top.join("ws/sub/a.txt"), "needle\n").unwrap();
     fs::write(top.join("out/secret.txt"), "needle\n").unwrap();
-    let root = Root::open(&top.join("ws")).unwrap();
+    let root = SearchRoot::open(&top.join("ws")).unwrap();
     fs::rename(top.join("ws"), top.join("old")).unwrap();
     symlink(top.join("out"), top.join("ws")).unwrap();
     // What was opened is what is searched.
-    let found = grep(&root, "needle", Mode::Files, &|_| true, &Stop::never());
+    let found = grep(&root, "needle", Mode::Files, &|_| true, &SearchStop::never());
     assert_eq!(
         found.totals.files.iter().map(|file| file.rel.clone()).collect::<Vec<_>>(),
         [b"sub/a.txt".to_vec()]
     );
     for path in ["ws", "ws/sub", "ws/secret.txt"] {
-        assert!(Root::open(&top.join(path)).is_err(), "{path}");
+        assert!(SearchRoot::open(&top.join(path)).is_err(), "{path}");
         assert!(haft_search::open_file(&top.join(path)).is_err(), "{path}");
     }
 }
@@ -94,8 +94,8 @@ fn a_cancelled_search_ends_at_the_next_file() {
     for index in 0..1500 {
         fs::write(dir.path().join(format!("f{index}")), "needle\n").unwrap();
     }
-    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
-    let stop = Stop::never();
+    let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let stop = SearchStop::never();
     let asked = AtomicUsize::new(0);
     let may_show = |_: &[u8]| {
         asked.fetch_add(1, Ordering::Relaxed);
@@ -103,8 +103,8 @@ fn a_cancelled_search_ends_at_the_next_file() {
         true
     };
     let found = grep(&root, "needle", Mode::Content, &may_show, &stop);
-    assert_eq!(found.stopped, Some(StopReason::Cancelled));
-    assert!(asked.load(Ordering::Relaxed) <= Limits::default().threads.get());
+    assert_eq!(found.stopped, Some(SearchStopReason::Cancelled));
+    assert!(asked.load(Ordering::Relaxed) <= WalkLimits::default().threads.get());
     assert_eq!(found.totals.total_files as usize, asked.load(Ordering::Relaxed));
 }
 
@@ -115,25 +115,25 @@ fn a_broken_visitor_does_not_hang_the_others() {
         fs::create_dir(dir.path().join(format!("d{index}"))).unwrap();
         fs::write(dir.path().join(format!("d{index}/f")), "needle\n").unwrap();
     }
-    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
     let may_show = |rel: &[u8]| if rel == b"d7/f" { panic!("broken") } else { true };
-    let search = || grep(&root, "needle", Mode::Files, &may_show, &Stop::never());
+    let search = || grep(&root, "needle", Mode::Files, &may_show, &SearchStop::never());
     // It comes to an end, and does not pass for a whole answer.
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(search)).is_err());
 }
 
 #[test]
 fn the_kernels_files_are_not_walked_into() {
-    assert!(Root::open(Path::new("/proc")).is_err());
-    let root = Root::open(Path::new("/")).unwrap();
+    assert!(SearchRoot::open(Path::new("/proc")).is_err());
+    let root = SearchRoot::open(Path::new("/")).unwrap();
     let run = TreeRun {
         cwd: Path::new("/"),
         filter: &Filter::default(),
-        limits: Limits { max_depth: 1, ..Limits::default() },
+        limits: WalkLimits { max_depth: 1, ..WalkLimits::default() },
         depth: 1,
         keep: 5,
         may_show: &|_| true,
-        stop: &Stop::never(),
+        stop: &SearchStop::never(),
     };
     let tree = run.run(&root);
     assert!(!tree.dirs.contains_key(&b"proc"[..]) && tree.dirs.contains_key(&b"usr"[..]));
@@ -147,17 +147,17 @@ fn pages_of_everything_are_bounded() {
     for index in 0..30 {
         fs::write(dir.path().join(format!("f{index:02}")), line.repeat(1000)).unwrap();
     }
-    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
     let query =
         Query::new("needle", QueryOptions { mode: Mode::Content, ..QueryOptions::default() }).unwrap();
     let run = GrepRun {
         query: &query,
         cwd: Path::new("/"),
         filter: &Filter::default(),
-        limits: Limits::default(),
+        limits: WalkLimits::default(),
         page: GrepPage { offset: 0, limit: usize::MAX },
         may_show: &|_| true,
-        stop: &Stop::never(),
+        stop: &SearchStop::never(),
     };
     let totals = run.run(&root).totals;
     let bytes: usize = totals.files.iter().flat_map(|file| &file.lines).map(|line| line.text.len()).sum();

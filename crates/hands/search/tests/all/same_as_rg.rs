@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_search::{
-    Filter, GlobPlan, GlobRun, Globs, GrepLine, GrepPage, GrepRun, Kind, Limits, LineKind, Mode, Query,
-    QueryOptions, Root, Stop, file_type,
+    DiskKind, Filter, GlobPlan, GlobRun, Globs, GrepLine, GrepPage, GrepRun, LineKind, Mode, Query,
+    QueryOptions, SearchRoot, SearchStop, WalkLimits, file_type,
 };
 
 /// A small generator of numbers: the same seed makes the same tree everywhere.
@@ -237,12 +237,12 @@ impl Case<'_> {
             query: &query,
             cwd: tree,
             filter: &filter,
-            limits: Limits::default(),
+            limits: WalkLimits::default(),
             page: GrepPage { offset: 0, limit: usize::MAX },
             may_show: &|_| true,
-            stop: &Stop::never(),
+            stop: &SearchStop::never(),
         };
-        let grepped = run.run(&Root::open(&root).unwrap());
+        let grepped = run.run(&SearchRoot::open(&root).unwrap());
         if grepped.ignore_files_off {
             // Deliberately different: a named directory is searched.
             return None;
@@ -390,15 +390,15 @@ fn files_are_listed_as_rg_lists_them() {
 fn listed_by_us(plan: &GlobPlan, tree: &Path, filter: &Filter) -> BTreeSet<PathBuf> {
     let mut ours = BTreeSet::new();
     for asked in plan.roots() {
-        let Ok(root) = Root::open(asked) else { continue };
+        let Ok(root) = SearchRoot::open(asked) else { continue };
         let run = GlobRun {
             cwd: tree,
             filter,
-            limits: Limits::default(),
+            limits: WalkLimits::default(),
             keep: 10_000,
             // `rg` does not list links.
-            may_show: &|_, kind| kind == Kind::File,
-            stop: &Stop::never(),
+            may_show: &|_, kind| kind == DiskKind::File,
+            stop: &SearchStop::never(),
         };
         let found = run.run(plan, asked, &root);
         assert_eq!(found.hits.len() as u64, found.total);

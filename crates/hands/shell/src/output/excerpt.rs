@@ -5,11 +5,11 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::bytes::Regex;
 
-use crate::output::{Cleaner, Piece, Spool, clean};
+use crate::output::{Cleaner, Spool, TerminalPiece, clean};
 
 /// What of an output to show.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct OutputView {
     /// Characters at most.
     pub limit: usize,
     /// Where to begin.
@@ -79,7 +79,7 @@ fn words(lists: &[&[&str]]) -> Option<Regex> {
 }
 
 /// The part of a spool that fits a view.
-pub fn excerpt(spool: &Spool, view: View) -> Excerpt {
+pub fn excerpt(spool: &Spool, view: OutputView) -> Excerpt {
     let end = spool.end();
     let mut from = view.from.bytes.min(end);
     let mut text = String::new();
@@ -172,7 +172,7 @@ struct TakenText {
 }
 
 impl TakenText {
-    fn push(&mut self, piece: Piece<'_>) {
+    fn push(&mut self, piece: TerminalPiece<'_>) {
         self.chars += piece.text.chars().count() + usize::from(piece.ends_line);
         self.full |= self.limit < self.chars;
         if !self.full {
@@ -253,13 +253,13 @@ fn tail_of(raw: &[u8], start: u64, end: u64, at_line_start: bool, limit: usize) 
 }
 
 #[derive(Default)]
-struct Found {
+struct FoundLines {
     lines: Vec<(u64, String)>,
     chars: usize,
     unseen: usize,
 }
 
-impl Found {
+impl FoundLines {
     fn push(&mut self, number: u64, line: &[u8], budget: usize) {
         if budget < self.chars {
             self.unseen += 1;
@@ -283,8 +283,8 @@ fn middle(spool: &Spool, range: Range<u64>, lines_before: u64, budget: usize) ->
     let last_start = range.end.saturating_sub(SEARCHED).max(first.end).max(hole.end.min(range.end));
     let last = last_start..range.end;
     let unsearched = last.start - first.end;
-    let mut serious = Found::default();
-    let mut suspicious = Found::default();
+    let mut serious = FoundLines::default();
+    let mut suspicious = FoundLines::default();
     let raw = spool.read_range(first).unwrap_or_default();
     search(&raw, lines_before, budget, &mut serious, &mut suspicious);
     let raw = spool.read_range(last.clone()).unwrap_or_default();
@@ -327,7 +327,13 @@ fn render_middle(lines: &[(u64, String)], unseen: usize, unsearched: u64) -> Str
     out
 }
 
-fn search(raw: &[u8], lines_before: u64, budget: usize, serious: &mut Found, suspicious: &mut Found) {
+fn search(
+    raw: &[u8],
+    lines_before: u64,
+    budget: usize,
+    serious: &mut FoundLines,
+    suspicious: &mut FoundLines,
+) {
     let (Some(error), Some(any), Some(none)) = (&*SERIOUS, &*SUSPICIOUS, &*NONE) else { return };
     let (mut at, mut number) = (0, lines_before);
     while at < raw.len()

@@ -9,9 +9,9 @@ mod spool;
 
 pub use blank::Blank;
 pub use dir::SpoolDir;
-pub use excerpt::{Excerpt, Mark, View, excerpt};
+pub use excerpt::{Excerpt, Mark, OutputView, excerpt};
 pub use quota::Quota;
 pub use sniff::binary_kind;
 pub use spool::{Spool, SpoolLimits};
 
-pub use haft_types::terminal::{Cleaner, Piece, clean};
+pub use haft_types::terminal::{Cleaner, TerminalPiece, clean};

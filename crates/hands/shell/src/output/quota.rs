@@ -9,11 +9,11 @@ use std::{
 #[derive(Debug)]
 pub struct Quota {
     limit: u64,
-    inner: Mutex<Inner>,
+    inner: Mutex<QuotaInner>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct QuotaInner {
     used: u64,
     settled: VecDeque<(PathBuf, u64)>,
 }
@@ -55,7 +55,7 @@ impl Quota {
         inner.settled.push_back((path.to_owned(), size.min(taken)));
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn inner(&self) -> std::sync::MutexGuard<'_, QuotaInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

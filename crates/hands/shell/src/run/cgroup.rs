@@ -13,11 +13,11 @@ use rustix::process::Pid;
 #[derive(Debug)]
 pub(crate) struct Group {
     dir: PathBuf,
-    version: Version,
+    version: CgroupVersion,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
@@ -37,17 +37,17 @@ impl Group {
         Err(refused)
     }
 
-    fn create_in(parent: &Path, version: Version, name: &str, bytes: u64) -> io::Result<Self> {
+    fn create_in(parent: &Path, version: CgroupVersion, name: &str, bytes: u64) -> io::Result<Self> {
         let group = Self { dir: parent.join(name), version };
         fs::create_dir(&group.dir)?;
         let limited = match version {
-            Version::One => {
+            CgroupVersion::One => {
                 // The limit with swap may not be below the one without.
                 group.write("memory.limit_in_bytes", bytes).inspect(|()| {
                     group.write("memory.memsw.limit_in_bytes", bytes).ok();
                 })
             }
-            Version::Two => group.write("memory.max", bytes).inspect(|()| {
+            CgroupVersion::Two => group.write("memory.max", bytes).inspect(|()| {
                 group.write("memory.swap.max", 0).ok();
                 group.write("memory.oom.group", 1).ok();
             }),
@@ -68,8 +68,8 @@ impl Group {
     /// Whether a process of the group was killed for taking too much.
     pub(crate) fn ran_out(&self) -> bool {
         let file = match self.version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
+            CgroupVersion::One => "memory.oom_control",
+            CgroupVersion::Two => "memory.events",
         };
         let text = fs::read_to_string(self.dir.join(file)).unwrap_or_default();
         let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -98,7 +98,7 @@ impl Drop for Group {
 /// Where a group beside or below ours could be, best first. In version two a
 /// group with processes has no groups with limits below it, so ours must go
 /// beside it.
-fn parents(own: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
+fn parents(own: &str, mounts: &str) -> Vec<(PathBuf, CgroupVersion)> {
     let mut found = Vec::new();
     for line in own.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -107,10 +107,12 @@ fn parents(own: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
         if controllers.is_empty() {
             let Some(mount) = mount_of(mounts, "cgroup2", "") else { continue };
             let ours = mount.join(path);
-            found.extend(ours.parent().map(|parent| (parent.to_owned(), Version::Two)));
-            found.push((ours, Version::Two));
+            found.extend(ours.parent().map(|parent| (parent.to_owned(), CgroupVersion::Two)));
+            found.push((ours, CgroupVersion::Two));
         } else if controllers.split(',').any(|it| it == "memory") {
-            found.extend(mount_of(mounts, "cgroup", "memory").map(|mount| (mount.join(path), Version::One)));
+            found.extend(
+                mount_of(mounts, "cgroup", "memory").map(|mount| (mount.join(path), CgroupVersion::One)),
+            );
         }
     }
     found
@@ -168,9 +170,9 @@ mod tests {
                       31 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let own = "5:memory:/a\n0::/user/b\n";
         let want = [
-            ("/sys/fs/cgroup/memory/a", Version::One),
-            ("/sys/fs/cgroup/unified/user", Version::Two),
-            ("/sys/fs/cgroup/unified/user/b", Version::Two),
+            ("/sys/fs/cgroup/memory/a", CgroupVersion::One),
+            ("/sys/fs/cgroup/unified/user", CgroupVersion::Two),
+            ("/sys/fs/cgroup/unified/user/b", CgroupVersion::Two),
         ];
         assert_eq!(parents(own, mounts), want.map(|(path, version)| (PathBuf::from(path), version)));
     }

@@ -11,7 +11,7 @@ use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
-    output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
+    output::{Excerpt, Mark, OutputView, Spool, binary_kind, excerpt},
     run::terminal,
 };
 
@@ -129,10 +129,10 @@ pub enum Phase {
 
 /// A command that runs, or ran. Clones are the same job.
 #[derive(Clone, Debug)]
-pub struct Job(pub(crate) Arc<Shared>);
+pub struct Job(pub(crate) Arc<SharedJob>);
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedJob {
     pub(crate) id: String,
     pub(crate) spec: Spec,
     pub(crate) owner: Arc<ProcessOwner>,
@@ -163,7 +163,7 @@ pub(crate) struct ControlState {
     pub(crate) flush: Vec<oneshot::Sender<()>>,
 }
 
-impl Shared {
+impl SharedJob {
     pub(crate) fn spool(&self) -> MutexGuard<'_, Spool> {
         self.spool.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -311,7 +311,7 @@ impl Job {
     }
 
     /// What fits a view of what it printed.
-    pub fn read(&self, view: View) -> Excerpt {
+    pub fn read(&self, view: OutputView) -> Excerpt {
         excerpt(&self.0.spool(), view)
     }
 
@@ -424,7 +424,7 @@ impl End {
 /// The writing end of a job without a process: lines from elsewhere, kept and
 /// bounded as if a command had printed them.
 #[derive(Debug)]
-pub struct Feed(pub(crate) Arc<Shared>);
+pub struct Feed(pub(crate) Arc<SharedJob>);
 
 impl Feed {
     /// Takes the next bytes.

@@ -1,5 +1,5 @@
 use crate::{
-    output::{Cleaner, Piece},
+    output::{Cleaner, TerminalPiece},
     run::job::Job,
 };
 
@@ -31,7 +31,7 @@ impl JobLines {
             self.at = if raw.is_empty() { total } else { start + raw.len() as u64 };
             let mut lines = Vec::new();
             let begun = &mut self.begun;
-            let mut take = |piece: Piece<'_>| {
+            let mut take = |piece: TerminalPiece<'_>| {
                 if begun.len() < Self::LONGEST {
                     begun.push_str(piece.text);
                 }

@@ -20,7 +20,7 @@ mod threads;
 
 pub use cgroup::parse_bytes;
 pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop, Terminal};
-pub use notice::{News, Notice, Status, signal_name};
+pub use notice::{BackgroundStatus, News, TaskNotice, signal_name};
 pub(crate) use precious::rm_guard;
 pub use shell::{CommandKeeper, Shell, ShellConfig};
-pub use tasks::{About, Foreground, Kind, TaskInfo, TaskRead, Tasks, Until};
+pub use tasks::{About, Foreground, TaskInfo, TaskKind, TaskRead, Tasks, Until};

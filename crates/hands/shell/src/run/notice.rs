@@ -7,7 +7,7 @@ use crate::run::{
 
 /// How far a task is.
 #[derive(Clone, Debug)]
-pub enum Status {
+pub enum BackgroundStatus {
     /// Its command runs.
     Running,
     /// Its command has ended, what it started runs on.
@@ -16,7 +16,7 @@ pub enum Status {
     Ended(Arc<End>),
 }
 
-impl Status {
+impl BackgroundStatus {
     /// In one word, as the Agent SDKs spell it.
     pub fn name(&self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ pub fn signal_name(signal: i32) -> String {
 
 /// Something an agent should know without having asked.
 #[derive(Clone, Debug)]
-pub struct Notice {
+pub struct TaskNotice {
     /// About which task.
     pub task: TaskInfo,
     /// What.
@@ -92,7 +92,7 @@ pub enum News {
     Events(Vec<String>, u64),
 }
 
-impl Notice {
+impl TaskNotice {
     pub(crate) fn ended(task: TaskInfo, tail: Vec<String>) -> Self {
         Self { task, news: News::Ended(tail) }
     }

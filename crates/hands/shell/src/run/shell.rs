@@ -33,7 +33,7 @@ use crate::{
     output::{Blank, Quota, SpoolDir, SpoolLimits},
     run::{
         cgroup::Group,
-        job::{ControlState, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
+        job::{ControlState, Cwd, End, Exit, Feed, Job, Phase, SharedJob, Spec},
         supervise::{Started, Supervisor},
         terminal::Wires,
         threads,
@@ -255,11 +255,11 @@ impl Shell {
         Ok((Job(Arc::clone(&shared)), Feed(shared)))
     }
 
-    fn shared(&self, mut spec: Spec, kind: &str) -> io::Result<Arc<Shared>> {
+    fn shared(&self, mut spec: Spec, kind: &str) -> io::Result<Arc<SharedJob>> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let id = format!("{kind}_{number}");
         let started = Instant::now();
-        Ok(Arc::new(Shared {
+        Ok(Arc::new(SharedJob {
             spool: Mutex::new(self.spools.spool(&id)),
             id,
             owner: Arc::clone(&self.owner),
@@ -280,7 +280,7 @@ impl Shell {
         }))
     }
 
-    fn spawn(&self, shared: &Shared) -> io::Result<Started> {
+    fn spawn(&self, shared: &SharedJob) -> io::Result<Started> {
         self.prepared();
         let spec = &shared.spec;
         let about = Announced {
@@ -293,7 +293,7 @@ impl Shell {
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
-    fn launch(&self, shared: &Shared, mark: &ProcessMark) -> io::Result<Started> {
+    fn launch(&self, shared: &SharedJob, mark: &ProcessMark) -> io::Result<Started> {
         let spec = &shared.spec;
         let wires = Wires::open(spec.terminal)?;
         let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -375,7 +375,7 @@ impl Shell {
         environment
     }
 
-    fn memory_group(&self, shared: &Shared) -> Option<Group> {
+    fn memory_group(&self, shared: &SharedJob) -> Option<Group> {
         let bytes = self.config.memory?;
         let name = format!("haft-{}-{}", std::process::id(), shared.id);
         let group = Group::create(&name, bytes);
@@ -460,7 +460,7 @@ fn set(environment: &mut Vec<CString>, name: &str, value: &OsStr) {
     environment.extend(entry(OsStr::new(name), value));
 }
 
-fn not_started(shared: &Shared, err: &io::Error) {
+fn not_started(shared: &SharedJob, err: &io::Error) {
     let end = Arc::new(End {
         exit: Exit::NotStarted(err.to_string()),
         stopped: None,

@@ -16,7 +16,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid},
 };
 
-use crate::run::job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal};
+use crate::run::job::{Cwd, End, Exit, Phase, SharedJob, Stop, Terminal};
 
 /// After the shell has ended, what is on its way may still arrive.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -62,7 +62,7 @@ pub(crate) struct Started {
 }
 
 pub(crate) struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<SharedJob>,
     process: Started,
     /// Says that somebody wants something.
     wake: Arc<OwnedFd>,
@@ -92,7 +92,7 @@ struct Stopping {
 }
 
 impl Supervisor {
-    pub(crate) fn new(shared: Arc<Shared>, process: Started) -> io::Result<Self> {
+    pub(crate) fn new(shared: Arc<SharedJob>, process: Started) -> io::Result<Self> {
         let handle = pidfd_open(process.pid, PidfdFlags::empty())?;
         let wake = shared.wake_descriptor().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Self {

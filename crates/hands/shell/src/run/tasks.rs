@@ -9,12 +9,12 @@ use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    output::{Excerpt, Mark, View},
+    output::{Excerpt, Mark, OutputView},
     run::{
         Shell,
         job::{End, Job, Phase, Stop},
         lines::JobLines,
-        notice::{Events, Notice, Status},
+        notice::{BackgroundStatus, Events, TaskNotice},
     },
 };
 
@@ -27,13 +27,13 @@ use crate::{
 #[derive(Debug)]
 pub struct Tasks {
     shell: Arc<Shell>,
-    inner: Mutex<Inner>,
+    inner: Mutex<TasksInner>,
     /// Counts what became worth draining.
     news: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct TasksInner {
     tasks: BTreeMap<u64, Task>,
     foreground: HashMap<CallId, Arc<Notify>>,
     number: u64,
@@ -57,7 +57,7 @@ struct Task {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct About {
     /// Which kind.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// In a few words, by whoever started it.
     pub description: String,
     /// Who gets to know of its end.
@@ -66,7 +66,7 @@ pub struct About {
 
 /// Kinds of tasks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum TaskKind {
     /// A command in the background.
     Command,
     /// A command whose lines are events.
@@ -75,7 +75,7 @@ pub enum Kind {
     Leftover,
 }
 
-impl Kind {
+impl TaskKind {
     /// The public name.
     pub fn name(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ pub struct TaskInfo {
     /// The call that started it.
     pub call: CallId,
     /// How far it is.
-    pub status: Status,
+    pub status: BackgroundStatus,
     /// How long it has been running, or ran.
     pub elapsed: Duration,
     /// Where its output is.
@@ -132,9 +132,9 @@ impl Tasks {
         let mut inner = self.inner();
         inner.number += 1;
         let number = inner.number;
-        let told = about.kind == Kind::Leftover;
+        let told = about.kind == TaskKind::Leftover;
         let (cursor, events) = (seen, Events::default());
-        let following = about.kind == Kind::Watch;
+        let following = about.kind == TaskKind::Watch;
         let task = Task { job: job.clone(), about, cursor, told, events, following, reported: 0 };
         inner.tasks.insert(number, task);
         drop(inner);
@@ -214,7 +214,7 @@ impl Tasks {
         let task = inner.named_mut(id)?;
         let ended = task.job.end();
         let end = task.job.printed();
-        let fresh = task.job.read(View { limit, from: task.cursor });
+        let fresh = task.job.read(OutputView { limit, from: task.cursor });
         task.cursor = end;
         // What is printed after its end is told when asked for, not announced.
         task.told |= ended.is_some();
@@ -264,23 +264,23 @@ impl Tasks {
     }
 
     /// Everything an agent has not been told yet, in the order of the tasks.
-    pub fn drain(&self, agent: &AgentId) -> Vec<Notice> {
+    pub fn drain(&self, agent: &AgentId) -> Vec<TaskNotice> {
         self.drain_where(|it| it == agent)
     }
 
     /// The same for all agents that match, such as those that have ended: their
     /// parent takes their place.
-    pub fn drain_where(&self, wanted: impl Fn(&AgentId) -> bool) -> Vec<Notice> {
+    pub fn drain_where(&self, wanted: impl Fn(&AgentId) -> bool) -> Vec<TaskNotice> {
         let mut inner = self.inner();
         let mut notices = Vec::new();
         for task in inner.tasks.values_mut().filter(|it| wanted(&it.about.agent)) {
             if let Some((lines, missed)) = task.events.take() {
-                notices.push(Notice::events(task.info(), lines, missed));
+                notices.push(TaskNotice::events(task.info(), lines, missed));
             }
             if task.has_untold_end() {
                 task.told = true;
                 task.cursor = task.job.printed();
-                notices.push(Notice::ended(task.info(), task.job.recent_lines(20)));
+                notices.push(TaskNotice::ended(task.info(), task.job.recent_lines(20)));
             }
         }
         notices
@@ -342,7 +342,7 @@ impl Tasks {
         self.news.send_modify(|count| *count += 1);
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, TasksInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -356,7 +356,7 @@ pub enum Until {
     News,
 }
 
-impl Inner {
+impl TasksInner {
     fn named(&self, id: &str) -> Option<&Task> {
         self.tasks.values().find(|it| it.job.id() == id)
     }
@@ -384,11 +384,11 @@ impl Task {
         !self.told && !self.following && self.job.end().is_some()
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> BackgroundStatus {
         match self.job.phase() {
-            Phase::Running => Status::Running,
-            Phase::Ended(end) if self.about.kind == Kind::Leftover => Status::LeftRunning(end),
-            Phase::Ended(end) | Phase::Gone(end) => Status::Ended(end),
+            Phase::Running => BackgroundStatus::Running,
+            Phase::Ended(end) if self.about.kind == TaskKind::Leftover => BackgroundStatus::LeftRunning(end),
+            Phase::Ended(end) | Phase::Gone(end) => BackgroundStatus::Ended(end),
         }
     }
 }
@@ -415,9 +415,9 @@ impl Drop for Foreground {
 }
 
 /// How a task ended, for those who only want to know that.
-pub(crate) fn end_of(status: &Status) -> Option<&Arc<End>> {
+pub(crate) fn end_of(status: &BackgroundStatus) -> Option<&Arc<End>> {
     match status {
-        Status::Running => None,
-        Status::LeftRunning(end) | Status::Ended(end) => Some(end),
+        BackgroundStatus::Running => None,
+        BackgroundStatus::LeftRunning(end) | BackgroundStatus::Ended(end) => Some(end),
     }
 }

@@ -17,7 +17,7 @@ use rustix::{
     termios::{LocalModes, Winsize},
 };
 
-use crate::run::job::{Shared, Terminal};
+use crate::run::job::{SharedJob, Terminal};
 
 /// How long somebody who types waits for a command that does not read.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ impl Wires {
 
     /// Our end, once the command has its own; what can be typed on is known to
     /// the job from here on.
-    pub(crate) fn ours(self, shared: &Shared) -> io::Result<OwnedFd> {
+    pub(crate) fn ours(self, shared: &SharedJob) -> io::Result<OwnedFd> {
         match self {
             Self::Pipe { ours, .. } => Ok(ours),
             Self::Terminal { ours, .. } => {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-use haft_shell::output::{Mark, Quota, Spool, SpoolDir, SpoolLimits, View, binary_kind, excerpt};
+use haft_shell::output::{Mark, OutputView, Quota, Spool, SpoolDir, SpoolLimits, binary_kind, excerpt};
 use proptest::prelude::*;
 
 fn spool(dir: &Path, cap: u64, memory: usize) -> Spool {
@@ -10,8 +10,8 @@ fn spool(dir: &Path, cap: u64, memory: usize) -> Spool {
     Spool::new(dir.join("x.out"), limits, Quota::new(1 << 30))
 }
 
-fn view(limit: usize) -> View {
-    View { limit, from: Mark::default() }
+fn view(limit: usize) -> OutputView {
+    OutputView { limit, from: Mark::default() }
 }
 
 #[derive(Debug)]

@@ -7,25 +7,25 @@ use std::{sync::Arc, time::Duration};
 use common::{Rig, lives};
 use haft_shell::{
     output::Mark,
-    run::{About, Exit, Kind, News, Status, Tasks, Until},
+    run::{About, BackgroundStatus, Exit, News, TaskKind, Tasks, Until},
 };
 
 const SOON: Duration = Duration::from_secs(60);
 
-fn about(kind: Kind, agent: &str) -> About {
+fn about(kind: TaskKind, agent: &str) -> About {
     About { kind, description: String::from("some work"), agent: agent.into() }
 }
 
-fn ended(status: &Status) -> bool {
-    matches!(status, Status::Ended(_))
+fn ended(status: &BackgroundStatus) -> bool {
+    matches!(status, BackgroundStatus::Ended(_))
 }
 
 #[tokio::test]
 async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
-    let first = tasks.adopt(rig.start("echo one; exit 3"), about(Kind::Command, "main"), Mark::default());
-    let second = tasks.adopt(rig.start("echo two"), about(Kind::Command, "child"), Mark::default());
+    let first = tasks.adopt(rig.start("echo one; exit 3"), about(TaskKind::Command, "main"), Mark::default());
+    let second = tasks.adopt(rig.start("echo two"), about(TaskKind::Command, "child"), Mark::default());
     tasks.news(&"main".into()).await;
     let told = tasks.drain(&"main".into());
     assert_eq!(told.len(), 1);
@@ -46,7 +46,7 @@ async fn whoever_read_the_end_is_not_told_again() {
     let tasks = Tasks::new(rig.shell.clone());
     let id = tasks.adopt(
         rig.start("echo one; until [ -e go ]; do sleep 0.01; done; echo two"),
-        about(Kind::Command, "main"),
+        about(TaskKind::Command, "main"),
         Mark::default(),
     );
     assert!(tasks.wait(&id, Until::News, SOON).await);
@@ -67,7 +67,7 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
     let tasks = Tasks::new(rig.shell.clone());
     let mut ids = Vec::new();
     for _ in 0..30 {
-        ids.push(tasks.adopt(rig.start("exit 0"), about(Kind::Command, "main"), Mark::default()));
+        ids.push(tasks.adopt(rig.start("exit 0"), about(TaskKind::Command, "main"), Mark::default()));
     }
     let reader = |tasks: Arc<Tasks>, ids: Vec<String>| async move {
         let mut learnt = Vec::new();
@@ -105,7 +105,7 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
 async fn a_watch_tells_lines_and_then_its_end() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
-    let id = tasks.watch(rig.start("echo a; printf 'b\\rc\\n'; printf last"), about(Kind::Watch, "main"));
+    let id = tasks.watch(rig.start("echo a; printf 'b\\rc\\n'; printf last"), about(TaskKind::Watch, "main"));
     let mut lines = Vec::new();
     loop {
         tasks.news(&"main".into()).await;
@@ -131,7 +131,7 @@ async fn a_watch_tells_lines_and_then_its_end() {
 async fn a_flood_of_events_is_bounded_and_counted() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
-    let id = tasks.watch(rig.start("seq 100000"), about(Kind::Watch, "main"));
+    let id = tasks.watch(rig.start("seq 100000"), about(TaskKind::Watch, "main"));
     assert!(tasks.wait(&id, Until::Ended, SOON).await);
     let mut kept = 0;
     let mut missed = 0;
@@ -159,7 +159,7 @@ async fn stopping_ends_the_whole_family_and_is_no_news() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
     let job = rig.start("(setsid sleep 600 &); echo up; sleep 600");
-    let id = tasks.adopt(job.clone(), about(Kind::Command, "main"), Mark::default());
+    let id = tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default());
     tasks.wait(&id, Until::News, SOON).await;
     let pids: Vec<i32> =
         rig.shell.owner().list().iter().flat_map(|it| it.processes.iter().map(|it| it.id.pid)).collect();
@@ -189,7 +189,7 @@ async fn a_feed_is_a_task_too() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
     let (job, feed) = rig.shell.feed(rig.spec("ws://x")).unwrap();
-    let id = tasks.watch(job.clone(), about(Kind::Watch, "main"));
+    let id = tasks.watch(job.clone(), about(TaskKind::Watch, "main"));
     feed.write(b"frame\n");
     tasks.news(&"main".into()).await;
     assert!(matches!(&tasks.drain(&"main".into())[0].news, News::Events(lines, 0) if lines == &["frame"]));
@@ -224,13 +224,13 @@ async fn tasks_that_ended_hold_no_descriptors() {
             spec.terminal = haft_shell::run::Terminal::Own;
         }
         let job = rig.shell.start(spec).unwrap();
-        ids.push(tasks.adopt(job.clone(), about(Kind::Command, "main"), Mark::default()));
+        ids.push(tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default()));
         job.gone().await;
     }
     let (feed, writer) = rig.shell.feed(rig.spec("a feed")).unwrap();
     writer.write(b"line\n");
     writer.end(String::from("closed"), None);
-    ids.push(tasks.adopt(feed, about(Kind::Watch, "main"), Mark::default()));
+    ids.push(tasks.adopt(feed, about(TaskKind::Watch, "main"), Mark::default()));
     assert!(ids.iter().all(|id| ended(&tasks.get(id).unwrap().status)));
     common::eventually("descriptors are closed", || held() <= 8);
 }

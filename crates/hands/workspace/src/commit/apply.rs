@@ -17,7 +17,7 @@ use super::{
     stage::{StageError, Staged, link_open_file},
 };
 use crate::{
-    Beside, FileChange, FileError, FileState, HeldObject, Journal, LinkedName, MAX_EDITABLE, Origin,
+    Beside, ChangeOrigin, FileChange, FileError, FileState, HeldObject, Journal, LinkedName, MAX_EDITABLE,
     Snapshot,
     journal::{Active, EntryId, JournalPlan, new_entry},
     later::{Later, Unsynced},
@@ -31,7 +31,7 @@ pub(crate) struct CommitSetting<'a> {
     pub(crate) roots: &'a [PathBuf],
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) later: &'a Later,
-    pub(crate) origin: &'a Origin,
+    pub(crate) origin: &'a ChangeOrigin,
     pub(crate) undoes: Vec<EntryId>,
     /// Takes what could not be recorded.
     pub(crate) unrecorded: &'a Unrecorded,

@@ -16,7 +16,7 @@ use haft_paths::{Durability, UnfinishedFile};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Journal, store::read_dir};
+use super::{Journal, JournalEntry, store::read_dir};
 use crate::{
     FileError, FileState, OpenFile,
     commit::{FileSlot, SlotProgress, Way, remove_created, temporary_name, torn},
@@ -26,7 +26,7 @@ use crate::{
 /// What is written down about a change under way.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct JournalPlan {
-    pub(crate) entry: Entry,
+    pub(crate) entry: JournalEntry,
     pub(crate) slots: Vec<FileSlot>,
     /// Directories made for it, outermost first.
     pub(crate) created: Vec<PathBuf>,
@@ -84,7 +84,7 @@ impl Active {
     }
 
     /// The entry as it goes into the log.
-    pub(super) fn entry(&self) -> &Entry {
+    pub(super) fn entry(&self) -> &JournalEntry {
         &self.plan.entry
     }
 
@@ -140,7 +140,7 @@ impl Journal {
         fs::remove_file(path).ok()
     }
 
-    fn is_logged(&self, entry: &Entry) -> bool {
+    fn is_logged(&self, entry: &JournalEntry) -> bool {
         self.log().entries().is_ok_and(|entries| entries.iter().any(|it| it.id == entry.id))
     }
 
@@ -191,7 +191,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ContentHash, FileChange, JournalLimits, Origin, journal::new_entry};
+    use crate::{ChangeOrigin, ContentHash, FileChange, JournalLimits, journal::new_entry};
 
     /// A write in place was cut after `written` bytes; then somebody else may
     /// have come.
@@ -205,7 +205,7 @@ mod tests {
         let (before, after) = (journal.keep_bytes(old).unwrap(), journal.keep_bytes(new).unwrap());
         let state = |hash: ContentHash| FileState::File { hash, len: 0, mode: 0o644 };
         let changes = vec![FileChange { path: path.clone(), before: state(before), after: state(after) }];
-        let origin = Origin { session: None, turn: None, call: "c".into(), tool: "Edit".to_owned() };
+        let origin = ChangeOrigin { session: None, turn: None, call: "c".into(), tool: "Edit".to_owned() };
         let slot = FileSlot {
             change: 0,
             dir: root.clone(),

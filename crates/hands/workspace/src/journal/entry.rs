@@ -47,7 +47,7 @@ impl TurnId {
 
 /// On whose behalf a change is made.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Origin {
+pub struct ChangeOrigin {
     /// The session in whose name the change was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
@@ -112,14 +112,14 @@ pub struct FileChange {
 
 /// What one call changed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Names the entry in `haft undo` and `haft diff`.
     pub id: EntryId,
     /// When, in milliseconds since 1970.
     pub time: u64,
     /// On whose behalf.
     #[serde(flatten)]
-    pub origin: Origin,
+    pub origin: ChangeOrigin,
     /// Which entries this one takes back, if it is an undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undoes: Vec<EntryId>,

@@ -8,7 +8,7 @@ use std::{
 use haft_paths::{Durability, UnfinishedFile};
 use rustix::fs::{FlockOperation, flock};
 
-use super::Entry;
+use super::JournalEntry;
 use crate::{FileError, commit::temporary_name};
 
 /// The list of entries: one line of JSON each, only ever added to.
@@ -45,13 +45,13 @@ impl Log {
     }
 
     /// Adds an entry and waits until it is on the disk.
-    pub(crate) fn append(&self, entry: &Entry) -> Result<(), FileError> {
+    pub(crate) fn append(&self, entry: &JournalEntry) -> Result<(), FileError> {
         self.write(entry)?.sync_data().map_err(self.failed("write"))
     }
 
     /// Adds an entry; the file that comes back has yet to be synced. A line that
     /// does not fit on the disk is taken back.
-    pub(crate) fn write(&self, entry: &Entry) -> Result<File, FileError> {
+    pub(crate) fn write(&self, entry: &JournalEntry) -> Result<File, FileError> {
         let failed = self.failed("write");
         let mut line = serde_json::to_vec(entry).map_err(|err| failed(err.into()))?;
         line.push(b'\n');
@@ -70,7 +70,7 @@ impl Log {
     }
 
     /// All entries, oldest first.
-    pub(crate) fn entries(&self) -> Result<Vec<Entry>, FileError> {
+    pub(crate) fn entries(&self) -> Result<Vec<JournalEntry>, FileError> {
         match fs::read(&self.path) {
             Ok(bytes) => Ok(parse(&bytes)),
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -79,13 +79,16 @@ impl Log {
     }
 
     /// Keeps only some of the entries. Nobody can add one meanwhile.
-    pub(crate) fn retain(&self, keep: impl Fn(&Entry) -> bool) -> Result<Vec<Entry>, FileError> {
+    pub(crate) fn retain(
+        &self,
+        keep: impl Fn(&JournalEntry) -> bool,
+    ) -> Result<Vec<JournalEntry>, FileError> {
         let failed = self.failed("write");
         let mut file = self.locked().map_err(&failed)?;
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).map_err(&failed)?;
         let all = parse(&bytes);
-        let kept: Vec<Entry> = all.iter().filter(|entry| keep(entry)).cloned().collect();
+        let kept: Vec<JournalEntry> = all.iter().filter(|entry| keep(entry)).cloned().collect();
         if kept.len() == all.len() {
             return Ok(kept);
         }
@@ -102,7 +105,7 @@ impl Log {
     }
 }
 
-fn parse(bytes: &[u8]) -> Vec<Entry> {
+fn parse(bytes: &[u8]) -> Vec<JournalEntry> {
     bytes.split(|it| *it == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 

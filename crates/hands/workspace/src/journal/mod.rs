@@ -23,7 +23,7 @@ use std::{
 
 pub(crate) use active::{Active, JournalPlan};
 pub use attributes::{AttributeChange, Attributes, Beside, FileObject, LinkedName};
-pub use entry::{Entry, EntryId, FileChange, FileState, How, Origin, TurnId};
+pub use entry::{ChangeOrigin, EntryId, FileChange, FileState, How, JournalEntry, TurnId};
 pub use kept_names::HeldObject;
 use log::Log;
 pub use prune::JournalLimits;
@@ -61,7 +61,7 @@ impl Journal {
     }
 
     /// All entries, oldest first.
-    pub fn entries(&self) -> Result<Vec<Entry>, FileError> {
+    pub fn entries(&self) -> Result<Vec<JournalEntry>, FileError> {
         self.log.entries()
     }
 
@@ -85,18 +85,18 @@ impl Journal {
 
     /// Records changes that something else made, such as a command: the caller
     /// has kept what was there before.
-    pub fn record(&self, origin: &Origin, changes: Vec<FileChange>) -> Result<Entry, FileError> {
+    pub fn record(&self, origin: &ChangeOrigin, changes: Vec<FileChange>) -> Result<JournalEntry, FileError> {
         self.record_as(origin, changes, Vec::new())
     }
 
     /// The same for an undo of such changes.
     pub(crate) fn record_as(
         &self,
-        origin: &Origin,
+        origin: &ChangeOrigin,
         changes: Vec<FileChange>,
         undoes: Vec<EntryId>,
-    ) -> Result<Entry, FileError> {
-        let entry = Entry { how: How::Observed, ..new_entry(origin.clone(), changes, undoes) };
+    ) -> Result<JournalEntry, FileError> {
+        let entry = JournalEntry { how: How::Observed, ..new_entry(origin.clone(), changes, undoes) };
         self.log.append(&entry)?;
         self.prune_if_grown(kept_by(&entry));
         Ok(entry)
@@ -110,7 +110,7 @@ impl Journal {
 
     /// The change is made, and from here on it can be undone. What it replaced
     /// and the entry have yet to be seen onto the disk.
-    pub(crate) fn finish(&self, mut active: Active) -> Result<(Entry, Vec<Unsynced>), FileError> {
+    pub(crate) fn finish(&self, mut active: Active) -> Result<(JournalEntry, Vec<Unsynced>), FileError> {
         let entry = active.entry().clone();
         // Should the log be out of reach, the record of the change under way
         // stays, and the next process completes it.
@@ -140,7 +140,7 @@ impl Journal {
 }
 
 /// Bytes of content an entry refers to.
-fn kept_by(entry: &Entry) -> u64 {
+fn kept_by(entry: &JournalEntry) -> u64 {
     let len = |state: &FileState| match state {
         FileState::File { len, .. } => *len,
         _ => 0,
@@ -148,12 +148,16 @@ fn kept_by(entry: &Entry) -> u64 {
     entry.changes.iter().map(|change| len(&change.before)).sum()
 }
 
-pub(crate) fn new_entry(origin: Origin, changes: Vec<FileChange>, undoes: Vec<EntryId>) -> Entry {
+pub(crate) fn new_entry(
+    origin: ChangeOrigin,
+    changes: Vec<FileChange>,
+    undoes: Vec<EntryId>,
+) -> JournalEntry {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let random = temporary_name();
     let id = EntryId::new(&random[random.len() - 8..]);
-    Entry { id, time, origin, undoes, how: How::Made, changes }
+    JournalEntry { id, time, origin, undoes, how: How::Made, changes }
 }
 
 /// A directory name for a workspace: readable, and unique by its hash.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{Beside, Entry, Journal, store::read_dir};
+use super::{Beside, Journal, JournalEntry, store::read_dir};
 use crate::ContentHash;
 
 /// How much a journal may keep, and for how long.
@@ -78,7 +78,7 @@ impl Journal {
         }
         // Entries that came meanwhile are newer than all we looked at.
         let looked_at: HashSet<_> = entries.iter().map(|entry| entry.id.clone()).collect();
-        let keep = |entry: &Entry| kept.contains(&entry.id) || !looked_at.contains(&entry.id);
+        let keep = |entry: &JournalEntry| kept.contains(&entry.id) || !looked_at.contains(&entry.id);
         let Ok(remaining) = self.log.retain(keep) else { return };
         let mut referenced: HashSet<ContentHash> = remaining.iter().flat_map(hashes).collect();
         referenced.extend(held(&self.dir.join("commands")));
@@ -117,7 +117,7 @@ fn touch(mark: &Path) {
     file.and_then(|file| file.set_modified(SystemTime::now())).ok();
 }
 
-fn hashes(entry: &Entry) -> impl Iterator<Item = ContentHash> {
+fn hashes(entry: &JournalEntry) -> impl Iterator<Item = ContentHash> {
     entry.changes.iter().flat_map(|change| [change.before.hash(), change.after.hash()]).flatten()
 }
 

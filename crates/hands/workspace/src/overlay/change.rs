@@ -10,8 +10,8 @@ use std::path::Path;
 
 use super::BufferChange;
 use crate::{
-    Change, CommitError, Committed, CommittedFile, ContentHash, FileChange, FileError, FileState, Journal,
-    Locked, OpenFile, Origin, Snapshot, text::Bytes,
+    Change, ChangeOrigin, CommitError, Committed, CommittedFile, ContentHash, FileChange, FileError,
+    FileState, Journal, Locked, OpenFile, Snapshot, text::Bytes,
 };
 
 /// The name of the change that puts unsaved text on the disk.
@@ -43,7 +43,7 @@ enum OnDisk {
 pub(crate) fn commit_through_editor(
     locked: &Locked<'_>,
     changes: &[Change<'_>],
-    origin: &Origin,
+    origin: &ChangeOrigin,
 ) -> Result<Committed, CommitError> {
     let is_unsaved = |it: &Change<'_>| it.base.is_some_and(|base| base.unsaved().is_some());
     let mut made: Vec<EditorChange<'_>> = Vec::new();
@@ -154,7 +154,7 @@ fn through_editor<'a>(
 fn settle(
     locked: &Locked<'_>,
     made: &EditorChange<'_>,
-    origin: &Origin,
+    origin: &ChangeOrigin,
     done: &mut Committed,
 ) -> Option<FileChange> {
     let own = unsaved_origin(origin);
@@ -202,8 +202,8 @@ fn settle(
 }
 
 /// In whose name unsaved text comes onto the disk: nobody asked for it.
-fn unsaved_origin(origin: &Origin) -> Origin {
-    Origin {
+fn unsaved_origin(origin: &ChangeOrigin) -> ChangeOrigin {
+    ChangeOrigin {
         session: None,
         turn: None,
         call: format!("unsaved-{}", origin.call.as_str()).into(),
@@ -217,7 +217,7 @@ fn kept(journal: &Journal, bytes: &[u8], mode: u32) -> Option<FileState> {
 }
 
 /// Puts a text on the disk as every other change is.
-fn save(locked: &Locked<'_>, path: &Path, text: &str, origin: &Origin) -> Result<Committed, FileError> {
+fn save(locked: &Locked<'_>, path: &Path, text: &str, origin: &ChangeOrigin) -> Result<Committed, FileError> {
     let (base, _) = Snapshot::load(OpenFile::open(path)?)?;
     let content = Some(Bytes::whole(text.as_bytes()));
     let change = Change { path: path.to_owned(), base: Some(&base), content, mode: None };
@@ -233,7 +233,7 @@ enum IsSettled {
 
 /// Puts unsaved texts back into the editor. It may save them with that; what was on
 /// the disk before is written down.
-fn take_back(locked: &Locked<'_>, made: &[EditorChange<'_>], origin: &Origin, settled: IsSettled) {
+fn take_back(locked: &Locked<'_>, made: &[EditorChange<'_>], origin: &ChangeOrigin, settled: IsSettled) {
     let Some(overlay) = locked.workspace.buffers.overlay() else { return };
     for change in made {
         let shown = match &change.found {

@@ -27,7 +27,7 @@ pub(crate) use printed::printed_lines;
 use recent::RecentReads;
 use seen::SeenFile;
 pub use seen::{LinePrint, line_print};
-use shown::Shown;
+use shown::ShownReads;
 
 use crate::{ContentHash, OpenFile, Snapshot};
 
@@ -71,7 +71,7 @@ pub struct Viewer {
 
 /// Lines of a file that were shown.
 #[derive(Clone, Debug)]
-pub struct View<'a> {
+pub struct LinesView<'a> {
     /// The resolved path.
     pub path: &'a Path,
     /// The content of the whole file, where it is known.
@@ -136,7 +136,7 @@ type Listener = Arc<dyn Fn(&FileEvent) + Send + Sync>;
 /// What every agent of a session has seen.
 pub struct ReadState {
     files: Mutex<HashMap<(AgentId, PathBuf), SeenFile>>,
-    shown: Mutex<Shown>,
+    shown: Mutex<ShownReads>,
     recent: Mutex<RecentReads>,
     context: Box<dyn ContextView>,
     listeners: RwLock<Vec<Listener>>,
@@ -202,7 +202,7 @@ impl ReadState {
     }
 
     /// Some lines were shown.
-    pub fn saw(&self, viewer: &Viewer, view: &View<'_>) -> SeenRecord {
+    pub fn saw(&self, viewer: &Viewer, view: &LinesView<'_>) -> SeenRecord {
         self.with(&viewer.agent, view.path, |seen| seen.add(view));
         let count = view.lines.len() as u64;
         if !view.clipped {
@@ -221,7 +221,7 @@ impl ReadState {
 
     /// Some lines became known without being a Read that a later one could refer
     /// to, such as those an error message shows.
-    pub fn knows(&self, viewer: &Viewer, view: &View<'_>) {
+    pub fn knows(&self, viewer: &Viewer, view: &LinesView<'_>) {
         self.with(&viewer.agent, view.path, |seen| seen.add(view));
     }
 
@@ -306,7 +306,7 @@ impl ReadState {
     /// An earlier call whose result still shows exactly these lines of exactly
     /// this content, and is still in the request. A file that was something else
     /// in between is shown again, even if it is back to what it was.
-    pub fn still_shown(&self, agent: &AgentId, view: &View<'_>) -> Option<CallId> {
+    pub fn still_shown(&self, agent: &AgentId, view: &LinesView<'_>) -> Option<CallId> {
         if view.version.is_some() && self.seen_version(agent, view.path) != view.version {
             return None;
         }

@@ -3,7 +3,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{LineEdit, SeenRecord, View, freshness::rebase};
+use super::{LineEdit, LinesView, SeenRecord, freshness::rebase};
 use crate::ContentHash;
 
 /// A line, as far as it matters for freshness: white space aside, because
@@ -92,7 +92,7 @@ pub(super) struct SeenFile {
 const KEPT: usize = 256 * 1024;
 
 impl SeenFile {
-    pub(super) fn add(&mut self, view: &View<'_>) {
+    pub(super) fn add(&mut self, view: &LinesView<'_>) {
         if self.version == view.version && matches!(self.known, KnownLine::All(_) | KnownLine::Every(_)) {
             return;
         }

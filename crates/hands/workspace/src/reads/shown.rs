@@ -5,12 +5,12 @@ use std::{
 
 use haft_types::{AgentId, CallId};
 
-use super::{View, Viewer};
+use super::{LinesView, Viewer};
 use crate::ContentHash;
 
 /// Which call showed what. Bounded: what falls out is merely shown again.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ShownReads {
     files: HashMap<AgentId, HashMap<PathBuf, VecDeque<ShownView>>>,
     /// Views altogether.
     count: usize,
@@ -22,20 +22,20 @@ pub(super) struct Shown {
 struct ShownView {
     call: CallId,
     time: u64,
-    what: Shape,
+    what: ShownShape,
 }
 
 /// What two views of a file must agree in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Shape {
-    version: Version,
+struct ShownShape {
+    version: ShownVersion,
     first: u64,
     last: u64,
 }
 
 /// Which content was shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Version {
+enum ShownVersion {
     /// This one.
     Known(ContentHash),
     /// A file too large to fingerprint: only the lines themselves tell.
@@ -46,13 +46,13 @@ enum Version {
 const REMEMBERED: usize = 4096;
 const REMEMBERED_OF_ONE: usize = 64;
 
-impl Shown {
-    pub(super) fn add(&mut self, viewer: &Viewer, view: &View<'_>) {
+impl ShownReads {
+    pub(super) fn add(&mut self, viewer: &Viewer, view: &LinesView<'_>) {
         if REMEMBERED <= self.count {
             self.forget_older_half();
         }
         self.clock += 1;
-        let shape = Shape::of(view);
+        let shape = ShownShape::of(view);
         let files = self.files.entry(viewer.agent.clone()).or_default();
         let views = match files.get_mut(view.path) {
             Some(views) => views,
@@ -69,9 +69,9 @@ impl Shown {
 
     /// The calls that showed at least these lines of the same content, latest
     /// first.
-    pub(super) fn covering(&self, agent: &AgentId, view: &View<'_>) -> Vec<CallId> {
+    pub(super) fn covering(&self, agent: &AgentId, view: &LinesView<'_>) -> Vec<CallId> {
         let Some(views) = self.views_of(agent, view.path) else { return Vec::new() };
-        let wanted = Shape::of(view);
+        let wanted = ShownShape::of(view);
         views.iter().rev().filter(|it| it.what.covers(&wanted)).map(|it| it.call.clone()).collect()
     }
 
@@ -95,11 +95,11 @@ impl Shown {
     }
 }
 
-impl Shape {
-    fn of(view: &View<'_>) -> Self {
+impl ShownShape {
+    fn of(view: &LinesView<'_>) -> Self {
         let version = match view.version {
-            Some(version) => Version::Known(version),
-            None => Version::Lines(ContentHash::of_pieces(
+            Some(version) => ShownVersion::Known(version),
+            None => ShownVersion::Lines(ContentHash::of_pieces(
                 view.lines.iter().flat_map(|line| [line.as_bytes(), b"\n"]),
             )),
         };
@@ -110,10 +110,10 @@ impl Shape {
     /// known by themselves must be the very same.
     fn covers(&self, wanted: &Self) -> bool {
         match self.version {
-            Version::Known(_) => {
+            ShownVersion::Known(_) => {
                 self.version == wanted.version && self.first <= wanted.first && wanted.last <= self.last
             }
-            Version::Lines(_) => self == wanted,
+            ShownVersion::Lines(_) => self == wanted,
         }
     }
 }
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_latest_stay() {
-        let mut shown = Shown::default();
+        let mut shown = ShownReads::default();
         let agent = AgentId::Main;
-        let view = |path: &'static str, first| View {
+        let view = |path: &'static str, first| LinesView {
             path: Path::new(path),
             version: Some(ContentHash::of(b"x")),
             first,
@@ -154,7 +154,7 @@ mod tests {
         // Many files: the older ones are forgotten.
         for number in 0..2 * REMEMBERED {
             let path = PathBuf::from(format!("/many/{number}"));
-            shown.add(&viewer, &View { path: &path, ..view("/a", 1) });
+            shown.add(&viewer, &LinesView { path: &path, ..view("/a", 1) });
             assert!(shown.count <= REMEMBERED);
         }
     }

@@ -1,11 +1,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{UndoError, UndoTarget};
-use crate::{Entry, EntryId, How};
+use crate::{EntryId, How, JournalEntry};
 
 /// What has become of an entry of the journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum EntryStanding {
     /// A change that stands.
     InEffect,
     /// A change that was taken back.
@@ -20,13 +20,13 @@ pub enum Standing {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HistoryItem {
     /// What was changed.
-    pub entry: Entry,
+    pub entry: JournalEntry,
     /// What has become of it.
-    pub standing: Standing,
+    pub standing: EntryStanding,
 }
 
 /// Sorts out what stands. Newest first.
-pub(super) fn history(entries: Vec<Entry>) -> Vec<HistoryItem> {
+pub(super) fn history(entries: Vec<JournalEntry>) -> Vec<HistoryItem> {
     let mut depth: HashMap<EntryId, usize> = HashMap::new();
     for entry in &entries {
         let below = entry.undoes.iter().filter_map(|id| depth.get(id)).max();
@@ -41,10 +41,10 @@ pub(super) fn history(entries: Vec<Entry>) -> Vec<HistoryItem> {
             taken_back.extend(entry.undoes.iter().cloned());
         }
         let standing = match (depth.get(&entry.id).copied().unwrap_or(0), stands) {
-            (0, true) => Standing::InEffect,
-            (0, false) => Standing::Undone,
-            (odd, true) if odd % 2 == 1 => Standing::Undo,
-            _ => Standing::Redo,
+            (0, true) => EntryStanding::InEffect,
+            (0, false) => EntryStanding::Undone,
+            (odd, true) if odd % 2 == 1 => EntryStanding::Undo,
+            _ => EntryStanding::Redo,
         };
         items.push(HistoryItem { entry, standing });
     }
@@ -53,10 +53,12 @@ pub(super) fn history(entries: Vec<Entry>) -> Vec<HistoryItem> {
 
 /// The entries a person means, newest first. Only what stands can be taken
 /// back.
-pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<Entry>, UndoError> {
+pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<JournalEntry>, UndoError> {
     let nothing = |what: String| Err(UndoError::NothingFound(what));
     let matching: Vec<&HistoryItem> = match target {
-        UndoTarget::Last => history.iter().filter(|it| it.standing == Standing::InEffect).take(1).collect(),
+        UndoTarget::Last => {
+            history.iter().filter(|it| it.standing == EntryStanding::InEffect).take(1).collect()
+        }
         UndoTarget::Call(call) => {
             // Ids of calls repeat between sessions; the latest one is meant.
             let session = history.iter().find(|it| it.entry.origin.call == *call && is_change(it));
@@ -86,8 +88,11 @@ pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<E
             }
         });
     }
-    let mut standing: Vec<Entry> =
-        changes.iter().filter(|it| it.standing == Standing::InEffect).map(|it| it.entry.clone()).collect();
+    let mut standing: Vec<JournalEntry> = changes
+        .iter()
+        .filter(|it| it.standing == EntryStanding::InEffect)
+        .map(|it| it.entry.clone())
+        .collect();
     if let Some(unseen) = standing.first().filter(|_| standing.iter().all(|it| it.how == How::Unseen)) {
         return nothing(format!(
             "{} {} ran while nothing could be recorded: it is not known what it changed, so it cannot be taken \
@@ -103,5 +108,5 @@ pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<E
 }
 
 fn is_change(item: &HistoryItem) -> bool {
-    matches!(item.standing, Standing::InEffect | Standing::Undone)
+    matches!(item.standing, EntryStanding::InEffect | EntryStanding::Undone)
 }

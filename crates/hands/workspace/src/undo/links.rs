@@ -15,7 +15,8 @@ use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 
 use super::{plan::state_of, restore::beside, tree::set_mode};
 use crate::{
-    ContentHash, Entry, FileObject, FileState, HeldObject, Journal, LinkedName, MAX_EDITABLE, OpenFile,
+    ContentHash, FileObject, FileState, HeldObject, Journal, JournalEntry, LinkedName, MAX_EDITABLE,
+    OpenFile,
     commit::{name_of_object, overwrite_at, temporary_name},
     open::{open_dir, split},
 };
@@ -37,7 +38,7 @@ pub(super) struct WantedLinks<'a> {
 
 impl<'a> WantedLinks<'a> {
     /// Looks up what belongs to some entries, newest first, and at the disk.
-    pub(super) fn of(journal: &'a Journal, undone: &[Entry], roots: Vec<PathBuf>) -> Self {
+    pub(super) fn of(journal: &'a Journal, undone: &[JournalEntry], roots: Vec<PathBuf>) -> Self {
         // The oldest word about a name is the one that counts.
         let links = undone.iter().flat_map(|entry| journal.beside(&entry.id).links);
         let wanted: BTreeMap<PathBuf, LinkedName> = links.map(|it| (it.path.clone(), it)).collect();

@@ -14,9 +14,9 @@ use std::{fmt, path::PathBuf};
 
 use haft_types::CallId;
 
-pub use history::{HistoryItem, Standing};
+pub use history::{EntryStanding, HistoryItem};
 
-use crate::{EntryId, FileError, FileState, Journal, Origin, TurnId, Workspace};
+use crate::{ChangeOrigin, EntryId, FileError, FileState, Journal, TurnId, Workspace};
 
 /// What to take back.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -141,7 +141,7 @@ impl Workspace {
     }
 
     /// Takes changes back.
-    pub fn undo(&self, target: &UndoTarget, origin: &Origin) -> Result<UndoReport, UndoError> {
+    pub fn undo(&self, target: &UndoTarget, origin: &ChangeOrigin) -> Result<UndoReport, UndoError> {
         let history = self.history()?;
         let entries = history::find(&history, target)?;
         restore::restore(self, &history, entries, origin)
@@ -165,9 +165,9 @@ impl Workspace {
     }
 
     /// Brings back what the latest undo took.
-    pub fn redo(&self, origin: &Origin) -> Result<UndoReport, UndoError> {
+    pub fn redo(&self, origin: &ChangeOrigin) -> Result<UndoReport, UndoError> {
         let history = self.history()?;
-        let undo = history.iter().find(|item| item.standing == Standing::Undo);
+        let undo = history.iter().find(|item| item.standing == EntryStanding::Undo);
         let Some(undo) = undo else {
             return Err(UndoError::NothingFound("there is no undo to take back".to_owned()));
         };

@@ -10,9 +10,9 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Conflict, HistoryItem, Standing};
+use super::{Conflict, EntryStanding, HistoryItem};
 use crate::{
-    Entry, FileError, FileState, OpenFile, hash_file,
+    FileError, FileState, JournalEntry, OpenFile, hash_file,
     open::{open_no_links, split},
 };
 
@@ -30,7 +30,7 @@ pub(super) struct UndoStep {
 /// are newest first.
 pub(super) fn plan(
     history: &[HistoryItem],
-    entries: &[Entry],
+    entries: &[JournalEntry],
     conflicts: &mut Vec<Conflict>,
 ) -> Result<Vec<UndoStep>, FileError> {
     let mut steps: Vec<UndoStep> = Vec::new();
@@ -75,9 +75,9 @@ pub(super) fn plan(
     Ok(ready)
 }
 
-fn reason(history: &[HistoryItem], entries: &[Entry], step: &UndoStep) -> String {
+fn reason(history: &[HistoryItem], entries: &[JournalEntry], step: &UndoStep) -> String {
     let later = history.iter().find(|item| {
-        item.standing == Standing::InEffect
+        item.standing == EntryStanding::InEffect
             && !entries.iter().any(|entry| entry.id == item.entry.id)
             && item.entry.changes.iter().any(|change| change.path == step.path)
     });

@@ -14,7 +14,8 @@ use super::{
     tree,
 };
 use crate::{
-    Change, Entry, FileChange, FileError, FileState, How, Journal, Locked, Origin, Snapshot, Workspace,
+    Change, ChangeOrigin, FileChange, FileError, FileState, How, Journal, JournalEntry, Locked, Snapshot,
+    Workspace,
     commit::temporary_name,
     open::{open_dir, split},
     text::Bytes,
@@ -24,8 +25,8 @@ use crate::{
 pub(super) fn restore(
     workspace: &Workspace,
     history: &[HistoryItem],
-    entries: Vec<Entry>,
-    origin: &Origin,
+    entries: Vec<JournalEntry>,
+    origin: &ChangeOrigin,
 ) -> Result<UndoReport, UndoError> {
     let journal = workspace.require_journal()?;
     let paths: Vec<&Path> =
@@ -37,7 +38,8 @@ pub(super) fn restore(
     // Names that were one file go back together, and to that file.
     let is_linked =
         |step: &UndoStep| step.path.symlink_metadata().is_ok_and(|it| it.is_file() && 1 < it.nlink());
-    let observed = |entry: &Entry| entry.how == How::Observed || !journal.beside(&entry.id).links.is_empty();
+    let observed =
+        |entry: &JournalEntry| entry.how == How::Observed || !journal.beside(&entry.id).links.is_empty();
     if entries.iter().any(observed) || steps.iter().any(is_linked) {
         return tree::restore((workspace, journal), steps, &entries, origin, report);
     }
@@ -162,7 +164,7 @@ pub(super) fn beside(
 struct RestoreBatch<'a> {
     locked: &'a Locked<'a>,
     journal: &'a Journal,
-    origin: &'a Origin,
+    origin: &'a ChangeOrigin,
 }
 
 impl RestoreBatch<'_> {

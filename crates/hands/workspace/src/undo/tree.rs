@@ -21,7 +21,7 @@ use super::{
     restore::{beside, replace_by_link, to_change},
 };
 use crate::{
-    Beside, Entry, EntryId, FileChange, FileState, Journal, OpenFile, Origin, Workspace,
+    Beside, ChangeOrigin, EntryId, FileChange, FileState, Journal, JournalEntry, OpenFile, Workspace,
     commit::temporary_name,
     open::{open_dir, split},
 };
@@ -30,8 +30,8 @@ use crate::{
 pub(super) fn restore(
     (workspace, journal): (&Workspace, &Journal),
     mut steps: Vec<UndoStep>,
-    entries: &[Entry],
-    origin: &Origin,
+    entries: &[JournalEntry],
+    origin: &ChangeOrigin,
     mut report: UndoReport,
 ) -> Result<UndoReport, UndoError> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));

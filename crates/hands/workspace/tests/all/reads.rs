@@ -17,7 +17,7 @@ use std::{
 
 use haft_types::{AgentId, CallId};
 use haft_workspace::{
-    ContentHash, ContextView, Current, Freshness, LineEdit, NothingInContext, ReadState, View, Viewer,
+    ContentHash, ContextView, Current, Freshness, LineEdit, LinesView, NothingInContext, ReadState, Viewer,
     WholeSeen,
 };
 
@@ -27,9 +27,9 @@ fn viewer(call: &str) -> Viewer {
     Viewer { agent: AgentId::Main, call: CallId::from(call) }
 }
 
-fn view<'a>(content: &'a str, first: u64, last: u64) -> View<'a> {
+fn view<'a>(content: &'a str, first: u64, last: u64) -> LinesView<'a> {
     let all: Vec<&str> = content.lines().collect();
-    View {
+    LinesView {
         path: Path::new(PATH),
         version: Some(ContentHash::of(content.as_bytes())),
         first,
@@ -101,7 +101,7 @@ fn parts_are_known_as_parts() {
 #[test]
 fn what_was_clipped_is_not_known() {
     let state = ReadState::new(NothingInContext);
-    state.saw(&viewer("r"), &View { clipped: true, ..view("long\n", 1, 1) });
+    state.saw(&viewer("r"), &LinesView { clipped: true, ..view("long\n", 1, 1) });
     assert_eq!(
         state.whole_seen(&AgentId::Main, Path::new(PATH), &current("long\n")),
         WholeSeen::Partly { seen: 0, total: 1 }
@@ -168,7 +168,7 @@ fn unchanged_is_said_only_while_it_is_in_the_request() {
     assert_eq!(state.still_shown(&main, &view(&content, 1, 50)), None);
     // Without fingerprints the same lines with the same text count.
     in_context.store(true, Ordering::Relaxed);
-    let huge = |first, last| View { version: None, ..view(&content, first, last) };
+    let huge = |first, last| LinesView { version: None, ..view(&content, first, last) };
     state.saw(&viewer("r2"), &huge(60, 70));
     assert_eq!(state.still_shown(&main, &huge(60, 70)), Some("r2".into()));
     assert_eq!(state.still_shown(&main, &huge(61, 70)), None);

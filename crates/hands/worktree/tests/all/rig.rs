@@ -8,7 +8,7 @@ use std::{
 
 use haft_process::ProcessOwner;
 use haft_types::Variables;
-use haft_workspace::{JournalLimits, Origin, Workspace, WorkspaceConfig};
+use haft_workspace::{ChangeOrigin, JournalLimits, Workspace, WorkspaceConfig};
 use haft_worktree::{MadeWorktree, MakeOrder, WorktreeBase, WorktreeHolder, WorktreeKeeper, WorktreeShape};
 
 pub struct Repo {
@@ -96,8 +96,8 @@ pub fn holder(session: &str, agent: &str, came_from: &Path) -> WorktreeHolder {
     WorktreeHolder { session: session.into(), agent: agent.into(), came_from: came_from.into() }
 }
 
-pub fn origin() -> Origin {
-    Origin { session: None, turn: None, call: "c1".into(), tool: String::from("ExitWorktree") }
+pub fn origin() -> ChangeOrigin {
+    ChangeOrigin { session: None, turn: None, call: "c1".into(), tool: String::from("ExitWorktree") }
 }
 
 pub fn write(path: &Path, bytes: &[u8]) {

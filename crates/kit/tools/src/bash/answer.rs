@@ -6,14 +6,14 @@ use std::{
 };
 
 use haft_shell::{
-    output::{Mark, View},
+    output::{Mark, OutputView},
     run::{End, Exit, Job, Stop},
 };
 use haft_tool::{Block, Content, ErrorKind, ToolError};
 
 use super::{
     input::{Left, Output},
-    ports::{Said, Unattended},
+    ports::{Said, UnattendedHint},
 };
 
 /// Raw output up to this size is looked at for a picture.
@@ -36,7 +36,7 @@ pub(crate) fn printed(job: &Job, limit: usize) -> Output {
         };
         output.stdout = format!("[{total} bytes that are no text ({kind}){place}]\n");
     } else {
-        let excerpt = job.read(View { limit, from: Mark::default() });
+        let excerpt = job.read(OutputView { limit, from: Mark::default() });
         output.stdout = excerpt.text;
         if excerpt.is_cut {
             persisted(job, &mut output);
@@ -175,7 +175,7 @@ pub(crate) fn failure(
     end: &End,
     limit: Duration,
     mut output: Output,
-    unattended: Option<Unattended>,
+    unattended: Option<UnattendedHint>,
 ) -> ToolError {
     let (kind, first) = match (&end.stopped, &end.exit) {
         (Some(Stop::TimedOut), _) => {
@@ -238,7 +238,7 @@ const ASKED: [&str; 18] = [
     "terminal prompts disabled",
 ];
 
-fn hint(end: &End, printed: &str, unattended: Option<Unattended>) -> Option<String> {
+fn hint(end: &End, printed: &str, unattended: Option<UnattendedHint>) -> Option<String> {
     let tail = haft_types::text::tail(printed, 2_000).to_lowercase();
     let asked = ASKED.iter().any(|words| tail.contains(words)) || is_question(printed);
     let wanted = end.stopped == Some(Stop::WantsTerminal) || asked;
@@ -257,7 +257,7 @@ fn hint(end: &End, printed: &str, unattended: Option<Unattended>) -> Option<Stri
 const NOBODY: &str = "commands have no terminal and no input";
 
 /// What to say about a command that succeeded otherwise than with a person.
-pub(crate) fn unattended(printed: &str, unattended: Option<Unattended>) -> Option<String> {
+pub(crate) fn unattended(printed: &str, unattended: Option<UnattendedHint>) -> Option<String> {
     let it = unattended?;
     let worth = match it.when {
         Said::Failed => false,

@@ -3,10 +3,10 @@ use std::{
     sync::Arc,
 };
 
-use haft_command::{self as analysis, Class, CommandReading, Doubt, ExitMeaning, Part, Place, Word};
+use haft_command::{self as analysis, Class, CommandReading, Doubt, ExitMeaning, LinePart, LinePlace, Word};
 
 use super::{
-    ports::{CommandFacts, Unattended},
+    ports::{CommandFacts, UnattendedHint},
     unattended,
 };
 
@@ -21,7 +21,7 @@ pub struct AnalysedFacts {
 
 impl CommandFacts for AnalysedFacts {
     fn read(&self, command: &str, cwd: &Path) -> Arc<CommandReading> {
-        let place = Place { cwd, home: self.home.as_deref(), roots: &self.roots };
+        let place = LinePlace { cwd, home: self.home.as_deref(), roots: &self.roots };
         Arc::new(CommandReading::new(command, place))
     }
 
@@ -68,7 +68,7 @@ impl CommandFacts for AnalysedFacts {
         !analysis.doubts.iter().any(unclear) && !starts_with_pause && !uses_git
     }
 
-    fn without_person(&self, reading: &CommandReading) -> Option<Unattended> {
+    fn without_person(&self, reading: &CommandReading) -> Option<UnattendedHint> {
         // The last one is most likely the one that matters.
         reading.analysis.parts.iter().rev().find_map(|part| unattended::of(&words(part)))
     }
@@ -81,7 +81,7 @@ impl CommandFacts for AnalysedFacts {
 
 /// The words as far as they are known, else as they were written: only names
 /// are looked for.
-fn words(part: &Part) -> Vec<&str> {
+fn words(part: &LinePart) -> Vec<&str> {
     part.words.iter().map(text_of).collect()
 }
 

@@ -15,15 +15,15 @@ use std::sync::Arc;
 use haft_command::CommandReading;
 use haft_shell::run::Tasks;
 use haft_tool::{
-    Access, CallContext, CommandLine, Content, Line, LineStyle, Outcome, Reach, Rendered, RenderedRest,
-    Stage, Tool, ToolContext, ToolError, Traits, Verdict,
+    Access, CallContext, CommandLine, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine,
+    RenderedRest, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 
 pub use facts::AnalysedFacts;
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
-    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside, Printed,
-    Said, Snapshots, Unattended, Upcoming, Workspace,
+    Choice, CommandFacts, CommandRoots, Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside,
+    Printed, Said, Snapshots, UnattendedHint, Upcoming,
 };
 pub use settings::{Background, BashSettings, KeepsDirectory, OnTimeout};
 
@@ -37,7 +37,7 @@ const LONGEST: usize = 128 << 10;
 pub struct Bash {
     tasks: Arc<Tasks>,
     facts: Arc<dyn CommandFacts>,
-    workspace: Arc<dyn Workspace>,
+    workspace: Arc<dyn CommandRoots>,
     snapshots: Arc<dyn Snapshots>,
     confine: Arc<dyn Confine>,
     settings: BashSettings,
@@ -49,7 +49,7 @@ impl Bash {
     pub fn new(
         tasks: Arc<Tasks>,
         facts: Arc<dyn CommandFacts>,
-        workspace: Arc<dyn Workspace>,
+        workspace: Arc<dyn CommandRoots>,
         settings: BashSettings,
     ) -> Self {
         let (snapshots, confine) = (Arc::new(NoSnapshots), Arc::new(NoConfine));
@@ -191,11 +191,11 @@ impl Tool for Bash {
                     Rendered::headline(format!("$ {}", haft_types::text::one_line(&input.command, 200)));
                 // Several lines are read whole before they are agreed to.
                 if 1 < input.command.lines().count() || 200 < input.command.len() {
-                    let lines = input.command.lines().map(|it| Line::new(LineStyle::Plain, it));
+                    let lines = input.command.lines().map(|it| RenderedLine::new(LineStyle::Plain, it));
                     shown.lines.extend(lines);
                 }
                 let words = input.description.iter().filter(|it| !it.trim().is_empty());
-                shown.lines.extend(words.map(|it| Line::new(LineStyle::Dim, it.trim())));
+                shown.lines.extend(words.map(|it| RenderedLine::new(LineStyle::Dim, it.trim())));
                 shown
             }
             Stage::Done(output) => done(output),
@@ -245,6 +245,7 @@ fn done(output: &Output) -> Rendered {
         let hidden = output.printed_lines.saturating_sub(shown.lines.len() as u64);
         shown.rest = RenderedRest::File { path: path.clone(), hidden };
     }
-    shown.notes = answer::notes_for_person(output).map(|note| Line::new(LineStyle::Dim, note)).collect();
+    shown.notes =
+        answer::notes_for_person(output).map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
     shown
 }

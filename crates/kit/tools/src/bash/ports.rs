@@ -30,7 +30,7 @@ pub trait CommandFacts: Send + Sync {
     fn may_go_on(&self, reading: &CommandReading) -> bool;
 
     /// What to do instead where it would ask a person at a terminal.
-    fn without_person(&self, reading: &CommandReading) -> Option<Unattended>;
+    fn without_person(&self, reading: &CommandReading) -> Option<UnattendedHint>;
 
     /// The place it would remove and that nobody may remove: the root of the file
     /// system, the home, a workspace, and what is above these. Links are
@@ -61,7 +61,7 @@ pub trait CommandFacts: Send + Sync {
 
 /// What a program does that wants a person, and what to do instead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Unattended {
+pub struct UnattendedHint {
     /// When to say it.
     pub when: Said,
     /// What to do instead.
@@ -93,12 +93,12 @@ pub struct Printed {
 }
 
 /// The directories a session works in. They change while it lives.
-pub trait Workspace: Send + Sync {
+pub trait CommandRoots: Send + Sync {
     /// The workspace first, then what was added to it. Never empty.
     fn roots(&self) -> Vec<PathBuf>;
 }
 
-impl Workspace for Vec<PathBuf> {
+impl CommandRoots for Vec<PathBuf> {
     fn roots(&self) -> Vec<PathBuf> {
         self.clone()
     }

@@ -5,7 +5,7 @@ mod rehearsal;
 
 use std::path::{Path, PathBuf};
 
-use haft_command::{Access, Analysis, Origin, Part, Target, Word, fits};
+use haft_command::{EffectAccess, EffectOrigin, LineAnalysis, LinePart, Target, Word, fits};
 
 /// As many names as are counted.
 const MOST: u64 = 100_000;
@@ -13,16 +13,16 @@ const MOST: u64 = 100_000;
 const SHOWN: usize = 4;
 
 /// In a few words; nothing where nothing would be written or removed.
-pub(super) fn preview(analysis: &Analysis) -> Option<String> {
+pub(super) fn preview(analysis: &LineAnalysis) -> Option<String> {
     let effects = || analysis.parts.iter().flat_map(|part| &part.effects);
-    let known = |access: Access| -> Vec<PathBuf> {
-        let found = effects().filter(|it| it.access == access && it.origin != Origin::Mention);
+    let known = |access: EffectAccess| -> Vec<PathBuf> {
+        let found = effects().filter(|it| it.access == access && it.origin != EffectOrigin::Mention);
         let mut paths: Vec<PathBuf> = found.flat_map(|it| paths_of(&it.target)).collect();
         paths.sort();
         paths.dedup();
         paths
     };
-    let (mut removed, written) = (known(Access::Delete), known(Access::Write));
+    let (mut removed, written) = (known(EffectAccess::Delete), known(EffectAccess::Write));
     removed.extend(analysis.parts.iter().flat_map(patterns_of_rm));
     removed.extend(analysis.parts.iter().flat_map(rehearsal::removed));
     removed.sort();
@@ -40,7 +40,8 @@ pub(super) fn preview(analysis: &Analysis) -> Option<String> {
         lines.extend(part("creates", &new));
     }
     let unknown = effects().any(|it| {
-        matches!(it.access, Access::Delete | Access::Write) && matches!(it.target, Target::Unknown(_))
+        matches!(it.access, EffectAccess::Delete | EffectAccess::Write)
+            && matches!(it.target, Target::Unknown(_))
     });
     if unknown {
         lines.push(String::from("what else it changes is known only when it runs"));
@@ -49,7 +50,7 @@ pub(super) fn preview(analysis: &Analysis) -> Option<String> {
 }
 
 /// What the patterns of an `rm` find.
-fn patterns_of_rm(part: &Part) -> Vec<PathBuf> {
+fn patterns_of_rm(part: &LinePart) -> Vec<PathBuf> {
     let is_rm = matches!(part.words.first(), Some(Word::Literal(name)) if name == "rm");
     let Some(dir) = part.directory.single().filter(|_| is_rm) else { return Vec::new() };
     let patterns = part.words.iter().filter_map(|word| match word {
@@ -149,7 +150,7 @@ fn tracked(paths: &[PathBuf]) -> Option<u64> {
 mod tests {
     use std::process::Command;
 
-    use haft_command::{Place, analyse};
+    use haft_command::{LinePlace, analyse};
 
     use super::*;
 
@@ -163,7 +164,7 @@ mod tests {
         }
         let roots = [root.clone()];
         let shown = |command: &str| {
-            let place = Place { cwd: &root, home: None, roots: &roots };
+            let place = LinePlace { cwd: &root, home: None, roots: &roots };
             let text = preview(&analyse(command, place)).unwrap_or_default();
             text.replace(&root.display().to_string(), "WS")
         };
@@ -204,7 +205,7 @@ mod tests {
             ("git clean -fdx", "removes WS/loose, WS/u, WS/x.o: 4 files, 20 bytes, 4 of them not in git"),
             ("git clean -fdX -q", "removes WS/x.o: 1 file, 5 bytes, 1 of them not in git"),
         ] {
-            let place = Place { cwd: &root, home: None, roots: &roots };
+            let place = LinePlace { cwd: &root, home: None, roots: &roots };
             let shown = preview(&analyse(command, place)).unwrap_or_default();
             assert_eq!(shown.replace(&root.display().to_string(), "WS"), want, "{command}");
             assert!(root.join("loose").exists() && root.join("x.o").exists());

@@ -10,7 +10,7 @@ use haft_command::CommandReading;
 use haft_shell::{
     output::Mark,
     own::Lifetime,
-    run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop, Terminal},
+    run::{About, Cwd, End, Exit, Job, Spec, Stop, TaskKind, Terminal},
 };
 use haft_tool::{CallTrace, ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
@@ -303,7 +303,7 @@ impl Run<'_> {
     fn in_background(&self, job: &Job, start: &Start, mut notes: Vec<String>, why: Away) -> Outcome<Output> {
         let file = job.persist().ok();
         let about = About {
-            kind: Kind::Command,
+            kind: TaskKind::Command,
             description: self.input.description.clone().unwrap_or_default(),
             agent: self.cx.agent_id.clone(),
         };
@@ -377,7 +377,7 @@ impl Run<'_> {
         output.dangerously_disable_sandbox = self.input.dangerously_disable_sandbox;
         if !end.left.is_empty() && end.stopped.is_none() {
             let about = About {
-                kind: Kind::Leftover,
+                kind: TaskKind::Leftover,
                 description: format!(
                     "left running by: {}",
                     haft_types::text::one_line(&self.input.command, 80)

@@ -10,7 +10,7 @@ use std::{
 use haft_schedule::{CronSpec, ScheduleClock, new_job_id};
 use haft_shell::{
     own::{Lifetime, until_wall_clock},
-    run::{About, Feed, Kind, Spec, Tasks, Terminal},
+    run::{About, Feed, Spec, TaskKind, Tasks, Terminal},
 };
 use haft_tool::{CallContext, ToolError};
 use jiff::Timestamp;
@@ -94,7 +94,7 @@ impl SessionJobs {
             channel: None,
             terminal: Terminal::None,
         })?;
-        let about = About { kind: Kind::Watch, description, agent: cx.agent_id.clone() };
+        let about = About { kind: TaskKind::Watch, description, agent: cx.agent_id.clone() };
         let task = self.tasks.watch(job, about);
         let started = SessionJob { id: id.clone(), task, when, prompt, recurring };
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), started.clone());

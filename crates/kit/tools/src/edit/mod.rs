@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{
     blocking, canonical, check_path,
-    edits::{EditTarget, Planned, Refusal, Request, line_edits},
+    edits::{EditRequest, EditTarget, Planned, Refusal, line_edits},
     errors::{Doing, explain},
     granted,
     guard::ConfigCheck,
@@ -294,7 +294,7 @@ impl EditJob {
         // What are no marks was refused before.
         let marks = self.input.lines.as_deref().and_then(|it| Marks::parse(it).ok());
         let within = marks.map(|marks| target.marked(&marks)).transpose()?;
-        target.plan(&Request { old: &self.input.old_string, new: &self.input.new_string, wanted, within })
+        target.plan(&EditRequest { old: &self.input.old_string, new: &self.input.new_string, wanted, within })
     }
 
     fn check_config(&self, content: &Bytes<'_>, text: &Text) -> Result<(), ToolError> {

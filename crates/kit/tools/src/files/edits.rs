@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_workspace::{
-    Current, Files, Freshness, LineEdit, Snapshot, View, Viewer,
+    Current, Files, Freshness, LineEdit, LinesView, Snapshot, Viewer,
     text::{Splice, SpliceError, Text},
 };
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
@@ -19,7 +19,7 @@ use super::{
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct EditRequest<'a> {
     pub(crate) old: &'a str,
     pub(crate) new: &'a str,
     pub(crate) wanted: Wanted,
@@ -100,7 +100,7 @@ impl EditTarget<'_> {
     }
 
     /// Finds the place and checks that it may be changed.
-    pub(crate) fn plan(&self, request: &Request<'_>) -> Result<Planned, Refusal> {
+    pub(crate) fn plan(&self, request: &EditRequest<'_>) -> Result<Planned, Refusal> {
         let returns = request.old.contains("\r\n");
         let (old, new) = match returns {
             true => (request.old.replace("\r\n", "\n"), request.new.replace("\r\n", "\n")),
@@ -355,7 +355,7 @@ impl EditTarget<'_> {
         let shown: Vec<&str> = view.lines().skip(skip).take(count).collect();
         // A line too long to be shown whole is not known.
         let clipped = shown.iter().any(|line| LINE_WIDTH < line.chars().count());
-        let view = View {
+        let view = LinesView {
             path: self.snapshot.file().path(),
             version: Some(self.snapshot.hash()),
             first: lines.start,
@@ -371,7 +371,7 @@ impl EditTarget<'_> {
 }
 
 /// A replacement in a text that is nowhere yet: everything in it is known.
-pub(crate) fn plan_in(text: &Text, request: &Request<'_>) -> Result<Planned, Refusal> {
+pub(crate) fn plan_in(text: &Text, request: &EditRequest<'_>) -> Result<Planned, Refusal> {
     let found = find(text.view(), request.old, request.wanted).map_err(|err| match err {
         NotFound::Missing => Refusal::new(RefusalKind::NotFound, "old_string was not found in the new file."),
         NotFound::Ambiguous(places) => Refusal::new(

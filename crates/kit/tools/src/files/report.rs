@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_workspace::{Hunk, counts, unified};
 use serde::Serialize;
 
@@ -65,25 +65,25 @@ pub(crate) fn notes(notes: &[String]) -> String {
 const PLANNED_LINES: usize = 10_000;
 
 /// A change that was not made yet, whole: it is read before it is agreed to.
-pub(crate) fn planned(before: &str, after: &str) -> Vec<Line> {
-    let line = |mark: char, style, text: &str| Line::new(style, format!("{mark}{text}"));
-    let mut lines: Vec<Line> = Vec::new();
+pub(crate) fn planned(before: &str, after: &str) -> Vec<RenderedLine> {
+    let line = |mark: char, style, text: &str| RenderedLine::new(style, format!("{mark}{text}"));
+    let mut lines: Vec<RenderedLine> = Vec::new();
     for hunk in haft_workspace::patch(before, after) {
         lines.extend(hunk.lines.iter().map(|text| match text.as_bytes().first() {
             Some(b'+') => line('+', LineStyle::Added, text.get(1..).unwrap_or_default()),
             Some(b'-') => line('-', LineStyle::Removed, text.get(1..).unwrap_or_default()),
-            _ => Line::new(LineStyle::Plain, text.as_str()),
+            _ => RenderedLine::new(LineStyle::Plain, text.as_str()),
         }));
     }
     if let Some(more) = lines.len().checked_sub(PLANNED_LINES).filter(|more| 0 < *more) {
         lines.truncate(PLANNED_LINES);
-        lines.push(Line::new(LineStyle::Error, format!("… {more} more lines")));
+        lines.push(RenderedLine::new(LineStyle::Error, format!("… {more} more lines")));
     }
     lines
 }
 
 /// A piece of a file that is to be another: where it ends, the file goes on.
-pub(crate) fn planned_piece(before: &str, after: &str) -> Vec<Line> {
+pub(crate) fn planned_piece(before: &str, after: &str) -> Vec<RenderedLine> {
     let mut lines = planned(before, after);
     lines.retain(|line| !line.text.starts_with('\\'));
     lines
@@ -94,7 +94,7 @@ pub(crate) fn render(verb: &str, path: &Path, hunks: &[Hunk]) -> Rendered {
     let (added, removed) = counts(hunks);
     let mut lines = Vec::new();
     for hunk in hunks {
-        lines.push(Line::new(
+        lines.push(RenderedLine::new(
             LineStyle::Hunk,
             format!("@@ -{},{} +{},{} @@", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines),
         ));
@@ -105,7 +105,7 @@ pub(crate) fn render(verb: &str, path: &Path, hunks: &[Hunk]) -> Rendered {
                 Some(b'\\') => LineStyle::Dim,
                 _ => LineStyle::Plain,
             };
-            Line::new(style, haft_types::text::head(line, WIDTH))
+            RenderedLine::new(style, haft_types::text::head(line, WIDTH))
         }));
     }
     let headline = format!("{verb} {} (+{added} -{removed})", path.display());

@@ -6,7 +6,7 @@ use std::{
 use haft_command::{CommandReading, views_of};
 use haft_workspace::{Files, Viewer};
 
-use crate::bash::{CommandFacts, Printed, Unattended};
+use crate::bash::{CommandFacts, Printed, UnattendedHint};
 
 /// Facts about commands, and an eye on what they show: lines that `cat`,
 /// `sed -n` and their kind print count as read.
@@ -50,7 +50,7 @@ impl CommandFacts for SeenCommands {
         self.facts.may_go_on(reading)
     }
 
-    fn without_person(&self, reading: &CommandReading) -> Option<Unattended> {
+    fn without_person(&self, reading: &CommandReading) -> Option<UnattendedHint> {
         self.facts.without_person(reading)
     }
 

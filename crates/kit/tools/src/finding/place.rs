@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_paths::is_inside;
-use haft_search::{Limits, Root, open_file, show};
+use haft_search::{SearchRoot, WalkLimits, open_file, show};
 use haft_tool::{CallContext, ToolContext, ToolError};
 use haft_workspace::text::{Charset, Extent, detect};
 
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 /// What is there.
 #[derive(Debug)]
 pub(crate) enum Opened {
-    Dir(Root),
+    Dir(SearchRoot),
     File(File),
 }
 
@@ -36,7 +36,7 @@ impl Place {
 
     /// Opens it without following links: it is resolved already.
     pub(crate) fn open(&self) -> io::Result<Opened> {
-        match Root::open(&self.real) {
+        match SearchRoot::open(&self.real) {
             Ok(root) => Ok(Opened::Dir(root)),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 Ok(Opened::File(open_file(&self.real)?))
@@ -47,10 +47,10 @@ impl Place {
 
     /// From the home directory or above it, a walk stays on one file system:
     /// there are mounts of anything.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> WalkLimits {
         let holds_home = self.home.as_ref().is_some_and(|home| is_inside(home, &self.real));
         let is_top = self.real == Path::new("/");
-        Limits { one_file_system: holds_home || is_top, ..Limits::default() }
+        WalkLimits { one_file_system: holds_home || is_top, ..WalkLimits::default() }
     }
 
     /// Whether a file below may be shown: under the name it was asked for, and

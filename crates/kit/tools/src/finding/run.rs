@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use haft_search::Stop;
+use haft_search::SearchStop;
 use haft_tool::{ErrorKind, ToolContext, ToolError};
 
 /// How long a cancelled search has to hand back what it has. A disk that does
@@ -12,9 +12,9 @@ const GRACE: Duration = Duration::from_millis(80);
 pub(crate) async fn run<P, T: Send + 'static>(
     cx: &ToolContext<P>,
     limit: Duration,
-    search: impl FnOnce(&Stop) -> T + Send + 'static,
+    search: impl FnOnce(&SearchStop) -> T + Send + 'static,
 ) -> Result<T, ToolError> {
-    let stop = Stop::after(limit);
+    let stop = SearchStop::after(limit);
     let _guard = CancelOnDrop(stop.clone());
     let own = stop.clone();
     let mut task = tokio::task::spawn_blocking(move || search(&own));
@@ -31,7 +31,7 @@ pub(crate) async fn run<P, T: Send + 'static>(
     ended.map_err(|error| ToolError::new(ErrorKind::Internal, format!("The search broke: {error}")))
 }
 
-struct CancelOnDrop(Stop);
+struct CancelOnDrop(SearchStop);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -18,8 +18,8 @@ use std::{sync::Arc, time::SystemTime};
 use haft_git::RepositoryFacts;
 use haft_shell::run::Tasks;
 use haft_tool::{
-    Access, CallContext, CallTrace, CommandLine, Content, Exposure, Line, LineStyle, Outcome, Reach,
-    Rendered, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
+    Access, CallContext, CallTrace, CommandLine, Content, Exposure, LineStyle, Outcome, Reach, Rendered,
+    RenderedLine, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use serde::Serialize;
 
@@ -225,7 +225,7 @@ impl Tool for Git {
                     Some(b'[') => LineStyle::Dim,
                     _ => LineStyle::Plain,
                 };
-                let lines = output.text.lines().map(|it| Line::new(style(it), it)).collect();
+                let lines = output.text.lines().map(|it| RenderedLine::new(style(it), it)).collect();
                 Rendered { headline: format!("git {}", output.operation), lines, ..Rendered::default() }
             }
         }

@@ -13,7 +13,7 @@ use std::{
 
 use haft_git::{RepositoryFacts, facts_line, parse_facts, quoted, variables};
 use haft_shell::{
-    output::{Mark, View},
+    output::{Mark, OutputView},
     own::Lifetime,
     run::{Exit, Job, Shell, Spec, Stop, Terminal},
 };
@@ -216,7 +216,7 @@ impl GitRun<'_> {
             }
         }
         job.flush().await;
-        let stderr = job.read(View { limit: 16_000, from: Mark::default() }).text;
+        let stderr = job.read(OutputView { limit: 16_000, from: Mark::default() }).text;
         let code = match &end.exit {
             Exit::Code(code) => Some(*code),
             _ => None,

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use haft_paths::lexical;
 use haft_search::{Filter, GlobPlan, VCS_DIRS};
 use haft_tool::{
-    Access, CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
-    ToolError, Traits, schema_of,
+    Access, CallContext, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
+    ToolContext, ToolError, Traits, schema_of,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -175,8 +175,8 @@ impl Tool for Glob {
 fn rendered(output: &Output) -> Rendered {
     const SHOWN: usize = 20;
     let total = output.total_matches.unwrap_or(0);
-    let lines = output.filenames.iter().map(|name| Line::new(LineStyle::Plain, name)).collect();
-    let notes = output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
+    let lines = output.filenames.iter().map(|name| RenderedLine::new(LineStyle::Plain, name)).collect();
+    let notes = output.notes.iter().map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
     let headline = counted(total, "file", "files");
     Rendered { headline, lines, notes, ..Rendered::default() }.folded_to(SHOWN)
 }

@@ -9,7 +9,9 @@ use std::{
 };
 
 use haft_paths::lexical;
-use haft_search::{Filter, GlobPlan, GlobRun, Hit, Kind, Root, Stop, StopReason, WalkTally, show};
+use haft_search::{
+    DiskKind, Filter, GlobPlan, GlobRun, Hit, SearchRoot, SearchStop, SearchStopReason, WalkTally, show,
+};
 use haft_tool::{ToolContext, ToolError};
 
 use super::{Input, Output};
@@ -38,7 +40,7 @@ struct Found {
 }
 
 impl Search {
-    pub(super) fn run(&self, stop: &Stop) -> Result<Output, ToolError> {
+    pub(super) fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let started = Instant::now();
         let mut found = Found::default();
         // Places below each other find the same files.
@@ -54,7 +56,7 @@ impl Search {
             truncated: (found.hits.len() as u64) < found.total,
             total_matches: Some(found.total),
             count_is_complete: Some(stop.reason().is_none() && found.tally.unreadable.count == 0),
-            timed_out: (stop.reason() == Some(StopReason::Deadline)).then_some(true),
+            timed_out: (stop.reason() == Some(SearchStopReason::Deadline)).then_some(true),
             ..Output::default()
         };
         let show = |(hit, place): &(Hit, usize)| shown(&self.cx.cwd, &self.places[*place].asked, &hit.rel);
@@ -68,13 +70,13 @@ impl Search {
         index: usize,
         place: &Place,
         seen: Option<&Mutex<HashSet<PathBuf>>>,
-        stop: &Stop,
+        stop: &SearchStop,
         found: &mut Found,
     ) -> Result<(), ToolError> {
         let Some(root) = self.open(place, found)? else { return Ok(()) };
-        let may_show = |rel: &[u8], kind: Kind| {
+        let may_show = |rel: &[u8], kind: DiskKind| {
             let allowed = place.may_show(&self.cx, rel)
-                && (kind != Kind::Link
+                && (kind != DiskKind::Link
                     || place.link_target(rel).is_some_and(|target| self.cx.may_read(&target)));
             allowed
                 && seen.is_none_or(|seen| {
@@ -99,7 +101,7 @@ impl Search {
 
     /// Opens a place. That it is not there is an error only if it was given,
     /// not if the pattern names it.
-    fn open(&self, place: &Place, found: &mut Found) -> Result<Option<Root>, ToolError> {
+    fn open(&self, place: &Place, found: &mut Found) -> Result<Option<SearchRoot>, ToolError> {
         let name = || shown(&self.cx.cwd, &place.asked, b"");
         match place.open() {
             Ok(Opened::Dir(root)) => return Ok(Some(root)),
@@ -119,7 +121,7 @@ impl Search {
         lexical(self.input.path.as_deref().unwrap_or(&self.cx.cwd)) == place.asked
     }
 
-    fn notes(&self, output: &Output, found: &Found, stop: &Stop) -> Vec<String> {
+    fn notes(&self, output: &Output, found: &Found, stop: &SearchStop) -> Vec<String> {
         let mut notes = Vec::new();
         if output.filenames.is_empty() {
             notes.push(self.nothing(found));
@@ -132,11 +134,11 @@ impl Search {
         }
         match stop.reason() {
             None => (),
-            Some(StopReason::Deadline) => notes.push(format!(
+            Some(SearchStopReason::Deadline) => notes.push(format!(
                 "[stopped after {}: there may be more; begin the pattern with directory names]",
                 seconds(self.settings.timeout)
             )),
-            Some(StopReason::Cancelled) => notes.push(String::from("[interrupted: there may be more]")),
+            Some(SearchStopReason::Cancelled) => notes.push(String::from("[interrupted: there may be more]")),
         }
         notes.extend(found.unreadable.iter().map(|it| format!("[{it}]")));
         let unreadable = &found.tally.unreadable;

@@ -1,6 +1,6 @@
 use std::{path::Path, time::Duration};
 
-use haft_search::{FileHits, GrepLine, Grepped, LeftOut, LineKind, StopReason, show};
+use haft_search::{FileHits, GrepLine, Grepped, LeftOut, LineKind, SearchStopReason, show};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -132,7 +132,7 @@ impl Answer<'_> {
             total_lines: is_content.then_some(totals.total_entries),
             applied_limit: is_cut.then_some(listed),
             applied_offset: (0 < page.offset).then_some(page.offset),
-            timed_out: (self.grepped.stopped == Some(StopReason::Deadline)).then_some(true),
+            timed_out: (self.grepped.stopped == Some(SearchStopReason::Deadline)).then_some(true),
             searched_files: self.grepped.searched,
             skipped: self.skipped(),
             notes: self.notes(listed, is_cut),
@@ -243,11 +243,13 @@ impl Answer<'_> {
     fn stopped(&self) -> Option<String> {
         let searched = counted(self.grepped.searched, "file", "files");
         match self.grepped.stopped? {
-            StopReason::Deadline => Some(format!(
+            SearchStopReason::Deadline => Some(format!(
                 "[stopped after {} and {searched}: this is not everything; narrow path, glob or type]",
                 seconds(self.limit)
             )),
-            StopReason::Cancelled => Some(format!("[interrupted after {searched}: this is not everything]")),
+            SearchStopReason::Cancelled => {
+                Some(format!("[interrupted after {searched}: this is not everything]"))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use haft_search::{Filter, GrepRun, Query, Stop};
+use haft_search::{Filter, GrepRun, Query, SearchStop};
 use haft_tool::{ToolContext, ToolError};
 
 use super::{Input, Output, answer::Answer};
@@ -17,7 +17,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn run(&self, stop: &Stop) -> Result<Output, ToolError> {
+    pub(super) fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let opened = self.place.open().map_err(|error| self.place.failure(&error))?;
         let is_file = matches!(opened, Opened::File(_));
         let grepped = match opened {
@@ -42,7 +42,7 @@ impl Search {
 
     fn grep<T>(
         &self,
-        stop: &Stop,
+        stop: &SearchStop,
         may_show: &(dyn Fn(&[u8]) -> bool + Sync),
         run: impl FnOnce(&GrepRun<'_>) -> T,
     ) -> T {

@@ -1,5 +1,5 @@
 use haft_search::LineKind;
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 
 use super::Output;
 
@@ -11,17 +11,17 @@ pub(super) fn rendered(output: &Output) -> Rendered {
     let mut lines = Vec::new();
     for (name, hits) in &output.groups {
         let style = if hits.is_empty() { LineStyle::Plain } else { LineStyle::Hunk };
-        lines.push(Line::new(style, name));
+        lines.push(RenderedLine::new(style, name));
         let width = hits.iter().map(|hit| hit.number.to_string().len()).max().unwrap_or(0);
         for hit in hits {
             let style = if hit.kind == LineKind::Match { LineStyle::Plain } else { LineStyle::Dim };
             if hit.after_gap {
-                lines.push(Line::new(LineStyle::Dim, format!("  {:>width$}", "⋮")));
+                lines.push(RenderedLine::new(LineStyle::Dim, format!("  {:>width$}", "⋮")));
             }
-            lines.push(Line::new(style, format!("  {:>width$}  {}", hit.number, hit.text)));
+            lines.push(RenderedLine::new(style, format!("  {:>width$}  {}", hit.number, hit.text)));
         }
     }
-    let notes = output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
+    let notes = output.notes.iter().map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
     // What was looked through stands in the notes.
     let headline = if lines.is_empty() { String::from("no matches") } else { output.headline() };
     Rendered { headline, lines, notes, ..Rendered::default() }.folded_to(SHOWN)

@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use haft_search::{Filter, Globs, ListedTree, Stop, StopReason, TreeRun};
+use haft_search::{Filter, Globs, ListedTree, SearchStop, SearchStopReason, TreeRun};
 use haft_tool::{
-    CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
-    Traits, schema_of,
+    CallContext, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool, ToolContext,
+    ToolError, Traits, schema_of,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -193,7 +193,7 @@ struct LsListing {
 }
 
 impl LsListing {
-    fn run(&self, stop: &Stop) -> Result<Output, ToolError> {
+    fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let root = match self.place.open() {
             Ok(Opened::Dir(root)) => root,
             Ok(Opened::File(_)) => {
@@ -222,7 +222,7 @@ impl LsListing {
             num_files: top.map_or(0, |dir| dir.files),
             num_bytes: top.map_or(0, |dir| dir.bytes),
             num_dirs: tree.tally.dirs.saturating_sub(1),
-            timed_out: (tree.stopped == Some(StopReason::Deadline)).then_some(true),
+            timed_out: (tree.stopped == Some(SearchStopReason::Deadline)).then_some(true),
             notes: self.notes(&tree),
             tree: layout.lines,
         })
@@ -257,10 +257,12 @@ impl LsListing {
         }
         match tree.stopped {
             None => (),
-            Some(StopReason::Deadline) => {
+            Some(SearchStopReason::Deadline) => {
                 notes.push(format!("[stopped after {}: the sums are not complete]", seconds(self.limit)));
             }
-            Some(StopReason::Cancelled) => notes.push(String::from("[interrupted: this is not everything]")),
+            Some(SearchStopReason::Cancelled) => {
+                notes.push(String::from("[interrupted: this is not everything]"))
+            }
         }
         notes
     }
@@ -268,7 +270,7 @@ impl LsListing {
 
 fn rendered(output: &Output) -> Rendered {
     const SHOWN: usize = 40;
-    let lines = output.tree.iter().map(|line| Line::new(LineStyle::Plain, line)).collect();
-    let notes = output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
+    let lines = output.tree.iter().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
+    let notes = output.notes.iter().map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
     Rendered { headline: output.path.clone(), lines, notes, ..Rendered::default() }.folded_to(SHOWN)
 }

@@ -10,7 +10,7 @@ mod words;
 use std::{path::Path, sync::Arc};
 
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool,
+    Access, CallContext, Content, Exposure, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
     ToolContext, ToolError, Traits, Verdict,
 };
 use serde::Serialize;
@@ -241,8 +241,8 @@ impl Tool for Lsp {
                     Some(b'-') => LineStyle::Removed,
                     _ => LineStyle::Plain,
                 };
-                let lines = output.result.lines().map(|it| Line::new(style(it), it)).collect();
-                let note = |it: &String| Line::new(LineStyle::Dim, format!("[{it}]"));
+                let lines = output.result.lines().map(|it| RenderedLine::new(style(it), it)).collect();
+                let note = |it: &String| RenderedLine::new(LineStyle::Dim, format!("[{it}]"));
                 let notes = output.notes.iter().map(note).collect();
                 let headline = format!("{} ({})", output.operation, output.server);
                 Rendered { headline, lines, notes, ..Rendered::default() }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_shell::{
     own::Lifetime,
-    run::{About, Kind, Spec, Tasks, Terminal},
+    run::{About, Spec, TaskKind, Tasks, Terminal},
 };
 use haft_tool::{
     Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
@@ -118,8 +118,11 @@ impl Tool for Monitor {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let spec = self.spec(&input, cx);
-        let about =
-            About { kind: Kind::Watch, description: input.description.clone(), agent: cx.agent_id.clone() };
+        let about = About {
+            kind: TaskKind::Watch,
+            description: input.description.clone(),
+            agent: cx.agent_id.clone(),
+        };
         let timeout_ms = u64::try_from(limit(&input).as_millis()).unwrap_or(u64::MAX);
         let job = match &input.ws {
             None => {

@@ -13,7 +13,7 @@ use haft_tool::{
     ToolContext, ToolError, Traits,
 };
 use haft_workspace::{Files, Hunk};
-use plan::{MultiEditJob, Verdict};
+use plan::{EditVerdict, MultiEditJob};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -126,12 +126,12 @@ pub struct EditOutput {
 }
 
 impl EditOutput {
-    fn new(edit: usize, file_path: PathBuf, verdict: &Verdict) -> Self {
+    fn new(edit: usize, file_path: PathBuf, verdict: &EditVerdict) -> Self {
         let (status, replacements, message) = match verdict {
-            Verdict::Done { places, notes } => {
+            EditVerdict::Done { places, notes } => {
                 ("ok".to_owned(), *places, (!notes.is_empty()).then(|| notes.join("\n")))
             }
-            Verdict::Refused { status, message } => (status.clone(), 0, Some(message.clone())),
+            EditVerdict::Refused { status, message } => (status.clone(), 0, Some(message.clone())),
         };
         Self { edit, file_path, status, replacements, message }
     }
@@ -276,7 +276,7 @@ impl Tool for MultiEdit {
                 let mut all = Rendered::headline(format!("{done} of {} edits", output.edits.len()));
                 for file in &output.files {
                     let one = report::render("Edited", &file.file_path, &file.structured_patch);
-                    all.lines.push(haft_tool::Line::new(haft_tool::LineStyle::Plain, one.headline));
+                    all.lines.push(haft_tool::RenderedLine::new(haft_tool::LineStyle::Plain, one.headline));
                     all.lines.extend(one.lines);
                     if let RenderedRest::Lines(rest) = one.rest {
                         all.lines.extend(rest);

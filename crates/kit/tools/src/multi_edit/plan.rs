@@ -14,7 +14,7 @@ use super::{EditInput, EditOutput, FileOutput, Input, MultiEdit, Output};
 use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
     files::{
-        edits::{EditTarget, RefusalKind, Request, line_edits},
+        edits::{EditRequest, EditTarget, RefusalKind, line_edits},
         errors::{Doing, explain},
         guard::ConfigCheck,
         matching::Wanted,
@@ -24,12 +24,12 @@ use crate::{
 
 /// What became of one edit.
 #[derive(Clone, Debug)]
-pub(super) enum Verdict {
+pub(super) enum EditVerdict {
     Done { places: usize, notes: Vec<String> },
     Refused { status: String, message: String },
 }
 
-impl Verdict {
+impl EditVerdict {
     fn refused(status: &str, message: impl Into<String>) -> Self {
         Self::Refused { status: status.to_owned(), message: message.into() }
     }
@@ -126,7 +126,7 @@ impl MultiEditJob {
             let real = self.real.get(path);
             let verdict = match sheets.iter_mut().find(|sheet| Some(&sheet.real) == real) {
                 Some(sheet) => self.try_one(sheet, at, edit),
-                None => Verdict::refused("not_found", "the file is not part of this call"),
+                None => EditVerdict::refused("not_found", "the file is not part of this call"),
             };
             outputs.push(EditOutput::new(at + 1, path.clone(), &verdict));
         }
@@ -134,21 +134,24 @@ impl MultiEditJob {
         outputs
     }
 
-    fn try_one(&self, sheet: &mut Sheet, at: usize, edit: &EditInput) -> Verdict {
+    fn try_one(&self, sheet: &mut Sheet, at: usize, edit: &EditInput) -> EditVerdict {
         let fresh = sheet.snapshot.is_none() && sheet.edited.is_none();
         if edit.old_string.is_empty() {
             if !sheet.text().view().trim().is_empty() {
-                return Verdict::refused("not_found", "old_string is empty but the file is not.");
+                return EditVerdict::refused("not_found", "old_string is empty but the file is not.");
             }
             sheet.edited = Some(Text::decode_as(edit.new_string.clone().into_bytes(), Encoding::UTF_8));
             sheet.steps.push((at, Vec::new()));
-            return Verdict::Done { places: 1, notes: Vec::new() };
+            return EditVerdict::Done { places: 1, notes: Vec::new() };
         }
         if fresh {
-            return Verdict::refused("not_found", "the file does not exist; an empty old_string creates it.");
+            return EditVerdict::refused(
+                "not_found",
+                "the file does not exist; an empty old_string creates it.",
+            );
         }
         let wanted = if edit.replace_all { Wanted::All } else { Wanted::One };
-        let request = Request { old: &edit.old_string, new: &edit.new_string, wanted, within: None };
+        let request = EditRequest { old: &edit.old_string, new: &edit.new_string, wanted, within: None };
         let planned = match &sheet.snapshot {
             Some(snapshot) => EditTarget {
                 files: &self.files,
@@ -167,28 +170,29 @@ impl MultiEditJob {
                     .then(|| self.consumed_by(sheet, at, edit))
                     .flatten();
                 return match consumed {
-                    Some(by) => Verdict::refused(
+                    Some(by) => EditVerdict::refused(
                         &format!("consumed by edit {}", by + 1),
                         format!(
                             "edit {} already replaced this text; state this edit in terms of its new text.",
                             by + 1
                         ),
                     ),
-                    None => {
-                        Verdict::Refused { status: refusal.kind.name().to_owned(), message: refusal.message }
-                    }
+                    None => EditVerdict::Refused {
+                        status: refusal.kind.name().to_owned(),
+                        message: refusal.message,
+                    },
                 };
             }
         };
         let text = sheet.text();
         let raw = match text.splice(&planned.splices) {
             Ok(bytes) => bytes.to_vec(),
-            Err(err) => return Verdict::refused("unencodable", err.to_string()),
+            Err(err) => return EditVerdict::refused("unencodable", err.to_string()),
         };
         let edited = Text::decode_as(raw, text.encoding());
         sheet.edited = Some(edited);
         sheet.steps.push((at, planned.splices));
-        Verdict::Done { places: planned.places, notes: planned.notes }
+        EditVerdict::Done { places: planned.places, notes: planned.notes }
     }
 
     /// The earlier edit after which this text was no longer there.

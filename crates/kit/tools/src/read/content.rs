@@ -1,6 +1,6 @@
 //! What the model reads, and what a person sees.
 
-use haft_tool::{Block, Content, Line, LineStyle, Rendered};
+use haft_tool::{Block, Content, LineStyle, Rendered, RenderedLine};
 
 use super::output::{Cell, NotebookFile, Output, Parts, PdfFile, TextFile};
 use crate::files::thousands;
@@ -188,7 +188,7 @@ pub(super) fn for_person(output: &Output) -> Rendered {
         }
         other => return Rendered::preview(&for_model(other).to_text()),
     };
-    let lines = numbered(file).lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+    let lines = numbered(file).lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
     let headline = format!("{} ({} of {} lines)", file.file_path.display(), file.num_lines, file.total_lines);
     Rendered { headline, lines, ..Rendered::default() }.folded_to(PREVIEW)
 }

@@ -20,7 +20,7 @@ pub(crate) use fetched::{BodyKind, body_kind, first_pages, fit_picture};
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
-use haft_workspace::{FileError, FileEvent, Files, OpenFile, View, Viewer, hash_file, text::Text};
+use haft_workspace::{FileError, FileEvent, Files, LinesView, OpenFile, Viewer, hash_file, text::Text};
 pub use media_work::{MediaWork, MediaWorker, parts_dir, serve_media};
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
@@ -312,7 +312,7 @@ impl ReadJob {
     fn binary(&self, len: u64, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
         if len <= haft_workspace::MAX_EDITABLE {
             let version = Some(hash_file(&self.real)?);
-            let view = View {
+            let view = LinesView {
                 path: &self.real,
                 version,
                 first: 1,
@@ -357,7 +357,7 @@ impl ReadJob {
         let total = all.len() as u64;
         // The cells stand for the lines: all of them were seen, or some.
         let lines = if shown.complete { all } else { Vec::new() };
-        let view = View {
+        let view = LinesView {
             path: &self.real,
             version: Some(version),
             first: 1,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haft_workspace::{
-    FileError, Files, LineEnd, LineQuery, OpenFile, SeenRecord, Snapshot, View, Viewer, lines_before,
+    FileError, Files, LineEnd, LineQuery, LinesView, OpenFile, SeenRecord, Snapshot, Viewer, lines_before,
     read_bytes, read_lines, skip_characters, tail_start,
     text::{Charset, Encoding, Extent, Text, detect},
 };
@@ -110,7 +110,7 @@ impl TextJob<'_> {
             page = fill(all[skip..].iter().copied(), &self.ask(first, total, self.limits.max_lines));
         }
         let shown = &all[skip..skip + page.lines.len()];
-        let view = View {
+        let view = LinesView {
             path: snapshot.file().path(),
             version: Some(snapshot.hash()),
             first,
@@ -165,7 +165,7 @@ impl TextJob<'_> {
         let mut page = fill(view.lines(), &ask);
         self.mend(&mut page, first, column, lines.cut);
         let shown: Vec<&str> = view.lines().take(page.lines.len()).collect();
-        let view = View {
+        let view = LinesView {
             path: file.path(),
             version: None,
             first,
@@ -221,7 +221,7 @@ impl TextJob<'_> {
         }
     }
 
-    fn finish(&self, page: Page<'_>, view: &View<'_>, encoding: Option<String>) -> Reading {
+    fn finish(&self, page: Page<'_>, view: &LinesView<'_>, encoding: Option<String>) -> Reading {
         let reads = self.files.reads();
         // An earlier result may have been without marks.
         if self.numbers == Numbers::Plain
@@ -251,7 +251,7 @@ impl TextJob<'_> {
     }
 
     /// The marks of the lines that are shown whole.
-    fn marks(&self, page: &Page<'_>, view: &View<'_>) -> Vec<Option<String>> {
+    fn marks(&self, page: &Page<'_>, view: &LinesView<'_>) -> Vec<Option<String>> {
         if self.numbers == Numbers::Plain {
             return Vec::new();
         }
@@ -264,7 +264,7 @@ impl TextJob<'_> {
     }
 
     /// What the model has to know beside the lines.
-    fn notices(&self, page: &Page<'_>, view: &View<'_>, encoding: Option<&str>) -> Vec<String> {
+    fn notices(&self, page: &Page<'_>, view: &LinesView<'_>, encoding: Option<&str>) -> Vec<String> {
         let mut notices = Vec::new();
         let total = view.total;
         if total == 0 {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_shell::{
-    output::{Mark, View},
+    output::{Mark, OutputView},
     own::Lifetime,
     run::{Job, Shell, Spec, Stop, Terminal},
     sandbox::Confinement,
@@ -128,7 +128,7 @@ impl Interpreter {
     }
 
     fn printed_since(&self, from: Mark, limit: usize) -> String {
-        self.job.read(View { limit, from }).text
+        self.job.read(OutputView { limit, from }).text
     }
 
     async fn exchange(

@@ -1,7 +1,7 @@
 use std::{path::Path, time::Duration};
 
-use haft_search::{IndexRefresh, RankedAnswer, StopReason};
-use haft_tool::{Line, LineStyle, Rendered};
+use haft_search::{IndexRefresh, RankedAnswer, SearchStopReason};
+use haft_tool::{LineStyle, Rendered, RenderedLine};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -131,10 +131,12 @@ impl Output {
     pub(super) fn rendered(&self) -> Rendered {
         let mut lines = Vec::new();
         for (title, body) in self.sections() {
-            lines.push(Line::new(LineStyle::Hunk, title));
-            lines.extend(body.into_iter().map(|text| Line::new(LineStyle::Plain, format!("  {text}"))));
+            lines.push(RenderedLine::new(LineStyle::Hunk, title));
+            lines.extend(
+                body.into_iter().map(|text| RenderedLine::new(LineStyle::Plain, format!("  {text}"))),
+            );
         }
-        let notes = self.notes.iter().map(|note| Line::new(LineStyle::Dim, note)).collect();
+        let notes = self.notes.iter().map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
         let headline = format!(
             "{}, {}, {}",
             counted(self.total_definitions as u64, "definition", "definitions"),
@@ -181,7 +183,7 @@ impl Found<'_> {
             mentions: answer.passages.iter().map(mention).collect(),
             total_mentions: answer.total_passages,
             searched_files: self.indexed,
-            timed_out: (self.stopped() == Some(StopReason::Deadline)).then_some(true),
+            timed_out: (self.stopped() == Some(SearchStopReason::Deadline)).then_some(true),
             notes: self.notes(query),
         }
     }
@@ -190,7 +192,7 @@ impl Found<'_> {
         shown(self.cwd, self.dir, rel)
     }
 
-    fn stopped(&self) -> Option<StopReason> {
+    fn stopped(&self) -> Option<SearchStopReason> {
         self.refreshed.stopped.or(self.answer.stopped)
     }
 
@@ -226,12 +228,14 @@ impl Found<'_> {
         }
         match self.stopped() {
             None => (),
-            Some(StopReason::Deadline) => notes.push(format!(
+            Some(SearchStopReason::Deadline) => notes.push(format!(
                 "[stopped after {} with {}: this is not everything; ask again to go on, or give a path]",
                 seconds(self.limit),
                 counted(self.indexed as u64, "file", "files")
             )),
-            Some(StopReason::Cancelled) => notes.push(String::from("[interrupted: this is not everything]")),
+            Some(SearchStopReason::Cancelled) => {
+                notes.push(String::from("[interrupted: this is not everything]"))
+            }
         }
         notes
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 pub use answer::Output;
-use haft_search::{AnswerLimits, Filter, Finder, Globs, RankQuery, Refresh, Stop};
+use haft_search::{AnswerLimits, Filter, Finder, Globs, RankQuery, Refresh, SearchStop};
 use haft_tool::{
     CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits, schema_of,
 };
@@ -184,7 +184,7 @@ struct SearchLookup {
 }
 
 impl SearchLookup {
-    fn run(&self, stop: &Stop) -> Result<Output, ToolError> {
+    fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let root = match self.place.open() {
             Ok(Opened::Dir(root)) => root,
             Ok(Opened::File(_)) => {

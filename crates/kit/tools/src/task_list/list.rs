@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    CallContext, Content, Exposure, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
-    ToolError, Traits,
+    CallContext, Content, Exposure, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
+    ToolContext, ToolError, Traits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -146,9 +146,9 @@ impl Tool for TaskList {
             Stage::Failed(error) => return Rendered::error(&error.message),
         };
         let line = |task: &ListedTask| match task.status {
-            TaskStatus::Completed => Line::new(LineStyle::Dim, format!("☒ {}", task.text())),
-            TaskStatus::InProgress => Line::new(LineStyle::Added, format!("▶ {}", task.text())),
-            TaskStatus::Pending => Line::new(LineStyle::Plain, format!("☐ {}", task.text())),
+            TaskStatus::Completed => RenderedLine::new(LineStyle::Dim, format!("☒ {}", task.text())),
+            TaskStatus::InProgress => RenderedLine::new(LineStyle::Added, format!("▶ {}", task.text())),
+            TaskStatus::Pending => RenderedLine::new(LineStyle::Plain, format!("☐ {}", task.text())),
         };
         Rendered {
             headline: String::from("Tasks"),

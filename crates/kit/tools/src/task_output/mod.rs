@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_shell::run::{Status, TaskInfo, Tasks, Until};
+use haft_shell::run::{BackgroundStatus, TaskInfo, Tasks, Until};
 use haft_tool::{
     BoxFuture, CallContext, CallTrace, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
     ToolError, Traits,
@@ -200,11 +200,11 @@ pub(crate) fn fresh(tasks: &Tasks, id: &str, shown_chars: usize) -> Option<Outpu
     let read = tasks.read(id, shown_chars)?;
     let TaskInfo { id, about, status, elapsed, file, .. } = read.info;
     let ended = match &status {
-        Status::Running => None,
-        Status::LeftRunning(end) => {
+        BackgroundStatus::Running => None,
+        BackgroundStatus::LeftRunning(end) => {
             Some(format!("its command has ended ({}), what it started runs on", end.describe()))
         }
-        Status::Ended(end) => Some(end.describe()),
+        BackgroundStatus::Ended(end) => Some(end.describe()),
     };
     let (task_type, status) = (about.kind.name().to_owned(), status.name().to_owned());
     let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use haft_tool::{
-    CallContext, CallTrace, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
-    ToolError, Traits, WorkItem,
+    CallContext, CallTrace, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
+    ToolContext, ToolError, Traits, WorkItem,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,9 +132,9 @@ impl Tool for TodoWrite {
             Stage::Failed(error) => return Rendered::error(&error.message),
         };
         let line = |todo: &Todo| match todo.status {
-            Status::Completed => Line::new(LineStyle::Dim, format!("☒ {}", todo.content)),
-            Status::InProgress => Line::new(LineStyle::Added, format!("▶ {}", todo.active_form)),
-            Status::Pending => Line::new(LineStyle::Plain, format!("☐ {}", todo.content)),
+            Status::Completed => RenderedLine::new(LineStyle::Dim, format!("☒ {}", todo.content)),
+            Status::InProgress => RenderedLine::new(LineStyle::Added, format!("▶ {}", todo.active_form)),
+            Status::Pending => RenderedLine::new(LineStyle::Plain, format!("☐ {}", todo.content)),
         };
         Rendered {
             headline: String::from("To do"),

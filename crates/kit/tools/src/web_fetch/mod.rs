@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Instant};
 
 use haft_net::WebTarget;
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool,
+    Access, CallContext, Content, Exposure, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
     ToolContext, ToolError, Traits, Verdict,
 };
 use url::Url;
@@ -246,10 +246,10 @@ impl Tool for WebFetch {
                     output.title.clone().or(host).unwrap_or_default()
                 );
                 let mut shown = Rendered::preview(&output.result);
-                let notes = output.notes.iter().map(|it| Line::new(LineStyle::Dim, it.clone()));
+                let notes = output.notes.iter().map(|it| RenderedLine::new(LineStyle::Dim, it.clone()));
                 shown.lines.extend(notes);
                 if let Some(to) = &output.redirect_to {
-                    shown.lines.push(Line::new(LineStyle::Plain, format!("sends on to {to}")));
+                    shown.lines.push(RenderedLine::new(LineStyle::Plain, format!("sends on to {to}")));
                 }
                 Rendered { headline, ..shown }
             }

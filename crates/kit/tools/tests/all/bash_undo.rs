@@ -16,7 +16,7 @@ use haft_tools::bash::{
     undo::{JournalSnapshots, SnapshotLimits},
 };
 use haft_workspace::{
-    EverythingInContext, Files, JournalLimits, Origin, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, EverythingInContext, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -54,7 +54,8 @@ impl Undoable {
     }
 
     fn undo(&self, id: &str) {
-        let origin = Origin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") };
+        let origin =
+            ChangeOrigin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") };
         let report = self.files.workspace().undo(&UndoTarget::Call(id.into()), &origin).unwrap();
         assert_eq!(report.conflicts, []);
     }

@@ -17,7 +17,7 @@ use haft_tools::bash::{
     undo::{JournalSnapshots, SnapshotLimits},
 };
 use haft_workspace::{
-    EverythingInContext, Files, JournalLimits, Origin, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, EverythingInContext, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
 };
 use serde_json::json;
 use shell_rig::{Rig, call, watched};
@@ -57,8 +57,8 @@ impl Undoable {
         }
     }
 
-    fn origin() -> Origin {
-        Origin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") }
+    fn origin() -> ChangeOrigin {
+        ChangeOrigin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") }
     }
 
     fn undo(&self, id: &str) {

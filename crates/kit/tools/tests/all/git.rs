@@ -5,7 +5,7 @@ use crate::git_rig::{Repo, git_in};
 
 use std::path::PathBuf;
 
-use haft_permission::{Behavior, Destination, Opinion, Origin, Policy};
+use haft_permission::{Behavior, Destination, Opinion, Policy, RuleHome};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
@@ -400,7 +400,7 @@ async fn odd_names_are_names() {
 fn rules_for_git_in_a_shell_bind_the_tool() {
     let repo = Repo::empty();
     let judge = |allow: &[&str], deny: &[&str], input: Value| {
-        let origin = Origin::new("table", Destination::CliArg);
+        let origin = RuleHome::new("table", Destination::CliArg);
         let policy = Policy::builder("/ws")
             .commands(std::sync::Arc::new(haft_permission::ShellCommands))
             .rules(&origin, Behavior::Allow, allow.iter().map(|it| (*it).to_owned()))

@@ -6,7 +6,7 @@ use crate::git_rig::{Repo, git_in};
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Opinion, Origin, Policy, ShellCommands};
+use haft_permission::{Behavior, Destination, Opinion, Policy, RuleHome, ShellCommands};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ fn looking_asks_nobody() {
         set_traps(&repo, place);
         repo.git(&["branch", "a.txt"]);
         let judge = |deny: &[&str], input: Value| {
-            let origin = Origin::new("table", Destination::CliArg);
+            let origin = RuleHome::new("table", Destination::CliArg);
             let policy = Policy::builder(repo.dir())
                 .commands(Arc::new(ShellCommands))
                 .rules(&origin, Behavior::Deny, deny.iter().map(|it| (*it).to_owned()))

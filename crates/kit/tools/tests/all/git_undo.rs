@@ -300,7 +300,7 @@ async fn what_hooks_write_is_taken_back_too() {
 /// What moved meanwhile is not taken back over.
 #[tokio::test]
 async fn what_others_did_since_is_not_lost() {
-    use haft_workspace::{Origin, UndoTarget};
+    use haft_workspace::{ChangeOrigin, UndoTarget};
     let template = template();
     let repo = repository(&template);
     let (id, got) = repo.call(json!({"operation": "reset", "mode": "hard", "rev": "HEAD~1"})).await;
@@ -309,7 +309,7 @@ async fn what_others_did_since_is_not_lost() {
     repo.git(&["add", "theirs.txt"]);
     repo.git(&["commit", "-qm", "By the person"]);
     let theirs = repo.git(&["rev-parse", "HEAD"]);
-    let origin = Origin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") };
+    let origin = ChangeOrigin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") };
     let report = repo.files.workspace().undo(&UndoTarget::Call(id.as_str().into()), &origin).unwrap();
     assert!(!report.conflicts.is_empty());
     assert_eq!(repo.git(&["rev-parse", "HEAD"]), theirs);

@@ -7,7 +7,7 @@ use crate::web_rig::{Rig, StubNetwork};
 use std::{path::PathBuf, sync::Arc};
 
 use haft_net::{PrivateHosts, WebNetwork};
-use haft_permission::{Behavior, Destination, Opinion, Origin, Policy};
+use haft_permission::{Behavior, Destination, Opinion, Policy, RuleHome};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn network(row: &Value) -> StubNetwork {
 }
 
 fn policy(row: &Value) -> Policy {
-    let origin = Origin::new("table", Destination::CliArg);
+    let origin = RuleHome::new("table", Destination::CliArg);
     let mut builder = Policy::builder("/ws").mode(row["mode"].as_str().unwrap().parse().unwrap());
     for (name, behavior) in [("allow", Behavior::Allow), ("ask", Behavior::Ask), ("deny", Behavior::Deny)] {
         let texts = row["rules"][name].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned());

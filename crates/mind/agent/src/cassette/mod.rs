@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::{places::TapePlaces, tape::Tape, transcript::Transcript};
-use crate::{AgentSettings, Prompt, mask::Masker};
+use crate::{AgentSettings, SystemPrompt, mask::Masker};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -40,7 +40,7 @@ pub struct TapeHeader {
     /// How the agent asked.
     pub settings: AgentSettings,
     /// What it was told first.
-    pub prompt: Prompt,
+    pub prompt: SystemPrompt,
     /// What its output had to follow.
     pub output_schema: Option<Value>,
     /// Names of the tools it had.

@@ -12,7 +12,8 @@ use std::{
 };
 
 use haft_model::{
-    BoxFuture, Event, EventStream, Exchange, ModelError, ModelInfo, Provider, Recorder, Replay, Request,
+    Exchange, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Recorder, Replay,
+    Request,
 };
 use haft_runtime::Report;
 use haft_types::{MessageBlock, ToolUse};
@@ -24,12 +25,12 @@ use crate::mask::Masker;
 
 /// A cassette that is being written.
 pub struct Tape {
-    inner: Mutex<Inner>,
+    inner: Mutex<TapeInner>,
     places: TapePlaces,
     masker: Masker,
 }
 
-struct Inner {
+struct TapeInner {
     file: File,
     /// The last request that was written.
     last: Value,
@@ -52,7 +53,7 @@ impl Tape {
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let tape =
-            Self { inner: Mutex::new(Inner { file, last: Value::Null, failed: None }), places, masker };
+            Self { inner: Mutex::new(TapeInner { file, last: Value::Null, failed: None }), places, masker };
         tape.write(header);
         match tape.take_error() {
             Some(err) => Err(err),
@@ -95,10 +96,13 @@ impl Tape {
 
     fn exchange(&self, mut exchange: Exchange) {
         // Pieces are for eyes, and a path may be cut between two of them.
-        let is_piece = |event: &Event| {
+        let is_piece = |event: &ModelEvent| {
             matches!(
                 event,
-                Event::Text(_) | Event::Thinking(_) | Event::ToolStarted { .. } | Event::ToolInput { .. }
+                ModelEvent::Text(_)
+                    | ModelEvent::Thinking(_)
+                    | ModelEvent::ToolStarted { .. }
+                    | ModelEvent::ToolInput { .. }
             )
         };
         exchange.events.retain(|event| !is_piece(event));
@@ -201,7 +205,7 @@ impl Provider for Forked {
         self.live.info(model)
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: Request) -> ModelStream {
         if self.asked.fetch_add(1, Ordering::Relaxed) < self.turns {
             self.replay.stream(request)
         } else {
@@ -209,7 +213,7 @@ impl Provider for Forked {
         }
     }
 
-    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+    fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
         self.live.count_tokens(request)
     }
 }

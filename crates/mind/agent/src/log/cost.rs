@@ -9,7 +9,7 @@ use std::{
 use haft_types::{Usage, text::thousands};
 use serde::Serialize;
 
-use super::{Asked, Entry, Purpose, State, read};
+use super::{AskedLine, LogEntry, LogState, Purpose, read};
 use crate::Bust;
 
 /// What a session cost.
@@ -89,7 +89,7 @@ impl SessionCost {
         out
     }
 
-    fn add(&mut self, asked: Asked) {
+    fn add(&mut self, asked: AskedLine) {
         self.requests += 1;
         self.summaries += u64::from(asked.purpose == Purpose::Summary);
         self.usage += asked.usage;
@@ -109,12 +109,12 @@ pub fn of_log(path: &Path) -> io::Result<SessionCost> {
     let mut old = OldRequests::default();
     let mut total = None;
     read(path, |entry| match entry {
-        Entry::Haft(State::Asked(asked)) => {
+        LogEntry::Haft(LogState::Asked(asked)) => {
             old.first.get_or_insert(asked.request);
             cost.add(*asked);
         }
-        Entry::Haft(State::Cost { usage, usd }) => total = Some((usage, usd)),
-        Entry::Assistant(line) if !line.head.is_sidechain => {
+        LogEntry::Haft(LogState::Cost { usage, usd }) => total = Some((usage, usd)),
+        LogEntry::Assistant(line) if !line.head.is_sidechain => {
             let message = line.message;
             if let (Some(id), Some(model), Some(usage)) = (message.id, message.model, message.usage) {
                 old.by_id.insert(id, (model, usage));

@@ -10,7 +10,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::{CallLine, StartedLine, WriterLine};
-use crate::{Bust, Kept, LastSent, Prompt};
+use crate::{Bust, Kept, LastSent, SystemPrompt};
 
 /// One line of a session log.
 ///
@@ -20,17 +20,17 @@ use crate::{Bust, Kept, LastSent, Prompt};
 /// Fields nobody here knows are kept.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Entry {
+pub enum LogEntry {
     /// What the person said, and the results of tools.
-    User(Line),
+    User(ConversationLine),
     /// What the model said.
-    Assistant(Line),
+    Assistant(ConversationLine),
     /// A mark in the conversation, such as the boundary of a compaction.
     System(SystemLine),
     /// What a prompt named, and the model was shown with it.
     Attachment(AttachmentLine),
     /// State that is not part of the conversation.
-    Haft(State),
+    Haft(LogState),
     /// A name for the session.
     #[serde(rename = "custom-title")]
     CustomTitle {
@@ -70,7 +70,7 @@ pub struct Head {
 /// A line of the conversation.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Line {
+pub struct ConversationLine {
     /// Which, when, where.
     #[serde(flatten)]
     pub head: Head,
@@ -230,7 +230,7 @@ pub struct Stub {
 /// A request that was answered, and what it cost.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Asked {
+pub struct AskedLine {
     /// Which of the session, counted from 1.
     pub request: u64,
     /// When, as ISO 8601.
@@ -268,7 +268,7 @@ pub enum Purpose {
 /// State that is not part of the conversation, and must survive all the same.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum State {
+pub enum LogState {
     /// Changes tools made to the session, in order.
     Changes {
         /// Which.
@@ -299,7 +299,7 @@ pub enum State {
         usd: f64,
     },
     /// A request was answered.
-    Asked(Box<Asked>),
+    Asked(Box<AskedLine>),
     /// Who writes what follows. From here on, calls that act are said to start
     /// before they run.
     Writer(WriterLine),
@@ -310,12 +310,12 @@ pub enum State {
     /// The system prompt from here on.
     Prompt {
         /// All of it.
-        prompt: Box<Prompt>,
+        prompt: Box<SystemPrompt>,
     },
     /// The system prompt stays, and the model was told what differs from it.
     Told {
         /// What the prompt would say.
-        prompt: Box<Prompt>,
+        prompt: Box<SystemPrompt>,
     },
     /// The tools of servers that requests declare from here on.
     Tools {

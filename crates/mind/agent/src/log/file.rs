@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Entry, FencedLog, lock,
+    FencedLog, LogEntry, lock,
     parse::{is_about_call, parse_entry},
 };
 
@@ -141,7 +141,7 @@ impl Drop for LogFile {
 
 /// Appends one entry to a log that another session may be writing: it is one
 /// write, and lines of two writers do not mix.
-pub(super) fn append_beside(path: &Path, entry: &Entry) -> io::Result<()> {
+pub(super) fn append_beside(path: &Path, entry: &LogEntry) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).append(true).open(path)?;
     let mut bytes = Vec::new();
     if ends_torn(&mut file)? {
@@ -163,13 +163,13 @@ fn ends_torn(file: &mut File) -> io::Result<bool> {
 }
 
 /// Reads a log line by line, in memory bounded by its longest line.
-pub fn read(path: &Path, each: impl FnMut(Entry)) -> io::Result<ReadReport> {
+pub fn read(path: &Path, each: impl FnMut(LogEntry)) -> io::Result<ReadReport> {
     read_from(path, 0, each)
 }
 
 /// The same for whoever shows the conversation again: lines that only say how single
 /// calls went are passed over and not counted.
-pub fn read_shown(path: &Path, mut each: impl FnMut(Entry)) -> io::Result<ReadReport> {
+pub fn read_shown(path: &Path, mut each: impl FnMut(LogEntry)) -> io::Result<ReadReport> {
     let mut report = ReadReport::default();
     report.torn = read_lines(path, 0, |line| {
         if !is_about_call(line) {
@@ -180,7 +180,7 @@ pub fn read_shown(path: &Path, mut each: impl FnMut(Entry)) -> io::Result<ReadRe
 }
 
 /// The same as [`read`] from a byte on.
-pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(Entry)) -> io::Result<ReadReport> {
+pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(LogEntry)) -> io::Result<ReadReport> {
     let mut report = ReadReport::default();
     report.torn = read_lines(path, start, |line| report.take(line, &mut each))?;
     Ok(report)
@@ -188,7 +188,7 @@ pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(Entry)) ->
 
 impl ReadReport {
     /// Reads a line, and counts it.
-    fn take(&mut self, line: &[u8], each: &mut impl FnMut(Entry)) {
+    fn take(&mut self, line: &[u8], each: &mut impl FnMut(LogEntry)) {
         match parse_entry(line) {
             Ok(entry) => {
                 self.entries += 1;

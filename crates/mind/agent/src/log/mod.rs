@@ -15,8 +15,8 @@ mod writer;
 pub use call_lines::{CallLine, StageMicros, StartedLine, WriterLine};
 pub use clock::now;
 pub use entry::{
-    Asked, AttachmentLine, ContentForm, Entry, Head, Line, LoggedMessage, Purpose, ShownLine, ShownPiece,
-    ShownWhy, State, Stub, SystemLine,
+    AskedLine, AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogState, LoggedMessage,
+    Purpose, ShownLine, ShownPiece, ShownWhy, Stub, SystemLine,
 };
 pub use fence::{FenceFuture, FenceOwner, FencedLog, LogFence};
 pub(crate) use file::read_from;

@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::{Entry, Head, Line, LoggedMessage, State};
+use super::{ConversationLine, Head, LogEntry, LogState, LoggedMessage};
 
 /// How lines about calls begin, as they are written here.
 const CALL: &[u8] = br#"{"type":"haft","kind":"call","#;
@@ -24,14 +24,14 @@ pub(super) fn is_about_call(line: &[u8]) -> bool {
 /// Reads a line. Those of the conversation and those about calls are most of a log, and
 /// a derived reader keeps all of such a line aside before it knows what it is: they are
 /// read at once, everything else as it is declared.
-pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<Entry> {
+pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<LogEntry> {
     if line.starts_with(b"{\"type\":\"haft\"") {
         // One that says twice what it is, is no line.
         let rest = line.get(CALL.len()..).unwrap_or_default();
         let is_plain =
             || ["\"type\"", "\"kind\""].iter().all(|it| memmem::find(rest, it.as_bytes()).is_none());
         if line.starts_with(CALL) && is_plain() {
-            return serde_json::from_slice(line).map(|it| Entry::Haft(State::Call(it)));
+            return serde_json::from_slice(line).map(|it| LogEntry::Haft(LogState::Call(it)));
         }
         return serde_json::from_slice(line);
     }
@@ -42,7 +42,7 @@ pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<Entry> {
 }
 
 /// A line of the conversation.
-struct SaidLine(Entry);
+struct SaidLine(LogEntry);
 
 /// The names of its fields.
 #[derive(Deserialize)]
@@ -143,7 +143,7 @@ impl SaidParts {
             is_sidechain: self.is_sidechain.unwrap_or_default(),
             version: self.version.unwrap_or_default(),
         };
-        let line = Line {
+        let line = ConversationLine {
             head,
             message: self.message.ok_or_else(missing("message"))?,
             is_meta: self.is_meta.unwrap_or_default(),
@@ -151,8 +151,8 @@ impl SaidParts {
             rest: self.rest,
         };
         match self.by.ok_or_else(missing("type"))? {
-            SaidBy::User => Ok(SaidLine(Entry::User(line))),
-            SaidBy::Assistant => Ok(SaidLine(Entry::Assistant(line))),
+            SaidBy::User => Ok(SaidLine(LogEntry::User(line))),
+            SaidBy::Assistant => Ok(SaidLine(LogEntry::Assistant(line))),
         }
     }
 }
@@ -247,7 +247,7 @@ mod tests {
         ];
         let mut read = 0;
         for line in lines {
-            let declared = serde_json::from_str::<Entry>(&line).ok();
+            let declared = serde_json::from_str::<LogEntry>(&line).ok();
             let found = parse_entry(line.as_bytes()).ok();
             assert_eq!(found, declared, "{line}");
             let orders = found.as_ref().map(|it| serde_json::to_string(it).unwrap());

@@ -8,7 +8,7 @@ use std::{
 
 use memchr::{memchr, memmem};
 
-use super::{Entry, State};
+use super::{LogEntry, LogState};
 
 /// So much of a log is read in full. A window of a million tokens is four
 /// megabytes of text; a log holds it about twice.
@@ -26,9 +26,9 @@ pub(crate) struct Recent {
     /// The first byte to read.
     pub(crate) start: u64,
     /// State from before, in order.
-    pub(crate) states: Vec<State>,
+    pub(crate) states: Vec<LogState>,
     /// The first thing the person said.
-    pub(crate) first: Option<Entry>,
+    pub(crate) first: Option<LogEntry>,
     /// Lines from before that are left out, since the last summary.
     pub(crate) left_out: usize,
 }
@@ -91,8 +91,8 @@ struct Scan {
     tail_start: Option<u64>,
     last_start: u64,
     boundary: Option<u64>,
-    states: Vec<(u64, State)>,
-    first: Option<Entry>,
+    states: Vec<(u64, LogState)>,
+    first: Option<LogEntry>,
     lines: usize,
     lines_at: (usize, usize),
 }
@@ -114,15 +114,15 @@ impl Scan {
         if head.starts_with(b"{\"type\":\"haft\"") {
             // What only speaks of single calls counts for the newest lines.
             if ended
-                && let Ok(Entry::Haft(state)) = serde_json::from_slice(line)
-                && !matches!(state, State::Call(_) | State::Started(_))
+                && let Ok(LogEntry::Haft(state)) = serde_json::from_slice(line)
+                && !matches!(state, LogState::Call(_) | LogState::Started(_))
             {
                 self.states.push((start, state));
             }
         } else if head.starts_with(b"{\"type\":\"user\"") || head.starts_with(b"{\"type\":\"assistant\"") {
             self.look_for_first(line);
         } else if memmem::find(head, b"compact_boundary").is_some()
-            && matches!(serde_json::from_slice(line), Ok(Entry::System(_)))
+            && matches!(serde_json::from_slice(line), Ok(LogEntry::System(_)))
         {
             self.boundary = Some(start);
             self.lines_at.1 = self.lines;
@@ -136,7 +136,7 @@ impl Scan {
         const NEAR: usize = 50;
         if self.first.is_none()
             && self.lines <= NEAR
-            && let Ok(entry @ Entry::User(_)) = serde_json::from_slice::<Entry>(line)
+            && let Ok(entry @ LogEntry::User(_)) = serde_json::from_slice::<LogEntry>(line)
         {
             self.first = Some(entry);
         }

@@ -13,7 +13,7 @@ use std::{
 use haft_types::{MessageBlock, Role, text};
 use memchr::memmem;
 
-use super::{Entry, file::append_beside, read};
+use super::{LogEntry, file::append_beside, read};
 
 /// One session.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -82,13 +82,13 @@ pub fn rename(path: &Path, id: &str, title: &str) -> io::Result<()> {
     if !path.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    let title = Entry::CustomTitle { custom_title: title.to_owned(), session_id: id.to_owned() };
+    let title = LogEntry::CustomTitle { custom_title: title.to_owned(), session_id: id.to_owned() };
     append_beside(path, &title)
 }
 
 /// A place where a text was said.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Found {
+pub struct FoundWords {
     /// Who said it.
     pub role: Role,
     /// The line around it.
@@ -96,7 +96,7 @@ pub struct Found {
 }
 
 /// Looks for a text, whatever its case, in what was said and done.
-pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<Found>> {
+pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<FoundWords>> {
     let wanted = wanted.to_lowercase();
     let mut found = Vec::new();
     // Only plain words can be told from the raw bytes.
@@ -105,7 +105,7 @@ pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<Found>> 
         return Ok(found);
     }
     read(path, |entry| {
-        let (Entry::User(line) | Entry::Assistant(line)) = entry else { return };
+        let (LogEntry::User(line) | LogEntry::Assistant(line)) = entry else { return };
         if most <= found.len() {
             return;
         }
@@ -114,7 +114,7 @@ pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<Found>> 
             if let Some(excerpt) = around(&words, &wanted)
                 && found.len() < most
             {
-                found.push(Found { role: message.role, excerpt });
+                found.push(FoundWords { role: message.role, excerpt });
             }
         }
     })?;
@@ -175,7 +175,7 @@ fn named(part: &[u8]) -> Option<String> {
     let lines = part.rsplit(|it| *it == b'\n');
     let mut titles = lines.filter(|line| memmem::find(line, b"custom-title").is_some());
     titles.find_map(|line| match serde_json::from_slice(line) {
-        Ok(Entry::CustomTitle { custom_title, .. }) => Some(custom_title),
+        Ok(LogEntry::CustomTitle { custom_title, .. }) => Some(custom_title),
         _ => None,
     })
 }
@@ -183,7 +183,7 @@ fn named(part: &[u8]) -> Option<String> {
 fn first_words(part: &[u8]) -> Option<String> {
     let mut lines = part.split(|it| *it == b'\n').filter(|line| memmem::find(line, b"\"user\"").is_some());
     lines.find_map(|line| {
-        let Ok(Entry::User(line)) = serde_json::from_slice(line) else { return cut_words(line) };
+        let Ok(LogEntry::User(line)) = serde_json::from_slice(line) else { return cut_words(line) };
         let mut blocks = line.message.message.content.into_iter();
         blocks.find_map(|block| match block {
             MessageBlock::Text { text } if !line.is_meta => Some(text::one_line(text.trim(), 80)),

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{Entry, FenceFuture, LogFile};
+use super::{FenceFuture, LogEntry, LogFile};
 
 /// So many bytes of lines wait for a log that cannot be written; tests need
 /// less to reach the bound.
@@ -39,9 +39,9 @@ impl WeakLogWriter {
 struct LogQueue {
     file: Option<LogFile>,
     /// Who writes, said behind the first lines.
-    introduction: Option<Entry>,
+    introduction: Option<LogEntry>,
     /// Entries as they were written, for whoever mirrors the log.
-    mirror: Option<Vec<Entry>>,
+    mirror: Option<Vec<LogEntry>>,
     /// Whole lines that are not in the file yet.
     waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
@@ -77,7 +77,7 @@ impl LogWriter {
     }
 
     /// Writes to this file from now on.
-    pub(crate) fn attach(&self, file: LogFile, introduction: Entry) {
+    pub(crate) fn attach(&self, file: LogFile, introduction: LogEntry) {
         let mut queue = self.queue();
         let mirror = queue.mirror.take();
         *queue =
@@ -85,7 +85,7 @@ impl LogWriter {
     }
 
     /// Keeps what is written from now on, behind these.
-    pub(crate) fn mirror(&self, first: &[Entry]) {
+    pub(crate) fn mirror(&self, first: &[LogEntry]) {
         self.queue().mirror.get_or_insert_with(|| first.to_vec());
     }
 
@@ -93,13 +93,13 @@ impl LogWriter {
         self.queue().mirror.is_some()
     }
 
-    pub(crate) fn take_mirrored(&self) -> Vec<Entry> {
+    pub(crate) fn take_mirrored(&self) -> Vec<LogEntry> {
         self.queue().mirror.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Appends entries in one write. Those that cannot be written wait. The first
     /// failure is an error, for the person; those that follow are not.
-    pub(crate) fn append(&self, entries: Vec<Entry>) -> io::Result<()> {
+    pub(crate) fn append(&self, entries: Vec<LogEntry>) -> io::Result<()> {
         let mut queue = self.queue();
         let written = match queue.file.is_some() {
             true => queue.append(&entries),
@@ -113,7 +113,7 @@ impl LogWriter {
 
     /// Appends entries that the mirror has already. A failure is left to be told
     /// by the next line.
-    pub(crate) fn write_down(&self, entries: &[Entry]) {
+    pub(crate) fn write_down(&self, entries: &[LogEntry]) {
         let mut queue = self.queue();
         if queue.append(entries).is_err() {
             queue.trouble = LogTrouble::Untold;
@@ -123,7 +123,7 @@ impl LogWriter {
     /// Appends one entry, and everything that waits before it. An entry that
     /// cannot be written is forgotten: what it says does not happen. Where lines
     /// go to a store as well, what comes back is to be waited for.
-    pub(crate) fn acknowledge(&self, entry: Entry) -> Result<Option<FenceFuture>, (PathBuf, io::Error)> {
+    pub(crate) fn acknowledge(&self, entry: LogEntry) -> Result<Option<FenceFuture>, (PathBuf, io::Error)> {
         let mut queue = self.queue();
         let Some(path) = queue.file.as_ref().map(|file| file.path().to_owned()) else { return Ok(None) };
         queue.acknowledge(&entry).map_err(|err| (path, err))?;
@@ -147,7 +147,7 @@ impl LogWriter {
 }
 
 impl LogQueue {
-    fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
+    fn append(&mut self, entries: &[LogEntry]) -> io::Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl LogQueue {
         }
     }
 
-    fn acknowledge(&mut self, entry: &Entry) -> io::Result<()> {
+    fn acknowledge(&mut self, entry: &LogEntry) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(entry).map_err(io::Error::other)?;
         bytes.push(b'\n');
         if let Some(introduction) = self.introduction.take() {

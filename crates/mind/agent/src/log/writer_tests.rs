@@ -1,12 +1,12 @@
 use super::*;
-use crate::log::{LogFile, State, read};
+use crate::log::{LogFile, LogState, read};
 
-fn title(text: &str) -> Entry {
-    Entry::CustomTitle { custom_title: text.to_owned(), session_id: String::from("s") }
+fn title(text: &str) -> LogEntry {
+    LogEntry::CustomTitle { custom_title: text.to_owned(), session_id: String::from("s") }
 }
 
-fn introduction() -> Entry {
-    Entry::Haft(State::Changes { changes: Vec::new() })
+fn introduction() -> LogEntry {
+    LogEntry::Haft(LogState::Changes { changes: Vec::new() })
 }
 
 struct Desk {
@@ -34,7 +34,7 @@ impl Desk {
     fn titles(&self) -> (Vec<String>, usize) {
         let mut titles = Vec::new();
         let report = read(&self.path(), |entry| {
-            if let Entry::CustomTitle { custom_title, .. } = entry {
+            if let LogEntry::CustomTitle { custom_title, .. } = entry {
                 titles.push(custom_title);
             }
         });

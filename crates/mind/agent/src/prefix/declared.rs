@@ -11,15 +11,15 @@ use haft_tool::{DynTool, Exposure, Tool as _};
 use haft_types::{Block, Message, MessageBlock, SessionId, text};
 
 use super::news::{changed_tool, goes_on, prompt_news};
-use crate::{Prompt, log::State};
+use crate::{SystemPrompt, log::LogState};
 
 /// What an earlier process sent first, as its log says.
 #[derive(Clone, Debug, Default)]
 pub struct StoredPrefix {
     /// The system prompt.
-    pub prompt: Option<Box<Prompt>>,
+    pub prompt: Option<Box<SystemPrompt>>,
     /// The same with what was told since.
-    pub told: Option<Box<Prompt>>,
+    pub told: Option<Box<SystemPrompt>>,
     /// Tools of servers, in the order they were sent in.
     pub tools: Vec<ToolDef>,
 }
@@ -27,7 +27,7 @@ pub struct StoredPrefix {
 /// What a declaration is made of.
 pub(crate) struct Sources<'a> {
     pub(crate) session: &'a SessionId,
-    pub(crate) prompt: &'a Prompt,
+    pub(crate) prompt: &'a SystemPrompt,
     pub(crate) pool: &'a Pool,
     /// Deferred tools that were loaded, in order.
     pub(crate) loaded: &'a [String],
@@ -46,9 +46,9 @@ pub(crate) struct DeclaredPrefix {
     session: SessionId,
     /// The prompt as it is wanted now, the one that is sent instead, and the one
     /// the model knows by what it was told.
-    wanted: Prompt,
-    sent: Prompt,
-    known: Prompt,
+    wanted: SystemPrompt,
+    sent: SystemPrompt,
+    known: SystemPrompt,
     system: Vec<SystemPart>,
     /// The built-in tools, to see whether somebody changed them.
     fixed: Vec<(String, Arc<dyn DynTool>)>,
@@ -67,8 +67,8 @@ pub(crate) struct DeclaredPrefix {
 /// What of it is in the log.
 #[derive(Default)]
 struct Logged {
-    prompt: Option<Prompt>,
-    told: Option<Prompt>,
+    prompt: Option<SystemPrompt>,
+    told: Option<SystemPrompt>,
     /// How many tools of servers; more than there are if they have to be written
     /// anew.
     tools: usize,
@@ -158,12 +158,12 @@ impl DeclaredPrefix {
     }
 
     /// The prompt that is sent, and the one the model knows by what it was told.
-    pub(crate) fn prompts(&self) -> (&Prompt, &Prompt) {
+    pub(crate) fn prompts(&self) -> (&SystemPrompt, &SystemPrompt) {
         (&self.sent, &self.known)
     }
 
     /// The prompt that is sent.
-    pub(crate) fn prompt(&self) -> &Prompt {
+    pub(crate) fn prompt(&self) -> &SystemPrompt {
         &self.sent
     }
 
@@ -215,15 +215,15 @@ impl DeclaredPrefix {
     }
 
     /// What the log has to say for the next process to go on from here.
-    pub(crate) fn take_log(&mut self) -> Vec<State> {
+    pub(crate) fn take_log(&mut self) -> Vec<LogState> {
         let mut states = Vec::new();
         if self.logged.prompt.as_ref() != Some(&self.sent) {
-            states.push(State::Prompt { prompt: Box::new(self.sent.clone()) });
+            states.push(LogState::Prompt { prompt: Box::new(self.sent.clone()) });
             self.logged.prompt = Some(self.sent.clone());
             self.logged.told = Some(self.sent.clone());
         }
         if self.logged.told.as_ref() != Some(&self.known) {
-            states.push(State::Told { prompt: Box::new(self.known.clone()) });
+            states.push(LogState::Told { prompt: Box::new(self.known.clone()) });
             self.logged.told = Some(self.known.clone());
         }
         // Where there is too much of it, the next process takes them from the servers.
@@ -231,9 +231,9 @@ impl DeclaredPrefix {
         match self.logged.tools {
             logged if logged == count => (),
             logged if logged < count => {
-                states.push(State::MoreTools { tools: self.external().skip(logged).cloned().collect() });
+                states.push(LogState::MoreTools { tools: self.external().skip(logged).cloned().collect() });
             }
-            _ => states.push(State::Tools { tools: self.external().take(count).cloned().collect() }),
+            _ => states.push(LogState::Tools { tools: self.external().take(count).cloned().collect() }),
         }
         self.logged.tools = count;
         states
@@ -292,7 +292,7 @@ fn define(name: &str, tool: &dyn DynTool) -> ToolDef {
 }
 
 /// The parts of the system prompt, as requests hold them.
-pub(crate) fn system(prompt: &Prompt) -> Vec<SystemPart> {
+pub(crate) fn system(prompt: &SystemPrompt) -> Vec<SystemPart> {
     let mut system: Vec<SystemPart> = prompt.parts().into_iter().map(SystemPart::from).collect();
     if let Some(first) = system.first_mut() {
         first.breakpoint = true;

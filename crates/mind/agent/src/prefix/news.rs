@@ -4,11 +4,11 @@
 use haft_tool::DynTool;
 use serde_json::json;
 
-use crate::Prompt;
+use crate::SystemPrompt;
 
 /// What changed between two prompts, one text each. What cannot be told this
 /// way makes another prompt necessary: see [`goes_on`].
-pub(crate) fn prompt_news(known: &Prompt, now: &Prompt) -> Vec<String> {
+pub(crate) fn prompt_news(known: &SystemPrompt, now: &SystemPrompt) -> Vec<String> {
     let mut news = Vec::new();
     if known.environment.today != now.environment.today {
         news.push(format!("Today is {}.", now.environment.today));
@@ -51,7 +51,7 @@ pub(crate) fn prompt_news(known: &Prompt, now: &Prompt) -> Vec<String> {
 
 /// Whether a prompt that was sent can go on standing for another one: they
 /// differ in nothing but what can be told.
-pub(crate) fn goes_on(sent: &Prompt, now: &Prompt) -> bool {
+pub(crate) fn goes_on(sent: &SystemPrompt, now: &SystemPrompt) -> bool {
     let (then, here) = (&sent.environment, &now.environment);
     sent.base == now.base
         && sent.append == now.append

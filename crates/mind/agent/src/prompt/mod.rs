@@ -76,7 +76,7 @@ pub enum Base {
 
 /// Everything the prompt is made of.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Prompt {
+pub struct SystemPrompt {
     /// The first part.
     pub base: Base,
     /// Where the session runs.
@@ -122,7 +122,7 @@ impl OutputStyle {
     }
 }
 
-impl Prompt {
+impl SystemPrompt {
     /// Whether the two differ in nothing but how the model is to write.
     pub(crate) fn is_but_for_style(&self, other: &Self) -> bool {
         let Self { base, environment, memory, deferred_tools, append, servers, starting, style: _ } = self;

@@ -4,22 +4,22 @@ use std::{collections::HashMap, path::Path};
 
 use haft_agent::{
     AgentEvent, Conversation, EndReason,
-    log::{Entry, LogFile, State, read},
+    log::{LogEntry, LogFile, LogState, read},
 };
 use haft_permission::Behavior;
 use haft_runtime::{AskedAnswer, AskedParty};
-use haft_testkit::{Piece, Turn};
+use haft_testkit::{ReplyPiece, Turn};
 use haft_types::{CallId, MessageBlock, PermissionMode};
 use serde_json::{Value, json};
 
 use crate::common::{Rig, rig};
 
-fn danger(text: &str) -> Piece {
-    Piece::tool("Danger", json!({"text": text}))
+fn danger(text: &str) -> ReplyPiece {
+    ReplyPiece::tool("Danger", json!({"text": text}))
 }
 
-fn echo(text: &str) -> Piece {
-    Piece::tool("Echo", json!({"text": text}))
+fn echo(text: &str) -> ReplyPiece {
+    ReplyPiece::tool("Echo", json!({"text": text}))
 }
 
 /// A rig whose calls may act.
@@ -29,7 +29,7 @@ async fn acting(turns: Vec<Turn>) -> Rig {
     rig
 }
 
-fn entries(path: &Path) -> Vec<Entry> {
+fn entries(path: &Path) -> Vec<LogEntry> {
     let mut all = Vec::new();
     read(path, |entry| all.push(entry)).unwrap();
     all
@@ -40,10 +40,10 @@ fn words(path: &Path) -> Vec<String> {
     let mut words = Vec::new();
     for entry in entries(path) {
         match entry {
-            Entry::Haft(State::Writer(_)) => words.push(String::from("writer")),
-            Entry::Haft(State::Started(line)) => words.push(format!("started {}", line.tool)),
-            Entry::Haft(State::Call(line)) => words.push(format!("call {}", line.tool)),
-            Entry::User(line) | Entry::Assistant(line) => {
+            LogEntry::Haft(LogState::Writer(_)) => words.push(String::from("writer")),
+            LogEntry::Haft(LogState::Started(line)) => words.push(format!("started {}", line.tool)),
+            LogEntry::Haft(LogState::Call(line)) => words.push(format!("call {}", line.tool)),
+            LogEntry::User(line) | LogEntry::Assistant(line) => {
                 words.extend(line.message.message.content.iter().filter_map(|block| match block {
                     MessageBlock::ToolUse(call) => Some(format!("use {}", call.name)),
                     MessageBlock::ToolResult { is_error: true, .. } => Some(String::from("error")),
@@ -88,13 +88,13 @@ async fn a_call_that_acts_is_in_the_log_before_it_runs_and_every_call_after() {
     let mut digests = Vec::new();
     for entry in entries(&path) {
         match entry {
-            Entry::Haft(State::Started(line)) => {
+            LogEntry::Haft(LogState::Started(line)) => {
                 let decision = line.decision.unwrap();
                 assert_eq!((decision.behavior, decision.source.as_str()), (Behavior::Allow, "mode"));
                 assert_eq!(line.agent.as_str(), "main");
                 digests.push(line.input);
             }
-            Entry::Haft(State::Call(line)) => {
+            LogEntry::Haft(LogState::Call(line)) => {
                 assert_eq!((line.error, line.denied_by), (None, None));
                 assert!(line.decision.is_some() && line.micros.run < 60_000_000, "{:?}", line.micros);
             }
@@ -112,7 +112,7 @@ async fn a_call_that_is_denied_does_not_start_and_the_log_says_by_whom() {
     let path = rig.agent.conversation.log_path().unwrap().to_owned();
     assert_eq!(words(&path), ["writer", "use Danger", "error", "call Danger"]);
     let line = entries(&path).into_iter().find_map(|entry| match entry {
-        Entry::Haft(State::Call(line)) => Some(line),
+        LogEntry::Haft(LogState::Call(line)) => Some(line),
         _ => None,
     });
     let line = line.unwrap();
@@ -302,7 +302,7 @@ async fn a_mirror_has_the_results_that_resuming_added() {
         resumed.set_log(LogFile::open(&path).unwrap());
         resumed.mirror();
         let mirrored = resumed.take_mirrored();
-        assert!(matches!(&mirrored[..], [Entry::User(_)]), "{mirrored:?}");
+        assert!(matches!(&mirrored[..], [LogEntry::User(_)]), "{mirrored:?}");
         let in_log = entries(&path).into_iter().filter(|it| *it == mirrored[0]).count();
         assert_eq!(in_log, 1, "{mirror_first}");
     }

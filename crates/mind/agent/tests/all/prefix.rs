@@ -10,7 +10,7 @@ use common::{Rig, provider, rig_by};
 use haft_agent::{Bust, BustCause, Conversation, log, log::LogFile};
 use haft_model::{ChatOptions, Common, HttpProvider};
 use haft_runtime::{Pool, ToolSearch};
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use haft_tool::{Claims, DynTool, Exposure, Output, RawTool, ToolSpec, erase};
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
@@ -337,7 +337,7 @@ async fn many_definitions_are_not_in_every_log() {
 
 #[tokio::test]
 async fn every_loss_has_its_cause() {
-    let echo = |size: usize| Turn::of([Piece::tool("Big", json!({"size": size}))]);
+    let echo = |size: usize| Turn::of([ReplyPiece::tool("Big", json!({"size": size}))]);
     let script = Script::of([
         Turn::text("It was much.").when("Sum up this conversation").always(),
         Turn::text("One."),

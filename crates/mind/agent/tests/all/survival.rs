@@ -8,26 +8,31 @@ use std::{path::Path, time::Duration};
 
 use common::{Rig, rig, rig_on, rig_with};
 use haft_agent::{AgentEvent, Compaction, Conversation, EndReason, UserInput};
-use haft_testkit::{Cut, Form, Matcher, MockModel, Piece, Script, Turn, When};
+use haft_testkit::{Cut, MockForm, MockModel, MockWhen, ReplyPiece, Script, TextMatcher, Turn};
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 
-fn echo(text: &str) -> Piece {
-    Piece::tool("Echo", json!({"text": text}))
+fn echo(text: &str) -> ReplyPiece {
+    ReplyPiece::tool("Echo", json!({"text": text}))
 }
 
 /// A log with everything in it: thinking, parallel calls, failures, denials, a
 /// compaction, two prompts.
 async fn rich_log() -> Vec<u8> {
     let mut script = Script::of([
-        Turn::of([Piece::thinking("hm"), Piece::text("Three."), echo("a"), echo("größe \u{1f600}")]),
         Turn::of([
-            Piece::tool("Fail", json!({"text": "c"})),
-            Piece::tool("Danger", json!({"text": "no"})),
-            Piece::tool("Big", json!({"size": 60_000})),
+            ReplyPiece::thinking("hm"),
+            ReplyPiece::text("Three."),
+            echo("a"),
+            echo("größe \u{1f600}"),
+        ]),
+        Turn::of([
+            ReplyPiece::tool("Fail", json!({"text": "c"})),
+            ReplyPiece::tool("Danger", json!({"text": "no"})),
+            ReplyPiece::tool("Big", json!({"size": 60_000})),
         ]),
         Turn::text("Done."),
-        Turn::of([Piece::tool("Big", json!({"size": 30_001})), echo("b")]),
+        Turn::of([ReplyPiece::tool("Big", json!({"size": 30_001})), echo("b")]),
         Turn::text("Done again."),
     ]);
     script.turns.insert(0, Turn::text("Much happened.").when("Sum up this conversation").always());
@@ -52,7 +57,7 @@ async fn resumed(log: &[u8], model: MockModel) -> Rig {
 #[tokio::test]
 async fn an_error_that_says_so_is_not_left_for_later() {
     let words = format!("Fail did not run because a hook ended the turn: {}", haft_agent::LEFT_FOR_LATER);
-    let turns = || vec![Turn::of([Piece::tool("Fail", json!({"text": words}))])];
+    let turns = || vec![Turn::of([ReplyPiece::tool("Fail", json!({"text": words}))])];
     let mut first = rig(turns()).await;
     first.say("go").await;
     assert!(first.last_results().iter().any(|it| it.0.ends_with(haft_agent::LEFT_FOR_LATER)));
@@ -156,15 +161,15 @@ async fn unpaired_calls_are_answered_once() {
 async fn a_stream_cut_at_any_byte_runs_nothing_twice() {
     let answer = || {
         Turn::of([
-            Piece::text("On it."),
+            ReplyPiece::text("On it."),
             echo("a"),
-            Piece::tool("Append", json!({"text": "once"})),
+            ReplyPiece::tool("Append", json!({"text": "once"})),
             echo("b"),
         ])
     };
-    let length = answer().bytes(Form::Messages, "claude-opus-4-5").len();
+    let length = answer().bytes(MockForm::Messages, "claude-opus-4-5").len();
     let done = Turn {
-        when: When { tool_result: Some(Matcher::contains("appended")), ..When::default() },
+        when: MockWhen { tool_result: Some(TextMatcher::contains("appended")), ..MockWhen::default() },
         ..Turn::text("Done.").always()
     };
     for (round, byte) in (0..=length).step_by(61).enumerate() {
@@ -182,12 +187,12 @@ async fn a_stream_cut_at_any_byte_runs_nothing_twice() {
 #[tokio::test]
 async fn garbled_streams_end() {
     let clean = Turn::of([
-        Piece::thinking("hm"),
-        Piece::text("größe"),
+        ReplyPiece::thinking("hm"),
+        ReplyPiece::text("größe"),
         echo("a"),
-        Piece::tool("Append", json!({"text": "x"})),
+        ReplyPiece::tool("Append", json!({"text": "x"})),
     ])
-    .bytes(Form::Messages, "claude-opus-4-5");
+    .bytes(MockForm::Messages, "claude-opus-4-5");
     let mut runner = TestRunner::deterministic();
     let edits = proptest::collection::vec((0..clean.len(), any::<u8>()), 1..12);
     for round in 0..60 {
@@ -263,16 +268,16 @@ async fn compaction_keeps_decisions_and_running_work() {
     ]});
     let mut script = Script::of([
         Turn::of([
-            Piece::tool("Approve", json!({"plan": "1. table 2. water 3. tea"})),
-            Piece::tool("TodoWrite", todos),
-            Piece::tool("Learn", json!({"skill": "brewing"})),
-            Piece::tool("Start", json!({"command": "npm run watch"})),
-            Piece::tool("Danger", json!({"text": "rm -rf /"})),
-            Piece::tool("Write", json!({"file_path": "src/tea.rs", "content": "x"})),
+            ReplyPiece::tool("Approve", json!({"plan": "1. table 2. water 3. tea"})),
+            ReplyPiece::tool("TodoWrite", todos),
+            ReplyPiece::tool("Learn", json!({"skill": "brewing"})),
+            ReplyPiece::tool("Start", json!({"command": "npm run watch"})),
+            ReplyPiece::tool("Danger", json!({"text": "rm -rf /"})),
+            ReplyPiece::tool("Write", json!({"file_path": "src/tea.rs", "content": "x"})),
         ]),
-        Turn::of([Piece::text("word ".repeat(4_000)), echo("1")]),
-        Turn::of([Piece::text("more ".repeat(4_000)), echo("2")]),
-        Turn::of([Piece::text("last ".repeat(4_000)), echo("3")]),
+        Turn::of([ReplyPiece::text("word ".repeat(4_000)), echo("1")]),
+        Turn::of([ReplyPiece::text("more ".repeat(4_000)), echo("2")]),
+        Turn::of([ReplyPiece::text("last ".repeat(4_000)), echo("3")]),
         Turn::text("Done."),
     ]);
     script.turns.insert(0, Turn::text("Tea was discussed.").when("Sum up this conversation").always());
@@ -323,7 +328,7 @@ async fn compaction_keeps_decisions_and_running_work() {
 async fn a_report_is_never_the_last_message_of_the_user() {
     let mut script = Script::of([
         Turn::text("Started."),
-        Turn::of([Piece::text("word ".repeat(4_000)), echo("1")]),
+        Turn::of([ReplyPiece::text("word ".repeat(4_000)), echo("1")]),
         Turn::text("Done."),
     ]);
     script.turns.insert(0, Turn::text("Much was said.").when("Sum up this conversation").always());
@@ -383,8 +388,8 @@ async fn a_long_log_resumes_from_its_end() {
 #[tokio::test]
 async fn thinking_survives_resume_and_a_change_of_model() {
     let mut first = rig(vec![
-        Turn::of([Piece::thinking("deep thought"), echo("a")]),
-        Turn::of([Piece::thinking("deeper"), Piece::text("Done.")]),
+        Turn::of([ReplyPiece::thinking("deep thought"), echo("a")]),
+        Turn::of([ReplyPiece::thinking("deeper"), ReplyPiece::text("Done.")]),
     ])
     .await;
     first.say("go").await;

@@ -8,22 +8,22 @@ use std::{sync::Arc, time::Duration};
 
 use common::{rig, rig_on, rig_with};
 use haft_agent::{AgentEvent, Compaction, Conversation, EndReason, Exhausted, UserInput};
-use haft_testkit::{Cut, MockModel, Piece, Script, ToolPiece, Turn};
+use haft_testkit::{Cut, MockModel, ReplyPiece, Script, ToolPiece, Turn};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-fn echo(text: &str) -> Piece {
-    Piece::tool("Echo", json!({"text": text}))
+fn echo(text: &str) -> ReplyPiece {
+    ReplyPiece::tool("Echo", json!({"text": text}))
 }
 
 #[tokio::test]
 async fn calls_are_run_and_answered_in_order() {
     let mut rig = rig(vec![
         Turn::of([
-            Piece::text("Looking."),
+            ReplyPiece::text("Looking."),
             echo("a"),
-            Piece::tool("Append", json!({"text": "x"})),
-            Piece::tool("Nope", json!({})),
+            ReplyPiece::tool("Append", json!({"text": "x"})),
+            ReplyPiece::tool("Nope", json!({})),
             echo("b"),
         ]),
         Turn::text("Done."),
@@ -60,7 +60,7 @@ async fn the_prefix_of_requests_never_changes() {
 
 #[tokio::test]
 async fn a_truncated_call_is_not_run_and_is_explained() {
-    let cut = Piece::Tool(ToolPiece {
+    let cut = ReplyPiece::Tool(ToolPiece {
         name: String::from("Append"),
         input: json!({"text": "0123456789"}),
         keep: Some(14),
@@ -88,9 +88,9 @@ async fn cut_answers_end_the_run_after_three() {
 #[tokio::test]
 async fn a_cut_stream_costs_a_retry_and_runs_nothing_twice() {
     for byte in [0, 200, 600, 900, 1_000, 1_100, 1_200, 1_400] {
-        let first =
-            Turn::of([Piece::tool("Append", json!({"text": "once"})), echo("b")]).cut_at(byte, Cut::Reset);
-        let again = Turn::of([Piece::tool("Append", json!({"text": "once"})), echo("b")]);
+        let first = Turn::of([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")])
+            .cut_at(byte, Cut::Reset);
+        let again = Turn::of([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")]);
         let mut script = Script::of([first, again, Turn::text("Done.")]);
         script.turns.push(Turn::text("Done.").always());
         let mut rig = rig_with(script).await;
@@ -118,7 +118,7 @@ async fn bounds_hold() {
 
 #[tokio::test]
 async fn futile_repetition_is_stopped() {
-    let turns = (0..10).map(|_| Turn::of([Piece::tool("Fail", json!({"text": "no"}))]));
+    let turns = (0..10).map(|_| Turn::of([ReplyPiece::tool("Fail", json!({"text": "no"}))]));
     let mut rig = rig(turns.collect()).await;
     let end = rig.say("go").await;
     assert!(matches!(end.reason, EndReason::NoProgress(_)), "{:?}", end.reason);
@@ -142,9 +142,9 @@ async fn denials_are_listed_and_the_run_goes_on() {
 async fn an_interrupt_keeps_what_happened_and_the_next_line_works() {
     let mut rig = rig(vec![
         Turn::of([
-            Piece::text("Working."),
-            Piece::tool("Wait", json!({"text": ""})),
-            Piece::tool("Append", json!({"text": "never"})),
+            ReplyPiece::text("Working."),
+            ReplyPiece::tool("Wait", json!({"text": ""})),
+            ReplyPiece::tool("Append", json!({"text": "never"})),
         ]),
         Turn::text("Here again."),
     ])
@@ -233,11 +233,11 @@ async fn overflow_always_has_a_way_out() {
 async fn every_prefix_of_a_log_resumes() {
     let mut first = rig(vec![
         Turn::of([
-            Piece::thinking("hm"),
-            Piece::text("Three."),
+            ReplyPiece::thinking("hm"),
+            ReplyPiece::text("Three."),
             echo("a"),
             echo("b"),
-            Piece::tool("Fail", json!({"text": "c"})),
+            ReplyPiece::tool("Fail", json!({"text": "c"})),
         ]),
         Turn::text("Done."),
     ])
@@ -297,8 +297,8 @@ async fn an_unreachable_model_is_an_error_not_a_hang() {
 #[tokio::test]
 async fn a_fast_call_is_told_before_a_slow_one_that_came_first() {
     let calls = Turn::of([
-        Piece::tool("Late", json!({"text": "slow"})),
-        Piece::tool("Echo", json!({"text": "fast"})),
+        ReplyPiece::tool("Late", json!({"text": "slow"})),
+        ReplyPiece::tool("Echo", json!({"text": "fast"})),
     ]);
     let mut rig = rig(vec![calls, Turn::text("Done.")]).await;
     let (done, mut events) =

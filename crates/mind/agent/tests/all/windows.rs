@@ -5,7 +5,7 @@
 use crate::common::{Rig, rig, rig_with};
 
 use haft_agent::{AgentEvent, EndReason};
-use haft_testkit::{Cut, Piece, Script, Stall, ToolPiece, Turn};
+use haft_testkit::{Cut, ReplyPiece, Script, Stall, ToolPiece, Turn};
 use serde_json::{Value, json};
 
 fn no_summaries(script: &mut Script) {
@@ -77,7 +77,7 @@ async fn where_nothing_helps_it_is_said() {
 /// many as needed.
 #[tokio::test]
 async fn only_as_many_results_are_shortened_as_needed() {
-    let reads = |count: usize| Turn::of((0..count).map(|_| Piece::tool("Big", json!({"size": 40_000}))));
+    let reads = |count: usize| Turn::of((0..count).map(|_| ReplyPiece::tool("Big", json!({"size": 40_000}))));
     let mut rig = rig_with(Script { window: 120_000, ..Script::of([reads(12), Turn::text("Done.")]) }).await;
     rig.agent.settings.max_tokens = Some(2_000);
     assert_eq!(rig.say("go").await.reason, EndReason::Completed);
@@ -91,12 +91,12 @@ async fn only_as_many_results_are_shortened_as_needed() {
 async fn an_abandoned_answer_leaves_nothing_behind() {
     for cut in [Cut::Reset, Cut::End] {
         let broken = Turn::of([
-            Piece::thinking("first thought"),
-            Piece::text("First try."),
-            Piece::OpenText(String::from("and")),
-            Piece::Cut(cut),
+            ReplyPiece::thinking("first thought"),
+            ReplyPiece::text("First try."),
+            ReplyPiece::OpenText(String::from("and")),
+            ReplyPiece::Cut(cut),
         ]);
-        let whole = Turn::of([Piece::thinking("second thought"), Piece::text("Second try.")]);
+        let whole = Turn::of([ReplyPiece::thinking("second thought"), ReplyPiece::text("Second try.")]);
         let mut rig = rig(vec![broken, whole, Turn::text("Again.")]).await;
         let end = rig.say("go").await;
         assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Second try."), "{cut:?}");
@@ -127,8 +127,8 @@ async fn an_abandoned_answer_leaves_nothing_behind() {
     }
 }
 
-fn with_id(id: &str, text: &str) -> Piece {
-    Piece::Tool(ToolPiece {
+fn with_id(id: &str, text: &str) -> ReplyPiece {
+    ReplyPiece::Tool(ToolPiece {
         name: String::from("Echo"),
         input: json!({"text": text}),
         id: Some(id.to_owned()),
@@ -177,8 +177,8 @@ async fn a_schema_that_means_nothing_is_refused() {
 #[tokio::test]
 async fn the_last_call_starts_before_the_answer_ends() {
     for (tool, starts) in [("Echo", true), ("Append", true), ("Danger", false)] {
-        let call = Piece::tool(tool, json!({"text": "x"}));
-        let cut = Turn::of([call.clone(), Piece::Stall(Stall::Ms(1_500)), Piece::Cut(Cut::Reset)]);
+        let call = ReplyPiece::tool(tool, json!({"text": "x"}));
+        let cut = Turn::of([call.clone(), ReplyPiece::Stall(Stall::Ms(1_500)), ReplyPiece::Cut(Cut::Reset)]);
         let mut rig = rig(vec![cut, Turn::of([call]), Turn::text("Done.")]).await;
         let end = rig.say("go").await;
         assert_eq!(end.reason, EndReason::Completed, "{tool}");

@@ -1,7 +1,7 @@
 //! What reading an answer asks of memory, in every form. More than a tenth above
 //! these rows is a decision, not an accident.
 
-use haft_testkit::{Allocated, CountingAllocator, Form, Piece, Turn};
+use haft_testkit::{Allocated, CountingAllocator, MockForm, ReplyPiece, Turn};
 use serde_json::json;
 
 use super::tests::read;
@@ -10,12 +10,12 @@ use super::tests::read;
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A long answer, as it comes from the network.
-fn answer(form: Form) -> Vec<u8> {
+fn answer(form: MockForm) -> Vec<u8> {
     let line = "A line of an answer that is neither short nor very long, with a number: 42.\n";
     let call = |number: usize| {
-        Piece::tool("put", json!({"file_path": format!("/tmp/{number}"), "content": line.repeat(20)}))
+        ReplyPiece::tool("put", json!({"file_path": format!("/tmp/{number}"), "content": line.repeat(20)}))
     };
-    let mut pieces = vec![Piece::text(line.repeat(200))];
+    let mut pieces = vec![ReplyPiece::text(line.repeat(200))];
     pieces.extend((0..10).map(call));
     Turn::of(pieces).bytes(form, "m")
 }
@@ -24,10 +24,10 @@ fn answer(form: Form) -> Vec<u8> {
 fn reading_an_answer() {
     let mut dearer = Vec::new();
     for (form, times, bytes) in [
-        (Form::Messages, 23_322, 2_314_225),
-        (Form::Chat, 43_072, 4_680_768),
-        (Form::Responses, 24_935, 3_079_844),
-        (Form::Gemini, 17_755, 2_199_378),
+        (MockForm::Messages, 23_322, 2_314_225),
+        (MockForm::Chat, 43_072, 4_680_768),
+        (MockForm::Responses, 24_935, 3_079_844),
+        (MockForm::Gemini, 17_755, 2_199_378),
     ] {
         let body = answer(form);
         let pieces: Vec<&[u8]> = body.chunks(1400).collect();

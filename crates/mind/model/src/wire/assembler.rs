@@ -3,7 +3,7 @@
 //! **Invariant:** a call is handed out when its block has ended *and* it is
 //! known that the answer did not end there by its limit: when another block
 //! begins, or when the reason to stop is known. Until then it is held; one whose
-//! input is a whole object is shown before ([`Event::CallWritten`]).
+//! input is a whole object is shown before ([`ModelEvent::CallWritten`]).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
     arguments::{parse_arguments, salvage},
     surrogates::Joiner,
 };
-use crate::{BadCall, CallProblem, Event, StopReason, ToolSet, dialect::coerce};
+use crate::{BadCall, CallProblem, ModelEvent, StopReason, ToolSet, dialect::coerce};
 
 /// Puts an answer together.
 pub(crate) struct Assembler {
@@ -26,7 +26,7 @@ pub(crate) struct Assembler {
     usage: Usage,
     stopped: bool,
     coerces: bool,
-    out: Vec<Event>,
+    out: Vec<ModelEvent>,
 }
 
 struct OpenBlock {
@@ -77,7 +77,7 @@ impl Assembler {
     }
 
     /// The events since the last time.
-    pub(crate) fn drain(&mut self) -> Vec<Event> {
+    pub(crate) fn drain(&mut self) -> Vec<ModelEvent> {
         std::mem::take(&mut self.out)
     }
 
@@ -97,7 +97,7 @@ impl Assembler {
     }
 
     pub(crate) fn started(&mut self, id: &str, model: &str) {
-        self.out.push(Event::Started { id: id.to_owned(), model: model.to_owned() });
+        self.out.push(ModelEvent::Started { id: id.to_owned(), model: model.to_owned() });
     }
 
     pub(crate) fn usage(&mut self) -> &mut Usage {
@@ -105,7 +105,7 @@ impl Assembler {
     }
 
     pub(crate) fn tell_usage(&mut self) {
-        self.out.push(Event::Usage(self.usage));
+        self.out.push(ModelEvent::Usage(self.usage));
     }
 
     fn begin(&mut self, index: usize, kind: BlockKind) -> &mut OpenBlock {
@@ -130,7 +130,7 @@ impl Assembler {
         let name = self.tools.by_wire_name(name).map_or(name, |tool| tool.def.name.as_str()).to_owned();
         let id = CallId::from(id);
         self.begin(index, BlockKind::Call { id: id.clone(), name: name.clone() });
-        self.out.push(Event::ToolStarted { id, name });
+        self.out.push(ModelEvent::ToolStarted { id, name });
     }
 
     pub(crate) fn begin_other(&mut self, index: usize, block: Value) {
@@ -146,9 +146,11 @@ impl Assembler {
         }
         open.text.push_str(&piece);
         match &open.kind {
-            BlockKind::Text => self.out.push(Event::Text(piece)),
-            BlockKind::Thinking { .. } => self.out.push(Event::Thinking(piece)),
-            BlockKind::Call { id, .. } => self.out.push(Event::ToolInput { id: id.clone(), json: piece }),
+            BlockKind::Text => self.out.push(ModelEvent::Text(piece)),
+            BlockKind::Thinking { .. } => self.out.push(ModelEvent::Thinking(piece)),
+            BlockKind::Call { id, .. } => {
+                self.out.push(ModelEvent::ToolInput { id: id.clone(), json: piece })
+            }
             BlockKind::Redacted | BlockKind::Other(_) => {}
         }
     }
@@ -190,18 +192,18 @@ impl Assembler {
         open.text.extend(open.joiner.finish());
         let OpenBlock { kind, text, citations, .. } = open;
         if !citations.is_empty() {
-            self.out.push(Event::Cited(citations));
+            self.out.push(ModelEvent::Cited(citations));
         }
         match kind {
             BlockKind::Text if text.is_empty() => {}
-            BlockKind::Text => self.out.push(Event::Block(MessageBlock::Text { text })),
+            BlockKind::Text => self.out.push(ModelEvent::Block(MessageBlock::Text { text })),
             BlockKind::Thinking { signature } => {
                 let model = Some(self.model.clone());
-                self.out.push(Event::Block(MessageBlock::Thinking { thinking: text, signature, model }));
+                self.out.push(ModelEvent::Block(MessageBlock::Thinking { thinking: text, signature, model }));
             }
             BlockKind::Redacted => {
                 let model = Some(self.model.clone());
-                self.out.push(Event::Block(MessageBlock::RedactedThinking { data: text, model }));
+                self.out.push(ModelEvent::Block(MessageBlock::RedactedThinking { data: text, model }));
             }
             BlockKind::Call { id, name } => {
                 self.release();
@@ -209,7 +211,7 @@ impl Assembler {
                     let mut input = Value::Object(input);
                     self.coerce(&name, &mut input);
                     let call = ToolUse { id: id.clone(), name: name.clone(), input };
-                    self.out.push(Event::CallWritten(call));
+                    self.out.push(ModelEvent::CallWritten(call));
                 }
                 self.held = Some(AssembledCall { id, name, json: text });
             }
@@ -217,7 +219,7 @@ impl Assembler {
                 if let Ok(input) = serde_json::from_str::<Value>(&text) {
                     block["input"] = input;
                 }
-                self.out.push(Event::Block(MessageBlock::Other(block)));
+                self.out.push(ModelEvent::Block(MessageBlock::Other(block)));
             }
         }
     }
@@ -229,11 +231,11 @@ impl Assembler {
             Ok(mut input) => {
                 self.coerce(&name, &mut input);
                 self.handed_out += 1;
-                self.out.push(Event::Block(MessageBlock::ToolUse(ToolUse { id, name, input })));
+                self.out.push(ModelEvent::Block(MessageBlock::ToolUse(ToolUse { id, name, input })));
             }
             Err(bad) => {
                 let call = ToolUse { id, name, input: bad.salvage };
-                self.out.push(Event::BadCall(BadCall {
+                self.out.push(ModelEvent::BadCall(BadCall {
                     call,
                     problem: CallProblem::Malformed { error: bad.error },
                 }));
@@ -265,14 +267,15 @@ impl Assembler {
             self.give_up_held();
         }
         self.tell_usage();
-        self.out.push(Event::Stopped(reason));
+        self.out.push(ModelEvent::Stopped(reason));
     }
 
     fn give_up_held(&mut self) {
         let Some(AssembledCall { id, name, json }) = self.held.take() else { return };
         let call = ToolUse { id, name, input: salvage(&json) };
         let output_tokens = Some(self.usage.output_tokens).filter(|count| *count > 0);
-        self.out.push(Event::BadCall(BadCall { call, problem: CallProblem::Truncated { output_tokens } }));
+        self.out
+            .push(ModelEvent::BadCall(BadCall { call, problem: CallProblem::Truncated { output_tokens } }));
     }
 
     /// The stream broke after calls were handed out: they stand, the rest goes.
@@ -281,7 +284,7 @@ impl Assembler {
         self.held = None;
         self.stopped = true;
         self.tell_usage();
-        self.out.push(Event::Stopped(StopReason::Interrupted));
+        self.out.push(ModelEvent::Stopped(StopReason::Interrupted));
     }
 }
 

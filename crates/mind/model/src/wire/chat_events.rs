@@ -16,7 +16,7 @@ use super::{
     surrogates,
 };
 use crate::{
-    Event, ModelError, StopReason, ToolSet,
+    ModelError, ModelEvent, StopReason, ToolSet,
     dialect::{recover, showable},
     failure,
 };
@@ -76,7 +76,7 @@ impl ChatDecoder {
     }
 
     /// Reads one chunk.
-    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if data.trim() == "[DONE]" {
             return self.end_with(Some(StopReason::EndTurn));
         }
@@ -95,11 +95,11 @@ impl ChatDecoder {
     }
 
     /// The body has ended.
-    pub(crate) fn end(&mut self) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         self.end_with(None)
     }
 
-    fn end_with(&mut self, default: Option<StopReason>) -> Result<Vec<Event>, ModelError> {
+    fn end_with(&mut self, default: Option<StopReason>) -> Result<Vec<ModelEvent>, ModelError> {
         if self.assembler.is_stopped() {
             return Ok(self.assembler.drain());
         }
@@ -124,7 +124,7 @@ impl ChatDecoder {
     }
 
     /// Reads an answer that came in one piece.
-    pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         if let Some(error) = error_of(body) {
             return Err(chunk_error(error));
         }

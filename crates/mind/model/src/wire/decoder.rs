@@ -4,7 +4,7 @@ use super::{
     Assembler, chat_events::ChatDecoder, gemini_events::GeminiDecoder, messages_events::MessagesDecoder,
     responses_events::ResponsesDecoder,
 };
-use crate::{Event, ModelError};
+use crate::{ModelError, ModelEvent};
 
 /// Reads one answer in one of the forms.
 pub(crate) enum Decoder {
@@ -16,7 +16,7 @@ pub(crate) enum Decoder {
 
 impl Decoder {
     /// Reads the data of one event.
-    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.feed(data),
             Self::Chat(decoder) => decoder.feed(data),
@@ -26,7 +26,7 @@ impl Decoder {
     }
 
     /// The body has ended.
-    pub(crate) fn end(&mut self) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.end(),
             Self::Chat(decoder) => decoder.end(),
@@ -36,7 +36,7 @@ impl Decoder {
     }
 
     /// Reads an answer that came in one piece.
-    pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.whole(body),
             Self::Chat(decoder) => decoder.whole(body),

@@ -3,9 +3,9 @@
 use reqwest::header::HeaderMap;
 
 #[cfg(feature = "bedrock")]
-use super::messages::Host;
+use super::messages::MessagesHost;
 use super::sse::SseParser;
-use crate::{ModelError, engine::Form};
+use crate::{ModelError, engine::WireForm};
 
 /// How the events of a body are told apart.
 pub(crate) enum Framing {
@@ -20,15 +20,15 @@ pub(crate) enum Framing {
 
 impl Framing {
     /// What the answer's headers say, or else what its form has.
-    pub(crate) fn of(form: &Form, headers: &HeaderMap) -> Self {
+    pub(crate) fn of(form: &WireForm, headers: &HeaderMap) -> Self {
         let kind = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
         if kind.starts_with("application/json") {
             return Self::Whole;
         }
         match form {
             #[cfg(feature = "bedrock")]
-            Form::Messages(Host::Bedrock) => Self::event_stream(),
-            Form::Messages(_) | Form::Chat(_) | Form::Responses | Form::Gemini => {
+            WireForm::Messages(MessagesHost::Bedrock) => Self::event_stream(),
+            WireForm::Messages(_) | WireForm::Chat(_) | WireForm::Responses | WireForm::Gemini => {
                 Self::Sse(SseParser::default())
             }
         }

@@ -12,7 +12,7 @@ use super::{
     assembler::{as_text, count},
     surrogates,
 };
-use crate::{Event, ModelError, StopReason, ToolSet, failure};
+use crate::{ModelError, ModelEvent, StopReason, ToolSet, failure};
 
 /// Reads the chunks of one answer.
 pub(crate) struct GeminiDecoder {
@@ -52,7 +52,7 @@ impl GeminiDecoder {
     }
 
     /// Reads one chunk.
-    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if data.trim() == "[DONE]" {
             return self.end();
         }
@@ -63,7 +63,7 @@ impl GeminiDecoder {
     }
 
     /// The body has ended.
-    pub(crate) fn end(&mut self) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         if !self.assembler.is_stopped() {
             let reason = self.reason.take().ok_or_else(|| ModelError::protocol("the answer has no end"))?;
             self.stop(reason);
@@ -72,7 +72,7 @@ impl GeminiDecoder {
     }
 
     /// Reads an answer that came in one piece: a chunk, or a list of them.
-    pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         match body {
             Value::Array(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk))?,
             chunk => self.chunk(chunk)?,

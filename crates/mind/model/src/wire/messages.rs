@@ -29,7 +29,7 @@ const SETTINGS_ROOM: usize = 1024;
 
 /// How the clouds differ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Host {
+pub(crate) enum MessagesHost {
     /// Anthropic, Foundry: the body names the model.
     Direct,
     /// Vertex: the path names the model, the body says a version.
@@ -39,7 +39,7 @@ pub(crate) enum Host {
     Bedrock,
 }
 
-impl Host {
+impl MessagesHost {
     /// Whether the body says what headers and paths say elsewhere.
     pub(crate) fn has_betas_in_body(self) -> bool {
         match self {
@@ -93,7 +93,7 @@ impl FeatureBetas {
 
 /// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
-    pub(crate) host: Host,
+    pub(crate) host: MessagesHost,
     pub(crate) info: &'a ModelInfo,
     pub(crate) betas: &'a FeatureBetas,
     pub(crate) cache: &'a MessageCache,
@@ -115,15 +115,15 @@ impl Encoder<'_> {
         let mut out: Vec<u8> = Vec::with_capacity(16 * 1024);
         out.push(b'{');
         match self.host {
-            Host::Direct => field(&mut out, "model", &json!(wire_model(&request.model))),
-            Host::Vertex => {
+            MessagesHost::Direct => field(&mut out, "model", &json!(wire_model(&request.model))),
+            MessagesHost::Vertex => {
                 field(&mut out, "anthropic_version", &json!("vertex-2023-10-16"));
                 if purpose == BodyPurpose::Count {
                     field(&mut out, "model", &json!(wire_model(&request.model)));
                 }
             }
             #[cfg(feature = "bedrock")]
-            Host::Bedrock => field(&mut out, "anthropic_version", &json!("bedrock-2023-05-31")),
+            MessagesHost::Bedrock => field(&mut out, "anthropic_version", &json!("bedrock-2023-05-31")),
         }
         let (tools, mut marks) = self.tools(linted);
         marks += system(&mut out, request);

@@ -10,7 +10,7 @@ use super::{
     assembler::{as_text, count},
     surrogates,
 };
-use crate::{Event, ModelError, StopReason, ToolSet, failure};
+use crate::{ModelError, ModelEvent, StopReason, ToolSet, failure};
 
 /// Reads the events of one answer.
 pub(crate) struct MessagesDecoder {
@@ -28,7 +28,7 @@ impl MessagesDecoder {
     }
 
     /// Reads one event.
-    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         let event = surrogates::parse(data)
             .map_err(|err| ModelError::protocol(format!("an event is no JSON: {err}")))?;
         let index = || event["index"].as_u64().and_then(|index| usize::try_from(index).ok());
@@ -61,7 +61,7 @@ impl MessagesDecoder {
     }
 
     /// The body has ended.
-    pub(crate) fn end(&mut self) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         if !self.assembler.is_stopped() {
             self.finish()?;
         }
@@ -130,7 +130,7 @@ impl MessagesDecoder {
     }
 
     /// Reads an answer that came in one piece.
-    pub(crate) fn whole(&mut self, message: &Value) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn whole(&mut self, message: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         if message["type"] == "error" {
             return Err(stream_error(&message["error"]));
         }

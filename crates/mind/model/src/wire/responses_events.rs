@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use serde_json::Value;
 
 use super::{Assembler, assembler::count, chat_events::chunk_error, surrogates};
-use crate::{Event, ModelError, StopReason, ToolSet};
+use crate::{ModelError, ModelEvent, StopReason, ToolSet};
 
 /// Reads the events of one answer.
 pub(crate) struct ResponsesDecoder {
@@ -25,7 +25,7 @@ impl ResponsesDecoder {
     }
 
     /// Reads one event.
-    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if data.trim() == "[DONE]" {
             return self.end();
         }
@@ -65,7 +65,7 @@ impl ResponsesDecoder {
     }
 
     /// The body has ended.
-    pub(crate) fn end(&mut self) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         if !self.assembler.is_stopped() {
             return Err(ModelError::protocol("the answer has no end"));
         }
@@ -73,7 +73,7 @@ impl ResponsesDecoder {
     }
 
     /// Reads an answer that came in one piece.
-    pub(crate) fn whole(&mut self, response: &Value) -> Result<Vec<Event>, ModelError> {
+    pub(crate) fn whole(&mut self, response: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         if response["error"].is_object() {
             return Err(chunk_error(&response["error"]));
         }

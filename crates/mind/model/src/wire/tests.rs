@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_testkit::{Form, Piece, ToolPiece, Turn};
+use haft_testkit::{MockForm, ReplyPiece, ToolPiece, Turn};
 use haft_types::MessageBlock;
 use serde_json::json;
 
@@ -15,32 +15,33 @@ use super::{
     responses_events::ResponsesDecoder,
     sse::SseParser,
 };
-use crate::{Answer, Event, ModelError, StopReason, ToolSet};
+use crate::{ModelAnswer, ModelError, ModelEvent, StopReason, ToolSet};
 
-const FORMS: [Form; 4] = [Form::Messages, Form::Chat, Form::Responses, Form::Gemini];
+const FORMS: [MockForm; 4] = [MockForm::Messages, MockForm::Chat, MockForm::Responses, MockForm::Gemini];
 
-fn reader(form: Form) -> (Framing, Decoder) {
+fn reader(form: MockForm) -> (Framing, Decoder) {
     let tools = Arc::new(ToolSet::default());
     let sse = Framing::Sse(SseParser::default());
     match form {
-        Form::Messages => (sse, Decoder::Messages(MessagesDecoder::new("m", tools))),
-        Form::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, Dialects::Ignored))),
-        Form::Responses => (sse, Decoder::Responses(ResponsesDecoder::new("m", tools))),
-        Form::Gemini => (sse, Decoder::Gemini(GeminiDecoder::new("m", tools))),
+        MockForm::Messages => (sse, Decoder::Messages(MessagesDecoder::new("m", tools))),
+        MockForm::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, Dialects::Ignored))),
+        MockForm::Responses => (sse, Decoder::Responses(ResponsesDecoder::new("m", tools))),
+        MockForm::Gemini => (sse, Decoder::Gemini(GeminiDecoder::new("m", tools))),
         #[cfg(feature = "bedrock")]
-        Form::Bedrock => (Framing::event_stream(), Decoder::Messages(MessagesDecoder::new("m", tools))),
+        MockForm::Bedrock => (Framing::event_stream(), Decoder::Messages(MessagesDecoder::new("m", tools))),
         #[cfg(not(feature = "bedrock"))]
-        Form::Bedrock => unreachable!("needs the feature"),
+        MockForm::Bedrock => unreachable!("needs the feature"),
     }
 }
 
 /// What comes of pieces of a body, and how it ends.
-pub(super) fn read(form: Form, pieces: &[&[u8]]) -> (Answer, Result<(), ModelError>) {
+pub(super) fn read(form: MockForm, pieces: &[&[u8]]) -> (ModelAnswer, Result<(), ModelError>) {
     let (mut framing, mut decoder) = reader(form);
-    let mut answer = Answer::default();
+    let mut answer = ModelAnswer::default();
     let mut run = || -> Result<(), ModelError> {
-        let take =
-            |events: Vec<Event>, answer: &mut Answer| events.into_iter().for_each(|event| answer.take(event));
+        let take = |events: Vec<ModelEvent>, answer: &mut ModelAnswer| {
+            events.into_iter().for_each(|event| answer.take(event))
+        };
         for piece in pieces {
             let mut data = Vec::new();
             framing.feed(piece, &mut data)?;
@@ -63,10 +64,10 @@ fn turn() -> Turn {
         ..ToolPiece::default()
     };
     Turn::of([
-        Piece::thinking("hm"),
-        Piece::text("both"),
-        Piece::Tool(split),
-        Piece::tool("Bash", json!({"command": "ls", "n": 3})),
+        ReplyPiece::thinking("hm"),
+        ReplyPiece::text("both"),
+        ReplyPiece::Tool(split),
+        ReplyPiece::tool("Bash", json!({"command": "ls", "n": 3})),
     ])
 }
 
@@ -96,7 +97,7 @@ fn a_body_may_be_cut_at_any_byte() {
         let calls = whole.calls();
         // Byte for byte: what is there at any moment is what a cut there leaves.
         let (mut framing, mut decoder) = reader(form);
-        let mut so_far = Answer::default();
+        let mut so_far = ModelAnswer::default();
         let mut ends = Vec::new();
         let mut handed_out_early = 0;
         for (at, byte) in body.iter().enumerate() {
@@ -113,7 +114,7 @@ fn a_body_may_be_cut_at_any_byte() {
             }
         }
         // Chat says nothing of complete calls before its end.
-        assert_eq!(handed_out_early > 0, form != Form::Chat, "{form:?}");
+        assert_eq!(handed_out_early > 0, form != MockForm::Chat, "{form:?}");
         // Around the ends of events: how such a body ends, and that the rest
         // completes it.
         for cut in ends.into_iter().filter(|cut| *cut <= body.len()) {
@@ -138,7 +139,8 @@ fn a_call_cut_by_the_limit_is_never_offered() {
                 keep: Some(keep),
                 ..ToolPiece::default()
             };
-            let turn = Turn::of([Piece::tool("Bash", json!({})), Piece::Tool(cut)]).stop("max_tokens");
+            let turn =
+                Turn::of([ReplyPiece::tool("Bash", json!({})), ReplyPiece::Tool(cut)]).stop("max_tokens");
             let (answer, ended) = read(form, &[&turn.bytes(form, "m")]);
             ended.unwrap();
             let names: Vec<&str> = answer.calls().iter().map(|call| call.name.as_str()).collect();
@@ -148,10 +150,10 @@ fn a_call_cut_by_the_limit_is_never_offered() {
     }
 }
 
-fn forms() -> Vec<Form> {
+fn forms() -> Vec<MockForm> {
     let mut forms = FORMS.to_vec();
     if cfg!(feature = "bedrock") {
-        forms.push(Form::Bedrock);
+        forms.push(MockForm::Bedrock);
     }
     forms
 }

@@ -6,7 +6,7 @@ use haft_model::{
     CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ToolChoice, ToolDef, ToolLoading, ToolOrigin,
     ToolSet,
 };
-use haft_testkit::{Piece, Script, Turn};
+use haft_testkit::{ReplyPiece, Script, Turn};
 use haft_types::{Block, Content, Message, MessageBlock, Role};
 use serde_json::{Value, json};
 
@@ -165,8 +165,8 @@ async fn the_prefix_of_a_session_never_changes() {
     let turns = (0..12).map(|n| {
         // Now and then more calls than the provider looks back.
         let calls = if n % 4 == 1 { 15 } else { 1 };
-        let call = |at| Piece::tool("Read", json!({"file_path": format!("/{n}/{at}"), "x": [1, 2.5]}));
-        Turn::of(std::iter::once(Piece::thinking(format!("t{n}"))).chain((0..calls).map(call)))
+        let call = |at| ReplyPiece::tool("Read", json!({"file_path": format!("/{n}/{at}"), "x": [1, 2.5]}));
+        Turn::of(std::iter::once(ReplyPiece::thinking(format!("t{n}"))).chain((0..calls).map(call)))
     });
     let mock = start(Script { bind_thinking: true, ..Script::of(turns) }).await;
     let provider = anthropic(&mock, quick());

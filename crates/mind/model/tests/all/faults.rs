@@ -3,8 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use futures_util::StreamExt as _;
-use haft_model::{Answer, ModelError, Patience, Provider as _, StopReason};
-use haft_testkit::{Cut, ErrorReply, Piece, Script, Stall, ToolPiece, Turn};
+use haft_model::{ModelAnswer, ModelError, Patience, Provider as _, StopReason};
+use haft_testkit::{Cut, ErrorReply, ReplyPiece, Script, Stall, ToolPiece, Turn};
 use haft_types::MessageBlock;
 use serde_json::json;
 
@@ -12,13 +12,13 @@ use crate::support::{anthropic, ask, mock, quick, say, soon, start};
 
 fn two_calls() -> Turn {
     Turn::of([
-        Piece::text("both"),
-        Piece::tool("Bash", json!({"command": "echo x >> log"})),
-        Piece::tool("Read", json!({"file_path": "/a"})),
+        ReplyPiece::text("both"),
+        ReplyPiece::tool("Bash", json!({"command": "echo x >> log"})),
+        ReplyPiece::tool("Read", json!({"file_path": "/a"})),
     ])
 }
 
-fn ids(answer: &Answer) -> Vec<&str> {
+fn ids(answer: &ModelAnswer) -> Vec<&str> {
     answer.calls().iter().map(|call| call.id.as_str()).collect()
 }
 
@@ -53,8 +53,9 @@ async fn a_stream_that_is_cut_ends_well() {
             } else {
                 retried += answer.retries.len();
                 assert_eq!(answer.text(), want.text(), "{place}");
-                let inputs =
-                    |answer: &Answer| answer.calls().iter().map(|it| it.input.clone()).collect::<Vec<_>>();
+                let inputs = |answer: &ModelAnswer| {
+                    answer.calls().iter().map(|it| it.input.clone()).collect::<Vec<_>>()
+                };
                 assert_eq!(inputs(&answer), inputs(&want), "{place}");
             }
         }
@@ -73,9 +74,9 @@ async fn a_call_in_the_middle_of_a_broken_second_one_stands() {
         ..ToolPiece::default()
     };
     let turn = Turn::of([
-        Piece::tool("Bash", json!({"command": "echo x >> log"})),
-        Piece::Tool(second),
-        Piece::Cut(Cut::Reset),
+        ReplyPiece::tool("Bash", json!({"command": "echo x >> log"})),
+        ReplyPiece::Tool(second),
+        ReplyPiece::Cut(Cut::Reset),
     ]);
     let mock = mock([turn, Turn::text("never asked for")]).await;
     let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
@@ -100,8 +101,8 @@ async fn failures_are_tried_again() {
         ("429 ms", Turn::error(429, "rate_limit_error", "slow down").header("retry-after-ms", "3")),
         ("400 but retry", Turn::error(400, "invalid_request_error", "odd").header("x-should-retry", "true")),
         ("drop", Turn { drop: true, ..Turn::default() }),
-        ("error frame", Turn::of([Piece::OpenText("half".to_owned()), Piece::Error(overloaded())])),
-        ("cut", Turn::of([Piece::OpenText("half".to_owned()), Piece::Cut(Cut::Reset)])),
+        ("error frame", Turn::of([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Error(overloaded())])),
+        ("cut", Turn::of([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Cut(Cut::Reset)])),
         ("garbage", Turn { raw: Some("data: {not json\n\n".to_owned()), ..Turn::default() }),
         ("empty", Turn { raw: Some(String::new()), ..Turn::default() }),
     ];
@@ -151,10 +152,18 @@ async fn silence_is_noticed() {
             },
             false,
         ),
-        ("in text", Turn::of([Piece::OpenText("x".to_owned()), Piece::Stall(Stall::Forever)]), false),
+        (
+            "in text",
+            Turn::of([ReplyPiece::OpenText("x".to_owned()), ReplyPiece::Stall(Stall::Forever)]),
+            false,
+        ),
         (
             "after a call",
-            Turn::of([Piece::tool("Bash", json!({})), Piece::Tool(open), Piece::Stall(Stall::Forever)]),
+            Turn::of([
+                ReplyPiece::tool("Bash", json!({})),
+                ReplyPiece::Tool(open),
+                ReplyPiece::Stall(Stall::Forever),
+            ]),
             true,
         ),
     ];
@@ -174,14 +183,16 @@ async fn silence_is_noticed() {
 
 #[tokio::test]
 async fn a_pause_is_no_silence() {
-    let mock = mock([Turn::of([Piece::text("a"), Piece::Stall(Stall::Ms(50)), Piece::text("b")])]).await;
+    let mock =
+        mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(Stall::Ms(50)), ReplyPiece::text("b")])])
+            .await;
     let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
     assert_eq!((answer.text().as_str(), answer.retries.len()), ("ab", 0));
 }
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
-    let mock = mock([Turn::of([Piece::text("a"), Piece::Stall(Stall::Forever)])]).await;
+    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(Stall::Forever)])]).await;
     let provider = anthropic(&mock, quick());
     let mut stream = provider.stream(say("go"));
     soon(stream.next()).await.unwrap().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_model::{ChatOptions, Effort, HttpProvider, Request, StopReason, ToolChoice};
-use haft_testkit::{AwsKey, Form, MockModel, Piece, Script, Turn};
+use haft_testkit::{AwsKey, MockForm, MockModel, ReplyPiece, Script, Turn};
 use haft_types::{Block, Content, Message, MessageBlock, Role};
 use serde_json::{Value, json};
 
@@ -15,13 +15,19 @@ use crate::{
 fn script() -> Vec<Turn> {
     vec![
         Turn::of([
-            Piece::thinking("first"),
-            Piece::text("I read two files."),
-            Piece::tool("Read", json!({"file_path": "/a", "nested": {"list": [1, 2.5, "x"], "none": null}})),
-            Piece::tool("Read", json!({"file_path": "/größe 😀"})),
+            ReplyPiece::thinking("first"),
+            ReplyPiece::text("I read two files."),
+            ReplyPiece::tool(
+                "Read",
+                json!({"file_path": "/a", "nested": {"list": [1, 2.5, "x"], "none": null}}),
+            ),
+            ReplyPiece::tool("Read", json!({"file_path": "/größe 😀"})),
         ]),
-        Turn::of([Piece::thinking("second"), Piece::tool("Bash", json!({"command": "echo \"hi\"\n"}))]),
-        Turn::of([Piece::text("done")]),
+        Turn::of([
+            ReplyPiece::thinking("second"),
+            ReplyPiece::tool("Bash", json!({"command": "echo \"hi\"\n"})),
+        ]),
+        Turn::of([ReplyPiece::text("done")]),
     ]
 }
 
@@ -74,9 +80,9 @@ async fn broken_streams_end_well_in_every_form() {
     for (name, model, make) in forms() {
         for byte in (0..2400).step_by(113) {
             let cut = Turn::of([
-                Piece::text("hello"),
-                Piece::tool("Read", json!({"file_path": "/a"})),
-                Piece::tool("Bash", json!({})),
+                ReplyPiece::text("hello"),
+                ReplyPiece::tool("Read", json!({"file_path": "/a"})),
+                ReplyPiece::tool("Bash", json!({})),
             ]);
             let mock = mock([cut.clone().cut_at(byte, haft_testkit::Cut::Reset), cut]).await;
             let asked = Request { model: model.to_owned(), ..say("go") };
@@ -137,7 +143,7 @@ async fn a_chat_body_has_everything_in_its_place() {
     );
     assert_eq!((&sent["max_tokens"], &sent["stream_options"]["include_usage"]), (&json!(4096), &json!(true)));
     assert_eq!(mock.requests()[0].header("authorization"), Some("Bearer sk-test"));
-    assert_eq!(mock.requests()[0].form, Some(Form::Chat));
+    assert_eq!(mock.requests()[0].form, Some(MockForm::Chat));
     // The same as Responses.
     ask(&responses(&mock, quick()), asked).await.unwrap();
     let sent = body(&mock, 1);
@@ -154,9 +160,11 @@ async fn a_chat_body_has_everything_in_its_place() {
 
 #[tokio::test]
 async fn reasoning_items_go_back_as_they_came() {
-    let mock =
-        mock([Turn::of([Piece::thinking("why"), Piece::tool("Read", json!({}))]), Turn::text("x").always()])
-            .await;
+    let mock = mock([
+        Turn::of([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
+        Turn::text("x").always(),
+    ])
+    .await;
     let provider = responses(&mock, quick());
     let mut asked = Request { model: "gpt-5".to_owned(), ..say("go") };
     let answer = ask(&provider, asked.clone()).await.unwrap();
@@ -383,9 +391,9 @@ async fn calls_written_as_text_are_found_where_the_model_may_write_them() {
         assert_eq!(error, None);
         let shown: String = all
             .iter()
-            .filter_map(|it| if let haft_model::Event::Text(it) = it { Some(it.as_str()) } else { None })
+            .filter_map(|it| if let haft_model::ModelEvent::Text(it) = it { Some(it.as_str()) } else { None })
             .collect();
-        let mut answer = haft_model::Answer::default();
+        let mut answer = haft_model::ModelAnswer::default();
         all.into_iter().for_each(|event| answer.take(event));
         let calls: Vec<Value> = answer.calls().iter().map(|call| json!([call.name, call.input])).collect();
         if found {

@@ -1,7 +1,7 @@
 //! Streams nobody would send.
 
 use haft_model::StopReason;
-use haft_testkit::{Piece, Script, Turn};
+use haft_testkit::{ReplyPiece, Script, Turn};
 use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
 
@@ -82,7 +82,7 @@ fn no_stream_hangs_or_breaks_the_client() {
             number.set(number.get() + 1);
             let mark = format!("<{}>", number.get());
             mock.push(Turn { raw: Some(raw), ..Turn::default() }.when(&mark));
-            mock.push(Turn::of([Piece::text("good")]).when(&mark).always());
+            mock.push(Turn::of([ReplyPiece::text("good")]).when(&mark).always());
             let answer = runtime.block_on(ask(&provider, say(&mark)));
             let answer = answer.map_err(|err| TestCaseError::fail(err.to_string()))?;
             // Whatever came, every call was whole and there is an end.

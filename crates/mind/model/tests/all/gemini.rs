@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_model::{Effort, ModelError, Provider as _, Request, StopReason, Thinking, ToolChoice};
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use haft_types::{Block, Content, Message, MessageBlock, Role, ToolUse};
 use serde_json::{Value, json};
 
@@ -110,10 +110,10 @@ async fn thinking_becomes_what_the_model_takes() {
 #[tokio::test]
 async fn what_a_call_was_signed_with_goes_back() {
     let turn = Turn::of([
-        Piece::thinking("why"),
-        Piece::text("I look."),
-        Piece::tool("Read", json!({})),
-        Piece::tool("Bash", json!({})),
+        ReplyPiece::thinking("why"),
+        ReplyPiece::text("I look."),
+        ReplyPiece::tool("Read", json!({})),
+        ReplyPiece::tool("Bash", json!({})),
     ]);
     let mock = mock([turn, Turn::text("x").always()]).await;
     let provider = gemini(&mock, quick());
@@ -163,8 +163,8 @@ async fn errors_say_what_they_are() {
     let error = ask(&gemini(&small, quick()), asked()).await.unwrap_err();
     assert!(matches!(error, ModelError::TooLong { window: Some(10), .. }), "{error:?}");
     let overloaded = Turn::of([
-        Piece::text("a"),
-        Piece::Error(haft_testkit::ErrorReply {
+        ReplyPiece::text("a"),
+        ReplyPiece::Error(haft_testkit::ErrorReply {
             status: 503,
             kind: "overloaded_error".to_owned(),
             message: "busy".to_owned(),

@@ -10,7 +10,7 @@ use haft_model::{
     Catalog, ImageLimit, LintRules, Linter, MediaPort, Repair, RepairKind, Request, ShrunkImage, Thinking,
     ToolDef, ToolSet,
 };
-use haft_testkit::{Forced, Piece, Script, Turn, signature_of};
+use haft_testkit::{Forced, ReplyPiece, Script, Turn, signature_of};
 use haft_types::{Block, Content, Message, MessageBlock, Role, ToolUse};
 use serde_json::{Value, json};
 
@@ -263,8 +263,10 @@ async fn a_refused_picture_is_replaced_once_and_for_all() {
 
 #[tokio::test]
 async fn thinking_goes_back_to_who_wrote_it() {
-    let turns =
-        [Turn::of([Piece::thinking("deep"), Piece::tool("Bash", json!({}))]), Turn::text("x").always()];
+    let turns = [
+        Turn::of([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
+        Turn::text("x").always(),
+    ];
     let mock = start(Script::of(turns)).await;
     let provider = anthropic(&mock, quick());
     let mut asked = request([Message::user("go")]);
@@ -337,8 +339,10 @@ async fn refused_thinking_is_left_out_once() {
 
 #[tokio::test]
 async fn a_conversation_that_was_changed_loses_its_thinking_not_its_life() {
-    let turns =
-        [Turn::of([Piece::thinking("deep"), Piece::tool("Bash", json!({}))]), Turn::text("x").always()];
+    let turns = [
+        Turn::of([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
+        Turn::text("x").always(),
+    ];
     let mock = start(Script { bind_thinking: true, ..Script::of(turns) }).await;
     let provider = anthropic(&mock, quick());
     let mut asked = request([Message::user("go")]);

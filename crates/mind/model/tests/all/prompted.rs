@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use haft_model::{Catalog, ChatOptions, Common, Effort, Event, HttpProvider, Request, StopReason, Thinking};
-use haft_testkit::{Piece, Turn};
+use haft_model::{
+    Catalog, ChatOptions, Common, Effort, HttpProvider, ModelEvent, Request, StopReason, Thinking,
+};
+use haft_testkit::{ReplyPiece, Turn};
 use haft_types::{Message, MessageBlock, Role};
 use serde_json::json;
 
@@ -19,7 +21,7 @@ fn asked() -> Request {
 }
 
 /// Answers the call of an answer.
-fn go_on(asked: &mut Request, answer: &haft_model::Answer) {
+fn go_on(asked: &mut Request, answer: &haft_model::ModelAnswer) {
     let results = answer.calls().into_iter().map(|call| MessageBlock::ToolResult {
         tool_use_id: call.id.clone(),
         content: "the file".into(),
@@ -38,15 +40,16 @@ async fn a_server_that_knows_no_calls_is_told_of_tools_in_words() {
         "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
     ] {
         let refused = Turn::error(400, "invalid_request_error", refusal);
-        let mock = mock([refused, Turn::of([Piece::text(CALL)]), Turn::text("done")]).await;
+        let mock = mock([refused, Turn::of([ReplyPiece::text(CALL)]), Turn::text("done")]).await;
         let provider = chat(&mock, quick());
         let mut asked = asked();
         let (seen, error) = events(&provider, asked.clone()).await;
         assert_eq!(error, None, "{refusal}");
         assert!(
-            seen.iter().any(|event| matches!(event, Event::Repaired(it) if it.detail.contains("in words")))
+            seen.iter()
+                .any(|event| matches!(event, ModelEvent::Repaired(it) if it.detail.contains("in words")))
         );
-        let mut answer = haft_model::Answer::default();
+        let mut answer = haft_model::ModelAnswer::default();
         seen.into_iter().for_each(|event| answer.take(event));
         assert_eq!((answer.text().trim(), answer.stop.clone()), ("I look.", Some(StopReason::ToolUse)));
         assert_eq!(answer.calls()[0].input, json!({"file_path": "/a"}));
@@ -70,7 +73,7 @@ async fn a_server_that_knows_no_calls_is_told_of_tools_in_words() {
 
 #[tokio::test]
 async fn a_users_list_says_it_from_the_start() {
-    let mock = mock([Turn::of([Piece::text(CALL)])]).await;
+    let mock = mock([Turn::of([ReplyPiece::text(CALL)])]).await;
     let mine = r#"[{"id": "tiny", "window": 8192, "tool_calls": "prompted"}]"#;
     let catalog = Arc::new(Catalog::built_in().with(mine).unwrap());
     let provider = chat(&mock, Common { catalog, ..quick() });

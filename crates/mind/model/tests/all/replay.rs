@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use haft_model::{
     Catalog, Exchange, ModelError, Normalise, Provider, Recorder, Replay, Request, ToolDef, ToolSet,
 };
-use haft_testkit::{Piece, Stall, Turn};
+use haft_testkit::{ReplyPiece, Stall, Turn};
 use haft_types::{Content, Message, MessageBlock, Role};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ async fn session(provider: &dyn Provider, tool_text: &str) -> Result<Vec<String>
         }
         seen.push(serde_json::to_string(&all).unwrap());
         seen.push(format!("estimated {}", provider.estimate_tokens(&asked)));
-        let mut answer = haft_model::Answer::default();
+        let mut answer = haft_model::ModelAnswer::default();
         all.into_iter().for_each(|event| answer.take(event));
         let results = answer.calls().into_iter().map(|call| MessageBlock::ToolResult {
             tool_use_id: call.id.clone(),
@@ -45,9 +45,9 @@ async fn session(provider: &dyn Provider, tool_text: &str) -> Result<Vec<String>
 async fn record() -> (Vec<Exchange>, Vec<String>) {
     let mock = mock([
         Turn::of([
-            Piece::thinking("hm"),
-            Piece::tool("Read", json!({"a": 1})),
-            Piece::tool("Read", json!({"a": 2})),
+            ReplyPiece::thinking("hm"),
+            ReplyPiece::tool("Read", json!({"a": 1})),
+            ReplyPiece::tool("Read", json!({"a": 2})),
         ]),
         Turn::text("done"),
     ])
@@ -116,7 +116,7 @@ async fn what_may_differ_is_made_the_same() {
 
 #[tokio::test]
 async fn an_abandoned_answer_is_recorded_as_such() {
-    let mock = mock([Turn::of([Piece::text("a"), Piece::Stall(Stall::Forever)])]).await;
+    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(Stall::Forever)])]).await;
     let kept = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&kept);
     let recorder = Recorder::new(Arc::new(anthropic(&mock, quick())), as_it_is(), move |it| {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use haft_model::{
-    Answer, Catalog, ChatOptions, Effort, HttpProvider, KeySource, ModelInfo, Request, Thinking,
+    Catalog, ChatOptions, Effort, HttpProvider, KeySource, ModelAnswer, ModelInfo, Request, Thinking,
     ThinkingSupport,
 };
-use haft_testkit::{MockModel, Piece, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Turn};
 use haft_types::{Message, MessageBlock, Role};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn router(mock: &MockModel, common: haft_model::Common) -> HttpProvider {
 }
 
 /// The next request after an answer whose calls were carried out.
-fn went_on(asked: &Request, answer: &Answer) -> Request {
+fn went_on(asked: &Request, answer: &ModelAnswer) -> Request {
     // As after a resume: what is not in the text of the log is lost.
     let logged = serde_json::to_string(&answer.message()).unwrap();
     let mut next = asked.clone();
@@ -41,12 +41,12 @@ fn went_on(asked: &Request, answer: &Answer) -> Request {
 async fn what_a_router_says_about_thinking_goes_back_unchanged() {
     let thought = "First I look at the file, and then at the other one.";
     let mock = mock([
-        Turn::of([Piece::thinking(thought), Piece::tool("Read", json!({"file_path": "/a"}))]),
+        Turn::of([ReplyPiece::thinking(thought), ReplyPiece::tool("Read", json!({"file_path": "/a"}))]),
         Turn::of([
-            Piece::RedactedThinking("c2VjcmV0".to_owned()),
-            Piece::thinking("Now the other."),
-            Piece::text("One moment."),
-            Piece::tool("Read", json!({"file_path": "/b"})),
+            ReplyPiece::RedactedThinking("c2VjcmV0".to_owned()),
+            ReplyPiece::thinking("Now the other."),
+            ReplyPiece::text("One moment."),
+            ReplyPiece::tool("Read", json!({"file_path": "/b"})),
         ]),
         Turn::text("x").always(),
     ])
@@ -89,9 +89,11 @@ async fn what_a_router_says_about_thinking_goes_back_unchanged() {
 
 #[tokio::test]
 async fn the_mock_refuses_what_a_router_would() {
-    let mock =
-        mock([Turn::of([Piece::thinking("why"), Piece::tool("Read", json!({}))]), Turn::text("x").always()])
-            .await;
+    let mock = mock([
+        Turn::of([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
+        Turn::text("x").always(),
+    ])
+    .await;
     let provider = router(&mock, quick());
     let first = Request { model: MODEL.to_owned(), effort: Some(Effort::Low), ..say("go") };
     let answer = ask(&provider, first.clone()).await.unwrap();

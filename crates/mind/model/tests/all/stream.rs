@@ -1,7 +1,7 @@
 //! What comes out of an answer.
 
-use haft_model::{CallProblem, Event, ModelError, Provider as _, StopReason};
-use haft_testkit::{Piece, Script, ToolPiece, Turn, signature_of};
+use haft_model::{CallProblem, ModelError, ModelEvent, Provider as _, StopReason};
+use haft_testkit::{ReplyPiece, Script, ToolPiece, Turn, signature_of};
 use haft_types::{MessageBlock, ToolUse};
 use serde_json::{Value, json};
 
@@ -20,10 +20,10 @@ async fn an_answer_comes_in_blocks() {
         ..ToolPiece::default()
     };
     let turn = Turn::of([
-        Piece::thinking("let me see"),
-        Piece::text("I look at both."),
-        Piece::Tool(split.clone()),
-        Piece::tool("Bash", json!({"command": "ls"})),
+        ReplyPiece::thinking("let me see"),
+        ReplyPiece::text("I look at both."),
+        ReplyPiece::Tool(split.clone()),
+        ReplyPiece::tool("Bash", json!({"command": "ls"})),
     ]);
     let mock = mock([turn]).await;
     let provider = anthropic(&mock, quick());
@@ -48,26 +48,26 @@ async fn an_answer_comes_in_blocks() {
 #[tokio::test]
 async fn deltas_add_up_to_blocks() {
     let turn = Turn::of([
-        Piece::thinking("thinking hard about it"),
-        Piece::text("a text that is streamed in pieces"),
+        ReplyPiece::thinking("thinking hard about it"),
+        ReplyPiece::text("a text that is streamed in pieces"),
     ]);
     let mock = start(Script { delta_chars: 3, ..Script::of([turn]) }).await;
     let (all, error) = events(&anthropic(&mock, quick()), say("go")).await;
     assert_eq!(error, None);
     let text: String = all
         .iter()
-        .filter_map(|event| if let Event::Text(it) = event { Some(it.as_str()) } else { None })
+        .filter_map(|event| if let ModelEvent::Text(it) = event { Some(it.as_str()) } else { None })
         .collect();
     let thought: String = all
         .iter()
-        .filter_map(|event| if let Event::Thinking(it) = event { Some(it.as_str()) } else { None })
+        .filter_map(|event| if let ModelEvent::Thinking(it) = event { Some(it.as_str()) } else { None })
         .collect();
     assert_eq!(
         (text.as_str(), thought.as_str()),
         ("a text that is streamed in pieces", "thinking hard about it")
     );
-    assert!(matches!(all.last(), Some(Event::Stopped(StopReason::EndTurn))));
-    assert!(matches!(&all[0], Event::Started { model, .. } if model == MODEL));
+    assert!(matches!(all.last(), Some(ModelEvent::Stopped(StopReason::EndTurn))));
+    assert!(matches!(&all[0], ModelEvent::Started { model, .. } if model == MODEL));
 }
 
 #[tokio::test]
@@ -82,8 +82,8 @@ async fn a_cut_call_is_never_offered() {
             keep: Some(keep),
             ..ToolPiece::default()
         };
-        let turn =
-            Turn::of([Piece::tool("Bash", json!({"command": "ls"})), Piece::Tool(write)]).stop("max_tokens");
+        let turn = Turn::of([ReplyPiece::tool("Bash", json!({"command": "ls"})), ReplyPiece::Tool(write)])
+            .stop("max_tokens");
         let mock = mock([turn]).await;
         let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
         let ids: Vec<&str> = answer.calls().iter().map(|call| call.name.as_str()).collect();
@@ -100,13 +100,13 @@ async fn a_cut_call_is_never_offered() {
 /// does.
 #[tokio::test]
 async fn the_last_call_is_shown_before_the_answer_ends() {
-    let call = Piece::tool("Bash", json!({"command": "ls"}));
-    let mock = mock([Turn::of([call, Piece::Stall(haft_testkit::Stall::Forever)])]).await;
+    let call = ReplyPiece::tool("Bash", json!({"command": "ls"}));
+    let mock = mock([Turn::of([call, ReplyPiece::Stall(haft_testkit::Stall::Forever)])]).await;
     let mut events = anthropic(&mock, quick()).stream(say("go"));
     while let Some(event) = futures_util::StreamExt::next(&mut events).await {
         match event.unwrap() {
-            Event::CallWritten(call) => return assert_eq!(call.input, json!({"command": "ls"})),
-            Event::Block(_) => panic!("the answer may still be cut here"),
+            ModelEvent::CallWritten(call) => return assert_eq!(call.input, json!({"command": "ls"})),
+            ModelEvent::Block(_) => panic!("the answer may still be cut here"),
             _ => (),
         }
     }
@@ -124,7 +124,7 @@ async fn broken_input_is_an_error_for_the_model() {
         ("[1]", None),
     ] {
         let tool = ToolPiece { name: "Read".to_owned(), json: Some(json.to_owned()), ..ToolPiece::default() };
-        let mock = mock([Turn::of([Piece::Tool(tool)])]).await;
+        let mock = mock([Turn::of([ReplyPiece::Tool(tool)])]).await;
         let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
         match want {
             Some(want) => assert_eq!(answer.calls()[0].input, want, "{json}"),

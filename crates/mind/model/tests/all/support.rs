@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    Answer, AnthropicLogin, ChatOptions, Common, Event, HttpProvider, KeySource, ModelError, Patience,
-    Provider, Request, RetryPolicy, ToolDef, ToolSet,
+    AnthropicLogin, ChatOptions, Common, HttpProvider, KeySource, ModelAnswer, ModelError, ModelEvent,
+    Patience, Provider, Request, RetryPolicy, ToolDef, ToolSet,
 };
 use haft_testkit::{MockModel, Script, Turn};
 use haft_types::Message;
@@ -109,12 +109,12 @@ pub async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs")
 }
 
-pub async fn ask(provider: &dyn Provider, request: Request) -> Result<Answer, ModelError> {
-    soon(Answer::collect(provider.stream(request))).await
+pub async fn ask(provider: &dyn Provider, request: Request) -> Result<ModelAnswer, ModelError> {
+    soon(ModelAnswer::collect(provider.stream(request))).await
 }
 
 /// All events until the end, and the error if there is one.
-pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<Event>, Option<ModelError>) {
+pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<ModelEvent>, Option<ModelError>) {
     let mut stream = provider.stream(request);
     let mut out = Vec::new();
     while let Some(event) = soon(stream.next()).await {

@@ -7,10 +7,10 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use super::{StoreCore, unexpected};
 use crate::{
-    Bucket, Ceiling, Clockwork, Draw, FiredSlot, FleetName, LeaseKey, MissedSlots, NewSchedule, Reserved,
-    RunId, ScheduleRecord, StoreError, StoreFuture, When,
+    Bucket, Ceiling, Clockwork, Draw, FiredSlot, FiringTime, FleetName, LeaseKey, MissedSlots, NewSchedule,
+    Reserved, RunId, ScheduleRecord, StoreError, StoreFuture,
     engine::stale,
-    ledger::{Command, Outcome, StoredSchedule},
+    ledger::{LedgerCommand, LedgerOutcome, StoredSchedule},
 };
 
 /// A slot this old is missed.
@@ -20,10 +20,10 @@ const LATE_MS: i64 = 60_000;
 const SLOTS_AT_MOST: usize = 100;
 
 /// The first slot of a schedule at or after a moment.
-fn slot_from(when: &When, from: i64) -> Result<Option<i64>, StoreError> {
+fn slot_from(when: &FiringTime, from: i64) -> Result<Option<i64>, StoreError> {
     match when {
-        When::At(moment) => Ok(Some(moment.as_millisecond()).filter(|it| *it >= from)),
-        When::Every { from: first, seconds } => {
+        FiringTime::At(moment) => Ok(Some(moment.as_millisecond()).filter(|it| *it >= from)),
+        FiringTime::Every { from: first, seconds } => {
             let step = i64::try_from(*seconds).ok().and_then(|it| it.checked_mul(1_000)).filter(|it| *it > 0);
             let step = step.ok_or_else(|| {
                 StoreError::Refused(String::from("a schedule repeats after a second or more"))
@@ -32,7 +32,7 @@ fn slot_from(when: &When, from: i64) -> Result<Option<i64>, StoreError> {
             let steps = (from - first).max(0).div_euclid(step) + i64::from((from - first).max(0) % step != 0);
             Ok(first.checked_add(steps.saturating_mul(step)))
         }
-        When::Cron { expression, zone } => {
+        FiringTime::Cron { expression, zone } => {
             let spec = CronSpec::parse(expression).map_err(|err| StoreError::Refused(err.to_string()))?;
             let zone = if zone.is_empty() { Ok(TimeZone::UTC) } else { TimeZone::get(zone) };
             let zone = zone.map_err(|err| StoreError::Refused(err.to_string()))?;
@@ -53,7 +53,7 @@ fn due_slots(schedule: &StoredSchedule, now: i64) -> Result<Option<DueSlots>, St
     let Some(first) = schedule.next.filter(|it| *it <= now) else { return Ok(None) };
     let mut slots = std::collections::VecDeque::from([first]);
     let mut next = slot_from(&schedule.when, first + 1)?;
-    if let When::Every { seconds, .. } = schedule.when {
+    if let FiringTime::Every { seconds, .. } = schedule.when {
         // Slots of years are not counted one by one.
         let span =
             i64::try_from(seconds).unwrap_or(i64::MAX / 2_000).saturating_mul(1_000 * SLOTS_AT_MOST as i64);
@@ -87,7 +87,7 @@ impl StoreCore {
         let mut fired = Vec::new();
         for schedule in due {
             let Some(due) = due_slots(&schedule, now)? else { continue };
-            let command = Command::Fire {
+            let command = LedgerCommand::Fire {
                 tenant: schedule.head.tenant.clone(),
                 name: schedule.name.clone(),
                 expected: schedule.next.unwrap_or_default(),
@@ -95,7 +95,7 @@ impl StoreCore {
                 next: due.next,
             };
             match self.ask(command).await? {
-                Outcome::Fired(slots) => fired.extend(slots),
+                LedgerOutcome::Fired(slots) => fired.extend(slots),
                 other => return Err(unexpected(&other)),
             }
         }
@@ -110,8 +110,8 @@ impl Clockwork for LedgerClockwork {
     fn schedule(&self, schedule: NewSchedule) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let begin = match schedule.when {
-                When::Cron { .. } => self.0.mirror.engine_now() + 1,
-                When::At(_) | When::Every { .. } => i64::MIN / 4,
+                FiringTime::Cron { .. } => self.0.mirror.engine_now() + 1,
+                FiringTime::At(_) | FiringTime::Every { .. } => i64::MIN / 4,
             };
             let next = slot_from(&schedule.when, begin)?;
             if next.is_none() {
@@ -120,14 +120,14 @@ impl Clockwork for LedgerClockwork {
             let body = self.0.values.store(&schedule.head.tenant, schedule.body).await?;
             let NewSchedule { name, when, missed, head, .. } = schedule;
             let schedule = StoredSchedule { name, when, missed, head, body, next, last: None };
-            self.0.order(Command::Schedule { schedule }).await
+            self.0.order(LedgerCommand::Schedule { schedule }).await
         })
     }
 
     fn unschedule(&self, tenant: FleetName, name: FleetName) -> StoreFuture<'_, bool> {
         Box::pin(async move {
-            match self.0.ask(Command::Unschedule { tenant, name }).await? {
-                Outcome::Flag(was_there) => Ok(was_there),
+            match self.0.ask(LedgerCommand::Unschedule { tenant, name }).await? {
+                LedgerOutcome::Flag(was_there) => Ok(was_there),
                 other => Err(unexpected(&other)),
             }
         })
@@ -159,9 +159,9 @@ impl Clockwork for LedgerClockwork {
 
     fn count(&self, key: String, add: i64, by: Option<LeaseKey>) -> StoreFuture<'_, i64> {
         Box::pin(async move {
-            match (self.0.ask(Command::Count { key, add, by: by.clone() }).await?, by) {
-                (Outcome::Number(is), _) => Ok(is),
-                (Outcome::Stale, Some(key)) => Err(stale(&key)),
+            match (self.0.ask(LedgerCommand::Count { key, add, by: by.clone() }).await?, by) {
+                (LedgerOutcome::Number(is), _) => Ok(is),
+                (LedgerOutcome::Stale, Some(key)) => Err(stale(&key)),
                 (other, _) => Err(unexpected(&other)),
             }
         })
@@ -173,9 +173,9 @@ impl Clockwork for LedgerClockwork {
 
     fn reserve(&self, amount: i64, of: Vec<Ceiling>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved> {
         Box::pin(async move {
-            match (self.0.ask(Command::Reserve { amount, of, by: by.clone() }).await?, by) {
-                (Outcome::Reserved(reserved), _) => Ok(reserved),
-                (Outcome::Stale, Some(key)) => Err(stale(&key)),
+            match (self.0.ask(LedgerCommand::Reserve { amount, of, by: by.clone() }).await?, by) {
+                (LedgerOutcome::Reserved(reserved), _) => Ok(reserved),
+                (LedgerOutcome::Stale, Some(key)) => Err(stale(&key)),
                 (other, _) => Err(unexpected(&other)),
             }
         })
@@ -183,20 +183,20 @@ impl Clockwork for LedgerClockwork {
 
     fn draw(&self, key: String, want: u64, bucket: Bucket) -> StoreFuture<'_, Draw> {
         Box::pin(async move {
-            match self.0.ask(Command::Draw { key, want, bucket }).await? {
-                Outcome::Drawn(draw) => Ok(draw),
+            match self.0.ask(LedgerCommand::Draw { key, want, bucket }).await? {
+                LedgerOutcome::Drawn(draw) => Ok(draw),
                 other => Err(unexpected(&other)),
             }
         })
     }
 
     fn settle(&self, key: String, amount: i64) -> StoreFuture<'_, ()> {
-        Box::pin(self.0.order(Command::Settle { key, amount }))
+        Box::pin(self.0.order(LedgerCommand::Settle { key, amount }))
     }
 
     fn freeze(&self, key: String, time: Duration) -> StoreFuture<'_, ()> {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Box::pin(self.0.order(Command::Freeze { key, ms }))
+        Box::pin(self.0.order(LedgerCommand::Freeze { key, ms }))
     }
 
     fn frozen(&self, key: String) -> StoreFuture<'_, Option<Duration>> {

@@ -12,7 +12,7 @@ use super::mirror::{COMMANDS_AT_MOST, Mirror};
 use crate::{
     StoreError,
     engine::FleetEngine,
-    ledger::{Command, Outcome},
+    ledger::{LedgerCommand, LedgerOutcome},
 };
 
 /// So many callers wait at most; more wait for their turn.
@@ -21,13 +21,13 @@ const QUEUE: usize = 4_096;
 /// Entries that are applied one by one at most, where jobs are few.
 const SNAPSHOT_AFTER: u64 = 1_000;
 
-type Request = (Command, oneshot::Sender<Result<Outcome, StoreError>>);
+type CommitRequest = (LedgerCommand, oneshot::Sender<Result<LedgerOutcome, StoreError>>);
 
 /// Where commands go. Whatever comes while an entry is being written is the next
 /// entry, so a slow disk makes entries longer, not callers slower.
 #[derive(Clone)]
 pub(super) struct Committer {
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<CommitRequest>,
 }
 
 impl Committer {
@@ -37,7 +37,7 @@ impl Committer {
         (Self { requests }, task.abort_handle())
     }
 
-    pub(super) async fn commit(&self, command: Command) -> Result<Outcome, StoreError> {
+    pub(super) async fn commit(&self, command: LedgerCommand) -> Result<LedgerOutcome, StoreError> {
         let (answer, answered) = oneshot::channel();
         let closed = || StoreError::Refused(String::from("the store was closed"));
         self.requests.send((command, answer)).await.map_err(|_| closed())?;
@@ -48,11 +48,11 @@ impl Committer {
 async fn write_entries(
     engine: Arc<dyn FleetEngine>,
     mirror: Arc<Mirror>,
-    mut inbox: mpsc::Receiver<Request>,
+    mut inbox: mpsc::Receiver<CommitRequest>,
 ) {
     let mut requests = Vec::new();
     while inbox.recv_many(&mut requests, COMMANDS_AT_MOST).await > 0 {
-        let (commands, answers): (Vec<Command>, Vec<_>) = requests.drain(..).unzip();
+        let (commands, answers): (Vec<LedgerCommand>, Vec<_>) = requests.drain(..).unzip();
         let id = Uuid::new_v4().simple().to_string();
         mirror.expect(&id);
         let written = engine.commit(&mirror, &id, &commands).await;

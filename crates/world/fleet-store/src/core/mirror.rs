@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::ledger::{Command, JobLedger, Outcome, PLACE_BITS};
+use crate::ledger::{JobLedger, LedgerCommand, LedgerOutcome, PLACE_BITS};
 
 /// At most so many commands are one entry.
 pub(super) const COMMANDS_AT_MOST: usize = 1_000;
@@ -22,13 +22,13 @@ pub(crate) struct LedgerEntry {
     /// What its writer calls it.
     pub(crate) id: String,
     /// The commands.
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<LedgerCommand>,
 }
 
 #[derive(Default)]
 struct Copied {
     ledger: JobLedger,
-    awaited: HashMap<String, Option<Vec<Outcome>>>,
+    awaited: HashMap<String, Option<Vec<LedgerOutcome>>>,
     /// What the engine's clock said, and when that was.
     engine_clock: Option<(i64, Instant)>,
 }
@@ -111,7 +111,7 @@ impl Mirror {
     }
 
     /// What they came to, if the entry was applied.
-    pub(super) fn claim(&self, id: &str) -> Option<Vec<Outcome>> {
+    pub(super) fn claim(&self, id: &str) -> Option<Vec<LedgerOutcome>> {
         self.lock().awaited.remove(id).flatten()
     }
 

@@ -26,7 +26,7 @@ pub(crate) use queue::LedgerQueue;
 pub use queue::cancel_control;
 pub(crate) use tenant::scoped;
 
-use crate::{LeaseKey, StoreError, engine::FleetEngine, ledger::Command, ledger::Outcome};
+use crate::{LeaseKey, StoreError, engine::FleetEngine, ledger::LedgerCommand, ledger::LedgerOutcome};
 use committer::Committer;
 use values::Values;
 
@@ -72,23 +72,23 @@ impl StoreCore {
         }))
     }
 
-    async fn ask(&self, command: Command) -> Result<Outcome, StoreError> {
+    async fn ask(&self, command: LedgerCommand) -> Result<LedgerOutcome, StoreError> {
         self.committer.commit(command).await
     }
 
     /// Asks something that has no answer but done.
-    async fn order(&self, command: Command) -> Result<(), StoreError> {
+    async fn order(&self, command: LedgerCommand) -> Result<(), StoreError> {
         match self.ask(command).await? {
-            Outcome::Refused(reason) => Err(StoreError::Refused(reason)),
+            LedgerOutcome::Refused(reason) => Err(StoreError::Refused(reason)),
             _ => Ok(()),
         }
     }
 
     /// Asks something that only the holder of a lease may.
-    async fn fenced(&self, key: &LeaseKey, command: Command) -> Result<Outcome, StoreError> {
+    async fn fenced(&self, key: &LeaseKey, command: LedgerCommand) -> Result<LedgerOutcome, StoreError> {
         match self.ask(command).await? {
-            Outcome::Stale => Err(crate::engine::stale(key)),
-            Outcome::Refused(reason) => Err(StoreError::Refused(reason)),
+            LedgerOutcome::Stale => Err(crate::engine::stale(key)),
+            LedgerOutcome::Refused(reason) => Err(StoreError::Refused(reason)),
             outcome => Ok(outcome),
         }
     }
@@ -105,6 +105,6 @@ impl StoreCore {
 }
 
 /// A bug, said instead of a panic.
-fn unexpected(outcome: &Outcome) -> StoreError {
+fn unexpected(outcome: &LedgerOutcome) -> StoreError {
     StoreError::Corrupt { place: String::from("the ledger"), said: format!("unexpected answer {outcome:?}") }
 }

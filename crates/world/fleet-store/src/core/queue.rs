@@ -9,11 +9,11 @@ use tokio::time::timeout;
 
 use super::{StoreCore, unexpected};
 use crate::{
-    Cancelled, Counts, FleetName, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey, LeaseRenewal,
-    LimitScope, Limits, NewControl, NewJob, Page, PauseScope, Requeue, Revision, RunId, StoreError,
-    StoreFuture, Submitted, TakeJobs, WorkerRecord,
+    CancelledJob, Counts, FleetName, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey, LeaseRenewal,
+    LimitScope, NewControl, NewJob, PageOfJobs, PauseScope, Requeue, Revision, RunId, ScopeLimits,
+    StoreError, StoreFuture, Submitted, TakeJobs, WorkerRecord,
     engine::stale,
-    ledger::{Command, Outcome, StoredValue, SubmitJob},
+    ledger::{LedgerCommand, LedgerOutcome, StoredValue, SubmitJob},
 };
 
 /// In calls of more jobs than this, bodies go to blobs whatever their length.
@@ -94,21 +94,22 @@ impl StoreCore {
     ) -> Result<(), StoreError> {
         let tenant = self.tenant_of_lease(&key).await?;
         let summary = self.values.store(&tenant, summary).await?;
-        self.fenced(&key.clone(), Command::End { key, state, reason, summary }).await?;
+        self.fenced(&key.clone(), LedgerCommand::End { key, state, reason, summary }).await?;
         Ok(())
     }
 
-    async fn named(&self, run: &RunId, command: Command) -> Result<Outcome, StoreError> {
+    async fn named(&self, run: &RunId, command: LedgerCommand) -> Result<LedgerOutcome, StoreError> {
         match self.ask(command).await? {
-            Outcome::Unknown => Err(unknown_job(run)),
-            Outcome::Refused(reason) => Err(StoreError::Refused(reason)),
+            LedgerOutcome::Unknown => Err(unknown_job(run)),
+            LedgerOutcome::Refused(reason) => Err(StoreError::Refused(reason)),
             outcome => Ok(outcome),
         }
     }
 
     async fn scope_order(&self, scope: PauseScope, is_paused: bool) -> Result<(), StoreError> {
         let run = if let PauseScope::Run(run) = &scope { Some(run.clone()) } else { None };
-        let command = if is_paused { Command::Pause { scope } } else { Command::Resume { scope } };
+        let command =
+            if is_paused { LedgerCommand::Pause { scope } } else { LedgerCommand::Resume { scope } };
         match run {
             Some(run) => self.named(&run, command).await.map(drop),
             None => self.order(command).await,
@@ -127,9 +128,9 @@ impl JobQueue for LedgerQueue {
                 return Ok(Vec::new());
             }
             let jobs = self.0.stored_jobs(jobs).await?;
-            match self.0.ask(Command::Submit { jobs }).await? {
-                Outcome::Submitted(answers) => Ok(answers),
-                Outcome::Refused(reason) => Err(StoreError::Refused(reason)),
+            match self.0.ask(LedgerCommand::Submit { jobs }).await? {
+                LedgerOutcome::Submitted(answers) => Ok(answers),
+                LedgerOutcome::Refused(reason) => Err(StoreError::Refused(reason)),
                 other => Err(unexpected(&other)),
             }
         })
@@ -147,8 +148,8 @@ impl JobQueue for LedgerQueue {
     ) -> StoreFuture<'_, Vec<LeaseRenewal>> {
         Box::pin(async move {
             self.0.become_undertaker();
-            match self.0.ask(Command::Renew { worker, keys, lease_ms: ms(lease) }).await? {
-                Outcome::Renewed(answers) => Ok(answers),
+            match self.0.ask(LedgerCommand::Renew { worker, keys, lease_ms: ms(lease) }).await? {
+                LedgerOutcome::Renewed(answers) => Ok(answers),
                 other => Err(unexpected(&other)),
             }
         })
@@ -158,14 +159,14 @@ impl JobQueue for LedgerQueue {
         Box::pin(async move {
             let tenant = self.0.tenant_of_lease(&key).await?;
             let summary = self.0.values.store(&tenant, summary).await?;
-            self.0.fenced(&key.clone(), Command::Report { key, state, summary }).await.map(drop)
+            self.0.fenced(&key.clone(), LedgerCommand::Report { key, state, summary }).await.map(drop)
         })
     }
 
     fn release(&self, key: LeaseKey, delay: Duration, reason: String) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let delay_ms = ms(delay);
-            self.0.fenced(&key.clone(), Command::Release { key, delay_ms, reason }).await.map(drop)
+            self.0.fenced(&key.clone(), LedgerCommand::Release { key, delay_ms, reason }).await.map(drop)
         })
     }
 
@@ -189,15 +190,17 @@ impl JobQueue for LedgerQueue {
     }
 
     fn leave(&self, worker: FleetName) -> StoreFuture<'_, ()> {
-        Box::pin(self.0.order(Command::Leave { worker }))
+        Box::pin(self.0.order(LedgerCommand::Leave { worker }))
     }
 
-    fn cancel(&self, run: RunId, reason: String) -> StoreFuture<'_, Cancelled> {
+    fn cancel(&self, run: RunId, reason: String) -> StoreFuture<'_, CancelledJob> {
         Box::pin(async move {
-            let outcome =
-                self.0.named(&run, Command::Cancel { run: run.clone(), reason: reason.clone() }).await?;
-            let Outcome::Cancelled(cancelled) = outcome else { return Err(unexpected(&outcome)) };
-            if cancelled == Cancelled::Asked {
+            let outcome = self
+                .0
+                .named(&run, LedgerCommand::Cancel { run: run.clone(), reason: reason.clone() })
+                .await?;
+            let LedgerOutcome::Cancelled(cancelled) = outcome else { return Err(unexpected(&outcome)) };
+            if cancelled == CancelledJob::Asked {
                 let body = json!({ "type": "cancel", "reason": reason });
                 let epoch = self.0.mirror.read(|it| it.job(&run).map(|job| job.epoch)).unwrap_or_default();
                 self.0.engine.control(run, NewControl { id: cancel_control(epoch), body }).await?;
@@ -212,7 +215,7 @@ impl JobQueue for LedgerQueue {
                 Requeue::Resume => None,
                 Requeue::Fresh => Some(self.0.engine.end(run.clone()).await?.lines),
             };
-            self.0.named(&run.clone(), Command::Requeue { run, log_begin }).await.map(drop)
+            self.0.named(&run.clone(), LedgerCommand::Requeue { run, log_begin }).await.map(drop)
         })
     }
 
@@ -224,15 +227,15 @@ impl JobQueue for LedgerQueue {
         Box::pin(self.0.scope_order(scope, false))
     }
 
-    fn set_limits(&self, scope: LimitScope, limits: Limits) -> StoreFuture<'_, ()> {
-        Box::pin(self.0.order(Command::SetLimits { scope, limits }))
+    fn set_limits(&self, scope: LimitScope, limits: ScopeLimits) -> StoreFuture<'_, ()> {
+        Box::pin(self.0.order(LedgerCommand::SetLimits { scope, limits }))
     }
 
-    fn limits(&self) -> StoreFuture<'_, Vec<(LimitScope, Limits)>> {
+    fn limits(&self) -> StoreFuture<'_, Vec<(LimitScope, ScopeLimits)>> {
         Box::pin(async move { Ok(self.0.up_to_date().await?.read(|it| it.all_limits())) })
     }
 
-    fn jobs(&self, filter: JobFilter, page: Page) -> StoreFuture<'_, JobPage> {
+    fn jobs(&self, filter: JobFilter, page: PageOfJobs) -> StoreFuture<'_, JobPage> {
         Box::pin(async move {
             let (found, more) = self.0.up_to_date().await?.read(|it| it.page(&filter, &page));
             let jobs = found.into_iter().map(|(mut record, summary)| async move {
@@ -274,8 +277,8 @@ impl JobQueue for LedgerQueue {
 
     fn forget(&self, ended_before: Timestamp) -> StoreFuture<'_, u64> {
         Box::pin(async move {
-            match self.0.ask(Command::Forget { before: ended_before.as_millisecond() }).await? {
-                Outcome::Forgotten(runs) => {
+            match self.0.ask(LedgerCommand::Forget { before: ended_before.as_millisecond() }).await? {
+                LedgerOutcome::Forgotten(runs) => {
                     let number = runs.len() as u64;
                     self.0.engine.remove(runs).await?;
                     Ok(number)

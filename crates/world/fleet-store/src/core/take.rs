@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::{StoreCore, unexpected};
 use crate::{
     Lease, StoreError, TakeJobs,
-    ledger::{Command, Outcome, PoolReadiness, TakenJob},
+    ledger::{LedgerCommand, LedgerOutcome, PoolReadiness, TakenJob},
 };
 
 /// After a take that came too early by the engine's clock.
@@ -74,7 +74,7 @@ async fn is_still_ready_after_spread(core: &StoreCore, room: &TakeJobs) -> bool 
 }
 
 async fn ask(core: &StoreCore, room: &TakeJobs) -> Result<Vec<TakenJob>, StoreError> {
-    let command = Command::Take {
+    let command = LedgerCommand::Take {
         worker: room.worker.clone(),
         pool: room.pool.clone(),
         most: room.most,
@@ -83,7 +83,7 @@ async fn ask(core: &StoreCore, room: &TakeJobs) -> Result<Vec<TakenJob>, StoreEr
         machine: room.machine,
     };
     match core.ask(command).await? {
-        Outcome::Taken(taken) => Ok(taken),
+        LedgerOutcome::Taken(taken) => Ok(taken),
         other => Err(unexpected(&other)),
     }
 }

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::queue::unknown_job;
 use crate::{
-    BlobHash, BlobStore, Bucket, Cancelled, Ceiling, Clockwork, ControlEntry, Counts, Draw, FiredSlot,
+    BlobHash, BlobStore, Bucket, CancelledJob, Ceiling, Clockwork, ControlEntry, Counts, Draw, FiredSlot,
     FleetName, FleetStore, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey, LeaseRenewal, LimitScope,
-    Limits, LogEnd, LogLine, LogStore, NewControl, NewJob, NewSchedule, Page, PauseScope, Requeue, Reserved,
-    Revision, RunId, ScheduleRecord, StoreError, StoreFuture, StoreStream, Submitted, TakeJobs, WorkerRecord,
+    LogEnd, LogLine, LogStore, NewControl, NewJob, NewSchedule, PageOfJobs, PauseScope, Requeue, Reserved,
+    Revision, RunId, ScheduleRecord, ScopeLimits, StoreError, StoreFuture, StoreStream, Submitted, TakeJobs,
+    WorkerRecord,
 };
 
 /// A store in which only one tenant exists.
@@ -139,7 +140,7 @@ impl JobQueue for TenantView {
         not_for_tenants("leaving")
     }
 
-    fn cancel(&self, run: RunId, reason: String) -> StoreFuture<'_, Cancelled> {
+    fn cancel(&self, run: RunId, reason: String) -> StoreFuture<'_, CancelledJob> {
         Box::pin(async move {
             self.own_run(&run).await?;
             self.store.queue.cancel(run, reason).await
@@ -167,7 +168,7 @@ impl JobQueue for TenantView {
         })
     }
 
-    fn set_limits(&self, scope: LimitScope, limits: Limits) -> StoreFuture<'_, ()> {
+    fn set_limits(&self, scope: LimitScope, limits: ScopeLimits) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             match &scope {
                 LimitScope::Batch(tenant, _) => self.own_tenant(tenant)?,
@@ -177,7 +178,7 @@ impl JobQueue for TenantView {
         })
     }
 
-    fn limits(&self) -> StoreFuture<'_, Vec<(LimitScope, Limits)>> {
+    fn limits(&self) -> StoreFuture<'_, Vec<(LimitScope, ScopeLimits)>> {
         Box::pin(async move {
             let mut limits = self.store.queue.limits().await?;
             limits.retain(|(scope, _)| match scope {
@@ -188,7 +189,7 @@ impl JobQueue for TenantView {
         })
     }
 
-    fn jobs(&self, filter: JobFilter, page: Page) -> StoreFuture<'_, JobPage> {
+    fn jobs(&self, filter: JobFilter, page: PageOfJobs) -> StoreFuture<'_, JobPage> {
         Box::pin(async move {
             let Some(filter) = self.own_filter(filter) else { return Ok(JobPage::default()) };
             if let Some(after) = &page.after {

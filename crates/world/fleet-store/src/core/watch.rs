@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{committer::Committer, mirror::Mirror};
-use crate::{FleetName, engine::FleetEngine, ledger::Command};
+use crate::{FleetName, engine::FleetEngine, ledger::LedgerCommand};
 
 /// After an engine that did not answer.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -97,7 +97,7 @@ async fn bury_the_silent(committer: &Committer, sightings: &HashMap<FleetName, S
     for (worker, seen) in sightings {
         if seen.is_of_another_boot || seen.since.elapsed() >= seen.lease {
             // Refused or not, the next look shows what came of it.
-            let _ = committer.commit(Command::Bury { worker: worker.clone(), beat: seen.beat }).await;
+            let _ = committer.commit(LedgerCommand::Bury { worker: worker.clone(), beat: seen.beat }).await;
         }
     }
 }

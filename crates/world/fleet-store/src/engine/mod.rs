@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     BlobHash, ControlEntry, EngineFinding, FleetName, LeaseKey, LogEnd, LogLine, NewControl, RunId,
-    StoreError, StoreFuture, StoreStream, core::Mirror, ledger::Command,
+    StoreError, StoreFuture, StoreStream, core::Mirror, ledger::LedgerCommand,
 };
 
 pub(crate) mod examine;
@@ -28,7 +28,12 @@ pub(crate) trait NewsWaiter: Send {
 pub(crate) trait LedgerStore: Send + Sync {
     /// Writes commands as one entry and applies everything up to it; the mirror
     /// has kept what they came to under this id. Called by one task at a time.
-    fn commit<'a>(&'a self, mirror: &'a Mirror, id: &'a str, commands: &'a [Command]) -> StoreFuture<'a, ()>;
+    fn commit<'a>(
+        &'a self,
+        mirror: &'a Mirror,
+        id: &'a str,
+        commands: &'a [LedgerCommand],
+    ) -> StoreFuture<'a, ()>;
 
     /// Applies everything that was written before the call began.
     fn catch_up<'a>(&'a self, mirror: &'a Mirror) -> StoreFuture<'a, ()>;

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Outcome, StoredValue, limits::as_pairs};
-use crate::{Bucket, Ceiling, Draw, FleetName, JobHead, MissedSlots, Reserved, When};
+use super::{LedgerCommand, LedgerOutcome, StoredValue, limits::as_pairs};
+use crate::{Bucket, Ceiling, Draw, FiringTime, FleetName, JobHead, MissedSlots, Reserved};
 
 /// A moment of the engine's clock for people.
 pub(super) fn moment(ms: i64) -> Timestamp {
@@ -17,7 +17,7 @@ pub(super) fn moment(ms: i64) -> Timestamp {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredSchedule {
     pub(crate) name: FleetName,
-    pub(crate) when: When,
+    pub(crate) when: FiringTime,
     pub(crate) missed: MissedSlots,
     pub(crate) head: JobHead,
     pub(crate) body: StoredValue,
@@ -80,9 +80,9 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    pub(super) fn apply(&mut self, now: i64, command: &Command) -> Outcome {
+    pub(super) fn apply(&mut self, now: i64, command: &LedgerCommand) -> LedgerOutcome {
         match command {
-            Command::Schedule { schedule } => {
+            LedgerCommand::Schedule { schedule } => {
                 let key = (schedule.head.tenant.clone(), schedule.name.clone());
                 let mut schedule = schedule.clone();
                 // Whoever declares the same again does not begin anew.
@@ -90,28 +90,28 @@ impl Clocks {
                     (schedule.next, schedule.last) = (same.next, same.last);
                 }
                 self.schedules.insert(key, schedule);
-                Outcome::Done
+                LedgerOutcome::Done
             }
-            Command::Unschedule { tenant, name } => {
-                Outcome::Flag(self.schedules.remove(&(tenant.clone(), name.clone())).is_some())
+            LedgerCommand::Unschedule { tenant, name } => {
+                LedgerOutcome::Flag(self.schedules.remove(&(tenant.clone(), name.clone())).is_some())
             }
-            Command::Count { key, add, .. } => Outcome::Number(self.count(key, *add)),
-            Command::Reserve { amount, of, .. } => Outcome::Reserved(self.reserve(*amount, of)),
-            Command::Draw { key, want, bucket } => {
-                Outcome::Drawn(self.levels.entry(key.clone()).or_default().draw(now, *want, *bucket))
+            LedgerCommand::Count { key, add, .. } => LedgerOutcome::Number(self.count(key, *add)),
+            LedgerCommand::Reserve { amount, of, .. } => LedgerOutcome::Reserved(self.reserve(*amount, of)),
+            LedgerCommand::Draw { key, want, bucket } => {
+                LedgerOutcome::Drawn(self.levels.entry(key.clone()).or_default().draw(now, *want, *bucket))
             }
-            Command::Settle { key, amount } => {
+            LedgerCommand::Settle { key, amount } => {
                 let level = self.levels.entry(key.clone()).or_default();
                 level.fill(now);
                 level.micro = level.micro.saturating_add(i128::from(*amount) * MICRO);
-                Outcome::Done
+                LedgerOutcome::Done
             }
-            Command::Freeze { key, ms } => {
+            LedgerCommand::Freeze { key, ms } => {
                 let level = self.levels.entry(key.clone()).or_default();
                 level.frozen_until = level.frozen_until.max(now.saturating_add_unsigned(*ms));
-                Outcome::Done
+                LedgerOutcome::Done
             }
-            _ => Outcome::Unknown,
+            _ => LedgerOutcome::Unknown,
         }
     }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{StoredSchedule, StoredValue};
 use crate::{
-    Bucket, Cancelled, Ceiling, Draw, FiredSlot, FleetName, JobHead, JobState, LeaseKey, LeaseRenewal,
-    LimitScope, Limits, MachineShare, PauseScope, Reserved, RunId, StoreError, Submitted,
+    Bucket, CancelledJob, Ceiling, Draw, FiredSlot, FleetName, JobHead, JobState, LeaseKey, LeaseRenewal,
+    LimitScope, MachineShare, PauseScope, Reserved, RunId, ScopeLimits, StoreError, Submitted,
 };
 
 /// The newest form of commands and snapshots. A ledger with a higher one is refused.
@@ -30,7 +30,7 @@ pub(crate) struct SubmitJob {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "commands are few at a time, and moved rarely")]
-pub(crate) enum Command {
+pub(crate) enum LedgerCommand {
     Submit {
         jobs: Vec<SubmitJob>,
     },
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     },
     SetLimits {
         scope: LimitScope,
-        limits: Limits,
+        limits: ScopeLimits,
     },
     Forget {
         before: i64,
@@ -134,7 +134,7 @@ pub(crate) enum Command {
     },
 }
 
-impl Command {
+impl LedgerCommand {
     /// Whether an older Haft would decide something else after it.
     fn does_ask_for_needs(&self) -> bool {
         match self {
@@ -149,24 +149,24 @@ impl Command {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommandBatch {
     pub(crate) version: u32,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<LedgerCommand>,
 }
 
 impl CommandBatch {
-    pub(crate) fn encode(commands: &[Command]) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn encode(commands: &[LedgerCommand]) -> Result<Vec<u8>, StoreError> {
         #[derive(Serialize)]
         struct Borrowed<'a> {
             version: u32,
-            commands: &'a [Command],
+            commands: &'a [LedgerCommand],
         }
-        let version = version_for(commands.iter().map(Command::does_ask_for_needs));
+        let version = version_for(commands.iter().map(LedgerCommand::does_ask_for_needs));
         serde_json::to_vec(&Borrowed { version, commands })
             .map_err(|err| StoreError::Refused(format!("a command cannot be written: {err}")))
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Command>, StoreError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<LedgerCommand>, StoreError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct LedgerVersion {
             version: u32,
         }
         let corrupt = |err: serde_json::Error| StoreError::Corrupt {
@@ -177,7 +177,7 @@ impl CommandBatch {
             Ok(batch) if batch.version <= LEDGER_VERSION => Ok(batch.commands),
             Ok(batch) => Err(newer_ledger(batch.version)),
             Err(err) => {
-                let version = serde_json::from_slice::<Version>(bytes).map_err(corrupt)?.version;
+                let version = serde_json::from_slice::<LedgerVersion>(bytes).map_err(corrupt)?.version;
                 Err(if version > LEDGER_VERSION { newer_ledger(version) } else { corrupt(err) })
             }
         }
@@ -207,7 +207,7 @@ pub(crate) struct TakenJob {
 
 /// What a ledger answers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum LedgerOutcome {
     Done,
     /// The lease that was shown counts no more.
     Stale,
@@ -217,7 +217,7 @@ pub(crate) enum Outcome {
     Submitted(Vec<Submitted>),
     Taken(Vec<TakenJob>),
     Renewed(Vec<LeaseRenewal>),
-    Cancelled(Cancelled),
+    Cancelled(CancelledJob),
     Forgotten(Vec<RunId>),
     Fired(Vec<FiredSlot>),
     Flag(bool),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{JobLedger, LedgerJob, Outcome, StoredValue, SubmitJob};
-use crate::{Cancelled, FiredSlot, FleetName, JobHead, JobState, LeaseKey, PauseScope, RunId, Submitted};
+use super::{JobLedger, LedgerJob, LedgerOutcome, StoredValue, SubmitJob};
+use crate::{CancelledJob, FiredSlot, FleetName, JobHead, JobState, LeaseKey, PauseScope, RunId, Submitted};
 
 impl JobLedger {
-    pub(super) fn submit(&mut self, jobs: &[SubmitJob]) -> Outcome {
+    pub(super) fn submit(&mut self, jobs: &[SubmitJob]) -> LedgerOutcome {
         let mut answers = Vec::new();
         let mut new: Vec<&SubmitJob> = Vec::new();
         let mut new_ids: BTreeSet<&RunId> = BTreeSet::new();
@@ -14,7 +14,7 @@ impl JobLedger {
             let head = &job.head;
             if let Some(order) = self.order_of.get(&head.id) {
                 if self.jobs[order].head.tenant != head.tenant {
-                    return Outcome::Refused(format!("{} cannot be the id of a new job", head.id));
+                    return LedgerOutcome::Refused(format!("{} cannot be the id of a new job", head.id));
                 }
                 answers.push(Submitted::Known(head.id.clone()));
             } else if let Some(known) = self.known_by_words(job, &new) {
@@ -32,7 +32,7 @@ impl JobLedger {
                 false => new[..number].iter().map(|it| &it.head).collect(),
             };
             if let Some(why) = self.missing_need(&job.head, &before) {
-                return Outcome::Refused(why);
+                return LedgerOutcome::Refused(why);
             }
         }
         if let Some(full) = self.limits.overfull(new.iter().map(|it| &it.head), self.now) {
@@ -42,10 +42,10 @@ impl JobLedger {
                 bound: full.bound,
                 retry_after: full.retry_after,
             };
-            return Outcome::Submitted(vec![refused; jobs.len()]);
+            return LedgerOutcome::Submitted(vec![refused; jobs.len()]);
         }
         new.into_iter().for_each(|job| self.add(job));
-        Outcome::Submitted(answers)
+        LedgerOutcome::Submitted(answers)
     }
 
     /// The job of the tenant with the same dedup words, stored or of this call.
@@ -173,26 +173,26 @@ impl JobLedger {
         self.held(key).is_some()
     }
 
-    pub(super) fn report(&mut self, key: &LeaseKey, state: JobState, summary: &StoredValue) -> Outcome {
+    pub(super) fn report(&mut self, key: &LeaseKey, state: JobState, summary: &StoredValue) -> LedgerOutcome {
         if !state.is_held() {
-            return Outcome::Refused(format!(
+            return LedgerOutcome::Refused(format!(
                 "a report says starting, running or waiting, not {}",
                 state.as_str()
             ));
         }
-        let Some(order) = self.held(key) else { return Outcome::Stale };
+        let Some(order) = self.held(key) else { return LedgerOutcome::Stale };
         self.change(order, |job| {
             job.state = state;
             job.summary = summary.clone();
         });
-        Outcome::Done
+        LedgerOutcome::Done
     }
 
-    pub(super) fn release(&mut self, key: &LeaseKey, delay_ms: u64, reason: &str) -> Outcome {
-        let Some(order) = self.held(key) else { return Outcome::Stale };
+    pub(super) fn release(&mut self, key: &LeaseKey, delay_ms: u64, reason: &str) -> LedgerOutcome {
+        let Some(order) = self.held(key) else { return LedgerOutcome::Stale };
         let until = self.now.saturating_add_unsigned(delay_ms);
         self.put_back(order, (delay_ms > 0).then_some(until), reason);
-        Outcome::Done
+        LedgerOutcome::Done
     }
 
     /// A held job goes back to the queue, or ends if that was asked for.
@@ -214,17 +214,17 @@ impl JobLedger {
         state: JobState,
         reason: Option<&str>,
         summary: &StoredValue,
-    ) -> Outcome {
+    ) -> LedgerOutcome {
         if !state.is_ended() {
-            return Outcome::Refused(format!("{} is not an end", state.as_str()));
+            return LedgerOutcome::Refused(format!("{} is not an end", state.as_str()));
         }
         let Some(order) = self.held(key) else {
             let same =
                 |order: &&u64| self.jobs[*order].epoch == key.epoch && self.jobs[*order].state == state;
             return if self.order_of.get(&key.run).filter(same).is_some() {
-                Outcome::Done
+                LedgerOutcome::Done
             } else {
-                Outcome::Stale
+                LedgerOutcome::Stale
             };
         };
         self.change(order, |job| {
@@ -232,37 +232,37 @@ impl JobLedger {
             job.reason = reason.map(str::to_owned);
             job.summary = summary.clone();
         });
-        Outcome::Done
+        LedgerOutcome::Done
     }
 
-    pub(super) fn cancel(&mut self, run: &RunId, reason: &str) -> Outcome {
-        let Some(order) = self.order_of.get(run).copied() else { return Outcome::Unknown };
+    pub(super) fn cancel(&mut self, run: &RunId, reason: &str) -> LedgerOutcome {
+        let Some(order) = self.order_of.get(run).copied() else { return LedgerOutcome::Unknown };
         let state = self.jobs[&order].state;
         if state.is_held() {
             self.change(order, |job| {
                 job.is_cancel_asked = true;
                 job.reason = Some(reason.to_owned());
             });
-            return Outcome::Cancelled(Cancelled::Asked);
+            return LedgerOutcome::Cancelled(CancelledJob::Asked);
         }
         if state.is_ended() && state != JobState::Parked {
-            return Outcome::Cancelled(Cancelled::Already(state));
+            return LedgerOutcome::Cancelled(CancelledJob::Already(state));
         }
         self.change(order, |job| {
             job.state = JobState::Cancelled;
             job.reason = Some(reason.to_owned());
         });
-        Outcome::Cancelled(Cancelled::AtOnce)
+        LedgerOutcome::Cancelled(CancelledJob::AtOnce)
     }
 
-    pub(super) fn requeue(&mut self, run: &RunId, log_begin: Option<u64>) -> Outcome {
-        let Some(order) = self.order_of.get(run).copied() else { return Outcome::Unknown };
+    pub(super) fn requeue(&mut self, run: &RunId, log_begin: Option<u64>) -> LedgerOutcome {
+        let Some(order) = self.order_of.get(run).copied() else { return LedgerOutcome::Unknown };
         let state = self.jobs[&order].state;
         if state.is_held() {
-            return Outcome::Refused(format!("run {run} is {}: cancel it first", state.as_str()));
+            return LedgerOutcome::Refused(format!("run {run} is {}: cancel it first", state.as_str()));
         }
         if let Some(why) = self.failed_need(&self.jobs[&order].head) {
-            return Outcome::Refused(format!("run {run} cannot start: {why}; retry that first"));
+            return LedgerOutcome::Refused(format!("run {run} cannot start: {why}; retry that first"));
         }
         self.change(order, |job| {
             job.state = JobState::Queued;
@@ -272,10 +272,10 @@ impl JobLedger {
             job.lost = 0;
             job.log_begin = log_begin.unwrap_or(job.log_begin);
         });
-        Outcome::Done
+        LedgerOutcome::Done
     }
 
-    pub(super) fn pause(&mut self, scope: &PauseScope, is_paused: bool) -> Outcome {
+    pub(super) fn pause(&mut self, scope: &PauseScope, is_paused: bool) -> LedgerOutcome {
         match scope {
             PauseScope::Batch(tenant, batch) => {
                 let batch = (tenant.clone(), batch.clone());
@@ -286,14 +286,14 @@ impl JobLedger {
                 };
             }
             PauseScope::Run(run) => {
-                let Some(order) = self.order_of.get(run).copied() else { return Outcome::Unknown };
+                let Some(order) = self.order_of.get(run).copied() else { return LedgerOutcome::Unknown };
                 self.change(order, |job| job.is_paused = is_paused);
             }
         }
-        Outcome::Done
+        LedgerOutcome::Done
     }
 
-    pub(super) fn forget(&mut self, before: i64) -> Outcome {
+    pub(super) fn forget(&mut self, before: i64) -> LedgerOutcome {
         let old = self.jobs.iter().filter(|(_, job)| job.state.is_ended() && job.changed_at < before);
         let old: Vec<u64> = old.map(|(order, _)| *order).collect();
         let gone = old.into_iter().filter_map(|order| {
@@ -304,7 +304,7 @@ impl JobLedger {
             }
             Some(job.head.id)
         });
-        Outcome::Forgotten(gone.collect())
+        LedgerOutcome::Forgotten(gone.collect())
     }
 
     /// Jobs whose time has come can start.
@@ -328,9 +328,9 @@ impl JobLedger {
         expected: i64,
         slots: &[(i64, RunId)],
         next: Option<i64>,
-    ) -> Outcome {
+    ) -> LedgerOutcome {
         let Some(stored) = self.clocks.fire(tenant, name, expected, slots.last().map(|it| it.0), next) else {
-            return Outcome::Fired(Vec::new());
+            return LedgerOutcome::Fired(Vec::new());
         };
         let jobs = slots.iter().map(|(slot, run)| {
             let mut head = stored.head.clone();
@@ -347,6 +347,6 @@ impl JobLedger {
             self.add(job);
             Some(FiredSlot { name: name.clone(), slot: super::clocks::moment(*slot), run: run.clone() })
         });
-        Outcome::Fired(fired.collect())
+        LedgerOutcome::Fired(fired.collect())
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FleetName, JobHead, LimitScope, Limits};
+use crate::{FleetName, JobHead, LimitScope, ScopeLimits};
 
 /// So many may wait in a pool nobody set a bound for.
 pub(super) const DEFAULT_MAX_WAITING: u64 = 200_000;
@@ -56,7 +56,7 @@ impl Service {
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct LimitBook {
     #[serde(with = "as_pairs")]
-    limits: BTreeMap<LimitScope, Limits>,
+    limits: BTreeMap<LimitScope, ScopeLimits>,
     #[serde(with = "as_pairs")]
     paces: BTreeMap<LimitScope, StartPace>,
     #[serde(with = "as_pairs")]
@@ -95,8 +95,8 @@ pub(super) struct Overfull {
 }
 
 impl LimitBook {
-    pub(super) fn set(&mut self, scope: &LimitScope, limits: Limits) {
-        if limits == Limits::default() {
+    pub(super) fn set(&mut self, scope: &LimitScope, limits: ScopeLimits) {
+        if limits == ScopeLimits::default() {
             self.limits.remove(scope);
         } else {
             self.limits.insert(scope.clone(), limits);
@@ -104,7 +104,7 @@ impl LimitBook {
         self.paces.remove(scope);
     }
 
-    pub(super) fn all(&self) -> Vec<(LimitScope, Limits)> {
+    pub(super) fn all(&self) -> Vec<(LimitScope, ScopeLimits)> {
         self.limits.iter().map(|(scope, limits)| (scope.clone(), *limits)).collect()
     }
 

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use clocks::StoredSchedule;
-pub(crate) use command::{Command, CommandBatch, Outcome, SubmitJob, TakenJob};
+pub(crate) use command::{CommandBatch, LedgerCommand, LedgerOutcome, SubmitJob, TakenJob};
 pub(crate) use reading::PoolReadiness;
 
 use crate::{BlobHash, FleetName, JobHead, JobState, MachineShare, RunId};
@@ -142,46 +142,48 @@ pub(crate) struct JobLedger {
 
 impl JobLedger {
     /// Applies the command at a place in the order, written at a moment.
-    pub(crate) fn apply(&mut self, place: u64, now: i64, command: &Command) -> Outcome {
+    pub(crate) fn apply(&mut self, place: u64, now: i64, command: &LedgerCommand) -> LedgerOutcome {
         self.position = place;
         self.now = now;
         self.ready_what_is_due();
         match command {
-            Command::Submit { jobs } => self.submit(jobs),
-            Command::Take { worker, pool, most, lease_ms, boot, machine } => {
+            LedgerCommand::Submit { jobs } => self.submit(jobs),
+            LedgerCommand::Take { worker, pool, most, lease_ms, boot, machine } => {
                 self.greet(worker, pool, *lease_ms, boot.as_ref(), *machine);
                 self.take(worker, pool, *most)
             }
-            Command::Renew { worker, keys, lease_ms } => self.renew(worker, keys, *lease_ms),
-            Command::Report { key, state, summary } => self.report(key, *state, summary),
-            Command::Release { key, delay_ms, reason } => self.release(key, *delay_ms, reason),
-            Command::End { key, state, reason, summary } => self.end(key, *state, reason.as_deref(), summary),
-            Command::Leave { worker } => self.leave(worker),
-            Command::Bury { worker, beat } => self.bury(worker, *beat),
-            Command::Cancel { run, reason } => self.cancel(run, reason),
-            Command::Requeue { run, log_begin } => self.requeue(run, *log_begin),
-            Command::Pause { scope } => self.pause(scope, true),
-            Command::Resume { scope } => self.pause(scope, false),
-            Command::SetLimits { scope, limits } => {
-                self.limits.set(scope, *limits);
-                Outcome::Done
+            LedgerCommand::Renew { worker, keys, lease_ms } => self.renew(worker, keys, *lease_ms),
+            LedgerCommand::Report { key, state, summary } => self.report(key, *state, summary),
+            LedgerCommand::Release { key, delay_ms, reason } => self.release(key, *delay_ms, reason),
+            LedgerCommand::End { key, state, reason, summary } => {
+                self.end(key, *state, reason.as_deref(), summary)
             }
-            Command::Forget { before } => self.forget(*before),
-            Command::Fire { tenant, name, expected, slots, next } => {
+            LedgerCommand::Leave { worker } => self.leave(worker),
+            LedgerCommand::Bury { worker, beat } => self.bury(worker, *beat),
+            LedgerCommand::Cancel { run, reason } => self.cancel(run, reason),
+            LedgerCommand::Requeue { run, log_begin } => self.requeue(run, *log_begin),
+            LedgerCommand::Pause { scope } => self.pause(scope, true),
+            LedgerCommand::Resume { scope } => self.pause(scope, false),
+            LedgerCommand::SetLimits { scope, limits } => {
+                self.limits.set(scope, *limits);
+                LedgerOutcome::Done
+            }
+            LedgerCommand::Forget { before } => self.forget(*before),
+            LedgerCommand::Fire { tenant, name, expected, slots, next } => {
                 self.fire(tenant, name, *expected, slots, *next)
             }
-            Command::Count { by: Some(key), .. } | Command::Reserve { by: Some(key), .. }
+            LedgerCommand::Count { by: Some(key), .. } | LedgerCommand::Reserve { by: Some(key), .. }
                 if !self.is_held(key) =>
             {
-                Outcome::Stale
+                LedgerOutcome::Stale
             }
-            Command::Schedule { .. }
-            | Command::Unschedule { .. }
-            | Command::Count { .. }
-            | Command::Reserve { .. }
-            | Command::Draw { .. }
-            | Command::Settle { .. }
-            | Command::Freeze { .. } => self.clocks.apply(now, command),
+            LedgerCommand::Schedule { .. }
+            | LedgerCommand::Unschedule { .. }
+            | LedgerCommand::Count { .. }
+            | LedgerCommand::Reserve { .. }
+            | LedgerCommand::Draw { .. }
+            | LedgerCommand::Settle { .. }
+            | LedgerCommand::Freeze { .. } => self.clocks.apply(now, command),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{JobLedger, LedgerJob, PLACE_BITS, StoredSchedule, StoredValue, clocks::moment};
 use crate::{
-    Counts, FleetName, JobFilter, JobRecord, JobState, LimitScope, Limits, MachineShare, Page, RunId,
-    WorkerRecord,
+    Counts, FleetName, JobFilter, JobRecord, JobState, LimitScope, MachineShare, PageOfJobs, RunId,
+    ScopeLimits, WorkerRecord,
 };
 
 /// Whether a worker of a pool would get something.
@@ -69,7 +69,11 @@ impl JobLedger {
 
     /// Jobs in the order of their submission, with summaries that may lie
     /// elsewhere, and whether there are more.
-    pub(crate) fn page(&self, filter: &JobFilter, page: &Page) -> (Vec<(JobRecord, StoredValue)>, bool) {
+    pub(crate) fn page(
+        &self,
+        filter: &JobFilter,
+        page: &PageOfJobs,
+    ) -> (Vec<(JobRecord, StoredValue)>, bool) {
         let after = page.after.as_ref().and_then(|it| self.order_of.get(it)).map_or(0, |it| it + 1);
         let mut found = self.matching(filter, after);
         let jobs =
@@ -153,7 +157,7 @@ impl JobLedger {
         self.workers.iter().map(|(name, it)| (name, it.beat, it.lease_ms, it.boot.as_deref()))
     }
 
-    pub(crate) fn all_limits(&self) -> Vec<(LimitScope, Limits)> {
+    pub(crate) fn all_limits(&self) -> Vec<(LimitScope, ScopeLimits)> {
         self.limits.all()
     }
 

@@ -1,6 +1,6 @@
 //! Who gets which job, and who is given up.
 
-use super::{JobLedger, LedgerWorker, Outcome, TakenJob};
+use super::{JobLedger, LedgerOutcome, LedgerWorker, TakenJob};
 use crate::{FleetName, JobClass, JobState, LeaseKey, LeaseRenewal, LimitScope, MachineShare};
 
 /// A job goes back when so many signs of life in a row did not name it.
@@ -32,14 +32,14 @@ impl JobLedger {
         entry.machine = machine;
     }
 
-    pub(super) fn take(&mut self, worker: &FleetName, pool: &FleetName, most: u32) -> Outcome {
+    pub(super) fn take(&mut self, worker: &FleetName, pool: &FleetName, most: u32) -> LedgerOutcome {
         let mut taken = Vec::new();
         while taken.len() < most as usize {
             let Some(order) = self.best(pool, self.machine_left(worker)) else { break };
             let Some(job) = self.give(order, worker) else { break };
             taken.push(job);
         }
-        Outcome::Taken(taken)
+        LedgerOutcome::Taken(taken)
     }
 
     /// The job that starts next in a pool: by class, then the tenant that was
@@ -107,7 +107,7 @@ impl JobLedger {
         })
     }
 
-    pub(super) fn renew(&mut self, worker: &FleetName, keys: &[LeaseKey], lease_ms: u64) -> Outcome {
+    pub(super) fn renew(&mut self, worker: &FleetName, keys: &[LeaseKey], lease_ms: u64) -> LedgerOutcome {
         let beat = self.position;
         let answers = keys.iter().map(|key| match self.held(key) {
             Some(order) if self.jobs[&order].worker.as_ref() == Some(worker) => {
@@ -116,7 +116,7 @@ impl JobLedger {
             _ => LeaseRenewal::Lost,
         });
         let answers: Vec<LeaseRenewal> = answers.collect();
-        let Some(entry) = self.workers.get_mut(worker) else { return Outcome::Renewed(answers) };
+        let Some(entry) = self.workers.get_mut(worker) else { return LedgerOutcome::Renewed(answers) };
         entry.beat = beat;
         entry.lease_ms = lease_ms;
         let holds: Vec<u64> = entry.holds.iter().copied().collect();
@@ -128,25 +128,25 @@ impl JobLedger {
                 self.lose(order, "its worker forgot it");
             }
         }
-        Outcome::Renewed(answers)
+        LedgerOutcome::Renewed(answers)
     }
 
-    pub(super) fn bury(&mut self, worker: &FleetName, beat: u64) -> Outcome {
+    pub(super) fn bury(&mut self, worker: &FleetName, beat: u64) -> LedgerOutcome {
         if self.workers.get(worker).is_none_or(|it| it.beat != beat) {
-            return Outcome::Flag(false);
+            return LedgerOutcome::Flag(false);
         }
-        let Some(dead) = self.workers.remove(worker) else { return Outcome::Flag(false) };
+        let Some(dead) = self.workers.remove(worker) else { return LedgerOutcome::Flag(false) };
         let reason = format!("worker {worker} gave no sign of life");
         dead.holds.into_iter().for_each(|order| self.lose(order, &reason));
-        Outcome::Flag(true)
+        LedgerOutcome::Flag(true)
     }
 
-    pub(super) fn leave(&mut self, worker: &FleetName) -> Outcome {
-        let Some(gone) = self.workers.remove(worker) else { return Outcome::Done };
+    pub(super) fn leave(&mut self, worker: &FleetName) -> LedgerOutcome {
+        let Some(gone) = self.workers.remove(worker) else { return LedgerOutcome::Done };
         for order in gone.holds {
             self.put_back(order, None, "its worker left");
         }
-        Outcome::Done
+        LedgerOutcome::Done
     }
 
     fn lose(&mut self, order: u64, reason: &str) {

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Bucket, JobClass, JobFilter, JobNeeds, LeaseKey, LimitScope, Limits, MissedSlots, Page, PauseScope,
-    Submitted, When,
+    Bucket, FiringTime, JobClass, JobFilter, JobNeeds, LeaseKey, LimitScope, MissedSlots, PageOfJobs,
+    PauseScope, ScopeLimits, Submitted,
 };
 
 fn name(prefix: &str, number: u8) -> FleetName {
@@ -37,29 +37,29 @@ fn head(id: u8, kind: u8) -> JobHead {
     }
 }
 
-fn paused(scope: PauseScope, is_paused: bool) -> Command {
-    if is_paused { Command::Pause { scope } } else { Command::Resume { scope } }
+fn paused(scope: PauseScope, is_paused: bool) -> LedgerCommand {
+    if is_paused { LedgerCommand::Pause { scope } } else { LedgerCommand::Resume { scope } }
 }
 
 /// Commands as clients might send them; keys are of runs and epochs that may exist.
-fn commands() -> impl Strategy<Value = Command> {
+fn commands() -> impl Strategy<Value = LedgerCommand> {
     let key =
         (0..40_u8, 0..120_u64).prop_map(|(id, place)| LeaseKey { run: run(id), epoch: place << PLACE_BITS });
-    let done = |key| Command::End {
+    let done = |key| LedgerCommand::End {
         key,
         state: JobState::Done,
         reason: None,
         summary: StoredValue::Inline(json!({ "s": 1 })),
     };
     prop_oneof![
-        4 => (0..40_u8, any::<u8>(), 0..2_000_i64).prop_map(|(id, kind, delay)| Command::Submit {
+        4 => (0..40_u8, any::<u8>(), 0..2_000_i64).prop_map(|(id, kind, delay)| LedgerCommand::Submit {
             jobs: vec![SubmitJob {
                 head: head(id, kind),
                 body: StoredValue::default(),
                 not_before: (delay > 1_500).then_some(delay * 5),
             }],
         }),
-        4 => (0..4_u8, 0..2_u8, 1..4_u32).prop_map(|(worker, pool, most)| Command::Take {
+        4 => (0..4_u8, 0..2_u8, 1..4_u32).prop_map(|(worker, pool, most)| LedgerCommand::Take {
             worker: name("w", worker),
             pool: name("p", pool),
             most,
@@ -68,38 +68,38 @@ fn commands() -> impl Strategy<Value = Command> {
             machine: MachineShare { cpu: 4, mem: 0, gpu: u64::from(worker % 2) },
         }),
         1 => (0..4_u8, prop::collection::vec(key.clone(), 0..4))
-            .prop_map(|(worker, keys)| Command::Renew { worker: name("w", worker), keys, lease_ms: 1_000 }),
+            .prop_map(|(worker, keys)| LedgerCommand::Renew { worker: name("w", worker), keys, lease_ms: 1_000 }),
         2 => key.clone().prop_map(done),
-        1 => key.prop_map(|key| Command::Release { key, delay_ms: 700, reason: String::from("r") }),
+        1 => key.prop_map(|key| LedgerCommand::Release { key, delay_ms: 700, reason: String::from("r") }),
         1 => (0..4_u8, 0..120_u64)
-            .prop_map(|(worker, place)| Command::Bury { worker: name("w", worker), beat: place << PLACE_BITS }),
-        1 => (0..4_u8).prop_map(|worker| Command::Leave { worker: name("w", worker) }),
-        1 => (0..40_u8).prop_map(|id| Command::Cancel { run: run(id), reason: String::from("c") }),
-        1 => (0..40_u8).prop_map(|id| Command::Requeue { run: run(id), log_begin: None }),
+            .prop_map(|(worker, place)| LedgerCommand::Bury { worker: name("w", worker), beat: place << PLACE_BITS }),
+        1 => (0..4_u8).prop_map(|worker| LedgerCommand::Leave { worker: name("w", worker) }),
+        1 => (0..40_u8).prop_map(|id| LedgerCommand::Cancel { run: run(id), reason: String::from("c") }),
+        1 => (0..40_u8).prop_map(|id| LedgerCommand::Requeue { run: run(id), log_begin: None }),
         1 => (0..40_u8, any::<bool>()).prop_map(|(id, on)| paused(PauseScope::Run(run(id)), on)),
         1 => (0..3_u8, 0..4_u8, any::<bool>())
             .prop_map(|(tenant, batch, on)| paused(PauseScope::Batch(name("t", tenant), name("b", batch)), on)),
-        1 => (0..3_u8, 0..4_u64, 0..3_u64).prop_map(|(tenant, most, pace)| Command::SetLimits {
+        1 => (0..3_u8, 0..4_u64, 0..3_u64).prop_map(|(tenant, most, pace)| LedgerCommand::SetLimits {
             scope: LimitScope::Tenant(name("t", tenant)),
-            limits: Limits {
+            limits: ScopeLimits {
                 max_running: Some(most + 1),
                 max_waiting: Some(15),
                 starts_per_1000s: Some(pace * 700 + 1),
             },
         }),
-        1 => (0..3_u8, 1..50_u64).prop_map(|(key, want)| Command::Draw {
+        1 => (0..3_u8, 1..50_u64).prop_map(|(key, want)| LedgerCommand::Draw {
             key: format!("bucket{key}"),
             want,
             bucket: Bucket { capacity: 40, per_minute: 600 },
         }),
-        1 => (0..3_u8).prop_map(|it| Command::Count { key: format!("c{it}"), add: 2, by: None }),
-        1 => Just(Command::Forget { before: 3_000 }),
+        1 => (0..3_u8).prop_map(|it| LedgerCommand::Count { key: format!("c{it}"), add: 2, by: None }),
+        1 => Just(LedgerCommand::Forget { before: 3_000 }),
     ]
 }
 
 /// Everything that can be seen of a ledger.
 fn seen(ledger: &JobLedger) -> String {
-    let (jobs, _) = ledger.page(&JobFilter::default(), &Page { after: None, most: 1_000 });
+    let (jobs, _) = ledger.page(&JobFilter::default(), &PageOfJobs { after: None, most: 1_000 });
     let counts = ledger.counts(&JobFilter::default(), ledger.now);
     let ready = (0..2_u8)
         .map(|it| ledger.readiness(&name("w", it), &name("p", it), MachineShare::default(), ledger.now));
@@ -207,22 +207,23 @@ fn a_slot_is_fired_by_the_first_who_expects_it() {
     let mut ledger = JobLedger::default();
     let schedule = StoredSchedule {
         name: name("s", 1),
-        when: When::Every { from: jiff::Timestamp::UNIX_EPOCH, seconds: 60 },
+        when: FiringTime::Every { from: jiff::Timestamp::UNIX_EPOCH, seconds: 60 },
         missed: MissedSlots::Once,
         head: head(1, 1),
         body: StoredValue::default(),
         next: Some(60_000),
         last: None,
     };
-    ledger.apply(1 << PLACE_BITS, 0, &Command::Schedule { schedule });
-    let fire = |expected| Command::Fire {
+    ledger.apply(1 << PLACE_BITS, 0, &LedgerCommand::Schedule { schedule });
+    let fire = |expected| LedgerCommand::Fire {
         tenant: name("t", 1),
         name: name("s", 1),
         expected,
         slots: vec![(60_000, RunId::random())],
         next: Some(120_000),
     };
-    let fired = |outcome: Outcome| if let Outcome::Fired(slots) = outcome { slots.len() } else { 99 };
+    let fired =
+        |outcome: LedgerOutcome| if let LedgerOutcome::Fired(slots) = outcome { slots.len() } else { 99 };
     assert_eq!(fired(ledger.apply(2 << PLACE_BITS, 60_000, &fire(60_000))), 1);
     assert_eq!(fired(ledger.apply(3 << PLACE_BITS, 60_000, &fire(60_000))), 0);
     // Expected rightly, but the words of the slot are known.
@@ -240,17 +241,17 @@ fn of_needs(id: u8, runs: &[u8], machine: MachineShare) -> SubmitJob {
 fn taken(ledger: &mut JobLedger, worker: u8, machine: MachineShare) -> Vec<LeaseKey> {
     let place = ledger.position + (1 << PLACE_BITS);
     let (worker, pool) = (name("w", worker), name("p", 0));
-    let take = Command::Take { worker, pool, most: 9, lease_ms: 1_000, boot: None, machine };
+    let take = LedgerCommand::Take { worker, pool, most: 9, lease_ms: 1_000, boot: None, machine };
     match ledger.apply(place, 0, &take) {
-        Outcome::Taken(jobs) => jobs.into_iter().map(|it| it.key).collect(),
+        LedgerOutcome::Taken(jobs) => jobs.into_iter().map(|it| it.key).collect(),
         other => panic!("{other:?}"),
     }
 }
 
 fn ended(ledger: &mut JobLedger, key: LeaseKey, state: JobState) {
     let place = ledger.position + (1 << PLACE_BITS);
-    let end = Command::End { key, state, reason: None, summary: StoredValue::default() };
-    assert_eq!(ledger.apply(place, 0, &end), Outcome::Done);
+    let end = LedgerCommand::End { key, state, reason: None, summary: StoredValue::default() };
+    assert_eq!(ledger.apply(place, 0, &end), LedgerOutcome::Done);
 }
 
 fn states(ledger: &JobLedger) -> Vec<&'static str> {
@@ -268,11 +269,11 @@ fn jobs_wait_for_those_they_need() {
         of_needs(3, &[1, 2], none),
         of_needs(4, &[3], none),
     ];
-    ledger.apply(1 << PLACE_BITS, 0, &Command::Submit { jobs });
+    ledger.apply(1 << PLACE_BITS, 0, &LedgerCommand::Submit { jobs });
     for want in 1..=2 {
         let mut keys = taken(&mut ledger, 1, none);
         assert_eq!(keys.iter().map(|it| it.run.clone()).collect::<Vec<_>>(), [run(want)]);
-        let (jobs, _) = ledger.page(&JobFilter::default(), &Page::default());
+        let (jobs, _) = ledger.page(&JobFilter::default(), &PageOfJobs::default());
         assert_eq!(jobs[3].0.reason, Some(format!("waits for {}", run(3))));
         ended(&mut ledger, keys.remove(0), JobState::Done);
     }
@@ -283,10 +284,10 @@ fn jobs_wait_for_those_they_need() {
     // Who is needed is tried again first.
     let again = |ledger: &mut JobLedger, id: u8| {
         let place = ledger.position + (1 << PLACE_BITS);
-        ledger.apply(place, 0, &Command::Requeue { run: run(id), log_begin: None })
+        ledger.apply(place, 0, &LedgerCommand::Requeue { run: run(id), log_begin: None })
     };
-    assert!(matches!(again(&mut ledger, 4), Outcome::Refused(_)));
-    assert_eq!((again(&mut ledger, 3), again(&mut ledger, 4)), (Outcome::Done, Outcome::Done));
+    assert!(matches!(again(&mut ledger, 4), LedgerOutcome::Refused(_)));
+    assert_eq!((again(&mut ledger, 3), again(&mut ledger, 4)), (LedgerOutcome::Done, LedgerOutcome::Done));
     let third = taken(&mut ledger, 1, none).remove(0);
     ended(&mut ledger, third, JobState::Done);
     let fourth = taken(&mut ledger, 1, none).remove(0);
@@ -294,7 +295,7 @@ fn jobs_wait_for_those_they_need() {
     // A job that is not there, or comes later, is needed by nobody.
     let place = ledger.position + (1 << PLACE_BITS);
     for jobs in [vec![of_needs(9, &[8], none), of_needs(8, &[], none)], vec![of_needs(9, &[9], none)]] {
-        assert!(matches!(ledger.apply(place, 0, &Command::Submit { jobs }), Outcome::Refused(_)));
+        assert!(matches!(ledger.apply(place, 0, &LedgerCommand::Submit { jobs }), LedgerOutcome::Refused(_)));
     }
 }
 
@@ -309,12 +310,12 @@ fn jobs_go_to_machines_that_have_enough() {
         of_needs(3, &[], of(2, 0)),
         of_needs(4, &[], of(0, 0)),
     ];
-    ledger.apply(1 << PLACE_BITS, 0, &Command::Submit { jobs });
+    ledger.apply(1 << PLACE_BITS, 0, &LedgerCommand::Submit { jobs });
     let ids = |keys: &[LeaseKey]| keys.iter().map(|it| it.run.clone()).collect::<Vec<_>>();
     let keys = taken(&mut ledger, 1, of(4, 0));
     assert_eq!(ids(&keys), [run(2), run(4)]);
     assert!(taken(&mut ledger, 1, of(4, 0)).is_empty(), "its machine is used up");
-    let (jobs, _) = ledger.page(&JobFilter::default(), &Page::default());
+    let (jobs, _) = ledger.page(&JobFilter::default(), &PageOfJobs::default());
     assert_eq!(jobs[0].0.reason.as_deref(), Some("no worker of pool p0 has 2 cpu, 1 gpu"));
     ended(&mut ledger, keys[0].clone(), JobState::Done);
     assert_eq!(ids(&taken(&mut ledger, 1, of(4, 0))), [run(3)]);
@@ -326,7 +327,7 @@ fn jobs_go_to_machines_that_have_enough() {
 fn only_needs_make_a_ledger_newer() {
     let version = |machine| {
         let bytes =
-            CommandBatch::encode(&[Command::Submit { jobs: vec![of_needs(1, &[], machine)] }]).unwrap();
+            CommandBatch::encode(&[LedgerCommand::Submit { jobs: vec![of_needs(1, &[], machine)] }]).unwrap();
         serde_json::from_slice::<serde_json::Value>(&bytes).unwrap()["version"].clone()
     };
     assert_eq!(version(MachineShare::default()), 1);
@@ -337,9 +338,9 @@ fn only_needs_make_a_ledger_newer() {
 fn too_many_jobs_are_refused_whatever_their_scope() {
     let mut ledger = JobLedger::default();
     let scope = LimitScope::Tenant(name("t", 1));
-    let limits = Limits { max_waiting: Some(2), ..Limits::default() };
-    ledger.apply(1 << PLACE_BITS, 0, &Command::SetLimits { scope, limits });
-    let submit = |ids: std::ops::Range<u8>| Command::Submit {
+    let limits = ScopeLimits { max_waiting: Some(2), ..ScopeLimits::default() };
+    ledger.apply(1 << PLACE_BITS, 0, &LedgerCommand::SetLimits { scope, limits });
+    let submit = |ids: std::ops::Range<u8>| LedgerCommand::Submit {
         jobs: ids
             .map(|id| SubmitJob {
                 head: JobHead { needs: JobNeeds::default(), ..head(id, 1) },
@@ -348,7 +349,7 @@ fn too_many_jobs_are_refused_whatever_their_scope() {
             })
             .collect(),
     };
-    let is_full = |outcome: &Outcome| matches!(outcome, Outcome::Submitted(it) if matches!(it[0], Submitted::Full { .. }));
+    let is_full = |outcome: &LedgerOutcome| matches!(outcome, LedgerOutcome::Submitted(it) if matches!(it[0], Submitted::Full { .. }));
     assert!(is_full(&ledger.apply(2 << PLACE_BITS, 0, &submit(0..3))));
     assert!(!is_full(&ledger.apply(3 << PLACE_BITS, 0, &submit(0..2))));
     assert!(is_full(&ledger.apply(4 << PLACE_BITS, 0, &submit(2..3))));

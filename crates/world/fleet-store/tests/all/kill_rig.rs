@@ -15,8 +15,8 @@ use std::{
 };
 
 use haft_fleet_store::{
-    FleetAddress, FleetName, FleetStore, JobFilter, JobState, Lease, LeaseKey, LeaseRenewal, Page, RunId,
-    StoreError, TakeJobs,
+    FleetAddress, FleetName, FleetStore, JobFilter, JobState, Lease, LeaseKey, LeaseRenewal, PageOfJobs,
+    RunId, StoreError, TakeJobs,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -307,7 +307,7 @@ pub async fn judge(store: &FleetStore, effects: &Path, runs: &[RunId], tally: &m
         }
     }
     let filter = JobFilter { pool: Some(name(POOL)), ..JobFilter::default() };
-    let records = store.queue.jobs(filter, Page { after: None, most: 100_000 }).await.unwrap().jobs;
+    let records = store.queue.jobs(filter, PageOfJobs { after: None, most: 100_000 }).await.unwrap().jobs;
     tally.takeovers = records.iter().map(|it| u64::from(it.deliveries) - 1).sum();
     assert!(records.iter().all(|it| it.summary == json!({ "calls": CALLS }) && it.summary != Value::Null));
 }

@@ -9,7 +9,7 @@ use std::{
 use haft_mcp_client::{
     Endpoint, HostedServer, Manager, ManagerOptions, McpConnection, ServerConfig, StdioCommand, Trust,
 };
-use haft_permission::{Behavior, Destination, Origin, Policy};
+use haft_permission::{Behavior, Destination, Policy, RuleHome};
 use haft_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_tool::{BoxFuture, CallContext, DynTool, tool};
 use haft_types::ToolUse;
@@ -96,7 +96,7 @@ async fn calls() -> Outcome<()> {
         tool("echo", "Says the same.", async |args: Text, _cx| Ok(args.text.into())).read_only().build();
     let tools: Vec<Arc<dyn DynTool>> = manager.tools().into_iter().chain([own]).collect();
     let pool = Arc::new(Pool::assemble(tools, Vec::new()));
-    let origin = Origin::new("bench", Destination::Session);
+    let origin = RuleHome::new("bench", Destination::Session);
     let policy = Policy::builder(std::path::Path::new("/")).rules(
         &origin,
         Behavior::Allow,

@@ -12,7 +12,11 @@ use haft_types::text::hex;
 pub trait Media: Send + Sync {
     /// Makes a picture fit for the model, or says why it cannot be shown; then
     /// it is saved instead.
-    fn picture<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<Shown, String>>;
+    fn picture<'a>(
+        &'a self,
+        media_type: &'a str,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, Result<ShownPicture, String>>;
 
     /// Keeps bytes in a file and says where.
     fn save<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<PathBuf, String>>;
@@ -20,7 +24,7 @@ pub trait Media: Send + Sync {
 
 /// A picture as the model sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shown {
+pub enum ShownPicture {
     /// As it came.
     Whole(Block),
     /// Smaller than it came; all of it is saved.
@@ -44,12 +48,16 @@ impl MediaDirectory {
 }
 
 impl Media for MediaDirectory {
-    fn picture<'a>(&'a self, _media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<Shown, String>> {
+    fn picture<'a>(
+        &'a self,
+        _media_type: &'a str,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, Result<ShownPicture, String>> {
         Box::pin(async move {
             // What a picture is, its bytes know better than the server.
             match picture_type(bytes) {
                 Some(kind) if bytes.len() <= MAX_PICTURE_BYTES => {
-                    Ok(Shown::Whole(Block::image(kind, BASE64_STANDARD.encode(bytes))))
+                    Ok(ShownPicture::Whole(Block::image(kind, BASE64_STANDARD.encode(bytes))))
                 }
                 Some(_) => Err(format!("it is larger than {MAX_PICTURE_BYTES} bytes")),
                 None => Err(String::from("its format cannot be shown")),

@@ -8,7 +8,7 @@ mod tool;
 mod visible;
 mod weight;
 
-pub use media::{Media, MediaDirectory, Shown};
+pub use media::{Media, MediaDirectory, ShownPicture};
 pub use names::tool_prefix;
 pub(crate) use names::{sanitised, server_part, tool_names};
 pub(crate) use result::contents_text;

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use crate::client::ToolDef;
+use crate::client::OfferedTool;
 
 /// The part of a name as rules and the wire spell it.
 pub(crate) fn sanitised(name: &str) -> String {
@@ -14,13 +14,13 @@ pub(crate) fn sanitised(name: &str) -> String {
 /// Foreign characters become `_`. Where that would give two tools one name,
 /// those that needed it keep their original name, which the pool then marks:
 /// the result does not depend on the order of the list.
-pub(crate) fn tool_names(server: &str, tools: &[ToolDef]) -> Vec<String> {
+pub(crate) fn tool_names(server: &str, tools: &[OfferedTool]) -> Vec<String> {
     let mut users = HashMap::<String, usize>::new();
     for tool in tools {
         *users.entry(sanitised(&tool.name)).or_default() += 1;
     }
     let server = server_part(server);
-    let name = |tool: &ToolDef| {
+    let name = |tool: &OfferedTool| {
         let clean = sanitised(&tool.name);
         match users.get(&clean) {
             Some(2..) if clean != tool.name => format!("mcp__{server}__{}", tool.name),

@@ -3,7 +3,7 @@ use haft_tool::{Block, Content, ErrorKind, Output, Rendering, ToolError};
 use haft_types::text;
 use serde_json::{Value, json};
 
-use super::{Media, Shown};
+use super::{Media, ShownPicture};
 
 /// More pictures than this are saved, not shown.
 const MAX_PICTURES: usize = 20;
@@ -172,12 +172,12 @@ impl Shaping<'_> {
         if media_type.starts_with("image/") || super::media::picture_type(&bytes).is_some() {
             if self.pictures < MAX_PICTURES {
                 match self.media.picture(media_type, &bytes).await {
-                    Ok(Shown::Whole(block)) => {
+                    Ok(ShownPicture::Whole(block)) => {
                         self.pictures += 1;
                         self.blocks.push(block);
                         return;
                     }
-                    Ok(Shown::Smaller(block)) => {
+                    Ok(ShownPicture::Smaller(block)) => {
                         self.pictures += 1;
                         self.blocks.push(block);
                         why = Some(String::from("shown smaller than it is"));

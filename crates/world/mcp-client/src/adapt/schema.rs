@@ -19,7 +19,7 @@ pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     let mut repairs = Vec::new();
     let mut usable = schema.clone();
     SchemaRepair { root: schema, notes: &mut repairs }.node(&mut usable, 0)?;
-    if let Some(Refusal { keyword, wants }) = refuses_objects(schema, &usable, 0) {
+    if let Some(SchemaRefusal { keyword, wants }) = refuses_objects(schema, &usable, 0) {
         return Err(format!("{keyword}: its arguments are not an object but {wants}"));
     }
     if let Value::Object(root) = &mut usable {
@@ -39,14 +39,14 @@ pub(super) fn is_sound(schema: &Value) -> bool {
 }
 
 /// Why arguments cannot be an object.
-struct Refusal {
+struct SchemaRefusal {
     keyword: &'static str,
     /// What they must be instead.
     wants: String,
 }
 
 /// What a schema wants instead of an object, if it wants something else.
-fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<Refusal> {
+fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<SchemaRefusal> {
     if MAX_DEPTH < depth {
         return None;
     }
@@ -55,10 +55,10 @@ fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<Refusal
     }
     match &schema["type"] {
         Value::String(kind) if kind != "object" => {
-            return Some(Refusal { keyword: "type", wants: format!("`{kind}`") });
+            return Some(SchemaRefusal { keyword: "type", wants: format!("`{kind}`") });
         }
         Value::Array(kinds) if !kinds.iter().any(|it| it == "object") => {
-            return Some(Refusal { keyword: "type", wants: format!("one of {}", schema["type"]) });
+            return Some(SchemaRefusal { keyword: "type", wants: format!("one of {}", schema["type"]) });
         }
         _ => (),
     }
@@ -69,7 +69,7 @@ fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<Refusal
         // Of all parts one is enough; of alternatives every one has to refuse.
         let refused = if keyword == "allOf" { !wants.is_empty() } else { wants.len() == arms.len() };
         if !arms.is_empty() && refused {
-            return Some(Refusal { keyword, wants: wants.join(", ") });
+            return Some(SchemaRefusal { keyword, wants: wants.join(", ") });
         }
     }
     None

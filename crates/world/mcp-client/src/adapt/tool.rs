@@ -13,7 +13,7 @@ use super::{
     visible::visible,
 };
 use crate::{
-    client::ToolDef,
+    client::OfferedTool,
     config::{ServerConfig, Trust},
     supervise::{CallFailure, CallOptions, Server},
     wire::ProgressReport,
@@ -44,7 +44,7 @@ pub(crate) struct Built {
 /// Makes a tool of ours out of a definition, or says why it cannot be used.
 pub(crate) fn remote_tool(
     config: &ServerConfig,
-    def: &Arc<ToolDef>,
+    def: &Arc<OfferedTool>,
     name: String,
     agreed: Agreed,
     exposure: Exposure,
@@ -97,7 +97,7 @@ pub(crate) fn remote_tool(
 }
 
 /// What a server claims counts as far as it is trusted.
-fn claims(trust: Trust, def: &ToolDef) -> Claims {
+fn claims(trust: Trust, def: &OfferedTool) -> Claims {
     let read_only = def.annotations.read_only_hint == Some(true);
     Claims {
         read_only: read_only && trust == Trust::Trusted,
@@ -107,7 +107,7 @@ fn claims(trust: Trust, def: &ToolDef) -> Claims {
     }
 }
 
-fn description(def: &ToolDef, schema: &Value) -> String {
+fn description(def: &OfferedTool, schema: &Value) -> String {
     let said = match def.description.trim() {
         "" => def.title.as_deref().unwrap_or(&def.name),
         said => said,
@@ -124,21 +124,21 @@ fn description(def: &ToolDef, schema: &Value) -> String {
     description
 }
 
-fn search_hint(config: &ServerConfig, def: &ToolDef) -> String {
+fn search_hint(config: &ServerConfig, def: &OfferedTool) -> String {
     let own = def.meta.get("anthropic/searchHint").and_then(Value::as_str).unwrap_or_default();
     let title = def.title.as_deref().unwrap_or_default();
     let words = [config.name.as_str(), def.name.as_str(), title, own];
     text::one_line(&words.join(" "), 300)
 }
 
-fn result_chars(def: &ToolDef) -> usize {
+fn result_chars(def: &OfferedTool) -> usize {
     let wanted = def.meta.get("anthropic/maxResultSizeChars").and_then(Value::as_u64);
     wanted.map_or(RESULT_CHARS, |it| usize::try_from(it).unwrap_or(usize::MAX).clamp(1, MAX_RESULT_CHARS))
 }
 
 async fn run(
     server: Weak<Server>,
-    def: &ToolDef,
+    def: &OfferedTool,
     input: Value,
     cx: ToolContext<Value>,
 ) -> Result<Output, ToolError> {
@@ -166,7 +166,7 @@ async fn run(
 }
 
 /// A failed call in words that say what to do next.
-fn tool_error(failure: CallFailure, def: &ToolDef) -> ToolError {
+fn tool_error(failure: CallFailure, def: &OfferedTool) -> ToolError {
     match failure {
         CallFailure::Cancelled => {
             ToolError::new(ErrorKind::Interrupted, "interrupted; the server was told to stop")

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// A tool as its server describes it, brought into shape.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolDef {
+pub struct OfferedTool {
     /// The server's own name for it.
     pub name: String,
     /// A name for people.
@@ -77,14 +77,14 @@ impl Annotations {
 
 /// Something a server offered that cannot be used.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Skipped {
+pub struct SkippedOffer {
     /// Its name, or its place in the list.
     pub name: String,
     /// Why not.
     pub reason: String,
 }
 
-impl ToolDef {
+impl OfferedTool {
     /// Identifies what the user agreed to: name, description, schemas and
     /// claims. Any change is another tool.
     pub fn fingerprint(&self) -> String {
@@ -106,20 +106,20 @@ impl ToolDef {
 }
 
 /// The usable tools of a list, and what is wrong with the others.
-pub(crate) fn tools(items: Vec<Value>) -> (Vec<ToolDef>, Vec<Skipped>) {
+pub(crate) fn tools(items: Vec<Value>) -> (Vec<OfferedTool>, Vec<SkippedOffer>) {
     let mut seen = HashSet::new();
     let (mut tools, mut skipped) = (Vec::new(), Vec::new());
     for (index, item) in items.into_iter().enumerate() {
         let name = item["name"].as_str().map(str::to_owned);
         match tool(item) {
             Ok(tool) if seen.insert(tool.name.clone()) => tools.push(tool),
-            Ok(tool) => skipped.push(Skipped {
+            Ok(tool) => skipped.push(SkippedOffer {
                 name: tool.name,
                 reason: String::from("name: the server lists it twice; the first one counts"),
             }),
             Err(reason) => {
                 let name = name.filter(|it| !it.is_empty()).unwrap_or_else(|| format!("#{}", index + 1));
-                skipped.push(Skipped { name: text::one_line(&name, 80), reason });
+                skipped.push(SkippedOffer { name: text::one_line(&name, 80), reason });
             }
         }
     }
@@ -138,7 +138,7 @@ pub(crate) const MAX_SCHEMA_BYTES: usize = 256 << 10;
 /// More than this attached to a tool is not kept.
 const MAX_META_BYTES: usize = 64 << 10;
 
-fn tool(item: Value) -> Result<ToolDef, String> {
+fn tool(item: Value) -> Result<OfferedTool, String> {
     let Value::Object(mut item) = item else { return Err(String::from("it is not an object")) };
     let name = match item.remove("name") {
         Some(Value::String(name)) if !name.trim().is_empty() => name,
@@ -185,7 +185,7 @@ fn tool(item: Value) -> Result<ToolDef, String> {
     };
     let meta = if MAX_META_BYTES < Value::from(meta.clone()).to_string().len() { Map::new() } else { meta };
     let description = string(item.get("description")).unwrap_or_default();
-    Ok(ToolDef {
+    Ok(OfferedTool {
         name,
         title: title.map(|it| text::one_line(&it, 200)),
         description: text::head(&description, MAX_KEPT_CHARS).to_owned(),

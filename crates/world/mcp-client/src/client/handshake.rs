@@ -7,7 +7,7 @@ use super::{
     session::{ClientIdentity, ServerSession},
 };
 use crate::{
-    transport::{Connector, OpenError},
+    transport::{Connector, TransportError},
     wire::{CallError, Incoming, Peer, RequestOptions, RpcError},
 };
 
@@ -43,11 +43,11 @@ impl ConnectError {
     }
 }
 
-impl From<OpenError> for ConnectError {
-    fn from(err: OpenError) -> Self {
+impl From<TransportError> for ConnectError {
+    fn from(err: TransportError) -> Self {
         match err {
-            OpenError::Failed(reason) => Self::Failed { reason, fault: Fault::NotThere },
-            OpenError::Unauthorized { challenge } => Self::Unauthorized { challenge },
+            TransportError::Failed(reason) => Self::Failed { reason, fault: Fault::NotThere },
+            TransportError::Unauthorized { challenge } => Self::Unauthorized { challenge },
         }
     }
 }

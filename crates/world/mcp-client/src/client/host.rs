@@ -10,7 +10,7 @@ use crate::wire::{Incoming, RpcError};
 /// What servers may ask of the host. Every port is optional; what is missing is
 /// not offered, and a server that asks all the same is declined at once.
 #[derive(Clone, Default)]
-pub struct Host {
+pub struct HostPorts {
     /// Asks the person.
     pub elicit: Option<Arc<dyn Elicit>>,
     /// Asks the model. Off unless the user wants it.
@@ -18,7 +18,7 @@ pub struct Host {
     /// Says to which trace a call belongs (W3C `traceparent`), where it belongs to
     /// one: the server is told.
     pub trace: Option<Arc<CallTracing>>,
-    roots: Arc<Mutex<Vec<Root>>>,
+    roots: Arc<Mutex<Vec<ServerRoot>>>,
 }
 
 /// The trace of a call, by the agent that calls and the call.
@@ -26,7 +26,7 @@ pub type CallTracing = dyn Fn(&haft_types::AgentId, &haft_types::CallId) -> Opti
 
 /// A directory a server may look at.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Root {
+pub struct ServerRoot {
     /// A `file:` address.
     pub uri: String,
     /// What to call it.
@@ -34,15 +34,15 @@ pub struct Root {
     pub name: Option<String>,
 }
 
-impl Host {
+impl HostPorts {
     /// The directories servers are told about.
-    pub fn roots(&self) -> Vec<Root> {
+    pub fn roots(&self) -> Vec<ServerRoot> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes them for all servers; [`crate::Manager::set_roots`] tells those that
     /// run as well.
-    pub fn set_roots(&self, roots: Vec<Root>) {
+    pub fn set_roots(&self, roots: Vec<ServerRoot>) {
         *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
@@ -205,7 +205,7 @@ pub(crate) enum Signal {
 /// what it tells us.
 pub(crate) struct ClientSide {
     pub(crate) server: String,
-    pub(crate) host: Host,
+    pub(crate) host: HostPorts,
     pub(crate) signal: Box<dyn Fn(Signal) + Send + Sync>,
 }
 

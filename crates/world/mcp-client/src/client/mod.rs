@@ -8,13 +8,15 @@ mod host;
 mod rounds;
 mod session;
 
-pub use decode::{Annotations, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Skipped, ToolDef};
+pub use decode::{
+    Annotations, OfferedTool, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, SkippedOffer,
+};
 pub(crate) use decode::{MAX_SCHEMA_BYTES, tools};
 pub(crate) use fault::Fault;
 pub use handshake::protocol_versions;
 pub(crate) use handshake::{ConnectError, Handshake, MODERN};
 pub(crate) use headers::encode as encode_header;
-pub use host::{CallTracing, Elicit, ElicitAnswer, Elicitation, Host, NotSampled, Root, Sample};
+pub use host::{CallTracing, Elicit, ElicitAnswer, Elicitation, HostPorts, NotSampled, Sample, ServerRoot};
 pub(crate) use host::{ClientSide, Signal};
 pub use session::{Capabilities, Era, ServerInfo};
 pub(crate) use session::{ClientIdentity, ServerSession};

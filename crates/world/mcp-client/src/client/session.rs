@@ -115,7 +115,7 @@ pub(crate) struct ClientIdentity {
 
 impl ClientIdentity {
     /// Who we are for this server.
-    pub(crate) fn new(host: &super::Host, server: &str, log_level: Option<String>) -> Self {
+    pub(crate) fn new(host: &super::HostPorts, server: &str, log_level: Option<String>) -> Self {
         let info = json!({"name": "haft", "title": "Haft", "version": env!("CARGO_PKG_VERSION")});
         Self { info, capabilities: host.capabilities(server), log_level }
     }

@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Declared, Scope};
+use super::{Declared, ServerScope};
 use crate::supervise::write_atomically;
 
 /// What the user thinks of a server.
@@ -49,11 +49,11 @@ pub struct Approvals {
 struct Book {
     /// Directory → server → decision.
     #[serde(default)]
-    projects: BTreeMap<PathBuf, BTreeMap<String, Entry>>,
+    projects: BTreeMap<PathBuf, BTreeMap<String, ApprovalEntry>>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct Entry {
+struct ApprovalEntry {
     approved: bool,
     fingerprint: String,
 }
@@ -72,7 +72,7 @@ impl Approvals {
     /// What the user thinks of a server. `project` is the real directory of the
     /// project. Only servers of a project need an approval.
     pub fn of(&self, project: &Path, server: &Declared, choices: &ProjectChoices) -> Approval {
-        if server.scope != Scope::Project {
+        if server.scope != ServerScope::Project {
             return Approval::Approved;
         }
         if choices.disabled.contains(&server.name) {
@@ -102,7 +102,7 @@ impl Approvals {
     }
 
     fn decide(&self, project: &Path, server: &Declared, approved: bool) -> io::Result<()> {
-        let entry = Entry { approved, fingerprint: server.fingerprint() };
+        let entry = ApprovalEntry { approved, fingerprint: server.fingerprint() };
         self.change(|book| {
             book.projects.entry(project.to_owned()).or_default().insert(server.name.clone(), entry);
         })
@@ -144,9 +144,9 @@ mod tests {
         let server = |command: &str, scope| {
             declared_servers(&json!({"mcpServers": {"s": {"command": command}}}), scope).0.remove(0)
         };
-        let (first, swapped) = (server("good", Scope::Project), server("evil", Scope::Project));
+        let (first, swapped) = (server("good", ServerScope::Project), server("evil", ServerScope::Project));
         let none = ProjectChoices::default();
-        assert_eq!(approvals.of(here, &server("any", Scope::User), &none), Approval::Approved);
+        assert_eq!(approvals.of(here, &server("any", ServerScope::User), &none), Approval::Approved);
         assert_eq!(approvals.of(here, &first, &none), Approval::Unknown);
         approvals.approve(here, &first).unwrap();
         assert_eq!(approvals.of(here, &first, &none), Approval::Approved);

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::Scope;
+use super::ServerScope;
 use haft_types::text::hex;
 
 /// A server as somebody wrote it down. Nothing is expanded.
@@ -10,7 +10,7 @@ pub struct Declared {
     /// Its name.
     pub name: String,
     /// Who wrote it.
-    pub scope: Scope,
+    pub scope: ServerScope,
     /// What was written.
     pub value: Map<String, Value>,
 }
@@ -34,7 +34,7 @@ const KEYS: &[&str] = &["mcpServers", "servers", "context_servers", "mcp_servers
 /// The servers of a configuration: the content of `.mcp.json`, of a settings
 /// file, or of `--mcp-config`. The formats of Claude, VS Code and Zed are
 /// understood, and so is a bare object of servers.
-pub fn declared_servers(config: &Value, scope: Scope) -> (Vec<Declared>, Vec<Problem>) {
+pub fn declared_servers(config: &Value, scope: ServerScope) -> (Vec<Declared>, Vec<Problem>) {
     let whole = |reason: &str| Problem { server: String::new(), reason: reason.to_owned() };
     let Value::Object(root) = config else {
         return (Vec::new(), vec![whole("the configuration is not an object")]);
@@ -130,7 +130,7 @@ mod tests {
                 4,
             ),
         ] {
-            let (servers, wrong) = declared_servers(&config, Scope::User);
+            let (servers, wrong) = declared_servers(&config, ServerScope::User);
             assert_eq!((servers.len(), wrong.len()), (found, problems), "{config}: {wrong:?}");
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     fn a_fingerprint_is_about_content_not_order() {
         let read = |text: &str| {
             let config: Value = serde_json::from_str(text).unwrap();
-            declared_servers(&config, Scope::Project).0.remove(0).fingerprint()
+            declared_servers(&config, ServerScope::Project).0.remove(0).fingerprint()
         };
         let one = read(r#"{"mcpServers":{"a":{"command":"x","args":["1"],"env":{"A":"1","B":"2"}}}}"#);
         let same = read(r#"{"mcpServers":{"a":{"env":{"B":"2","A":"1"},"args":["1"],"command":"x"}}}"#);

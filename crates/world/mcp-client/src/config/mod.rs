@@ -16,5 +16,5 @@ pub use approval::{Approval, Approvals, ProjectChoices};
 pub use declared::{Declared, Problem, declared_servers};
 pub use edit::{add_server, remove_server};
 pub use policy::{ServerMatcher, ServerPolicy};
-pub use resolve::{Resolved, Rules, Waiting, resolve};
-pub use server::{Confirm, Endpoint, SamplingRules, Scope, ServerConfig, Timeouts, Trust};
+pub use resolve::{Resolved, ServerRules, Waiting, resolve};
+pub use server::{Confirm, Endpoint, SamplingRules, ServerConfig, ServerScope, Timeouts, Trust};

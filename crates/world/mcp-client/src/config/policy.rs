@@ -184,7 +184,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{Scope, declared_servers};
+    use crate::config::{ServerScope, declared_servers};
 
     #[test]
     fn lists_are_kept() {
@@ -192,7 +192,7 @@ mod tests {
             "local": {"command": "npx", "args": ["-y", "srv"]},
             "remote": {"type": "http", "url": "https://mcp.example.com/v1"},
         }});
-        let servers = declared_servers(&config, Scope::User).0;
+        let servers = declared_servers(&config, ServerScope::User).0;
         let list = |value| serde_json::from_value::<Vec<ServerMatcher>>(value).unwrap();
         for (allowed, denied, local, remote) in [
             (None, json!([]), true, true),

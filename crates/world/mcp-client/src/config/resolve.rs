@@ -4,13 +4,13 @@ use haft_mcp_auth::{HttpEndpoint, OAuthSettings};
 use serde_json::{Map, Value};
 
 use super::{
-    Approval, Declared, Endpoint, Problem, SamplingRules, Scope, ServerConfig, ServerPolicy, Timeouts, Trust,
-    expand::expand,
+    Approval, Declared, Endpoint, Problem, SamplingRules, ServerConfig, ServerPolicy, ServerScope, Timeouts,
+    Trust, expand::expand,
 };
 use crate::{client::Era, transport::StdioCommand};
 
 /// Everything that decides which declared servers run.
-pub struct Rules<'a> {
+pub struct ServerRules<'a> {
     /// Which servers are allowed at all.
     pub policy: &'a ServerPolicy,
     /// What the user thinks of a server; see [`crate::Approvals`] for a way to
@@ -45,7 +45,7 @@ pub struct Waiting {
 /// Turns declarations of all scopes into servers. Of several with one name the
 /// one of the strongest scope counts, whole; servers of an administrator
 /// exclude all others. Nothing is expanded for a server that may not run.
-pub fn resolve(declared: Vec<Declared>, rules: &Rules<'_>) -> Resolved {
+pub fn resolve(declared: Vec<Declared>, rules: &ServerRules<'_>) -> Resolved {
     let mut resolved = Resolved::default();
     for server in strongest(declared) {
         if let Some(reason) = rules.policy.objection(&server) {
@@ -71,13 +71,13 @@ pub fn resolve(declared: Vec<Declared>, rules: &Rules<'_>) -> Resolved {
 
 fn strongest(mut declared: Vec<Declared>) -> Vec<Declared> {
     declared.sort_by_key(|it| it.scope);
-    if declared.iter().any(|it| it.scope == Scope::Managed) {
-        declared.retain(|it| it.scope == Scope::Managed);
+    if declared.iter().any(|it| it.scope == ServerScope::Managed) {
+        declared.retain(|it| it.scope == ServerScope::Managed);
     }
     let mut by_name = BTreeMap::<String, Declared>::new();
     let mut contents = std::collections::HashSet::new();
     for server in declared {
-        let is_copy = server.scope == Scope::Plugin && contents.contains(&server.fingerprint());
+        let is_copy = server.scope == ServerScope::Plugin && contents.contains(&server.fingerprint());
         if !is_copy && !by_name.contains_key(&server.name) {
             contents.insert(server.fingerprint());
             by_name.insert(server.name.clone(), server);
@@ -168,7 +168,7 @@ impl DeclarationReader<'_> {
     }
 }
 
-fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerConfig>, String> {
+fn server_config(server: &Declared, rules: &ServerRules<'_>) -> Result<Option<ServerConfig>, String> {
     let reader = DeclarationReader { value: &server.value, lookup: rules.lookup };
     let kind =
         match server.value.get("type").or_else(|| server.value.get("transport")).and_then(Value::as_str) {
@@ -210,7 +210,7 @@ fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerCo
     config.log_level = server.value.get("logLevel").and_then(Value::as_str).map(str::to_owned);
     config.trust = match server.value.get("trust").and_then(Value::as_str) {
         // A project cannot call its own servers trustworthy.
-        Some("trusted") if server.scope != Scope::Project => Trust::Trusted,
+        Some("trusted") if server.scope != ServerScope::Project => Trust::Trusted,
         Some("untrusted") => Trust::Untrusted,
         _ => Trust::Approved,
     };
@@ -228,7 +228,7 @@ fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerCo
 /// servers.
 fn sampling(server: &Declared) -> Result<Option<SamplingRules>, String> {
     match server.value.get("sampling") {
-        _ if server.scope == Scope::Project => Ok(None),
+        _ if server.scope == ServerScope::Project => Ok(None),
         None | Some(Value::Null | Value::Bool(false)) => Ok(None),
         Some(Value::Bool(true)) => Ok(Some(SamplingRules::default())),
         Some(rules) => {
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
     use crate::config::{Approvals, Confirm, ProjectChoices, declared_servers};
 
-    fn resolved(layers: &[(Scope, Value)], choices: &ProjectChoices) -> Resolved {
+    fn resolved(layers: &[(ServerScope, Value)], choices: &ProjectChoices) -> Resolved {
         let declared = layers.iter().flat_map(|(scope, config)| declared_servers(config, *scope).0).collect();
         let directory = tempfile::tempdir().unwrap();
         let lookup = |name: &str| match name {
@@ -287,7 +287,7 @@ mod tests {
             _ => None,
         };
         let approvals = Approvals::new(directory.path().join("a.json"));
-        let rules = Rules {
+        let rules = ServerRules {
             policy: &ServerPolicy::default(),
             approval: &|server| approvals.of(std::path::Path::new("/project"), server, choices),
             project: PathBuf::from("/project"),
@@ -305,14 +305,14 @@ mod tests {
         };
         let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
         let layers = [
-            (Scope::User, config("user")),
-            (Scope::Local, config("local")),
-            (Scope::Project, config("project")),
+            (ServerScope::User, config("user")),
+            (ServerScope::Local, config("local")),
+            (ServerScope::Project, config("project")),
         ];
         assert_eq!(program(&resolved(&layers, &all)), "local");
         assert_eq!(program(&resolved(&[layers[0].clone(), layers[2].clone()], &all)), "project");
         let managed =
-            [layers[1].clone(), (Scope::Managed, json!({"mcpServers": {"m": {"command": "managed"}}}))];
+            [layers[1].clone(), (ServerScope::Managed, json!({"mcpServers": {"m": {"command": "managed"}}}))];
         let only = resolved(&managed, &all);
         assert_eq!((only.servers.len(), program(&only)), (1, String::from("managed")));
     }
@@ -320,14 +320,14 @@ mod tests {
     #[test]
     fn a_project_waits_for_the_user_and_nothing_is_expanded() {
         let config = json!({"mcpServers": {"s": {"command": "${NOT_SET}", "trust": "trusted"}}});
-        let waiting = resolved(&[(Scope::Project, config.clone())], &ProjectChoices::default());
+        let waiting = resolved(&[(ServerScope::Project, config.clone())], &ProjectChoices::default());
         assert_eq!(waiting.waiting[0].approval, Approval::Unknown);
         assert!(waiting.problems.is_empty() && waiting.servers.is_empty());
         let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
         let own = json!({"mcpServers": {"s": {"command": "x", "trust": "trusted", "sampling": true}}});
-        let own = resolved(&[(Scope::Project, own)], &all).servers.remove(0);
+        let own = resolved(&[(ServerScope::Project, own)], &all).servers.remove(0);
         assert_eq!((own.trust, own.sampling), (Trust::Approved, None), "a project cannot vouch for itself");
-        let failed = resolved(&[(Scope::Project, config)], &all);
+        let failed = resolved(&[(ServerScope::Project, config)], &all);
         assert_eq!(failed.problems[0].reason, "`command`: the environment variable NOT_SET is not set");
     }
 
@@ -350,7 +350,7 @@ mod tests {
             "worse": {"command": "x", "sampling": {"maxTokens": "many"}},
             "empty": {"command": ""},
         }});
-        let resolved = resolved(&[(Scope::User, config)], &ProjectChoices::default());
+        let resolved = resolved(&[(ServerScope::User, config)], &ProjectChoices::default());
         let kinds: Vec<&str> = resolved.servers.iter().map(|it| it.endpoint.kind()).collect();
         assert_eq!(kinds, ["stdio", "sse", "http", "ws"]);
         let wrong: Vec<&str> = resolved.problems.iter().map(|it| it.server.as_str()).collect();

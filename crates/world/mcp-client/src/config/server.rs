@@ -17,7 +17,7 @@ pub struct ServerConfig {
     /// What the user calls it: the middle of `mcp__name__tool`.
     pub name: String,
     /// Where the configuration comes from.
-    pub scope: Scope,
+    pub scope: ServerScope,
     /// How to reach it.
     pub endpoint: Endpoint,
     /// How far its claims count.
@@ -77,7 +77,7 @@ impl ServerConfig {
         let timeouts = Timeouts::for_endpoint(&endpoint);
         Self {
             name: name.into(),
-            scope: Scope::Dynamic,
+            scope: ServerScope::Dynamic,
             endpoint,
             trust: Trust::Untrusted,
             timeouts,
@@ -146,7 +146,7 @@ impl fmt::Debug for Endpoint {
 /// Where a server's configuration comes from. Earlier ones win.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum ServerScope {
     /// The administrator.
     Managed,
     /// A flag, or the program that embeds us, for this session.
@@ -163,7 +163,7 @@ pub enum Scope {
     Plugin,
 }
 
-impl Scope {
+impl ServerScope {
     /// The public name.
     pub fn name(self) -> &'static str {
         match self {

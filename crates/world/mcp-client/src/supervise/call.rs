@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::server::{Server, Unavailable};
 use crate::{
-    client::ToolDef,
+    client::OfferedTool,
     wire::{CallError, ProgressReport, RequestOptions},
 };
 
@@ -43,7 +43,7 @@ impl Server {
     /// changes nothing, by the server's own word.
     pub(crate) async fn call_tool(
         &self,
-        def: &ToolDef,
+        def: &OfferedTool,
         arguments: Value,
         options: &CallOptions,
     ) -> Result<Value, CallFailure> {

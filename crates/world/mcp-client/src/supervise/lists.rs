@@ -11,12 +11,14 @@ use serde_json::{Map, Value, json};
 
 use super::{
     manifest::Manifest,
-    server::{RemoteTool, SETTLE, Server, Slot},
-    status::{Event, Noise},
+    server::{RemoteTool, SETTLE, Server, SupervisedSlot},
+    status::{Noise, ServerEvent},
 };
 use crate::{
     adapt::{self, Agreed},
-    client::{ConnectError, Era, ServerSession, Signal, Skipped, ToolDef, check_header_annotations, tools},
+    client::{
+        ConnectError, Era, OfferedTool, ServerSession, Signal, SkippedOffer, check_header_annotations, tools,
+    },
     config::Endpoint,
     wire::{CallError, Peer, RequestOptions, RpcError},
 };
@@ -42,7 +44,7 @@ impl Server {
             leave_out_bad_headers(&mut defs, &mut skipped);
         }
         if let Some(problem) = listing.problem {
-            skipped.push(Skipped { name: String::from("tools/list"), reason: problem });
+            skipped.push(SkippedOffer { name: String::from("tools/list"), reason: problem });
         }
         let (changed, manifest) = {
             let info = session.info().as_ref().clone();
@@ -58,13 +60,13 @@ impl Server {
         let (cache, config) = (self.context.cache.clone(), self.config.clone());
         let _ = tokio::task::spawn_blocking(move || cache.save(&config, &manifest)).await;
         if !changed.is_empty() {
-            self.context.tell(Event::Definitions { server: self.name().to_owned(), tools: changed });
+            self.context.tell(ServerEvent::Definitions { server: self.name().to_owned(), tools: changed });
         }
         Ok(())
     }
 
     /// How long the next announced change has to settle.
-    fn next_pause(&self, slot: &Slot) -> Duration {
+    fn next_pause(&self, slot: &SupervisedSlot) -> Duration {
         match slot.listed {
             Some(listed) if listed.elapsed() < QUIET + slot.settle => (slot.settle * 2).min(MAX_SETTLE),
             _ => SETTLE,
@@ -73,7 +75,7 @@ impl Server {
 
     /// Replaces the tools. Those whose definition is the same stay the same
     /// objects. Names those that are no longer what was agreed to.
-    pub(super) fn adopt(&self, slot: &mut Slot, defs: Vec<ToolDef>) -> Vec<String> {
+    pub(super) fn adopt(&self, slot: &mut SupervisedSlot, defs: Vec<OfferedTool>) -> Vec<String> {
         let mut before: HashMap<String, RemoteTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| (it.def.name.clone(), it)).collect();
         let names = adapt::tool_names(self.name(), &defs);
@@ -100,14 +102,14 @@ impl Server {
                     };
                     match adapt::remote_tool(&self.config, &def, name, agreed, exposure, self.me.clone()) {
                         Ok(built) => slot.tools.push(RemoteTool { def, built, changed: differs }),
-                        Err(reason) => slot.skipped.push(Skipped { name: def.name.clone(), reason }),
+                        Err(reason) => slot.skipped.push(SkippedOffer { name: def.name.clone(), reason }),
                     }
                 }
             }
         }
         let news = news || !before.is_empty();
         if news {
-            self.context.tell(Event::Tools { server: self.name().to_owned() });
+            self.context.tell(ServerEvent::Tools { server: self.name().to_owned() });
         }
         changed
     }
@@ -119,7 +121,7 @@ impl Server {
         tools
     }
 
-    pub(crate) fn definitions(&self) -> Vec<Arc<ToolDef>> {
+    pub(crate) fn definitions(&self) -> Vec<Arc<OfferedTool>> {
         self.slot().tools.iter().map(|it| Arc::clone(&it.def)).collect()
     }
 
@@ -144,7 +146,7 @@ impl Server {
         let mut slot = self.slot();
         slot.at_once = true;
         // Made anew, since what a tool is shown as is part of it.
-        let defs: Vec<ToolDef> =
+        let defs: Vec<OfferedTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| it.def.as_ref().clone()).collect();
         self.adopt(&mut slot, defs);
     }
@@ -152,7 +154,7 @@ impl Server {
     /// The user has seen what changed: from now on this is what was agreed to.
     pub(crate) fn accept_definitions(&self) {
         let mut slot = self.slot();
-        let defs: Vec<ToolDef> = slot.tools.iter().map(|it| it.def.as_ref().clone()).collect();
+        let defs: Vec<OfferedTool> = slot.tools.iter().map(|it| it.def.as_ref().clone()).collect();
         slot.pins = defs.iter().map(|def| (def.name.clone(), def.fingerprint())).collect();
         self.adopt(&mut slot, defs.clone());
         if let Some(info) = slot.info.clone() {
@@ -165,14 +167,14 @@ impl Server {
         let server = self.name().to_owned();
         match signal {
             Signal::ListChanged("tools") => self.refresh_soon(),
-            Signal::ListChanged(_) => self.context.tell(Event::Lists { server }),
-            Signal::ResourceUpdated(uri) => self.context.tell(Event::Resource { server, uri }),
+            Signal::ListChanged(_) => self.context.tell(ServerEvent::Lists { server }),
+            Signal::ResourceUpdated(uri) => self.context.tell(ServerEvent::Resource { server, uri }),
             // Nobody's state changed, so nobody who waits for that is woken.
-            Signal::Output(line) => drop(self.context.events.send(Event::Output { server, line })),
+            Signal::Output(line) => drop(self.context.events.send(ServerEvent::Output { server, line })),
             Signal::Own(method, params) => {
-                drop(self.context.events.send(Event::Own { server, method, params }));
+                drop(self.context.events.send(ServerEvent::Own { server, method, params }));
             }
-            Signal::Log(level, message) => self.context.tell(Event::Log { server, level, message }),
+            Signal::Log(level, message) => self.context.tell(ServerEvent::Log { server, level, message }),
             Signal::Noise(line) => {
                 let mut slot = self.slot();
                 let noise = slot.noise.get_or_insert(Noise { lines: 0, first: line });
@@ -276,11 +278,11 @@ async fn listen_once(peer: &Peer, params: Option<Map<String, Value>>) -> bool {
 
 /// A tool whose header annotations are wrong cannot be called over HTTP: who
 /// routes by them would act on something else than the server.
-fn leave_out_bad_headers(defs: &mut Vec<ToolDef>, skipped: &mut Vec<Skipped>) {
+fn leave_out_bad_headers(defs: &mut Vec<OfferedTool>, skipped: &mut Vec<SkippedOffer>) {
     defs.retain(|def| match check_header_annotations(&def.input_schema) {
         Ok(()) => true,
         Err(reason) => {
-            skipped.push(Skipped { name: def.name.clone(), reason });
+            skipped.push(SkippedOffer { name: def.name.clone(), reason });
             false
         }
     });

@@ -13,12 +13,12 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CallFailure, CallOptions, Context, Enabled, Event, Server, ServerState, ServerStatus,
+    CallFailure, CallOptions, Context, Enabled, Server, ServerEvent, ServerState, ServerStatus,
     manifest::ManifestCache,
 };
 use crate::{
     adapt::{Media, MediaDirectory, contents_text, sanitised, server_part, tool_prefix},
-    client::{Host, PromptDef, ResourceDef, ResourceTemplate, Root, ToolDef},
+    client::{HostPorts, OfferedTool, PromptDef, ResourceDef, ResourceTemplate, ServerRoot},
     config::{Endpoint, ServerConfig},
     transport::{Connector, FurtherPath, HttpConnector, SseConnector, StdioConnector, WebSocketConnector},
 };
@@ -49,7 +49,7 @@ struct ManagedServers {
 /// What a manager is made of.
 pub struct ManagerOptions {
     /// What servers may ask of us.
-    pub host: Host,
+    pub host: HostPorts,
     /// Where manifests are kept between sessions; nowhere if `None`.
     pub cache_directory: Option<PathBuf>,
     /// How logins work.
@@ -68,7 +68,7 @@ impl ManagerOptions {
     /// No ports, no cache, files of results below the temporary directory.
     pub fn detached() -> Self {
         Self {
-            host: Host::default(),
+            host: HostPorts::default(),
             cache_directory: None,
             auth: AuthOptions::default(),
             media: Arc::new(MediaDirectory::new(std::env::temp_dir().join("haft-mcp-results"))),
@@ -251,7 +251,7 @@ impl Manager {
     }
 
     /// The tools of one server as it defined them.
-    pub fn definitions(&self, server: &str) -> Vec<Arc<ToolDef>> {
+    pub fn definitions(&self, server: &str) -> Vec<Arc<OfferedTool>> {
         self.find(server).map(|it| it.definitions()).unwrap_or_default()
     }
 
@@ -311,7 +311,7 @@ impl Manager {
     }
 
     /// What happens from now on.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
+    pub fn events(&self) -> broadcast::Receiver<ServerEvent> {
         self.0.context.events.subscribe()
     }
 
@@ -364,7 +364,7 @@ impl Manager {
     }
 
     /// The workspace has other directories now: tells those who may ask.
-    pub fn set_roots(&self, roots: Vec<Root>) {
+    pub fn set_roots(&self, roots: Vec<ServerRoot>) {
         self.0.context.host.set_roots(roots);
         for server in self.all() {
             server.notify("notifications/roots/list_changed");

@@ -11,7 +11,7 @@ use haft_paths::{Durability, ReplacedMode, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{ServerInfo, Skipped, ToolDef},
+    client::{OfferedTool, ServerInfo, SkippedOffer},
     config::{Endpoint, ServerConfig},
 };
 
@@ -35,9 +35,9 @@ pub(crate) struct Manifest {
     /// Changes when the program is replaced.
     program_stamp: String,
     pub(crate) info: ServerInfo,
-    pub(crate) tools: Vec<ToolDef>,
+    pub(crate) tools: Vec<OfferedTool>,
     #[serde(default)]
-    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) skipped: Vec<SkippedOffer>,
     /// Fingerprint of every tool as it was first seen or last accepted.
     pub(crate) pins: BTreeMap<String, String>,
 }
@@ -57,8 +57,8 @@ impl Manifest {
     pub(crate) fn new(
         config: &ServerConfig,
         info: ServerInfo,
-        tools: Vec<ToolDef>,
-        skipped: Vec<Skipped>,
+        tools: Vec<OfferedTool>,
+        skipped: Vec<SkippedOffer>,
         pins: BTreeMap<String, String>,
     ) -> Self {
         let program_stamp = stamp(config);

@@ -14,4 +14,4 @@ pub use manager::{AskError, Manager, ManagerOptions, PromptCommand, WeakManager}
 pub(crate) use manifest::write_atomically;
 pub use server::Enabled;
 pub(crate) use server::{Context, Server};
-pub use status::{Event, Noise, ServerState, ServerStatus};
+pub use status::{Noise, ServerEvent, ServerState, ServerStatus};

@@ -12,13 +12,13 @@ use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use super::{
     advice::advice,
     manifest::{ManifestCache, ManifestFreshness},
-    status::{Event, Noise, ServerState, ServerStatus},
+    status::{Noise, ServerEvent, ServerState, ServerStatus},
 };
 use crate::{
     adapt::{Built, Media},
     client::{
-        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, Host, ServerInfo, ServerSession, Skipped,
-        ToolDef,
+        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, HostPorts, OfferedTool, ServerInfo,
+        ServerSession, SkippedOffer,
     },
     config::{Endpoint, ServerConfig},
     transport::Connector,
@@ -26,10 +26,10 @@ use crate::{
 
 /// What all servers of a manager share.
 pub(crate) struct Context {
-    pub(crate) host: Host,
+    pub(crate) host: HostPorts,
     pub(crate) cache: ManifestCache,
     pub(crate) media: Arc<dyn Media>,
-    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) events: broadcast::Sender<ServerEvent>,
     /// Counts every change of any server, for those who wait.
     pub(crate) revision: watch::Sender<u64>,
     /// Starting a server is work for the processor: more at once than there
@@ -40,7 +40,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn tell(&self, event: ServerEvent) {
         let _ = self.events.send(event);
         self.revision.send_modify(|it| *it += 1);
     }
@@ -53,7 +53,7 @@ pub(crate) struct Server {
     pub(super) connector: Arc<dyn Connector>,
     pub(super) tokens: Option<Arc<TokenFile>>,
     pub(super) context: Arc<Context>,
-    slot: Mutex<Slot>,
+    slot: Mutex<SupervisedSlot>,
     pub(super) me: Weak<Self>,
     /// Fires when `subscribed` changed.
     pub(super) resubscribe: Arc<Notify>,
@@ -75,7 +75,7 @@ impl Unavailable {
     }
 }
 
-pub(super) struct Slot {
+pub(super) struct SupervisedSlot {
     state: ServerState,
     pub(super) session: Option<Arc<ServerSession>>,
     attempt: Option<ConnectAttempt>,
@@ -87,7 +87,7 @@ pub(super) struct Slot {
     was_ready: bool,
     pub(super) info: Option<ServerInfo>,
     pub(super) tools: Vec<RemoteTool>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<SkippedOffer>,
     pub(super) pins: BTreeMap<String, String>,
     pub(super) noise: Option<Noise>,
     connect_time: Option<Duration>,
@@ -111,7 +111,7 @@ pub(super) struct Slot {
 /// A definition and the tool made of it, kept as one object as long as the
 /// definition does not change: whoever advertised it recognises it.
 pub(crate) struct RemoteTool {
-    pub(crate) def: Arc<ToolDef>,
+    pub(crate) def: Arc<OfferedTool>,
     pub(crate) built: Built,
     pub(super) changed: bool,
 }
@@ -148,7 +148,7 @@ impl Server {
         context: Arc<Context>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| {
-            let slot = Slot {
+            let slot = SupervisedSlot {
                 state: ServerState::Connecting,
                 session: None,
                 attempt: None,
@@ -184,7 +184,7 @@ impl Server {
         })
     }
 
-    pub(super) fn slot(&self) -> MutexGuard<'_, Slot> {
+    pub(super) fn slot(&self) -> MutexGuard<'_, SupervisedSlot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -253,7 +253,7 @@ impl Server {
     }
 
     /// Starts an attempt, if it is not too early for one.
-    fn try_again(&self, slot: &mut Slot) -> Result<ConnectAttempt, Unavailable> {
+    fn try_again(&self, slot: &mut SupervisedSlot) -> Result<ConnectAttempt, Unavailable> {
         let wait = slot.not_before.map_or(Duration::ZERO, |it| it.saturating_duration_since(Instant::now()));
         if MAX_WAIT < wait {
             let why = slot.last_error.as_deref().unwrap_or("it ended");
@@ -375,7 +375,7 @@ impl Server {
         }
     }
 
-    fn failed(&self, slot: &mut Slot, err: ConnectError) -> Unavailable {
+    fn failed(&self, slot: &mut SupervisedSlot, err: ConnectError) -> Unavailable {
         slot.failures += 1;
         slot.not_before = Some(Instant::now() + pause(slot.failures + 1));
         let noise = slot.noise.as_ref().map(Noise::to_string);
@@ -467,11 +467,11 @@ impl Server {
         self.enter(&mut self.slot(), state);
     }
 
-    fn enter(&self, slot: &mut Slot, state: ServerState) {
+    fn enter(&self, slot: &mut SupervisedSlot, state: ServerState) {
         if slot.state != state {
             tracing::info!(server = self.name(), ?state, "an MCP server");
             slot.state = state.clone();
-            self.context.tell(Event::State { server: self.name().to_owned(), state });
+            self.context.tell(ServerEvent::State { server: self.name().to_owned(), state });
         }
     }
 
@@ -536,7 +536,7 @@ impl Server {
             tools: slot.tools.len(),
             skipped: slot.skipped.clone(),
             repaired: repaired
-                .map(|it| Skipped { name: it.def.name.clone(), reason: it.built.repairs.join("; ") })
+                .map(|it| SkippedOffer { name: it.def.name.clone(), reason: it.built.repairs.join("; ") })
                 .collect(),
             changed: slot.tools.iter().filter(|it| it.changed).map(|it| it.def.name.clone()).collect(),
             noise: slot.noise.clone(),

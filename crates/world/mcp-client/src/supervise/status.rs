@@ -4,8 +4,8 @@ use haft_types::text;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{ServerInfo, Skipped},
-    config::Scope,
+    client::{ServerInfo, SkippedOffer},
+    config::ServerScope,
 };
 
 /// What a person sees of one server.
@@ -14,7 +14,7 @@ pub struct ServerStatus {
     /// Its name.
     pub name: String,
     /// Where it is configured.
-    pub scope: Scope,
+    pub scope: ServerScope,
     /// How it is reached: `stdio`, `http`, `sse`, `ws`, `sdk`.
     pub transport: &'static str,
     /// What it is doing.
@@ -26,9 +26,9 @@ pub struct ServerStatus {
     /// How many tools it offers.
     pub tools: usize,
     /// Offered, but unusable.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedOffer>,
     /// Usable after a repair.
-    pub repaired: Vec<Skipped>,
+    pub repaired: Vec<SkippedOffer>,
     /// Tools that are no longer what was agreed to.
     pub changed: Vec<String>,
     /// How many lines of output were no messages, and the first of them.
@@ -105,7 +105,7 @@ impl ServerState {
 
 /// Something that happened to a server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum ServerEvent {
     /// It is doing something else now.
     State {
         /// Which server.

@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt, stream::BoxStream};
 
 /// One event.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Event {
+pub(super) struct SseMessage {
     /// Its kind; `message` if the server says nothing.
     pub(super) kind: String,
     pub(super) data: Vec<u8>,
@@ -26,12 +26,12 @@ pub(super) struct StreamPosition {
 /// A larger event ends the stream: nobody needs it.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
-pub(super) struct EventStream {
+pub(super) struct SseStream {
     from: BoxStream<'static, Result<Bytes, String>>,
     decoder: EventDecoder,
 }
 
-impl EventStream {
+impl SseStream {
     pub(super) fn new(response: reqwest::Response) -> Self {
         Self::over(response.bytes_stream().map(|chunk| chunk.map_err(|err| haft_mcp_auth::explain(&err))))
     }
@@ -50,7 +50,7 @@ impl EventStream {
     }
 
     /// The next event; `None` at the end, `Err` when the stream broke.
-    pub(super) async fn next(&mut self) -> Result<Option<Event>, String> {
+    pub(super) async fn next(&mut self) -> Result<Option<SseMessage>, String> {
         loop {
             if let Some(event) = self.decoder.take() {
                 return Ok(Some(event));
@@ -70,9 +70,9 @@ struct EventDecoder {
     buffer: Vec<u8>,
     /// How much of the buffer is known to hold no end of a line.
     scanned: usize,
-    event: Event,
+    event: SseMessage,
     has_data: bool,
-    ready: std::collections::VecDeque<Event>,
+    ready: std::collections::VecDeque<SseMessage>,
     position: StreamPosition,
     begun: bool,
     /// The last line ended with `\r`; a `\n` that follows belongs to it.
@@ -80,7 +80,7 @@ struct EventDecoder {
 }
 
 impl EventDecoder {
-    fn take(&mut self) -> Option<Event> {
+    fn take(&mut self) -> Option<SseMessage> {
         self.ready.pop_front()
     }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     async fn decode(chunks: Vec<Vec<u8>>) -> (Vec<(String, String)>, StreamPosition) {
-        let mut stream = EventStream::over(futures_util::stream::iter(
+        let mut stream = SseStream::over(futures_util::stream::iter(
             chunks.into_iter().map(|chunk| Ok(Bytes::from(chunk))),
         ));
         let mut events = Vec::new();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Connector, Inbox, OpenError, Outgoing, Transport};
+use super::{Connector, Outgoing, PeerInbox, Transport, TransportError};
 use crate::{client::Era, wire::CallError};
 
 /// A server the host talks to for us, message by message: the in-process
@@ -19,7 +19,7 @@ pub trait McpConnection: Send + Sync + 'static {
     fn exchange(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
 
     /// Where messages go that the server sends by itself, from now on.
-    fn opened(&self, _inbox: Inbox) {}
+    fn opened(&self, _inbox: PeerInbox) {}
 
     /// Nobody will send messages any more.
     fn closed(&self) {}
@@ -36,7 +36,7 @@ impl HostedServer {
 }
 
 impl Connector for HostedServer {
-    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+    fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             self.0.opened(inbox.clone());
             let end = CancellationToken::new();
@@ -53,7 +53,7 @@ impl Connector for HostedServer {
 
 struct Hosted {
     connection: Arc<dyn McpConnection>,
-    inbox: Inbox,
+    inbox: PeerInbox,
     end: CancellationToken,
 }
 
@@ -84,7 +84,7 @@ impl Transport for Hosted {
     }
 }
 
-fn answered(inbox: &Inbox, id: Option<u64>, answer: Result<Option<Value>, String>) {
+fn answered(inbox: &PeerInbox, id: Option<u64>, answer: Result<Option<Value>, String>) {
     match (answer, id) {
         (Ok(Some(answer)), _) => inbox.deliver(answer),
         (Err(reason), Some(id)) => inbox.fail(id, CallError::Closed(reason)),
@@ -114,7 +114,7 @@ impl ChannelServer {
 }
 
 impl Connector for ChannelServer {
-    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+    fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         let ChannelEnds { to_server, mut from_server } = (self.0)();
         tokio::spawn(async move {
             while let Some(message) = from_server.recv().await {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::client::Era;
 
-pub use crate::wire::Inbox;
+pub use crate::wire::PeerInbox;
 pub(crate) use http::HttpConnector;
 pub use in_process::{ChannelEnds, ChannelServer, HostedServer, McpConnection};
 pub(crate) use sse::SseConnector;
@@ -28,7 +28,7 @@ pub(crate) use websocket::WebSocketConnector;
 pub trait Connector: Send + Sync + 'static {
     /// Opens one. What the server sends goes to `inbox`, until the transport
     /// is closed or says that it ended.
-    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>>;
+    fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>>;
 
     /// Which protocol the server speaks, where that is known beforehand.
     fn era(&self) -> Option<Era> {
@@ -98,7 +98,7 @@ impl Outgoing {
 
 /// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum OpenError {
+pub enum TransportError {
     /// The program could not be started, the host not be reached, the
     /// configuration is wrong.
     #[error("{0}")]

@@ -15,7 +15,7 @@ use tokio::{
     sync::watch,
 };
 
-use super::Inbox;
+use super::PeerInbox;
 
 /// How long a server has to leave after the end of its input, and then after
 /// the polite signal.
@@ -46,7 +46,7 @@ impl ServerProcess {
         owner: &Arc<ProcessOwner>,
         server: &str,
         mut command: Command,
-        inbox: &Inbox,
+        inbox: &PeerInbox,
     ) -> std::io::Result<(Self, Pipes)> {
         command
             .stdin(std::process::Stdio::piped())
@@ -161,7 +161,7 @@ impl LogTail {
 }
 
 /// Reads until the end whatever comes: a full pipe would block the server.
-async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>, inbox: Inbox) {
+async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>, inbox: PeerInbox) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -183,7 +183,7 @@ async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>, inbox
     push_line(&log, &line, &inbox);
 }
 
-fn push_line(log: &Mutex<LogTail>, line: &[u8], inbox: &Inbox) {
+fn push_line(log: &Mutex<LogTail>, line: &[u8], inbox: &PeerInbox) {
     let text = String::from_utf8_lossy(line);
     if !text.trim().is_empty() {
         let text = haft_types::text::head(text.trim_end(), LOG_LINE_CHARS);

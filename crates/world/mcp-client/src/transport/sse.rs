@@ -12,8 +12,8 @@ use reqwest::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Connector, Inbox, OpenError, Outgoing, Transport,
-    events::EventStream,
+    Connector, Outgoing, PeerInbox, Transport, TransportError,
+    events::SseStream,
     web::{Protocol, Site, explanation, http_error},
 };
 use crate::{
@@ -38,7 +38,7 @@ impl SseConnector {
 }
 
 impl Connector for SseConnector {
-    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+    fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let site =
                 Site::open(&self.server, &self.endpoint, Arc::clone(&self.login), Protocol::Any).await?;
@@ -47,7 +47,7 @@ impl Connector for SseConnector {
                 Ok(opened) => opened?,
                 Err(_) => {
                     let reason = "the server did not say where to send messages";
-                    return Err(OpenError::Failed(reason.to_owned()));
+                    return Err(TransportError::Failed(reason.to_owned()));
                 }
             };
             let end = CancellationToken::new();
@@ -64,7 +64,7 @@ impl Connector for SseConnector {
 }
 
 /// Opens the stream and waits for the address.
-async fn begin(site: &Site) -> Result<(EventStream, Url), OpenError> {
+async fn begin(site: &Site) -> Result<(SseStream, Url), TransportError> {
     let request = || site.client.get(site.url.clone()).header(ACCEPT, "text/event-stream");
     let response = site.send(request).await.map_err(open_error)?;
     let status = response.status();
@@ -72,7 +72,7 @@ async fn begin(site: &Site) -> Result<(EventStream, Url), OpenError> {
         let body = explanation(response).await;
         return Err(open_error(http_error(status, &body)));
     }
-    let mut stream = EventStream::new(response);
+    let mut stream = SseStream::new(response);
     loop {
         match stream.next().await {
             Ok(Some(event)) if event.kind == "endpoint" => {
@@ -80,30 +80,31 @@ async fn begin(site: &Site) -> Result<(EventStream, Url), OpenError> {
                 return Ok((stream, resolve(&site.url, &target)?));
             }
             Ok(Some(_)) => (),
-            Ok(None) => return Err(OpenError::Failed(String::from("the stream ended at once"))),
-            Err(reason) => return Err(OpenError::Failed(reason)),
+            Ok(None) => return Err(TransportError::Failed(String::from("the stream ended at once"))),
+            Err(reason) => return Err(TransportError::Failed(reason)),
         }
     }
 }
 
 /// Messages, and the token with them, go to the origin the user agreed to.
-fn resolve(base: &Url, target: &str) -> Result<Url, OpenError> {
-    let url =
-        base.join(target).map_err(|err| OpenError::Failed(format!("`{target}` is not an address: {err}")))?;
+fn resolve(base: &Url, target: &str) -> Result<Url, TransportError> {
+    let url = base
+        .join(target)
+        .map_err(|err| TransportError::Failed(format!("`{target}` is not an address: {err}")))?;
     if url.origin() != base.origin() {
-        return Err(OpenError::Failed(format!("the server sends messages to another origin: {url}")));
+        return Err(TransportError::Failed(format!("the server sends messages to another origin: {url}")));
     }
     Ok(url)
 }
 
-fn open_error(err: CallError) -> OpenError {
+fn open_error(err: CallError) -> TransportError {
     match err {
-        CallError::Unauthorized { challenge } => OpenError::Unauthorized { challenge },
-        other => OpenError::Failed(other.to_string()),
+        CallError::Unauthorized { challenge } => TransportError::Unauthorized { challenge },
+        other => TransportError::Failed(other.to_string()),
     }
 }
 
-async fn read(mut stream: EventStream, inbox: Inbox, end: CancellationToken) {
+async fn read(mut stream: SseStream, inbox: PeerInbox, end: CancellationToken) {
     let reading = async {
         loop {
             match stream.next().await {
@@ -125,7 +126,7 @@ async fn read(mut stream: EventStream, inbox: Inbox, end: CancellationToken) {
 struct Sse {
     site: Site,
     target: Url,
-    inbox: Inbox,
+    inbox: PeerInbox,
     end: CancellationToken,
     _guard: DropGuard,
 }

@@ -20,10 +20,10 @@ use tokio::{
 };
 
 use super::{
-    Connector, Inbox, OpenError, Outgoing, Transport,
+    Connector, Outgoing, PeerInbox, Transport, TransportError,
     process::{Pipes, ServerProcess},
 };
-use crate::wire::{Line, LineReader};
+use crate::wire::{LineReader, ServerLine};
 
 /// How a local server is started.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -143,13 +143,13 @@ impl StdioConnector {
 }
 
 impl Connector for StdioConnector {
-    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+    fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let command = self.command.command(self.further_path().await);
             let started = ServerProcess::start(&self.processes, &self.server, command, &inbox);
             let (process, pipes) = started.map_err(|err| {
                 let program = &self.command.program;
-                OpenError::Failed(format!(
+                TransportError::Failed(format!(
                     "cannot start `{program}`: {err}. Is it installed and on the PATH?"
                 ))
             })?;
@@ -163,14 +163,14 @@ const MAX_BACKLOG_BYTES: usize = 64 << 20;
 
 struct Stdio {
     process: Arc<ServerProcess>,
-    input: Arc<Input>,
+    input: Arc<StdioInput>,
 }
 
 /// Our end of the server's input.
-struct Input {
+struct StdioInput {
     outbox: Mutex<Outbox>,
     more: Notify,
-    inbox: Inbox,
+    inbox: PeerInbox,
 }
 
 struct Outbox {
@@ -183,10 +183,11 @@ struct Outbox {
 }
 
 impl Stdio {
-    fn open(process: ServerProcess, pipes: Pipes, inbox: Inbox) -> Arc<Self> {
+    fn open(process: ServerProcess, pipes: Pipes, inbox: PeerInbox) -> Arc<Self> {
         let process = Arc::new(process);
         let outbox = Outbox { pipe: Some(pipes.stdin), backlog: VecDeque::new(), written: 0, bytes: 0 };
-        let input = Arc::new(Input { outbox: Mutex::new(outbox), more: Notify::new(), inbox: inbox.clone() });
+        let input =
+            Arc::new(StdioInput { outbox: Mutex::new(outbox), more: Notify::new(), inbox: inbox.clone() });
         // Neither task keeps the process alive: it ends with the transport.
         tokio::spawn(read(pipes.stdout, Arc::downgrade(&process), inbox));
         tokio::spawn(Arc::clone(&input).write());
@@ -222,7 +223,7 @@ impl Drop for Stdio {
     }
 }
 
-impl Input {
+impl StdioInput {
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -307,7 +308,7 @@ const CLOSED_INPUT: &str = "the server has closed its input";
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Delivers what the server writes, until it ends.
-async fn read(stdout: ChildStdout, process: Weak<ServerProcess>, inbox: Inbox) {
+async fn read(stdout: ChildStdout, process: Weak<ServerProcess>, inbox: PeerInbox) {
     let mut lines = LineReader::new(stdout);
     let exit = exit_of(&process);
     tokio::pin!(exit);
@@ -324,9 +325,11 @@ async fn read(stdout: ChildStdout, process: Weak<ServerProcess>, inbox: Inbox) {
             () = wait_until(last_words), if last_words.is_some() => break,
         };
         match line {
-            Ok(Some(Line::Messages(values))) => values.into_iter().for_each(|value| inbox.deliver(value)),
-            Ok(Some(Line::Unreadable { id, problem })) => inbox.unreadable(id, problem),
-            Ok(Some(Line::Noise(line))) => inbox.noise(&line),
+            Ok(Some(ServerLine::Messages(values))) => {
+                values.into_iter().for_each(|value| inbox.deliver(value))
+            }
+            Ok(Some(ServerLine::Unreadable { id, problem })) => inbox.unreadable(id, problem),
+            Ok(Some(ServerLine::Noise(line))) => inbox.noise(&line),
             Ok(None) | Err(_) => break,
         }
     }

@@ -13,7 +13,7 @@ use reqwest::{
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::OpenError;
+use super::TransportError;
 use crate::wire::CallError;
 
 /// An address with everything needed to send requests to it.
@@ -38,8 +38,8 @@ impl Site {
         endpoint: &HttpEndpoint,
         login: Arc<dyn Authorize>,
         protocol: Protocol,
-    ) -> Result<Self, OpenError> {
-        let failed = |reason: String| OpenError::Failed(reason);
+    ) -> Result<Self, TransportError> {
+        let failed = |reason: String| TransportError::Failed(reason);
         let url = parse_url(&endpoint.url).map_err(failed)?;
         let mut headers = HeaderMap::new();
         for (name, value) in &endpoint.headers {

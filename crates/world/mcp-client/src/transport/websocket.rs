@@ -21,7 +21,7 @@ use tokio_tungstenite::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Connector, Inbox, OpenError, Outgoing, Transport,
+    Connector, Outgoing, PeerInbox, Transport, TransportError,
     web::{Protocol, Site, explanation, http_error},
 };
 use crate::wire::{CallError, MAX_MESSAGE_BYTES, parse_values};
@@ -43,7 +43,7 @@ impl WebSocketConnector {
 }
 
 impl Connector for WebSocketConnector {
-    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+    fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let login = Arc::clone(&self.login);
             let site = Site::open(&self.server, &self.endpoint, login, Protocol::Upgradable).await?;
@@ -57,8 +57,8 @@ impl Connector for WebSocketConnector {
     }
 }
 
-async fn upgrade(site: &Site) -> Result<WebSocketStream<Upgraded>, OpenError> {
-    let failed = |reason: String| OpenError::Failed(reason);
+async fn upgrade(site: &Site) -> Result<WebSocketStream<Upgraded>, TransportError> {
+    let failed = |reason: String| TransportError::Failed(reason);
     let key = generate_key();
     let request = || {
         site.client
@@ -70,7 +70,7 @@ async fn upgrade(site: &Site) -> Result<WebSocketStream<Upgraded>, OpenError> {
             .header(header::SEC_WEBSOCKET_PROTOCOL, "mcp")
     };
     let response = site.send(request).await.map_err(|err| match err {
-        CallError::Unauthorized { challenge } => OpenError::Unauthorized { challenge },
+        CallError::Unauthorized { challenge } => TransportError::Unauthorized { challenge },
         other => failed(other.to_string()),
     })?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -92,7 +92,7 @@ async fn upgrade(site: &Site) -> Result<WebSocketStream<Upgraded>, OpenError> {
 async fn run(
     socket: WebSocketStream<Upgraded>,
     mut messages: mpsc::Receiver<String>,
-    inbox: Inbox,
+    inbox: PeerInbox,
     end: CancellationToken,
 ) {
     let (mut out, mut from) = socket.split();
@@ -137,7 +137,7 @@ fn farewell(why: Option<CloseFrame>) -> String {
     }
 }
 
-fn deliver(inbox: &Inbox, text: &[u8]) {
+fn deliver(inbox: &PeerInbox, text: &[u8]) {
     let values = parse_values(text);
     if values.is_empty() {
         inbox.noise(&String::from_utf8_lossy(text));

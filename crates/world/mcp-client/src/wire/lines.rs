@@ -19,7 +19,7 @@ const STALL: Duration = Duration::from_millis(150);
 
 /// What a server wrote, one line at a time.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Line {
+pub(crate) enum ServerLine {
     /// JSON that looks like messages.
     Messages(Vec<Value>),
     /// Meant as a message, but too long or broken beyond repair; the request of
@@ -42,7 +42,7 @@ pub(crate) struct LineReader<R> {
     looked: usize,
     held: HeldMessage,
     /// Understood already, but something had to be said before it.
-    next: Option<Line>,
+    next: Option<ServerLine>,
     max: usize,
 }
 
@@ -72,7 +72,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// The next line that says something; `None` at the end of the stream.
-    pub(crate) async fn next(&mut self) -> std::io::Result<Option<Line>> {
+    pub(crate) async fn next(&mut self) -> std::io::Result<Option<ServerLine>> {
         if let Some(line) = self.next.take() {
             return Ok(Some(line));
         }
@@ -112,7 +112,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// What to make of a line that goes no further: whole messages whose writer
     /// forgot the line break, or ended it with something else; or words, a
     /// question of a program that believes somebody sees it.
-    fn stalled(&mut self) -> Option<Line> {
+    fn stalled(&mut self) -> Option<ServerLine> {
         if self.line.first().is_some_and(|it| it.is_ascii_alphanumeric()) {
             return self.finish_line();
         }
@@ -126,34 +126,34 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
         self.line.clear();
         self.looked = 0;
-        Some(Line::Messages(values))
+        Some(ServerLine::Messages(values))
     }
 
     /// A last message may lack its line break.
-    fn at_end(&mut self) -> Option<Line> {
+    fn at_end(&mut self) -> Option<ServerLine> {
         if self.line.is_empty() && self.dropped == 0 { None } else { self.finish_line() }
     }
 
-    fn finish_line(&mut self) -> Option<Line> {
+    fn finish_line(&mut self) -> Option<ServerLine> {
         let line = std::mem::take(&mut self.line);
         self.looked = 0;
         let tail = std::mem::take(&mut self.tail);
         if std::mem::take(&mut self.dropped) != 0 {
             let id = salvage_id(&line[..line.len().min(END_BYTES)], &tail);
-            return Some(Line::Unreadable { id, problem: "the message is larger than 64 MiB" });
+            return Some(ServerLine::Unreadable { id, problem: "the message is larger than 64 MiB" });
         }
         self.understand(line)
     }
 
-    fn understand(&mut self, line: Vec<u8>) -> Option<Line> {
+    fn understand(&mut self, line: Vec<u8>) -> Option<ServerLine> {
         let values = parse_values(&line);
         if values.iter().any(is_message) {
             // A message on its own line ends whatever was begun before it.
             let cut_off = std::mem::take(&mut self.held).text;
             if cut_off.is_empty() {
-                return Some(Line::Messages(values));
+                return Some(ServerLine::Messages(values));
             }
-            self.next = Some(Line::Messages(values));
+            self.next = Some(ServerLine::Messages(values));
             return Some(unreadable(&cut_off));
         }
         let text = line.trim_ascii();
@@ -161,11 +161,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if begins || !self.held.text.is_empty() {
             return self.hold(&line);
         }
-        (text.iter().any(|byte| *byte != 0)).then(|| Line::Noise(String::from_utf8_lossy(text).into_owned()))
+        (text.iter().any(|byte| *byte != 0))
+            .then(|| ServerLine::Noise(String::from_utf8_lossy(text).into_owned()))
     }
 
     /// Adds a line to a message that spans several.
-    fn hold(&mut self, line: &[u8]) -> Option<Line> {
+    fn hold(&mut self, line: &[u8]) -> Option<ServerLine> {
         self.held.text.extend_from_slice(line);
         self.held.balance.feed(line);
         let complete = self.held.balance.depth <= 0;
@@ -175,7 +176,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let text = std::mem::take(&mut self.held).text;
         let values = parse_values(&text);
         if complete && values.iter().any(is_message) {
-            return Some(Line::Messages(values));
+            return Some(ServerLine::Messages(values));
         }
         Some(unreadable(&text))
     }
@@ -195,15 +196,15 @@ fn begins_like_json(text: &[u8]) -> bool {
 
 /// What was begun like a message and is none. Only what has a word of a message
 /// in it was meant as one.
-fn unreadable(text: &[u8]) -> Line {
+fn unreadable(text: &[u8]) -> ServerLine {
     let is_meant = [&b"\"jsonrpc\""[..], b"\"id\"", b"\"method\"", b"\"result\"", b"\"error\""]
         .iter()
         .any(|word| memchr::memmem::find(text, word).is_some());
     if !is_meant {
-        return Line::Noise(String::from_utf8_lossy(text.trim_ascii()).into_owned());
+        return ServerLine::Noise(String::from_utf8_lossy(text.trim_ascii()).into_owned());
     }
     let (head, tail) = (&text[..text.len().min(END_BYTES)], &text[text.len().saturating_sub(END_BYTES)..]);
-    Line::Unreadable { id: salvage_id(head, tail), problem: "the message is not valid JSON" }
+    ServerLine::Unreadable { id: salvage_id(head, tail), problem: "the message is not valid JSON" }
 }
 
 fn is_message(value: &Value) -> bool {
@@ -244,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    async fn read(text: &str, max: usize) -> Vec<Line> {
+    async fn read(text: &str, max: usize) -> Vec<ServerLine> {
         let mut reader = LineReader::with_limit(text.as_bytes(), max);
         let mut lines = Vec::new();
         while let Some(line) = reader.next().await.unwrap() {
@@ -267,18 +268,18 @@ mod tests {
         ] {
             let mut reader = LineReader::with_limit(text.as_bytes(), 1000);
             reader.line = text.as_bytes().to_vec();
-            assert_eq!(reader.stalled(), want.map(Line::Messages), "{text}");
+            assert_eq!(reader.stalled(), want.map(ServerLine::Messages), "{text}");
         }
         let mut reader = LineReader::with_limit(&b""[..], 1000);
         reader.line = b"Password: ".to_vec();
-        assert_eq!(reader.stalled(), Some(Line::Noise("Password:".into())));
+        assert_eq!(reader.stalled(), Some(ServerLine::Noise("Password:".into())));
     }
 
     #[tokio::test]
     async fn a_stream_is_cut_into_messages() {
         let message = || json!({"id": 1, "result": {}});
-        let one = || vec![Line::Messages(vec![message()])];
-        let unreadable = |id| Line::Unreadable { id, problem: "the message is not valid JSON" };
+        let one = || vec![ServerLine::Messages(vec![message()])];
+        let unreadable = |id| ServerLine::Unreadable { id, problem: "the message is not valid JSON" };
         for (text, want) in [
             ("{\"id\":1,\"result\":{}}\n", one()),
             ("{\"id\":1,\"result\":{}}", one()),
@@ -286,13 +287,13 @@ mod tests {
             ("{\n  \"id\": 1,\n  \"result\": {\n  }\n}\n", one()),
             (
                 "{\"id\":1,\"result\":{}}{\"id\":1,\"result\":{}}\n",
-                vec![Line::Messages(vec![message(), message()])],
+                vec![ServerLine::Messages(vec![message(), message()])],
             ),
             (
                 "listening on \u{1b}[1m3000\n{\"id\":1,\"result\":{}}\n",
-                vec![Line::Noise("listening on \u{1b}[1m3000".into()), one().remove(0)],
+                vec![ServerLine::Noise("listening on \u{1b}[1m3000".into()), one().remove(0)],
             ),
-            ("{\"level\":\"info\"}\n", vec![Line::Noise("{\"level\":\"info\"}".into())]),
+            ("{\"level\":\"info\"}\n", vec![ServerLine::Noise("{\"level\":\"info\"}".into())]),
             ("{\"id\":3,\"result\":oops}\n", vec![unreadable(Some(3))]),
             // A message that was cut off does not swallow the next one.
             (
@@ -303,24 +304,24 @@ mod tests {
             (
                 "[INFO] started\n{ port: 3000, mode: 'x' }\n[12:00:01] [warn] {low}\n[main {\n{\"id\":1,\"result\":{}}\n",
                 vec![
-                    Line::Noise("[INFO] started".into()),
-                    Line::Noise("{ port: 3000, mode: 'x' }".into()),
-                    Line::Noise("[12:00:01] [warn] {low}".into()),
-                    Line::Noise("[main {".into()),
+                    ServerLine::Noise("[INFO] started".into()),
+                    ServerLine::Noise("{ port: 3000, mode: 'x' }".into()),
+                    ServerLine::Noise("[12:00:01] [warn] {low}".into()),
+                    ServerLine::Noise("[main {".into()),
                     one().remove(0),
                 ],
             ),
             (
                 "[\n  \"a\",\n  nope\n]\n{\"id\":1,\"result\":{}}\n",
-                vec![Line::Noise("[\n  \"a\",\n  nope\n]".into()), one().remove(0)],
+                vec![ServerLine::Noise("[\n  \"a\",\n  nope\n]".into()), one().remove(0)],
             ),
             (
                 "[{\"level\":30,\n{\"id\":1,\"result\":{}}\n",
-                vec![Line::Noise("[{\"level\":30,".into()), one().remove(0)],
+                vec![ServerLine::Noise("[{\"level\":30,".into()), one().remove(0)],
             ),
             (
                 "Content-Length: 20\r\n\r\n{\"id\":1,\"result\":{}}\n",
-                vec![Line::Noise("Content-Length: 20".into()), one().remove(0)],
+                vec![ServerLine::Noise("Content-Length: 20".into()), one().remove(0)],
             ),
         ] {
             assert_eq!(read(text, 1000).await, want, "{text}");
@@ -332,7 +333,7 @@ mod tests {
         let big =
             format!("{{\"result\":\"{}\",\"id\":5}}\n{{\"id\":1,\"result\":{{}}}}\n", "x".repeat(200_000));
         let lines = read(&big, 1000).await;
-        assert!(matches!(lines[0], Line::Unreadable { id: Some(5), .. }), "{lines:?}");
-        assert_eq!(lines[1], Line::Messages(vec![json!({"id": 1, "result": {}})]));
+        assert!(matches!(lines[0], ServerLine::Unreadable { id: Some(5), .. }), "{lines:?}");
+        assert_eq!(lines[1], ServerLine::Messages(vec![json!({"id": 1, "result": {}})]));
     }
 }

@@ -12,7 +12,7 @@ mod peer;
 mod salvage;
 
 pub(crate) use frame::{Frame, RpcError};
-pub(crate) use lines::{Line, LineReader, MAX_MESSAGE_BYTES};
-pub use peer::Inbox;
+pub(crate) use lines::{LineReader, MAX_MESSAGE_BYTES, ServerLine};
+pub use peer::PeerInbox;
 pub(crate) use peer::{CallError, Incoming, Peer, ProgressReport, RequestOptions};
 pub(crate) use salvage::{parse_values, parse_whole_values, salvage_id};

@@ -165,18 +165,18 @@ const MAX_INCOMING: usize = 32;
 /// **Invariant:** every request ends: with its answer, with an error, or at its
 /// deadline. A connection that closes ends all of them at once.
 #[derive(Clone)]
-pub(crate) struct Peer(Arc<Inner>);
+pub(crate) struct Peer(Arc<PeerInner>);
 
-struct Inner {
+struct PeerInner {
     transport: OnceLock<Arc<dyn Transport>>,
     incoming: Arc<dyn Incoming>,
     next_id: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<PeerState>,
     gone: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
+struct PeerState {
     pending: HashMap<u64, PendingRequest>,
     serving: HashMap<String, AbortHandle>,
     closed: Option<String>,
@@ -189,7 +189,7 @@ struct PendingRequest {
 
 impl Peer {
     pub(crate) fn new(incoming: Arc<dyn Incoming>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(PeerInner {
             transport: OnceLock::new(),
             incoming,
             next_id: AtomicU64::new(1),
@@ -204,8 +204,8 @@ impl Peer {
     }
 
     /// The receiving half, for the transport.
-    pub(crate) fn inbox(&self) -> Inbox {
-        Inbox(Arc::downgrade(&self.0))
+    pub(crate) fn inbox(&self) -> PeerInbox {
+        PeerInbox(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn transport(&self) -> Option<&Arc<dyn Transport>> {
@@ -302,7 +302,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// A request that is under way. Dropped before its answer came, it withdraws
 /// the request.
 struct InFlight<'a> {
-    peer: &'a Arc<Inner>,
+    peer: &'a Arc<PeerInner>,
     id: u64,
     tell_server: bool,
 }
@@ -318,8 +318,8 @@ impl Drop for InFlight<'_> {
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl PeerInner {
+    fn state(&self) -> MutexGuard<'_, PeerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -420,7 +420,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for PeerInner {
     fn drop(&mut self) {
         for task in self.state().serving.values() {
             task.abort();
@@ -431,9 +431,9 @@ impl Drop for Inner {
 /// Where a transport puts what the server sent. Holding one does not keep the
 /// connection alive.
 #[derive(Clone)]
-pub struct Inbox(Weak<Inner>);
+pub struct PeerInbox(Weak<PeerInner>);
 
-impl Inbox {
+impl PeerInbox {
     /// Takes one JSON value: a message, a batch of messages, or noise.
     pub fn deliver(&self, value: Value) {
         match value {

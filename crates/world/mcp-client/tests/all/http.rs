@@ -18,7 +18,7 @@ use axum::{
 };
 use futures_util::{SinkExt, StreamExt};
 use haft_mcp_client::{
-    ChannelEnds, ChannelServer, Endpoint, Era, HostedServer, HttpEndpoint, Inbox, McpConnection,
+    ChannelEnds, ChannelServer, Endpoint, Era, HostedServer, HttpEndpoint, McpConnection, PeerInbox,
     ServerConfig, ServerState,
 };
 use haft_tool::BoxFuture;
@@ -456,7 +456,7 @@ async fn a_websocket_carries_messages_both_ways() {
 }
 
 /// The Agent SDK's way: the host carries every message and its answer.
-struct Sdk(Fake, Mutex<Option<Inbox>>);
+struct Sdk(Fake, Mutex<Option<PeerInbox>>);
 
 impl McpConnection for Sdk {
     fn exchange(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>> {
@@ -471,7 +471,7 @@ impl McpConnection for Sdk {
         Box::pin(async { Ok(Some(answer)) })
     }
 
-    fn opened(&self, inbox: Inbox) {
+    fn opened(&self, inbox: PeerInbox) {
         *self.1.lock().unwrap() = Some(inbox);
     }
 }

@@ -10,7 +10,8 @@ use std::{
 };
 
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, Enabled, Event, Host, NotSampled, Root, Sample, ServerState, Trust,
+    Elicit, ElicitAnswer, Elicitation, Enabled, HostPorts, NotSampled, Sample, ServerEvent, ServerRoot,
+    ServerState, Trust,
 };
 use haft_tool::{BoxFuture, CallContext, ErrorKind, ProgressSink, Verdict};
 use serde_json::{Value, json};
@@ -259,7 +260,7 @@ async fn a_changed_definition_asks_again_until_it_is_accepted() {
     assert!(matches!(verdict(&second), Verdict::Insist(_)));
     assert_eq!(second.manager.status()[0].changed, ["echo"]);
     let told = std::iter::from_fn(|| events.try_recv().ok());
-    let change = Event::Definitions { server: "srv".into(), tools: vec!["echo".into()] };
+    let change = ServerEvent::Definitions { server: "srv".into(), tools: vec!["echo".into()] };
     assert!(told.collect::<Vec<_>>().contains(&change));
     second.manager.shutdown().await;
 
@@ -335,17 +336,17 @@ impl Sample for Model {
 async fn servers_may_ask_what_the_host_offers() {
     let person = Arc::new(Person::default());
     let full = || {
-        let mut host = Host::default();
+        let mut host = HostPorts::default();
         host.elicit = Some(person.clone());
         host.sample = Some(Arc::new(Model));
-        host.set_roots(vec![Root { uri: "file:///work".into(), name: None }]);
+        host.set_roots(vec![ServerRoot { uri: "file:///work".into(), name: None }]);
         host
     };
     for (modes, host, want) in [
         ("elicit", full(), r#"{"action": "accept", "content": {"colour": "blue"}}"#),
-        ("elicit", Host::default(), r#"{"action": "decline"}"#),
+        ("elicit", HostPorts::default(), r#"{"action": "decline"}"#),
         ("sample", full(), r#""text": "srv wants 5""#),
-        ("sample", Host::default(), "-32601"),
+        ("sample", HostPorts::default(), "-32601"),
         ("roots", full(), r#"{"roots": [{"uri": "file:///work"}]}"#),
         ("ask_unknown", full(), "-32601"),
         (
@@ -435,7 +436,7 @@ async fn news_of_a_resource_arrive() {
         fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
         assert!(fixture.manager.settled(PATIENCE).await);
         fixture.manager.subscribe("srv", "fake://a").unwrap();
-        let news = Event::Resource { server: "srv".into(), uri: "fake://a".into() };
+        let news = ServerEvent::Resource { server: "srv".into(), uri: "fake://a".into() };
         let heard = async { while events.recv().await.unwrap() != news {} };
         tokio::time::timeout(PATIENCE, heard).await.unwrap_or_else(|_| panic!("{modes}"));
         fixture.manager.shutdown().await;

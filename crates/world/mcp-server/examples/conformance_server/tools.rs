@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_mcp_server::{CallClient, Clients, Input, InputKind};
+use haft_mcp_server::{CallClient, ClientInput, Clients, InputKind};
 use haft_tool::{
     BoxFuture, Claims, DynTool, ErrorKind, Exposure, Output, RawTool, Rendering, ToolContext, ToolError,
     ToolSpec,
@@ -145,7 +145,7 @@ fn talking(
 }
 
 async fn ask(client: &CallClient, key: &str, kind: InputKind, params: Value) -> Result<Value, ToolError> {
-    let answer = client.ask_one(Input::new(key, kind, params)).await;
+    let answer = client.ask_one(ClientInput::new(key, kind, params)).await;
     answer.map_err(|err| ToolError::failed(err.to_string()))
 }
 
@@ -284,9 +284,9 @@ fn rounds(clients: &Clients) -> Vec<Arc<dyn DynTool>> {
         one("tampered_state", "confirm", InputKind::Elicit, confirm(), |_| String::from("state-ok")),
         talking(clients, "test_input_required_result_multiple_inputs", json!({}), |client, _, _| {
             let inputs = vec![
-                Input::new("user_name", InputKind::Elicit, name_form()),
-                Input::new("greeting", InputKind::Sample, prompt("Generate a greeting", 50)),
-                Input::new("client_roots", InputKind::Roots, json!({})),
+                ClientInput::new("user_name", InputKind::Elicit, name_form()),
+                ClientInput::new("greeting", InputKind::Sample, prompt("Generate a greeting", 50)),
+                ClientInput::new("client_roots", InputKind::Roots, json!({})),
             ];
             Box::pin(async move {
                 let answers = client.ask(inputs).await.map_err(|err| ToolError::failed(err.to_string()))?;
@@ -305,11 +305,12 @@ fn rounds(clients: &Clients) -> Vec<Arc<dyn DynTool>> {
         }),
         talking(clients, "test_input_required_result_capabilities", json!({}), |client, _, _| {
             let wanted = [
-                Input::new("user_name", InputKind::Elicit, name_form()),
-                Input::new("greeting", InputKind::Sample, prompt("Generate a greeting", 50)),
-                Input::new("client_roots", InputKind::Roots, json!({})),
+                ClientInput::new("user_name", InputKind::Elicit, name_form()),
+                ClientInput::new("greeting", InputKind::Sample, prompt("Generate a greeting", 50)),
+                ClientInput::new("client_roots", InputKind::Roots, json!({})),
             ];
-            let possible: Vec<Input> = wanted.into_iter().filter(|it| client.answers(it.kind)).collect();
+            let possible: Vec<ClientInput> =
+                wanted.into_iter().filter(|it| client.answers(it.kind)).collect();
             Box::pin(async move {
                 let answers = client.ask(possible).await.map_err(|err| ToolError::failed(err.to_string()))?;
                 Ok(text(json!(answers).to_string()))
@@ -367,7 +368,7 @@ fn tasks(clients: &Clients) -> Vec<Arc<dyn DynTool>> {
             Box::pin(async move {
                 work(&cx, A_WHILE).await?;
                 let question = |key: &str| {
-                    Input::new(key, InputKind::Elicit, form(key, json!({"value": {"type": "string"}})))
+                    ClientInput::new(key, InputKind::Elicit, form(key, json!({"value": {"type": "string"}})))
                 };
                 let answers = client.ask(vec![question("first"), question("second")]).await;
                 let answers = answers.map_err(|err| ToolError::failed(err.to_string()))?;

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use haft_mcp_client::{Scope, declared_servers};
+use haft_mcp_client::{ServerScope, declared_servers};
 use haft_mcp_server::client_snippets;
 
 #[test]
@@ -17,7 +17,7 @@ fn every_snippet_is_in_the_documentation_and_is_read_by_us() {
         assert!(page.contains(snippet.file), "{}", snippet.file);
         if snippet.language == "json" {
             let value = serde_json::from_str(&snippet.text).unwrap();
-            let (servers, problems) = declared_servers(&value, Scope::User);
+            let (servers, problems) = declared_servers(&value, ServerScope::User);
             assert!(problems.is_empty() && servers[0].summary() == "haft mcp serve", "{problems:?}");
         }
     }

@@ -15,8 +15,8 @@ use haft_mcp_client::{
     Trust,
 };
 use haft_mcp_server::{
-    ClientAsk, Clients, HttpAuth, HttpOptions, HttpServer, ServerOptions, TokenCheck, ToolServer, Verdict,
-    serve_http,
+    ClientAsk, Clients, HttpAuth, HttpOptions, HttpServer, ServerOptions, TokenCheck, TokenVerdict,
+    ToolServer, serve_http,
 };
 use haft_permission::Policy;
 use haft_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
@@ -304,12 +304,12 @@ fn initialize() -> String {
 async fn only_those_come_in_who_may() {
     struct Check;
     impl TokenCheck for Check {
-        fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Verdict> {
+        fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, TokenVerdict> {
             let verdict = match token {
-                "granted" => Verdict::Good,
-                "little" => Verdict::ForLess(vec![String::from("a"), String::from("b")]),
-                "unknown" => Verdict::Unknown,
-                _ => Verdict::Bad,
+                "granted" => TokenVerdict::Good,
+                "little" => TokenVerdict::ForLess(vec![String::from("a"), String::from("b")]),
+                "unknown" => TokenVerdict::Unknown,
+                _ => TokenVerdict::Bad,
             };
             Box::pin(async move { verdict })
         }

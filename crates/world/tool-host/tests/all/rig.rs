@@ -141,7 +141,7 @@ impl FarHands for NoHands {
 }
 
 pub fn pipeline(dir: &Path, deny: &[String], ask: &[String], asker: Option<Arc<dyn Ask>>) -> Arc<Pipeline> {
-    let origin = haft_permission::Origin::new("the host's own file", haft_permission::Destination::Session);
+    let origin = haft_permission::RuleHome::new("the host's own file", haft_permission::Destination::Session);
     let policy = Policy::builder(dir)
         .mode(PermissionMode::BypassPermissions)
         .rules(&origin, haft_permission::Behavior::Deny, deny.to_vec())

@@ -5,8 +5,8 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_hooks::{
-    BaseInput, Decision, HookDefinition, HookEnvironment, HookInput, HookSource, Hooks, Outcome, Ports,
-    PreToolUse, parse_definitions,
+    BaseInput, HookDecision, HookDefinition, HookEnvironment, HookInput, HookSource, Hooks, HooksOutcome,
+    Ports, PreToolUse, parse_definitions,
 };
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ impl Rig {
         HookInput::new(self.base(), event)
     }
 
-    pub async fn ask(&self, hooks: &Hooks) -> Outcome {
+    pub async fn ask(&self, hooks: &Hooks) -> HooksOutcome {
         hooks.run(&self.pre("Bash", json!({"command": "ls"}))).await
     }
 }
@@ -73,13 +73,13 @@ pub fn with(mut hook: Value, name: &str, value: impl Into<Value>) -> Value {
     hook
 }
 
-pub fn reason(outcome: &Outcome) -> &str {
+pub fn reason(outcome: &HooksOutcome) -> &str {
     match &outcome.decision {
-        Decision::NoOpinion => "",
-        Decision::Allow { reason }
-        | Decision::Ask { reason }
-        | Decision::Defer { reason }
-        | Decision::Block { reason, .. } => reason,
+        HookDecision::NoOpinion => "",
+        HookDecision::Allow { reason }
+        | HookDecision::Ask { reason }
+        | HookDecision::Defer { reason }
+        | HookDecision::Block { reason, .. } => reason,
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::{path::Path, process::Command, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Opinion, Origin, Policy, ReadingHeld, ShellCommands};
+use haft_permission::{Behavior, Destination, Opinion, Policy, ReadingHeld, RuleHome, ShellCommands};
 use haft_types::PermissionMode;
 
 use crate::common::{Call, context};
@@ -55,7 +55,7 @@ impl Row {
 
     fn judge(&self, root: &Path, held: ReadingHeld) -> Behavior {
         let (ws, home) = (root.join("ws"), root.join("home"));
-        let origin = Origin::new("test", Destination::Session).rooted(ws.as_path());
+        let origin = RuleHome::new("test", Destination::Session).rooted(ws.as_path());
         let mut builder =
             Policy::builder(&ws).mode(self.mode).commands(Arc::new(ShellCommands)).reading(held).home(&home);
         for (behavior, text) in &self.rules {

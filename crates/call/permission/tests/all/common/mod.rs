@@ -9,7 +9,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::{Behavior, Decision, Destination, Opinion, Origin, Policy, PolicyBuilder};
+use haft_permission::{Behavior, Decision, Destination, Opinion, Policy, PolicyBuilder, RuleHome};
 use haft_tool::{
     Access, BoxFuture, CallContext, DynCall, Output, Permit, Reach, Rendered, ToolError, Verdict,
 };
@@ -132,8 +132,8 @@ pub struct Rules<'a> {
     pub deny: &'a [&'a str],
 }
 
-pub fn settings() -> Origin {
-    Origin::new("project settings", Destination::ProjectSettings)
+pub fn settings() -> RuleHome {
+    RuleHome::new("project settings", Destination::ProjectSettings)
 }
 
 pub fn with_rules(builder: PolicyBuilder, rules: Rules<'_>) -> PolicyBuilder {

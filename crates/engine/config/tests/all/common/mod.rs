@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_config::{LoadOptions, Loaded, Notice, Places, SettingsStore};
+use haft_config::{LoadOptions, Loaded, Places, SettingsNotice, SettingsStore};
 
 pub struct World {
     pub directory: tempfile::TempDir,
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-pub fn lines(notices: &[Notice]) -> Vec<String> {
+pub fn lines(notices: &[SettingsNotice]) -> Vec<String> {
     notices.iter().map(ToString::to_string).collect()
 }
 

@@ -18,7 +18,7 @@ use std::{
 
 use haft_hooks::{HookDefinition, HookSource, parse_definitions};
 use haft_lsp::ConfiguredServer;
-use haft_mcp_client::{Scope, ServerConfig};
+use haft_mcp_client::{ServerConfig, ServerScope};
 use serde_json::{Map, Value};
 
 pub use self::{
@@ -254,7 +254,7 @@ impl Plugin {
                     command.env.extend(self.options.variables());
                 }
                 config.name = format!("plugin:{}:{}", self.name, config.name);
-                config.scope = Scope::Plugin;
+                config.scope = ServerScope::Plugin;
             }
             all.extend(configs);
         }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use haft_config::Scope;
+use haft_config::SettingsScope;
 use serde_json::{Map, Value, json};
 
 use super::{super::ExtensionProblem, manifest::JsonText};
@@ -162,7 +162,9 @@ pub(super) fn tell(premises: &Premises, id: &str, option: &PluginOption, value: 
     };
     let told = match option.is_secret {
         true => premises.store.update_own_file(Path::new(SECRETS), |table| put(table, &[id])),
-        false => premises.store.update(Scope::User, |table| put(table, &["pluginConfigs", id, "options"])),
+        false => {
+            premises.store.update(SettingsScope::User, |table| put(table, &["pluginConfigs", id, "options"]))
+        }
     };
     told.map_err(|err| err.to_string())
 }

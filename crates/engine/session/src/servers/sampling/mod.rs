@@ -13,7 +13,7 @@ use haft_agent::Ledger;
 use haft_mcp_client::{
     Confirm, Elicit, ElicitAnswer, Elicitation, NotSampled, Sample, SamplingRules, ServerConfig,
 };
-use haft_model::{Answer, Provider, Request, Speed};
+use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_tool::BoxFuture;
 use haft_types::text;
 use serde_json::{Value, json};
@@ -26,17 +26,17 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Asks the session's model on behalf of servers. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Sampler(Arc<Inner>);
+pub(crate) struct Sampler(Arc<SamplingInner>);
 
 #[derive(Default)]
-struct Inner {
-    state: Mutex<State>,
+struct SamplingInner {
+    state: Mutex<SamplingState>,
     /// One question at a time: a server cannot flood the provider.
     busy: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct SamplingState {
     model: Option<(Arc<dyn Provider>, String)>,
     ledger: Ledger,
     person: Option<Arc<dyn Elicit>>,
@@ -45,7 +45,7 @@ struct State {
 }
 
 impl Sampler {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SamplingState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,7 +140,7 @@ impl Sample for Sampler {
 impl Admitted {
     /// Asks, and has the session pay for the answer.
     async fn ask(&self, request: Request) -> Result<Value, String> {
-        let answer = Answer::collect(self.provider.stream(request));
+        let answer = ModelAnswer::collect(self.provider.stream(request));
         let answer = match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(err)) => return Err(format!("the model could not be asked: {err}")),

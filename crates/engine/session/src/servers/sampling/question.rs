@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use haft_model::{Answer, RepairKind, Request, StopReason, ToolChoice, ToolDef, ToolSet};
+use haft_model::{ModelAnswer, RepairKind, Request, StopReason, ToolChoice, ToolDef, ToolSet};
 use haft_types::{Block, Content, MediaSource, Message, MessageBlock, Role, ToolUse};
 use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ pub(super) fn shown(block: &MessageBlock) -> String {
 }
 
 /// The answer as the protocol wants it.
-pub(super) fn result(answer: &Answer, model: &str) -> Result<Value, String> {
+pub(super) fn result(answer: &ModelAnswer, model: &str) -> Result<Value, String> {
     let calls: Vec<Value> = answer
         .calls()
         .into_iter()

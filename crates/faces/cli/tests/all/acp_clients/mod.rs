@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::{Value, json};
 
 use crate::{acp_random::EditorDice, common::Haft, editor_kits, hosts::executable};
@@ -120,10 +120,10 @@ const SESSIONS: usize = 20;
 fn random_turn(dice: &mut EditorDice) -> Turn {
     let mut pieces = Vec::new();
     if dice.roll(4) == 0 {
-        pieces.push(Piece::thinking("hm, let me see"));
+        pieces.push(ReplyPiece::thinking("hm, let me see"));
     }
     if dice.roll(2) == 0 {
-        pieces.push(Piece::text("Now something happens. "));
+        pieces.push(ReplyPiece::text("Now something happens. "));
     }
     for _ in 0..=dice.roll(3) {
         let file = dice.pick(&[
@@ -139,14 +139,16 @@ fn random_turn(dice: &mut EditorDice) -> Turn {
         ]);
         let (old, new) = if dice.roll(2) == 0 { ("one", "uno") } else { ("uno", "one") };
         pieces.push(match dice.roll(8) {
-            0..=2 => Piece::tool("Read", json!({"file_path": file})),
-            3 | 4 => Piece::tool("Edit", json!({"file_path": file, "old_string": old, "new_string": new})),
-            5 => Piece::tool(
+            0..=2 => ReplyPiece::tool("Read", json!({"file_path": file})),
+            3 | 4 => {
+                ReplyPiece::tool("Edit", json!({"file_path": file, "old_string": old, "new_string": new}))
+            }
+            5 => ReplyPiece::tool(
                 "Bash",
                 json!({"command": dice.pick(&["echo hi; sleep 0.1; echo ho", "cat *.txt"])}),
             ),
-            6 => Piece::tool("Grep", json!({"pattern": "TYPED|one"})),
-            _ => Piece::tool("Write", json!({"file_path": "over.txt", "content": "all of it\n"})),
+            6 => ReplyPiece::tool("Grep", json!({"pattern": "TYPED|one"})),
+            _ => ReplyPiece::tool("Write", json!({"file_path": "over.txt", "content": "all of it\n"})),
         });
     }
     Turn::of(pieces)

@@ -1,7 +1,7 @@
 //! What a model server of a bad day answers: calls of every kind, answers that break
 //! off, errors that pass, windows that change. Everything in it can be lived through.
 
-use haft_testkit::{ByteFault, Cut, ErrorReply, Piece, Stall, ToolPiece, Turn};
+use haft_testkit::{ByteFault, Cut, ErrorReply, ReplyPiece, Stall, ToolPiece, Turn};
 use serde_json::{Value, json};
 
 use crate::acp_random::EditorDice;
@@ -82,7 +82,7 @@ fn fault(dice: &mut EditorDice, number: usize) -> Turn {
                 message: String::from("Overloaded"),
                 headers: std::collections::BTreeMap::new(),
             };
-            Turn::of([Piece::text("Well,"), Piece::Error(error)])
+            Turn::of([ReplyPiece::text("Well,"), ReplyPiece::Error(error)])
         }
         _ => {
             let what = if dice.roll(2) == 0 { Cut::Reset } else { Cut::End };
@@ -95,8 +95,8 @@ fn fault(dice: &mut EditorDice, number: usize) -> Turn {
 /// An answer that the output limit cut, in words or in a call.
 fn cut_by_limit(dice: &mut EditorDice, number: usize) -> Turn {
     let pieces = match dice.roll(3) {
-        0 => vec![Piece::text("This is only the first half of what")],
-        1 => vec![Piece::thinking("I thought and thought")],
+        0 => vec![ReplyPiece::text("This is only the first half of what")],
+        1 => vec![ReplyPiece::thinking("I thought and thought")],
         _ => {
             let input = json!({"file_path": format!("cut{number}.txt"), "content": "x".repeat(400)});
             let cut = ToolPiece {
@@ -105,7 +105,7 @@ fn cut_by_limit(dice: &mut EditorDice, number: usize) -> Turn {
                 keep: Some(10 + dice.roll(300)),
                 ..ToolPiece::default()
             };
-            vec![Piece::text("Writing."), Piece::Tool(cut)]
+            vec![ReplyPiece::text("Writing."), ReplyPiece::Tool(cut)]
         }
     };
     Turn::of(pieces).stop("max_tokens")
@@ -115,7 +115,7 @@ fn cut_by_limit(dice: &mut EditorDice, number: usize) -> Turn {
 fn odd_end(dice: &mut EditorDice) -> Turn {
     match dice.roll(5) {
         0 => Turn::of([]).stop("end_turn"),
-        1 => Turn::of([Piece::thinking("only a thought")]).stop("end_turn"),
+        1 => Turn::of([ReplyPiece::thinking("only a thought")]).stop("end_turn"),
         2 => Turn::text("I will not.").stop("refusal"),
         3 => Turn::error(400, "invalid_request_error", FOR_GOOD),
         _ => Turn::text("   \n").stop("end_turn"),
@@ -134,16 +134,16 @@ fn words(dice: &mut EditorDice) -> String {
 fn calls(dice: &mut EditorDice, number: usize) -> Turn {
     let mut pieces = Vec::new();
     if dice.roll(4) == 0 {
-        pieces.push(Piece::thinking(format!("thought {number}")));
+        pieces.push(ReplyPiece::thinking(format!("thought {number}")));
     }
     if dice.roll(3) == 0 {
-        pieces.push(Piece::text(words(dice)));
+        pieces.push(ReplyPiece::text(words(dice)));
     }
     let one_id = dice.roll(12) == 0;
     for at in 0..=dice.roll(4) {
         let (name, input) = call(dice, &format!("{number}.{at}"));
         let broken = dice.roll(25) == 0;
-        pieces.push(Piece::Tool(ToolPiece {
+        pieces.push(ReplyPiece::Tool(ToolPiece {
             name,
             id: one_id.then(|| String::from("call_0")),
             json: broken.then(|| format!("{{\"command\": \"echo {number}")),
@@ -152,7 +152,7 @@ fn calls(dice: &mut EditorDice, number: usize) -> Turn {
         }));
     }
     if dice.roll(20) == 0 {
-        pieces.push(Piece::Stall(Stall::Ms(100)));
+        pieces.push(ReplyPiece::Stall(Stall::Ms(100)));
     }
     Turn::of(pieces)
 }

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_command::{Access, Class, Cover, Effect, Origin, Part, Place, Target, Verb, Weight, analyse};
+use haft_command::{
+    Class, Cover, Effect, EffectAccess, EffectOrigin, LinePart, LinePlace, Target, Verb, Weight, analyse,
+};
 use haft_paths::{is_inside, lexical};
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -32,7 +34,7 @@ pub(crate) struct Judge<'a> {
 impl Judge<'_> {
     pub(crate) fn decide(&self, command: &str) -> Decision {
         let roots = [self.cwd.to_owned()];
-        let place = Place { cwd: self.cwd, home: Some(self.home), roots: &roots };
+        let place = LinePlace { cwd: self.cwd, home: Some(self.home), roots: &roots };
         let analysis = analyse(command, place);
         let mut worst = Decision::Allow;
         for doubt in &analysis.doubts {
@@ -55,7 +57,7 @@ impl Judge<'_> {
         self.rules.allow.iter().any(|rule| rule == "Bash" || rule == "Bash(*)")
     }
 
-    fn part(&self, part: &Part) -> Decision {
+    fn part(&self, part: &LinePart) -> Decision {
         let refused = |rules: &[String]| {
             rules.iter().any(|rule| match spec(rule) {
                 ("Bash", None | Some("*")) => true,
@@ -74,14 +76,14 @@ impl Judge<'_> {
         if part.doubts.iter().any(|doubt| doubt.weight() == Weight::Uncertain || !everything) {
             return Decision::Ask;
         }
-        let redirected = part.effects.iter().filter(|effect| effect.origin == Origin::Redirection);
+        let redirected = part.effects.iter().filter(|effect| effect.origin == EffectOrigin::Redirection);
         if !redirected.into_iter().all(|effect| self.effect_allowed(effect)) {
             return Decision::Ask;
         }
-        let operands = || part.effects.iter().filter(|effect| effect.origin == Origin::Operand);
+        let operands = || part.effects.iter().filter(|effect| effect.origin == EffectOrigin::Operand);
         let protected = operands().any(|effect| match &effect.target {
             Target::Path(path) => {
-                matches!(effect.access, Access::Write | Access::Delete) && is_protected(path)
+                matches!(effect.access, EffectAccess::Write | EffectAccess::Delete) && is_protected(path)
             }
             _ => false,
         });
@@ -113,10 +115,10 @@ impl Judge<'_> {
         let forms = [lexical(path), real(path)];
         let inside = forms.iter().all(|path| is_inside(path, self.cwd));
         match effect.access {
-            Access::Read | Access::List | Access::Enter => inside,
-            Access::Obey(_) => lexical(path) == self.cwd,
-            Access::Connect => false,
-            Access::Write | Access::Delete => {
+            EffectAccess::Read | EffectAccess::List | EffectAccess::Enter => inside,
+            EffectAccess::Obey(_) => lexical(path) == self.cwd,
+            EffectAccess::Connect => false,
+            EffectAccess::Write | EffectAccess::Delete => {
                 if matches!(effect.target, Target::Pattern(_)) || forms.iter().any(|path| is_protected(path))
                 {
                     return false;
@@ -134,9 +136,9 @@ impl Judge<'_> {
             Target::Path(path) | Target::Pattern(path) => path,
             Target::Unknown(_) => return false,
         };
-        let reads = matches!(effect.access, Access::Read | Access::Write | Access::Delete);
-        let writes =
-            matches!(effect.access, Access::Write | Access::Delete) || effect.origin == Origin::Mention;
+        let reads = matches!(effect.access, EffectAccess::Read | EffectAccess::Write | EffectAccess::Delete);
+        let writes = matches!(effect.access, EffectAccess::Write | EffectAccess::Delete)
+            || effect.origin == EffectOrigin::Mention;
         rules.iter().any(|rule| {
             let (applies, pattern) = match spec(rule) {
                 ("Read", Some(pattern)) => (reads, pattern),

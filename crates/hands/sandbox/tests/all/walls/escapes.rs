@@ -124,7 +124,7 @@ async fn only_listed_sockets_are_reached() {
     let paths = ["allowed", "dir/one", "denied"].map(|name| outside.join(name));
     let _listeners = paths.clone().map(|path| UnixListener::bind(path).unwrap());
     let listed = vec![outside.join("allowed"), outside.join("dir")];
-    let policy = Policy { sockets: UnixSockets::Listed(listed), ..walls.policy() };
+    let policy = WallPolicy { sockets: UnixSockets::Listed(listed), ..walls.policy() };
     let report = walls.sandbox.report(&policy);
     assert!(report.gaps.iter().any(|it| it.contains("made while a command runs")), "{report}");
     let connect = |path: &std::path::Path| {

@@ -7,8 +7,9 @@ async fn plan_mode_writes_nothing_and_reads_everything() {
     for features in ["", "namespaces"] {
         let walls = Walls::without(features);
         let scratch = walls.top.join("scratch");
-        let policy =
-            || Policy::read_only(&scratch, "plan mode: nothing may be written before the plan is approved");
+        let policy = || {
+            WallPolicy::read_only(&scratch, "plan mode: nothing may be written before the plan is approved")
+        };
         if walls.sandbox.report(&policy()).backend.is_none() {
             eprintln!("SKIPPED: nothing confines commands here without {features:?}");
             continue;
@@ -135,7 +136,7 @@ async fn landlock_alone_hides_and_closes_what_it_can() {
     let secret = walls.top.join("outside/secret");
     std::fs::write(&secret, "CANARY\n").unwrap();
     let hide = vec![Hidden { path: secret.clone(), rule: String::from("Read(secret)") }];
-    let policy = Policy { hide, ..walls.policy() };
+    let policy = WallPolicy { hide, ..walls.policy() };
     let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = outside.local_addr().unwrap().port();
     let confined = walls.confine(policy);
@@ -172,7 +173,7 @@ async fn bubblewrap_builds_the_same_walls() {
     std::fs::write(work.join(".env"), "CANARY\n").unwrap();
     std::fs::create_dir_all(work.join(".git/hooks")).unwrap();
     let hide = vec![Hidden { path: work.join(".env"), rule: String::from("Read(.env)") }];
-    let confined = walls.confine(Policy { hide, ..walls.policy() });
+    let confined = walls.confine(WallPolicy { hide, ..walls.policy() });
     let before = walls.everything("outside");
     let outside = walls.top.join("outside").display().to_string();
     for attempt in [
@@ -215,7 +216,7 @@ fn refusals_are_told_from_other_trouble() {
     std::fs::create_dir_all(top.join("other")).unwrap();
     std::fs::write(top.join("work/mine"), "").unwrap();
     let work = top.join("work");
-    let policy = Policy {
+    let policy = WallPolicy {
         write: vec![work.clone()],
         write_rule: String::from("only the workspace"),
         protect: vec![Protected {
@@ -223,7 +224,7 @@ fn refusals_are_told_from_other_trouble() {
             kind: PathKind::Directory,
             absent: WhenAbsent::Prevent,
         }],
-        ..Policy::default()
+        ..WallPolicy::default()
     };
     let other = top.join("other/x").display().to_string();
     let write = |path: &str, rule: &str| format!("write {path} ({rule})");
@@ -251,7 +252,7 @@ fn refusals_are_told_from_other_trouble() {
     ] {
         assert_eq!(blocked(&policy, &work, &output), want, "{output}");
     }
-    let closed = Policy { network: Network::Off, ..policy };
+    let closed = WallPolicy { network: Network::Off, ..policy };
     for (output, is_wall) in [
         ("curl: (6) Could not resolve host: x", true),
         ("curl: (7) Failed to connect to 10.1.2.3 port 80 after 0 ms: Couldn't connect to server", true),

@@ -20,8 +20,8 @@ use std::{
 
 use common::{Rig, lives, read_pid, text};
 use haft_sandbox::{
-    Backend, Confinement, Domains, Hidden, Lookup, Network, PathKind, Policy, Protected, Sandbox,
-    SandboxConfig, Strictness, UnixSockets, WhenAbsent, WorkspacePolicy, blocked,
+    Backend, Confinement, Domains, Hidden, Lookup, Network, PathKind, Protected, Sandbox, SandboxConfig,
+    Strictness, UnixSockets, WallPolicy, WhenAbsent, WorkspacePolicy, blocked,
 };
 use haft_shell::run::{End, Exit, Job};
 
@@ -73,7 +73,7 @@ impl Walls {
     }
 
     /// The usual policy, but for `/tmp`, in which these tests live.
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> WallPolicy {
         let mut policy = WorkspacePolicy {
             roots: &[self.work()],
             scratch: &self.top.join("scratch"),
@@ -87,7 +87,7 @@ impl Walls {
         policy
     }
 
-    fn confine(&self, policy: Policy) -> Arc<Confinement> {
+    fn confine(&self, policy: WallPolicy) -> Arc<Confinement> {
         self.sandbox.confine(policy, Strictness::BestEffort).unwrap()
     }
 
@@ -99,11 +99,11 @@ impl Walls {
         (job, end)
     }
 
-    async fn run(&self, policy: Policy, command: &str) -> (Job, Arc<End>) {
+    async fn run(&self, policy: WallPolicy, command: &str) -> (Job, Arc<End>) {
         self.run_with(&self.confine(policy), command).await
     }
 
-    async fn text(&self, policy: Policy, command: &str) -> String {
+    async fn text(&self, policy: WallPolicy, command: &str) -> String {
         text(&self.run(policy, command).await.0)
     }
 

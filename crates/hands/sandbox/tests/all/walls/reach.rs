@@ -154,7 +154,7 @@ async fn allowed_domains_are_reached_through_the_proxy_and_others_are_not() {
             });
         }
     });
-    let policy = |allow: &[&str]| Policy {
+    let policy = |allow: &[&str]| WallPolicy {
         network: Network::Domains(Domains {
             allow: allow.iter().map(ToString::to_string).collect(),
             deny: Vec::new(),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_shell::{
-    output::{Mark, View},
+    output::{Mark, OutputView},
     run::{End, Job, Shell, ShellConfig, Spec},
 };
 use tempfile::TempDir;
@@ -78,7 +78,7 @@ impl Drop for Rig {
 }
 
 pub fn text(job: &Job) -> String {
-    job.read(View { limit: 30_000, from: Mark::default() }).text
+    job.read(OutputView { limit: 30_000, from: Mark::default() }).text
 }
 
 /// Waits for something that happens soon.

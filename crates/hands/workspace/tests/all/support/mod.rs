@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use haft_workspace::{
-    Change, CommitError, Committed, JournalLimits, Origin, TurnId, Workspace, WorkspaceConfig, text::Bytes,
+    Change, ChangeOrigin, CommitError, Committed, JournalLimits, TurnId, Workspace, WorkspaceConfig,
+    text::Bytes,
 };
 
 /// A scratch directory with a tree of its own and a place for our state.
@@ -62,12 +63,12 @@ pub(crate) fn open(state: &Path, root: &Path) -> Workspace {
     Workspace::open(config).unwrap()
 }
 
-pub(crate) fn origin(call: &str) -> Origin {
-    Origin { session: None, turn: None, call: call.into(), tool: "Test".to_owned() }
+pub(crate) fn origin(call: &str) -> ChangeOrigin {
+    ChangeOrigin { session: None, turn: None, call: call.into(), tool: "Test".to_owned() }
 }
 
-pub(crate) fn origin_in(turn: &str, call: &str) -> Origin {
-    Origin { turn: Some(TurnId::new(turn)), ..origin(call) }
+pub(crate) fn origin_in(turn: &str, call: &str) -> ChangeOrigin {
+    ChangeOrigin { turn: Some(TurnId::new(turn)), ..origin(call) }
 }
 
 /// Replaces (or creates) a file with whatever is there as the base.
@@ -79,7 +80,7 @@ pub(crate) fn put_as(
     workspace: &Workspace,
     path: &Path,
     content: &[u8],
-    origin: &Origin,
+    origin: &ChangeOrigin,
 ) -> Result<Committed, CommitError> {
     let failed = |error| CommitError { index: 0, error };
     let locked = workspace.lock(&[path]).map_err(failed)?;
@@ -96,7 +97,7 @@ pub(crate) fn put_as(
 pub(crate) fn remove_as(
     workspace: &Workspace,
     path: &Path,
-    origin: &Origin,
+    origin: &ChangeOrigin,
 ) -> Result<Committed, CommitError> {
     let locked = workspace.lock(&[path]).unwrap();
     let base = locked.read(path).unwrap().unwrap().0;

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use haft_command::{Part, Word};
+use haft_command::{LinePart, Word};
 use haft_shell::sandbox::{ReadingPolicy, ReadingWalls};
 
 /// How long they may look.
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MOST: u64 = 4 << 20;
 
 /// What a `find … -delete` or a `git clean` would remove.
-pub(super) fn removed(part: &Part) -> Vec<PathBuf> {
+pub(super) fn removed(part: &LinePart) -> Vec<PathBuf> {
     let literal = |word: &Word| match word {
         Word::Literal(text) => Some(text.clone()),
         Word::Pattern(_) | Word::Unknown(_) => None,
@@ -202,7 +202,7 @@ pub(super) fn output(program: &'static str, words: Vec<String>, dir: &Path) -> O
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use haft_command::{Place, analyse};
+    use haft_command::{LinePlace, analyse};
 
     use super::*;
 
@@ -258,7 +258,7 @@ mod tests {
             "find -delete",
             "find . -type f -delete",
         ] {
-            let place = Place { cwd: &root, home: None, roots: &roots };
+            let place = LinePlace { cwd: &root, home: None, roots: &roots };
             for part in &analyse(line, place).parts {
                 drop(removed(part));
             }

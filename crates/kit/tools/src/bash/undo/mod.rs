@@ -19,7 +19,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haft_command::{CommandReading, Place};
+use haft_command::{CommandReading, LinePlace};
 use haft_shell::{
     own::{Leftover, end_orphans_of},
     run::Shell,
@@ -27,8 +27,8 @@ use haft_shell::{
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_types::SessionId;
 use haft_workspace::{
-    AttributeChange, Attributes, Beside, FileChange, FileError, FileState, Files, Journal, OpenFile, Origin,
-    Workspace,
+    AttributeChange, Attributes, Beside, ChangeOrigin, FileChange, FileError, FileState, Files, Journal,
+    OpenFile, Workspace,
 };
 
 use super::ports::{Coverage, Snapshots, Upcoming};
@@ -106,8 +106,11 @@ impl Snapshots for JournalSnapshots {
         }
         let inner = Arc::clone(&self.inner);
         let origin = inner.files.origin(about.call, about.tool);
-        let place =
-            Place { cwd: about.cwd, home: inner.home.as_deref(), roots: &inner.files.workspace().roots() };
+        let place = LinePlace {
+            cwd: about.cwd,
+            home: inner.home.as_deref(),
+            roots: &inner.files.workspace().roots(),
+        };
         let reading = about.reading.cloned();
         let reading = reading.unwrap_or_else(|| Arc::new(CommandReading::new(about.command, place)));
         Box::pin(async move {
@@ -175,7 +178,7 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
 }
 
 impl Inner {
-    fn before(&self, origin: Origin, reading: &CommandReading) -> Coverage {
+    fn before(&self, origin: ChangeOrigin, reading: &CommandReading) -> Coverage {
         let workspace = self.files.workspace();
         let roots = workspace.roots();
         let inside = roots.clone();
@@ -486,7 +489,7 @@ enum GitChanges {
 }
 
 impl GitChanges {
-    fn of(origin: &Origin) -> Self {
+    fn of(origin: &ChangeOrigin) -> Self {
         if origin.tool == <crate::git::Git as haft_tool::Tool>::NAME { Self::All } else { Self::Gone }
     }
 }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_workspace::{Journal, Origin};
+use haft_workspace::{ChangeOrigin, Journal};
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Node, Tree};
@@ -19,7 +19,7 @@ use super::tree::{Node, Tree};
 /// A command that may be running.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Pending {
-    pub(crate) origin: Origin,
+    pub(crate) origin: ChangeOrigin,
     pub(crate) starts: Vec<PathBuf>,
     pub(crate) left_out: Vec<PathBuf>,
     /// Milliseconds since 1970.

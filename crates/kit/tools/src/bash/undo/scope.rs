@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_command::{Access, Analysis, Class, Origin, Part, Target};
+use haft_command::{Class, EffectAccess, EffectOrigin, LineAnalysis, LinePart, Target};
 
 /// Where to look before and after a command.
 #[derive(Debug, Default)]
@@ -23,13 +23,14 @@ const CHANGERS: &[&str] = &[
 ];
 
 /// What a command line may change, as far as it says so.
-pub(crate) fn scope(analysis: &Analysis) -> Scope {
+pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
     let mut scope = Scope { anywhere: !analysis.doubts.is_empty(), ..Scope::default() };
     for part in &analysis.parts {
         if part.class == Class::Other || !part.doubts.is_empty() {
             scope.anywhere = true;
         }
-        let changes = part.effects.iter().filter(|it| matches!(it.access, Access::Write | Access::Delete));
+        let changes =
+            part.effects.iter().filter(|it| matches!(it.access, EffectAccess::Write | EffectAccess::Delete));
         for effect in changes {
             match &effect.target {
                 Target::Path(path) => scope.named.extend(places(path)),
@@ -48,7 +49,7 @@ pub(crate) fn scope(analysis: &Analysis) -> Scope {
     scope
 }
 
-fn changes_what_it_names(part: &Part) -> bool {
+fn changes_what_it_names(part: &LinePart) -> bool {
     let name = |words: &Vec<String>| {
         words.first().and_then(|word| word.rsplit('/').next()).is_some_and(|name| CHANGERS.contains(&name))
     };
@@ -57,8 +58,8 @@ fn changes_what_it_names(part: &Part) -> bool {
 
 impl Scope {
     /// Files that the words name are kept as if they were known to be written.
-    fn add_mentioned(&mut self, part: &Part) {
-        let mentions = part.effects.iter().filter(|it| it.origin == Origin::Mention);
+    fn add_mentioned(&mut self, part: &LinePart) {
+        let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);
         for effect in mentions {
             let Target::Path(path) = &effect.target else { continue };
             match path.symlink_metadata() {

@@ -18,7 +18,9 @@ use haft_tools::{
     read::ReadLimits, write::Write,
 };
 use haft_types::{AgentId, CallId};
-use haft_workspace::{ContextView, Files, JournalLimits, Origin, UndoTarget, Workspace, WorkspaceConfig};
+use haft_workspace::{
+    ChangeOrigin, ContextView, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+};
 use serde_json::Value;
 
 pub(crate) struct Rig {
@@ -114,7 +116,7 @@ impl Rig {
     }
 
     pub(crate) fn undo(&self) -> Vec<PathBuf> {
-        let origin = Origin { session: None, turn: None, call: "undo".into(), tool: "undo".to_owned() };
+        let origin = ChangeOrigin { session: None, turn: None, call: "undo".into(), tool: "undo".to_owned() };
         self.files.workspace().undo(&UndoTarget::Last, &origin).unwrap().restored
     }
 

@@ -20,7 +20,7 @@ use haft_tools::{
     git::Git,
 };
 use haft_workspace::{
-    EverythingInContext, Files, JournalLimits, Origin, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, EverythingInContext, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
 };
 use serde_json::Value;
 
@@ -108,7 +108,8 @@ impl Repo {
     }
 
     pub fn undo(&self, id: &str) {
-        let origin = Origin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") };
+        let origin =
+            ChangeOrigin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") };
         let report = self.files.workspace().undo(&UndoTarget::Call(id.into()), &origin).unwrap();
         assert_eq!(report.conflicts, [], "{id}");
     }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_agent::{
-    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Memory, Prompt, TurnEnd, UserInput,
-    log::LogFile,
+    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Memory, SystemPrompt, TurnEnd,
+    UserInput, log::LogFile,
 };
 use haft_model::{AnthropicLogin, Common, HttpProvider, RetryPolicy};
 use haft_permission::Policy;
@@ -78,7 +78,7 @@ pub fn rig_by(
     let results = ResultStore::new(dir.path().join("tool-results"), StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(Gate::new(Policy::default()), results));
     let session = CallSession::new(pipeline, SharedPool::new(pool), SessionState::new(dir.path()));
-    let prompt = Prompt {
+    let prompt = SystemPrompt {
         base: Base::Haft,
         environment: environment(dir.path()),
         memory: Memory::default(),

@@ -71,14 +71,14 @@ pub(super) struct ApiError {
 
 /// Why a request came to nothing.
 #[derive(Debug, Clone)]
-pub(super) enum Failure {
+pub(super) enum NatsFailure {
     /// Nobody answered.
     Silence(String),
     /// The server said no.
     Said(ApiError),
 }
 
-impl Failure {
+impl NatsFailure {
     /// The newest message of the subject is another one.
     pub(super) fn is_wrong_sequence(&self) -> bool {
         matches!(self, Self::Said(err) if matches!(err.err_code, 10_070 | 10_071 | 10_164))
@@ -110,7 +110,7 @@ impl Failure {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct NatsAnswer {
     error: Option<ApiError>,
 }
 
@@ -193,18 +193,18 @@ impl Connection {
         self.client.server_info()
     }
 
-    pub(super) fn problem(&self, failure: Failure) -> StoreError {
+    pub(super) fn problem(&self, failure: NatsFailure) -> StoreError {
         let engine = format!("NATS at {}", self.name);
         match failure {
-            Failure::Said(err) if Failure::Said(err.clone()).is_full() => {
+            NatsFailure::Said(err) if NatsFailure::Said(err.clone()).is_full() => {
                 StoreError::Full { place: engine, said: err.description }
             }
-            Failure::Said(err) => StoreError::Gone {
+            NatsFailure::Said(err) => StoreError::Gone {
                 engine,
                 said: format!("{} ({})", err.description, err.err_code),
                 advice: String::from("look at its log; `haft fleet doctor` says more"),
             },
-            Failure::Silence(said) => StoreError::Gone {
+            NatsFailure::Silence(said) => StoreError::Gone {
                 engine,
                 said,
                 advice: String::from("look whether it runs, with JetStream and a majority of its nodes"),
@@ -219,25 +219,30 @@ impl Connection {
     /// Whoever answered does not have yet what is known to be there: a leader that was
     /// cut off from the others and does not know it, a copy that lags.
     pub(super) fn is_behind(&self) -> StoreError {
-        self.problem(Failure::Silence(String::from("the node that answers is behind the others")))
+        self.problem(NatsFailure::Silence(String::from("the node that answers is behind the others")))
     }
 
-    async fn ask(&self, subject: &str, headers: HeaderMap, payload: Bytes) -> Result<Message, Failure> {
+    async fn ask(&self, subject: &str, headers: HeaderMap, payload: Bytes) -> Result<Message, NatsFailure> {
         let request = Request::new().headers(headers).payload(payload).timeout(Some(ANSWER));
         match self.client.send_request(subject.to_owned(), request).await {
-            Ok(message) => match serde_json::from_slice::<Answer>(&message.payload) {
-                Ok(Answer { error: Some(error) }) => Err(Failure::Said(error)),
+            Ok(message) => match serde_json::from_slice::<NatsAnswer>(&message.payload) {
+                Ok(NatsAnswer { error: Some(error) }) => Err(NatsFailure::Said(error)),
                 _ => Ok(message),
             },
             Err(err) if err.kind() == RequestErrorKind::MaxPayloadExceeded => {
-                Err(Failure::Said(ApiError { code: 400, err_code: 0, description: err.to_string() }))
+                Err(NatsFailure::Said(ApiError { code: 400, err_code: 0, description: err.to_string() }))
             }
-            Err(err) => Err(Failure::Silence(err.to_string())),
+            Err(err) => Err(NatsFailure::Silence(err.to_string())),
         }
     }
 
     /// Asks until there is an answer or patience ends.
-    async fn insist(&self, subject: &str, headers: &HeaderMap, payload: &Bytes) -> Result<Message, Failure> {
+    async fn insist(
+        &self,
+        subject: &str,
+        headers: &HeaderMap,
+        payload: &Bytes,
+    ) -> Result<Message, NatsFailure> {
         let begin = Instant::now();
         loop {
             match self.ask(subject, headers.clone(), payload.clone()).await {
@@ -277,43 +282,43 @@ impl Connection {
         expected: Option<u64>,
         mut headers: HeaderMap,
         payload: Bytes,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, NatsFailure> {
         headers.insert("Nats-Msg-Id", id);
         if let Some(expected) = expected {
             headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string().as_str());
         }
         let answer = match self.insist(subject, &headers, &payload).await {
-            Err(failure @ Failure::Silence(_)) => return Err(self.why_silent(failure).await),
+            Err(failure @ NatsFailure::Silence(_)) => return Err(self.why_silent(failure).await),
             answer => answer?,
         };
         let stored: PublishAnswer =
-            serde_json::from_slice(&answer.payload).map_err(|err| Failure::Silence(err.to_string()))?;
+            serde_json::from_slice(&answer.payload).map_err(|err| NatsFailure::Silence(err.to_string()))?;
         Ok(stored.seq)
     }
 
     /// A server that answers everything but writes has no room for them, or has stopped
     /// its streams because of that.
-    async fn why_silent(&self, failure: Failure) -> Failure {
+    async fn why_silent(&self, failure: NatsFailure) -> NatsFailure {
         let stopped = |how: &str| {
             let description = format!(
                 "{how}, as after \"no space left on device\": make room where its store_dir is and start it again"
             );
-            Failure::Said(ApiError { code: 503, err_code: 10_077, description })
+            NatsFailure::Said(ApiError { code: 503, err_code: 10_077, description })
         };
         match self.ask("$JS.API.INFO", HeaderMap::new(), Bytes::new()).await {
             Ok(_) => stopped("it answers and takes no write"),
             // Not enabled, although it was when we connected.
-            Err(Failure::Said(err)) if matches!(err.err_code, 10_039 | 10_076) => {
+            Err(NatsFailure::Said(err)) if matches!(err.err_code, 10_039 | 10_076) => {
                 stopped("it has switched JetStream off")
             }
             Err(_) => failure,
         }
     }
 
-    pub(super) async fn api<T: DeserializeOwned>(&self, call: &str, body: &Value) -> Result<T, Failure> {
+    pub(super) async fn api<T: DeserializeOwned>(&self, call: &str, body: &Value) -> Result<T, NatsFailure> {
         let payload = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         let answer = self.insist(&format!("$JS.API.{call}"), &HeaderMap::new(), &payload).await?;
-        serde_json::from_slice(&answer.payload).map_err(|err| Failure::Silence(err.to_string()))
+        serde_json::from_slice(&answer.payload).map_err(|err| NatsFailure::Silence(err.to_string()))
     }
 
     /// A message as the stream's leader has it.
@@ -384,8 +389,8 @@ impl Connection {
         subject: &str,
         from: u64,
         most: usize,
-    ) -> Result<Vec<StoredMessage>, Failure> {
-        let silence = |err: String| Failure::Silence(err);
+    ) -> Result<Vec<StoredMessage>, NatsFailure> {
+        let silence = |err: String| NatsFailure::Silence(err);
         let inbox = self.client.new_inbox();
         let mut answers =
             self.client.subscribe(inbox.clone()).await.map_err(|err| silence(err.to_string()))?;
@@ -434,7 +439,7 @@ impl Connection {
 
     pub(super) async fn subscribe(&self, subject: String) -> Result<async_nats::Subscriber, StoreError> {
         let subscribed = self.client.subscribe(subject).await;
-        subscribed.map_err(|err| self.problem(Failure::Silence(err.to_string())))
+        subscribed.map_err(|err| self.problem(NatsFailure::Silence(err.to_string())))
     }
 
     /// Counts up with every entry of the ledger somebody tells of.
@@ -478,10 +483,10 @@ mod tests {
     #[test]
     fn what_passes_is_told_from_what_does_not() {
         let said = |code, err_code, description: &str| {
-            Failure::Said(ApiError { code, err_code, description: description.to_owned() })
+            NatsFailure::Said(ApiError { code, err_code, description: description.to_owned() })
         };
         for (failure, passing, full) in [
-            (Failure::Silence(String::new()), true, false),
+            (NatsFailure::Silence(String::new()), true, false),
             (said(503, 10_008, "JetStream system temporarily unavailable"), true, false),
             (said(400, 10_071, "wrong last sequence: 5"), false, false),
             (said(503, 10_077, "maximum bytes exceeded"), false, true),

@@ -21,7 +21,7 @@ use crate::{
     BlobHash, FleetName, StoreError, StoreFuture,
     core::{LedgerEntry, Mirror},
     engine::{LedgerStore, NewsWaiter, Pause, RawBlobs},
-    ledger::{Command, CommandBatch, JobLedger},
+    ledger::{CommandBatch, JobLedger, LedgerCommand},
 };
 
 /// Longer entries lie in a blob.
@@ -160,7 +160,12 @@ impl NewsWaiter for LedgerWaiter {
 }
 
 impl LedgerStore for NatsEngine {
-    fn commit<'a>(&'a self, mirror: &'a Mirror, id: &'a str, commands: &'a [Command]) -> StoreFuture<'a, ()> {
+    fn commit<'a>(
+        &'a self,
+        mirror: &'a Mirror,
+        id: &'a str,
+        commands: &'a [LedgerCommand],
+    ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let mut bytes = Bytes::from(CommandBatch::encode(commands)?);
             let mut headers = HeaderMap::new();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::connection::{Connection, Failure};
+use super::connection::{Connection, NatsFailure};
 use crate::{EngineFinding, RunId, StoreError, engine::examine::finding};
 
 pub(super) const LEDGER: &str = "HAFT_LEDGER";
@@ -147,12 +147,14 @@ impl Connection {
             match made {
                 Ok(_) => return Ok(()),
                 // There, with settings somebody chose.
-                Err(Failure::Said(err)) if err.err_code == 10_058 => return Ok(()),
-                Err(Failure::Said(err)) if !MISSING_NODES.contains(&err.err_code) => {
-                    return Err(self.problem(Failure::Said(err)));
+                Err(NatsFailure::Said(err)) if err.err_code == 10_058 => return Ok(()),
+                Err(NatsFailure::Said(err)) if !MISSING_NODES.contains(&err.err_code) => {
+                    return Err(self.problem(NatsFailure::Said(err)));
                 }
-                Err(Failure::Said(_)) if Instant::now() < until => tokio::time::sleep(CLUSTER_PAUSE).await,
-                Err(Failure::Said(err)) => {
+                Err(NatsFailure::Said(_)) if Instant::now() < until => {
+                    tokio::time::sleep(CLUSTER_PAUSE).await
+                }
+                Err(NatsFailure::Said(err)) => {
                     return Err(StoreError::Gone {
                         engine: format!("NATS at {}", self.name()),
                         said: err.description,
@@ -187,7 +189,7 @@ impl Connection {
     /// Which entries the ledger has, as its leader knows them.
     pub(super) async fn ledger_entries(&self) -> Result<EntryNumbers, StoreError> {
         let asked = json!({ "deleted_details": true });
-        let info: Result<StreamInfo, Failure> = self.api(&format!("STREAM.INFO.{LEDGER}"), &asked).await;
+        let info: Result<StreamInfo, NatsFailure> = self.api(&format!("STREAM.INFO.{LEDGER}"), &asked).await;
         match info {
             Ok(StreamInfo { state, .. }) => {
                 Ok(EntryNumbers { first: state.first_seq, last: state.last_seq, gaps: state.deleted })
@@ -201,7 +203,7 @@ impl Connection {
 
     /// Removes what lies before a message, or all of a subject.
     pub(super) async fn purge(&self, stream: &str, which: &Value) -> Result<(), StoreError> {
-        let purged: Result<Value, Failure> = self.api(&format!("STREAM.PURGE.{stream}"), which).await;
+        let purged: Result<Value, NatsFailure> = self.api(&format!("STREAM.PURGE.{stream}"), which).await;
         purged.map(drop).map_err(|failure| self.problem(failure))
     }
 

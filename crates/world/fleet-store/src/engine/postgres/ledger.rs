@@ -13,7 +13,7 @@ use crate::{
     StoreError, StoreFuture,
     core::{LedgerEntry, Mirror},
     engine::{LedgerStore, NewsWaiter, Pause},
-    ledger::{Command, CommandBatch, JobLedger},
+    ledger::{CommandBatch, JobLedger, LedgerCommand},
 };
 
 /// So many entries stay behind a snapshot, for those that are a little behind.
@@ -88,7 +88,12 @@ impl PostgresEngine {
 }
 
 impl LedgerStore for PostgresEngine {
-    fn commit<'a>(&'a self, mirror: &'a Mirror, id: &'a str, commands: &'a [Command]) -> StoreFuture<'a, ()> {
+    fn commit<'a>(
+        &'a self,
+        mirror: &'a Mirror,
+        id: &'a str,
+        commands: &'a [LedgerCommand],
+    ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let bytes = CommandBatch::encode(commands)?;
             self.connections.write("select haft_fleet.write_entry($1, $2)", &[&id, &bytes]).await?;

@@ -9,7 +9,7 @@ use crate::{
     StoreError, StoreFuture,
     core::{LedgerEntry, Mirror, wall_ms},
     engine::{LedgerStore, NewsWaiter},
-    ledger::{Command, CommandBatch, JobLedger},
+    ledger::{CommandBatch, JobLedger, LedgerCommand},
 };
 
 /// So many entries stay behind a snapshot, for those that are a little behind.
@@ -18,7 +18,7 @@ const TAIL: u64 = 500;
 /// At most so many entries are read at once.
 const PAGE: i64 = 256;
 
-struct Found {
+struct LedgerRows {
     snapshot: Option<(u64, Vec<u8>)>,
     entries: Vec<(u64, i64, String, Vec<u8>)>,
 }
@@ -27,7 +27,7 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn find(db: &rusqlite::Connection, after: u64) -> rusqlite::Result<Found> {
+fn find(db: &rusqlite::Connection, after: u64) -> rusqlite::Result<LedgerRows> {
     // One transaction: no snapshot comes and no entry goes between the two.
     let db = db.unchecked_transaction()?;
     let newest = db.query_row("select number from snapshot", [], |row| row.get::<_, i64>(0)).optional()?;
@@ -46,11 +46,16 @@ fn find(db: &rusqlite::Connection, after: u64) -> rusqlite::Result<Found> {
     let rows = entries.query_map(params![number(after), PAGE], |row| {
         Ok((u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default(), row.get(1)?, row.get(2)?, row.get(3)?))
     })?;
-    Ok(Found { snapshot, entries: rows.collect::<rusqlite::Result<_>>()? })
+    Ok(LedgerRows { snapshot, entries: rows.collect::<rusqlite::Result<_>>()? })
 }
 
 impl LedgerStore for SqliteEngine {
-    fn commit<'a>(&'a self, mirror: &'a Mirror, id: &'a str, commands: &'a [Command]) -> StoreFuture<'a, ()> {
+    fn commit<'a>(
+        &'a self,
+        mirror: &'a Mirror,
+        id: &'a str,
+        commands: &'a [LedgerCommand],
+    ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let bytes = CommandBatch::encode(commands)?;
             let id = id.to_owned();

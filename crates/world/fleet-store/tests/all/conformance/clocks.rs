@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haft_fleet_store::{
-    Bucket, Ceiling, FleetStore, JobFilter, MissedSlots, NewSchedule, Page, Reserved, StoreError, When,
+    Bucket, Ceiling, FiringTime, FleetStore, JobFilter, MissedSlots, NewSchedule, PageOfJobs, Reserved,
+    StoreError,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -28,7 +29,7 @@ async fn slots_fire_once(store: &FleetStore, other: &FleetStore) {
         let from = now - Duration::from_secs(9 * 3_600 + 1_800);
         let schedule = NewSchedule {
             name: fresh("hourly"),
-            when: When::Every { from, seconds: 3_600 },
+            when: FiringTime::Every { from, seconds: 3_600 },
             missed,
             head: job(&pool).head,
             body: json!({ "prompt": "x" }),
@@ -42,7 +43,7 @@ async fn slots_fire_once(store: &FleetStore, other: &FleetStore) {
         let mine = fired.iter().filter(|it| it.name == schedule.name).count();
         assert_eq!(mine, want, "{missed:?}");
         let filter = JobFilter { pool: Some(pool.clone()), ..JobFilter::default() };
-        let jobs = other.queue.jobs(filter, Page::default()).await.unwrap().jobs;
+        let jobs = other.queue.jobs(filter, PageOfJobs::default()).await.unwrap().jobs;
         assert_eq!(jobs.len(), want, "{missed:?}");
         let mut words: Vec<_> = jobs.iter().map(|it| it.head.dedup.clone().unwrap()).collect();
         words.dedup();
@@ -67,15 +68,16 @@ async fn schedules_are_kept(store: &FleetStore, other: &FleetStore) {
         head: job(&pool).head,
         body: json!(null),
     };
-    let once = of(When::At(Timestamp::now() - Duration::from_secs(5)));
+    let once = of(FiringTime::At(Timestamp::now() - Duration::from_secs(5)));
     store.clockwork.schedule(once.clone()).await.unwrap();
     assert_eq!(other.clockwork.tick().await.unwrap().iter().filter(|it| it.name == once.name).count(), 1);
     let known = other.clockwork.schedules().await.unwrap();
     assert_eq!(known.iter().find(|it| it.schedule == once).unwrap().next, None);
     assert!(store.clockwork.unschedule(name("t"), once.name.clone()).await.unwrap());
     assert!(!other.clockwork.unschedule(name("t"), once.name).await.unwrap());
-    let cron =
-        |expression: &str, zone: &str| of(When::Cron { expression: expression.into(), zone: zone.into() });
+    let cron = |expression: &str, zone: &str| {
+        of(FiringTime::Cron { expression: expression.into(), zone: zone.into() })
+    };
     let good = cron("30 3 * * 1-5", "Europe/Berlin");
     store.clockwork.schedule(good.clone()).await.unwrap();
     assert!(
@@ -84,7 +86,7 @@ async fn schedules_are_kept(store: &FleetStore, other: &FleetStore) {
     for bad in [
         cron("often", ""),
         cron("* * * * *", "Nowhere/None"),
-        of(When::Every { from: Timestamp::now(), seconds: 0 }),
+        of(FiringTime::Every { from: Timestamp::now(), seconds: 0 }),
     ] {
         let refused = store.clockwork.schedule(bad).await;
         assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");

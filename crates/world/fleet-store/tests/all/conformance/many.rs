@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use haft_fleet_store::{FleetStore, JobFilter, JobState, NewJob, Page, RunId};
+use haft_fleet_store::{FleetStore, JobFilter, JobState, NewJob, PageOfJobs, RunId};
 use serde_json::{Value, json};
 
 use crate::support::{jobs::*, servers::Rig};
@@ -46,8 +46,11 @@ async fn ten_thousand_wait(rig: &Rig, store: &FleetStore) {
     // Pages: all of them, once, in order.
     let (mut seen, mut after): (Vec<RunId>, Option<RunId>) = (Vec::new(), None);
     loop {
-        let page =
-            store.queue.jobs(of_batch.clone(), Page { after: after.take(), most: 3_000 }).await.unwrap();
+        let page = store
+            .queue
+            .jobs(of_batch.clone(), PageOfJobs { after: after.take(), most: 3_000 })
+            .await
+            .unwrap();
         seen.extend(page.jobs.into_iter().map(|it| it.head.id));
         after = seen.last().cloned();
         if !page.more {

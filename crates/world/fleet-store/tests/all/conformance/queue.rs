@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use haft_fleet_store::{
-    Cancelled, FleetStore, JobState, LeaseRenewal, Page, Requeue, StoreError, Submitted, TakeJobs,
+    CancelledJob, FleetStore, JobState, LeaseRenewal, PageOfJobs, Requeue, StoreError, Submitted, TakeJobs,
 };
 use serde_json::{Value, json};
 
@@ -208,16 +208,16 @@ async fn cancel_in_every_state(store: &FleetStore, other: &FleetStore) {
     // Queued.
     let queued = job(&pool);
     submit(store, std::slice::from_ref(&queued)).await;
-    assert_eq!(cancel(&id(&queued)).await.unwrap(), Cancelled::AtOnce);
-    assert_eq!(cancel(&id(&queued)).await.unwrap(), Cancelled::Already(JobState::Cancelled));
+    assert_eq!(cancel(&id(&queued)).await.unwrap(), CancelledJob::AtOnce);
+    assert_eq!(cancel(&id(&queued)).await.unwrap(), CancelledJob::Already(JobState::Cancelled));
     assert!(take(store, &worker, &pool, 1).await.is_empty());
     assert_eq!(record(store, &id(&queued)).await.reason.as_deref(), Some("enough"));
     for state in [JobState::Starting, JobState::Running, JobState::Waiting] {
         submit(store, &[job(&pool)]).await;
         let lease = take(store, &worker, &pool, 1).await.remove(0);
         store.queue.report(lease.key.clone(), state, Value::Null).await.unwrap();
-        assert_eq!(cancel(&lease.key.run).await.unwrap(), Cancelled::Asked);
-        assert_eq!(cancel(&lease.key.run).await.unwrap(), Cancelled::Asked);
+        assert_eq!(cancel(&lease.key.run).await.unwrap(), CancelledJob::Asked);
+        assert_eq!(cancel(&lease.key.run).await.unwrap(), CancelledJob::Asked);
         let said = store.log.controls(lease.key.run.clone(), 0).await.unwrap();
         assert_eq!(said.len(), 1, "the cancel is said once");
         let id = haft_fleet_store::cancel_control(lease.key.epoch);
@@ -227,7 +227,7 @@ async fn cancel_in_every_state(store: &FleetStore, other: &FleetStore) {
         // Done before it heard: done, and never cancelled too.
         let end = if state == JobState::Waiting { JobState::Done } else { JobState::Cancelled };
         store.queue.end(lease.key.clone(), end, None, Value::Null).await.unwrap();
-        assert_eq!(cancel(&lease.key.run).await.unwrap(), Cancelled::Already(end));
+        assert_eq!(cancel(&lease.key.run).await.unwrap(), CancelledJob::Already(end));
         assert_eq!(record(store, &lease.key.run).await.state, end);
     }
     // Asked to end, and its worker gives it back: it ends.
@@ -242,7 +242,7 @@ async fn cancel_in_every_state(store: &FleetStore, other: &FleetStore) {
     store.queue.park(lease.key.clone(), String::from("poison"), json!(["last words"])).await.unwrap();
     let parked = record(other, &lease.key.run).await;
     assert_eq!((parked.state, parked.reason.as_deref()), (JobState::Parked, Some("poison")));
-    assert_eq!(cancel(&lease.key.run).await.unwrap(), Cancelled::AtOnce);
+    assert_eq!(cancel(&lease.key.run).await.unwrap(), CancelledJob::AtOnce);
     let unknown = cancel(&haft_fleet_store::RunId::random()).await;
     assert!(matches!(unknown, Err(StoreError::Unknown { .. })), "{unknown:?}");
 }
@@ -326,7 +326,7 @@ async fn ended_jobs_can_be_forgotten(store: &FleetStore, other: &FleetStore) {
     submit(store, std::slice::from_ref(&young)).await;
     assert!(store.queue.forget(moment).await.unwrap() >= 1);
     let filter = haft_fleet_store::JobFilter { pool: Some(pool), ..Default::default() };
-    let left = other.queue.jobs(filter, Page::default()).await.unwrap().jobs;
+    let left = other.queue.jobs(filter, PageOfJobs::default()).await.unwrap().jobs;
     assert_eq!(left.iter().map(|it| &it.head.id).collect::<Vec<_>>(), [&id(&young)]);
     assert!(other.log.read(id(&old), 0, 10).await.unwrap().is_empty());
 }

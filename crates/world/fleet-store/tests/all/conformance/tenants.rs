@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 use haft_fleet_store::{
-    FleetStore, JobFilter, NewControl, Page, PauseScope, Requeue, RunId, StoreError, TakeJobs,
+    FleetStore, JobFilter, NewControl, PageOfJobs, PauseScope, Requeue, RunId, StoreError, TakeJobs,
 };
 use serde_json::json;
 
@@ -47,7 +47,10 @@ async fn strangers_find_nothing(store: &FleetStore) {
             words(theirs.log.follow_controls(run.clone(), 0).next().await.unwrap(), run),
             words(theirs.log.follow_live(run.clone()).next().await.unwrap(), run),
             words(
-                theirs.queue.jobs(JobFilter::default(), Page { after: Some(run.clone()), most: 9 }).await,
+                theirs
+                    .queue
+                    .jobs(JobFilter::default(), PageOfJobs { after: Some(run.clone()), most: 9 })
+                    .await,
                 run,
             ),
         ];
@@ -59,7 +62,7 @@ async fn strangers_find_nothing(store: &FleetStore) {
         JobFilter { tenant: Some(a.clone()), ..JobFilter::default() },
         JobFilter { ids: Some(vec![real.clone()]), ..JobFilter::default() },
     ] {
-        assert!(theirs.queue.jobs(filter.clone(), Page::default()).await.unwrap().jobs.is_empty());
+        assert!(theirs.queue.jobs(filter.clone(), PageOfJobs::default()).await.unwrap().jobs.is_empty());
         assert_eq!(theirs.queue.counts(filter).await.unwrap().all(), 0);
     }
     assert!(theirs.blobs.get(a.clone(), blob).await.is_err());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haft_fleet_store::{
-    FleetName, FleetStore, JobClass, JobState, LimitScope, Limits, NewJob, PauseScope, RunId, Submitted,
+    FleetName, FleetStore, JobClass, JobState, LimitScope, NewJob, PauseScope, RunId, ScopeLimits, Submitted,
 };
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ async fn limits_hold(store: &FleetStore, other: &FleetStore) {
             })
         };
         let scope = scope(&tenant, &pool, &batch);
-        let limits = Limits { max_running: Some(2), ..Limits::default() };
+        let limits = ScopeLimits { max_running: Some(2), ..ScopeLimits::default() };
         store.queue.set_limits(scope.clone(), limits).await.unwrap();
         assert!(other.queue.limits().await.unwrap().contains(&(scope.clone(), limits)));
         submit(store, &[of(), of(), of(), of()]).await;
@@ -101,14 +101,14 @@ async fn limits_hold(store: &FleetStore, other: &FleetStore) {
         assert_eq!(taken.len(), 2, "{scope:?}");
         other.queue.end(taken.remove(0).key, JobState::Done, None, Value::Null).await.unwrap();
         assert_eq!(take(other, &worker, &pool, 9).await.len(), 1, "{scope:?}");
-        store.queue.set_limits(scope.clone(), Limits::default()).await.unwrap();
+        store.queue.set_limits(scope.clone(), ScopeLimits::default()).await.unwrap();
         assert_eq!(take(other, &worker, &pool, 9).await.len(), 1, "{scope:?}");
     }
 }
 
 async fn starts_are_paced(store: &FleetStore) {
     let (pool, worker) = (fresh("paced"), fresh("w"));
-    let limits = Limits { starts_per_1000s: Some(4_000), ..Limits::default() };
+    let limits = ScopeLimits { starts_per_1000s: Some(4_000), ..ScopeLimits::default() };
     store.queue.set_limits(LimitScope::Pool(pool.clone()), limits).await.unwrap();
     let jobs: Vec<NewJob> = (0..8).map(|_| job(&pool)).collect();
     submit(store, &jobs).await;
@@ -156,7 +156,7 @@ async fn times_are_waited_for(store: &FleetStore) {
 
 async fn too_many_are_refused_with_a_number(store: &FleetStore, other: &FleetStore) {
     let pool = fresh("full");
-    let limits = Limits { max_waiting: Some(3), ..Limits::default() };
+    let limits = ScopeLimits { max_waiting: Some(3), ..ScopeLimits::default() };
     store.queue.set_limits(LimitScope::Pool(pool.clone()), limits).await.unwrap();
     submit(store, &[job(&pool), job(&pool)]).await;
     let answers = other.queue.submit(vec![job(&pool), job(&pool)]).await.unwrap();

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use haft_fleet_store::{
-    FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, Lease, LeaseKey, NewJob, Page, RunId,
-    Submitted, TakeJobs,
+    FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, Lease, LeaseKey, NewJob, PageOfJobs,
+    RunId, Submitted, TakeJobs,
 };
 use serde_json::json;
 
@@ -83,7 +83,7 @@ pub async fn take_within(store: &FleetStore, worker: &FleetName, pool: &FleetNam
 
 pub async fn record(store: &FleetStore, run: &RunId) -> JobRecord {
     let filter = JobFilter { ids: Some(vec![run.clone()]), ..JobFilter::default() };
-    store.queue.jobs(filter, Page::default()).await.unwrap().jobs.remove(0)
+    store.queue.jobs(filter, PageOfJobs::default()).await.unwrap().jobs.remove(0)
 }
 
 /// A job whose first worker was given up and that a second one has: the stale

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Connector, Inbox, OpenError, Outgoing, SseConnector, Transport,
+    Connector, Outgoing, PeerInbox, SseConnector, Transport, TransportError,
     web::{Protocol, Site},
 };
 use crate::client::MODERN;
@@ -37,7 +37,7 @@ impl HttpConnector {
 }
 
 impl Connector for HttpConnector {
-    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+    fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let site =
                 Site::open(&self.server, &self.endpoint, Arc::clone(&self.login), Protocol::Any).await?;
@@ -56,21 +56,21 @@ impl Connector for HttpConnector {
 }
 
 struct Http {
-    line: Arc<Line>,
+    line: Arc<HttpLine>,
     /// Ends all streams and requests with the transport.
     _end: DropGuard,
 }
 
 /// What the requests of one connection share.
-struct Line {
+struct HttpLine {
     site: Site,
-    inbox: Inbox,
-    state: Mutex<State>,
+    inbox: PeerInbox,
+    state: Mutex<HttpState>,
     end: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
+struct HttpState {
     /// Given by a legacy server; every later message carries it.
     session: Option<String>,
     version: Option<String>,
@@ -84,15 +84,15 @@ struct State {
 }
 
 impl Http {
-    fn new(site: Site, inbox: Inbox) -> Self {
+    fn new(site: Site, inbox: PeerInbox) -> Self {
         let end = CancellationToken::new();
-        let line = Line { site, inbox, state: Mutex::default(), end: end.clone() };
+        let line = HttpLine { site, inbox, state: Mutex::default(), end: end.clone() };
         Self { line: Arc::new(line), _end: end.drop_guard() }
     }
 }
 
-impl Line {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl HttpLine {
+    fn state(&self) -> MutexGuard<'_, HttpState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,7 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use super::{Line, SESSION, VERSION, routing_headers};
+use super::{HttpLine, SESSION, VERSION, routing_headers};
 use crate::{
     client::MODERN,
     transport::{
@@ -20,7 +20,7 @@ use crate::{
 /// none.
 const STREAM_LIMIT: Duration = Duration::from_secs(2);
 
-impl Line {
+impl HttpLine {
     /// Sends a request and delivers everything that comes back, in the end its
     /// answer or the reason why there is none.
     pub(super) async fn request(self: &Arc<Self>, id: u64, message: Outgoing) {

@@ -3,10 +3,10 @@ use std::{sync::Arc, time::Duration};
 use reqwest::{Response, StatusCode, header::ACCEPT};
 use tokio::sync::oneshot;
 
-use super::{Line, SESSION, VERSION};
+use super::{HttpLine, SESSION, VERSION};
 use crate::{
     transport::{
-        events::{Event, EventStream, StreamPosition},
+        events::{SseMessage, SseStream, StreamPosition},
         web::http_error,
     },
     wire::{CallError, parse_values},
@@ -19,11 +19,11 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// A server that wants us to hurry more than this wants a loop.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 
-impl Line {
+impl HttpLine {
     /// Reads a stream until it holds the answer to one request. A stream that
     /// breaks before is taken up where it broke, if the server marks places.
     pub(super) async fn read_answer(self: &Arc<Self>, id: u64, response: Response) -> Result<(), CallError> {
-        let mut stream = EventStream::new(response);
+        let mut stream = SseStream::new(response);
         let mut resumes = 0;
         loop {
             let broken = loop {
@@ -54,7 +54,7 @@ impl Line {
     }
 
     /// Hands over what an event carries. Says whether it was the answer.
-    fn deliver(&self, event: Event, id: Option<u64>) -> bool {
+    fn deliver(&self, event: SseMessage, id: Option<u64>) -> bool {
         let mut answered = false;
         let values = parse_values(&event.data);
         if values.is_empty() && !event.data.is_empty() {
@@ -110,7 +110,7 @@ impl Line {
         }
     }
 
-    async fn get(&self, position: &StreamPosition) -> Result<EventStream, CallError> {
+    async fn get(&self, position: &StreamPosition) -> Result<SseStream, CallError> {
         let (session, version) = {
             let state = self.state();
             (state.session.clone(), state.version.clone())
@@ -132,7 +132,7 @@ impl Line {
             kind.and_then(|it| it.to_str().ok()).is_some_and(|it| it.starts_with("text/event-stream"));
         match (status.is_success(), is_stream) {
             (true, true) => {
-                let mut stream = EventStream::new(response);
+                let mut stream = SseStream::new(response);
                 stream.resume(position.clone());
                 Ok(stream)
             }
