@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 use haft::{
     model::{ModelEvent, Scripted},
     prelude::*,
-    runtime::GivenAnswer,
+    runtime::Answer,
     session::{Asking, Command, Happening, QuestionAnswer, QuestionSubject, RefusalWords, Session},
     types::{MessageBlock, ToolUse},
 };
@@ -54,8 +54,8 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
                 let mut line = String::new();
                 input.read_line(&mut line)?;
                 let answer = match line.trim() {
-                    "yes" => GivenAnswer::yes(),
-                    _ => GivenAnswer::no("the person said no"),
+                    "yes" => Answer::yes(),
+                    _ => Answer::no("the person said no"),
                 };
                 let answer = QuestionAnswer::Permission(answer);
                 handle.send(Command::Answer { question: question.id.clone(), answer });

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub trait Ask: Send + Sync {
     /// Shows the question and waits. Dropping the future takes the question
     /// back.
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer>;
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
 
     /// Whether there is somebody at all: tools that only speak with a person are
     /// not there otherwise.
@@ -51,7 +51,7 @@ pub struct Question<'a> {
 
 /// What was answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum GivenAnswer {
+pub enum Answer {
     /// Run it.
     Allow {
         /// With this input instead; it is checked like any other.
@@ -73,7 +73,7 @@ pub enum GivenAnswer {
     },
 }
 
-impl GivenAnswer {
+impl Answer {
     /// A plain yes.
     pub fn yes() -> Self {
         Self::Allow { updated_input: None, updates: Vec::new() }
@@ -96,9 +96,9 @@ impl GivenAnswer {
 pub struct Unattended;
 
 impl Ask for Unattended {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let message = question.decision.clone().unattended().reason;
-        Box::pin(async { GivenAnswer::unasked(message) })
+        Box::pin(async { Answer::unasked(message) })
     }
 
     fn is_somebody(&self) -> bool {

@@ -17,7 +17,7 @@ use haft_types::{AgentId, PermissionMode};
 use serde_json::Value;
 
 use crate::{
-    Ask, AskedAnswer, AskedParty, CallDecision, DeniedBy, GivenAnswer, Question, SessionHooks, Unattended,
+    Answer, Ask, AskedAnswer, AskedParty, CallDecision, DeniedBy, Question, SessionHooks, Unattended,
     ask::refusal,
     hooks::{Before, ComparedWith, Notes, RuleAnswers, Subject},
     pipeline::StageFailure,
@@ -373,12 +373,12 @@ impl Gate {
         }
         let (who, answer) = self.answer(tool, call.as_ref(), cx, &decision).await;
         let said = match answer {
-            GivenAnswer::Allow { .. } => Behavior::Allow,
-            GivenAnswer::Deny { .. } | GivenAnswer::Unasked { .. } => Behavior::Deny,
+            Answer::Allow { .. } => Behavior::Allow,
+            Answer::Deny { .. } | Answer::Unasked { .. } => Behavior::Deny,
         };
         told.asked = Some(AskedAnswer { who, said });
         match answer {
-            GivenAnswer::Deny { message, interrupt } => {
+            Answer::Deny { message, interrupt } => {
                 if who == AskedParty::Person {
                     self.note_refusal(tool.name(), call.input(), &cx.agent_id);
                 }
@@ -386,8 +386,8 @@ impl Gate {
                 failure.notes.stop = interrupt.then_some(message);
                 Err(failure)
             }
-            GivenAnswer::Unasked { message } => Err(self.refused(tool, call.as_ref(), cx, &message).await),
-            GivenAnswer::Allow { updated_input, updates } => {
+            Answer::Unasked { message } => Err(self.refused(tool, call.as_ref(), cx, &message).await),
+            Answer::Allow { updated_input, updates } => {
                 updates.iter().for_each(|update| self.apply(update));
                 let (call, decision) = match updated_input {
                     None => (call, decision),
@@ -412,7 +412,7 @@ impl Gate {
     /// Asks the person about a call that the rules of another machine ask about.
     /// Nothing runs here by the answer. Modes in which nobody is asked, and
     /// sessions without a person, say no.
-    pub async fn ask_elsewhere(&self, question: ElsewhereQuestion<'_>) -> GivenAnswer {
+    pub async fn ask_elsewhere(&self, question: ElsewhereQuestion<'_>) -> Answer {
         let ElsewhereQuestion { tool, call_id, agent_id, input, description, is_destructive, shown, .. } =
             question;
         let decision = Decision::elsewhere(question.reason, question.suggestions);
@@ -438,7 +438,7 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         decision: &Decision,
-    ) -> (AskedParty, GivenAnswer) {
+    ) -> (AskedParty, Answer) {
         let (description, shown) = (call.describe(), call.render());
         let question = Question {
             tool: tool.name(),
@@ -456,13 +456,9 @@ impl Gate {
             None => {
                 let answer = self.ask.ask(question).await;
                 let (who, said) = match answer {
-                    GivenAnswer::Allow { .. } => (AskedParty::Person, Behavior::Allow),
-                    GivenAnswer::Deny { .. } if self.ask.is_somebody() => {
-                        (AskedParty::Person, Behavior::Deny)
-                    }
-                    GivenAnswer::Deny { .. } | GivenAnswer::Unasked { .. } => {
-                        (AskedParty::Nobody, Behavior::Deny)
-                    }
+                    Answer::Allow { .. } => (AskedParty::Person, Behavior::Allow),
+                    Answer::Deny { .. } if self.ask.is_somebody() => (AskedParty::Person, Behavior::Deny),
+                    Answer::Deny { .. } | Answer::Unasked { .. } => (AskedParty::Nobody, Behavior::Deny),
                 };
                 self.permissions.person_answered(said);
                 (who, answer)

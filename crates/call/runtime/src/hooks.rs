@@ -17,7 +17,7 @@ use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
-use crate::{DeniedBy, GivenAnswer, Report};
+use crate::{Answer, DeniedBy, Report};
 
 /// Why a call was not run that somebody wants to decide about later, in words.
 /// What counts is [`Report::left_for_later`].
@@ -231,7 +231,7 @@ impl SessionHooks {
         &self,
         subject: &Subject<'_>,
         suggestions: &[PermissionUpdate],
-    ) -> Option<GivenAnswer> {
+    ) -> Option<Answer> {
         if !self.listens(HookEvent::PermissionRequest) {
             return None;
         }
@@ -245,7 +245,7 @@ impl SessionHooks {
         };
         let outcome = self.run(subject, event).await;
         match (outcome.extras.permission, outcome.decision) {
-            (_, HookDecision::Block { reason, .. }) => Some(GivenAnswer::no(reason)),
+            (_, HookDecision::Block { reason, .. }) => Some(Answer::no(reason)),
             (Some(answer), _) => Some(answered(answer)),
             (None, _) => None,
         }
@@ -371,16 +371,16 @@ fn notes(outcome: &haft_hooks::HooksOutcome) -> Notes {
     }
 }
 
-fn answered(answer: PermissionAnswer) -> GivenAnswer {
+fn answered(answer: PermissionAnswer) -> Answer {
     match answer.behavior {
         PermissionBehavior::Allow => {
             let updates = answer.updated_permissions.unwrap_or_default().into_iter();
-            GivenAnswer::Allow {
+            Answer::Allow {
                 updated_input: answer.updated_input.map(Value::Object),
                 updates: updates.filter_map(|it| serde_json::from_value(it).ok()).collect(),
             }
         }
-        PermissionBehavior::Deny => GivenAnswer::Deny {
+        PermissionBehavior::Deny => Answer::Deny {
             message: answer.message.unwrap_or_else(|| String::from("a hook said no")),
             interrupt: answer.interrupt.unwrap_or(false),
         },

@@ -35,7 +35,7 @@ mod session;
 mod timing;
 mod witness;
 
-pub use ask::{Ask, GivenAnswer, Question, Unattended};
+pub use ask::{Answer, Ask, Question, Unattended};
 pub use executor::{BatchLimits, Executor, ShownCall};
 pub use gate::{ElsewhereQuestion, Gate, KeepUpdate};
 pub use hooks::{LEFT_FOR_LATER, SessionHooks};

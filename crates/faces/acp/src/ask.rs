@@ -3,7 +3,7 @@
 use haft_host::read_elicitation;
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Decision, PermissionUpdate};
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{PermissionQuestion, QuestionAnswer, WaitingServer};
 use haft_types::ToolUse;
 use serde_json::{Value, json};
@@ -95,13 +95,13 @@ pub(crate) fn read_permission(
     let chosen = outcome["optionId"].as_str().filter(|_| outcome["outcome"] == "selected");
     let lasting = chosen.and_then(|id| id.strip_prefix(ALLOW_ALWAYS)?.parse::<usize>().ok());
     QuestionAnswer::Permission(match (chosen, lasting.and_then(|at| suggestions.get(at))) {
-        (Some(ALLOW_ONCE), _) => GivenAnswer::yes(),
-        (_, Some(update)) => GivenAnswer::Allow { updated_input: None, updates: vec![update.clone()] },
-        (Some(REJECT_ONCE), _) => GivenAnswer::no("the user said no"),
+        (Some(ALLOW_ONCE), _) => Answer::yes(),
+        (_, Some(update)) => Answer::Allow { updated_input: None, updates: vec![update.clone()] },
+        (Some(REJECT_ONCE), _) => Answer::no("the user said no"),
         _ if outcome["outcome"] == "cancelled" => {
-            GivenAnswer::Deny { message: String::from("the user cancelled"), interrupt: true }
+            Answer::Deny { message: String::from("the user cancelled"), interrupt: true }
         }
-        _ => GivenAnswer::no("the editor's answer is none of the options"),
+        _ => Answer::no("the editor's answer is none of the options"),
     })
 }
 
@@ -186,7 +186,7 @@ mod tests {
             (Err(AcpError::internal("no")), false),
         ] {
             let read = read_permission(answer.clone(), &updates);
-            let yes = matches!(read, QuestionAnswer::Permission(GivenAnswer::Allow { .. }));
+            let yes = matches!(read, QuestionAnswer::Permission(Answer::Allow { .. }));
             assert_eq!(yes, allowed, "{answer:?}");
         }
     }

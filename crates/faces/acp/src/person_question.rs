@@ -1,7 +1,7 @@
 //! A call that is itself a question to the person: a form where the editor has
 //! forms, else one question with the answers as options after the other.
 
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{PermissionQuestion, QuestionAnswer};
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ pub(crate) async fn ask_person(
         Ok(answers) => {
             let mut input = asked.input.clone();
             input["answers"] = Value::Object(answers);
-            GivenAnswer::Allow { updated_input: Some(input), updates: Vec::new() }
+            Answer::Allow { updated_input: Some(input), updates: Vec::new() }
         }
     })
 }
@@ -115,17 +115,14 @@ fn form(choices: &[AskedChoice]) -> Value {
 }
 
 /// What a form was answered with. Labels that were not offered are other words.
-fn read_form(
-    answer: Result<Value, AcpError>,
-    choices: &[AskedChoice],
-) -> Result<Map<String, Value>, GivenAnswer> {
+fn read_form(answer: Result<Value, AcpError>, choices: &[AskedChoice]) -> Result<Map<String, Value>, Answer> {
     let answer =
-        answer.map_err(|err| GivenAnswer::unasked(format!("the editor could not ask: {}", err.message)))?;
+        answer.map_err(|err| Answer::unasked(format!("the editor could not ask: {}", err.message)))?;
     match answer["action"].as_str() {
         Some("accept") => (),
-        Some("decline") => return Err(GivenAnswer::no("the user does not want to answer")),
+        Some("decline") => return Err(Answer::no("the user does not want to answer")),
         _ => {
-            return Err(GivenAnswer::Deny {
+            return Err(Answer::Deny {
                 message: String::from("the user cancelled the question"),
                 interrupt: true,
             });
@@ -154,16 +151,16 @@ async fn one_by_one(
     session: &str,
     asked: &PermissionQuestion,
     choices: &[AskedChoice],
-) -> Result<Map<String, Value>, GivenAnswer> {
+) -> Result<Map<String, Value>, Answer> {
     let mut answers = Map::new();
     for choice in choices {
         let params = choice_request(session, asked, choice);
         let answer = editor.ask("session/request_permission", &params).await;
-        let answer = answer
-            .map_err(|err| GivenAnswer::unasked(format!("the editor could not ask: {}", err.message)))?;
+        let answer =
+            answer.map_err(|err| Answer::unasked(format!("the editor could not ask: {}", err.message)))?;
         let outcome = &answer["outcome"];
         if outcome["outcome"] != "selected" {
-            return Err(GivenAnswer::Deny {
+            return Err(Answer::Deny {
                 message: String::from("the user cancelled the question"),
                 interrupt: true,
             });

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_permission::{Behavior, PermissionUpdate};
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::PermissionQuestion;
 use haft_tool::{LineStyle, Rendered};
 
@@ -19,16 +19,16 @@ pub(crate) fn is_there() -> bool {
 
 /// Shows the question on the controlling terminal and reads the answer there, so
 /// that standard input and output stay free for data.
-pub(crate) async fn ask_permission(question: PermissionQuestion, asker: Option<String>) -> GivenAnswer {
+pub(crate) async fn ask_permission(question: PermissionQuestion, asker: Option<String>) -> Answer {
     let text = question_text(&question, asker.as_deref());
     let suggestions = question.decision.suggestions;
     let asked =
         tokio::task::spawn_blocking(move || ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions)));
     match asked.await {
-        Ok(Ok((TerminalReply::Yes, _))) => GivenAnswer::yes(),
-        Ok(Ok((TerminalReply::Always, updates))) => GivenAnswer::Allow { updated_input: None, updates },
-        Ok(Ok((TerminalReply::No, _))) => GivenAnswer::no("the user said no"),
-        Ok(Err(_)) | Err(_) => GivenAnswer::unasked("the question could not be asked"),
+        Ok(Ok((TerminalReply::Yes, _))) => Answer::yes(),
+        Ok(Ok((TerminalReply::Always, updates))) => Answer::Allow { updated_input: None, updates },
+        Ok(Ok((TerminalReply::No, _))) => Answer::no("the user said no"),
+        Ok(Err(_)) | Err(_) => Answer::unasked("the question could not be asked"),
     }
 }
 

@@ -195,7 +195,7 @@ pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_mode
 pub mod prelude {
     pub use haft_agent::{AgentEvent, EndReason, TurnEnd};
     pub use haft_hooks::{HookCall, HookEvent};
-    pub use haft_runtime::GivenAnswer;
+    pub use haft_runtime::Answer;
     pub use haft_tool::{
         CallContext, Content, ErrorKind, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
         Traits, Verdict, erase, tool,

@@ -1,7 +1,7 @@
 //! Permission questions, as the host reads them.
 
 use haft_permission::{Decision, DecisionSource};
-use haft_runtime::{Ask, GivenAnswer, Question};
+use haft_runtime::{Answer, Ask, Question};
 use haft_session::PermissionQuestion;
 use haft_tool::BoxFuture;
 use haft_types::AgentId;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 pub struct NobodyToAsk;
 
 impl Ask for NobodyToAsk {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let reason = question.decision.clone().unattended().reason;
         let message = format!(
             "Claude requested permissions to use {}, but you haven't granted it yet: {reason}",
             question.tool
         );
-        Box::pin(async { GivenAnswer::unasked(message) })
+        Box::pin(async { Answer::unasked(message) })
     }
 
     fn is_somebody(&self) -> bool {

@@ -9,7 +9,7 @@ use haft_mcp_client::{
     ServerConfig, ServerState,
 };
 use haft_permission::Policy;
-use haft_runtime::{Ask, Gate, GivenAnswer, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits};
+use haft_runtime::{Answer, Ask, Gate, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits};
 use haft_tool::{BoxFuture, CallContext, ErrorKind, example};
 use haft_types::ToolUse;
 use serde_json::{Value, json};
@@ -33,8 +33,8 @@ impl Elicit for Agreeable {
 }
 
 impl Ask for Agreeable {
-    fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
-        Box::pin(async { GivenAnswer::yes() })
+    fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::yes() })
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use haft_runtime::{Ask, GivenAnswer, Question, Unattended};
+use haft_runtime::{Answer, Ask, Question, Unattended};
 use haft_tool::{BoxFuture, CallId};
 use rmcp::model::ClientCapabilities;
 use serde_json::{Value, json};
@@ -185,17 +185,17 @@ impl ClientAsk {
 }
 
 impl Ask for ClientAsk {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let client = self.clients.of(question.call_id).filter(|it| it.answers(InputKind::Elicit));
         let Some(client) = client else { return self.otherwise.ask(question) };
         let input = permission_question(&question);
         Box::pin(async move {
             match client.ask_one(input).await {
                 Ok(answer) if answer["action"] == "accept" && answer["content"]["decision"] == "allow" => {
-                    GivenAnswer::yes()
+                    Answer::yes()
                 }
-                Ok(_) => GivenAnswer::no("the user said no"),
-                Err(NotAnswered) => GivenAnswer::unasked("the user could not be asked"),
+                Ok(_) => Answer::no("the user said no"),
+                Err(NotAnswered) => Answer::unasked("the user could not be asked"),
             }
         })
     }

@@ -13,7 +13,7 @@ use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use common::{Always, Setup, uses};
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource};
-use haft_runtime::{Ask, GivenAnswer, Question};
+use haft_runtime::{Answer, Ask, Question};
 use haft_tool::{BoxFuture, Claims, ErrorKind, Exposure, Output, RawTool, ToolSpec};
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ async fn an_interrupt_tells_the_truth() {
 async fn a_pending_question_ends_with_the_turn() {
     struct Never;
     impl Ask for Never {
-        fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+        fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
             Box::pin(std::future::pending())
         }
     }
@@ -247,13 +247,13 @@ async fn progress_is_typed_inside_and_json_outside() {
 
 #[tokio::test]
 async fn answers_of_whoever_is_asked() {
-    let deny = GivenAnswer::Deny { message: String::from("not today"), interrupt: false };
-    let rewrite = |input: Value| GivenAnswer::Allow { updated_input: Some(input), updates: Vec::new() };
+    let deny = Answer::Deny { message: String::from("not today"), interrupt: false };
+    let rewrite = |input: Value| Answer::Allow { updated_input: Some(input), updates: Vec::new() };
     for (answer, kind, text) in [
-        (GivenAnswer::yes(), None, "xxxx"),
+        (Answer::yes(), None, "xxxx"),
         (deny, Some(ErrorKind::Denied), "Probe was not allowed to run: not today"),
         (
-            GivenAnswer::unasked("nobody here"),
+            Answer::unasked("nobody here"),
             Some(ErrorKind::Denied),
             "Probe was not allowed to run: nobody here",
         ),
@@ -267,7 +267,7 @@ async fn answers_of_whoever_is_asked() {
 
 #[tokio::test]
 async fn a_no_that_ends_the_turn_leaves_the_rest_unstarted() {
-    let answer = GivenAnswer::Deny { message: String::from("stop it all"), interrupt: true };
+    let answer = Answer::Deny { message: String::from("stop it all"), interrupt: true };
     let mut rig = Setup { ask: Some(Arc::new(Always(answer))), ..Setup::default() }.rig();
     let reports = rig.run(&[("Probe", json!({"ask": true})), ("Probe", json!({}))]).await;
     let kinds: Vec<Option<ErrorKind>> = reports.iter().map(|report| report.error).collect();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
 use haft_permission::{AgentRights, Behavior, Destination, PermissionUpdate, RuleList, RuleText};
-use haft_runtime::{Ask, CallSession, GivenAnswer, Question};
+use haft_runtime::{Answer, Ask, CallSession, Question};
 use haft_tool::{BoxFuture, ErrorKind};
 use haft_types::{AgentId, PermissionMode};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::common::{Setup, uses};
 struct Recorder(Mutex<Vec<String>>);
 
 impl Ask for Recorder {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         self.0.lock().unwrap().push(question.agent_id.to_string());
         let rule = RuleText { tool_name: String::from("Other"), rule_content: None };
         let rules =
@@ -28,7 +28,7 @@ impl Ask for Recorder {
             PermissionUpdate::AddRules(rules),
             PermissionUpdate::SetMode { mode, destination: Destination::Session },
         ];
-        Box::pin(async { GivenAnswer::Allow { updated_input: None, updates } })
+        Box::pin(async { Answer::Allow { updated_input: None, updates } })
     }
 }
 

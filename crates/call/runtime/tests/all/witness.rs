@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use haft_permission::Behavior;
-use haft_runtime::{AskedAnswer, AskedParty, CallWitness, GivenAnswer, StartingCall, WitnessedSoon};
+use haft_runtime::{Answer, AskedAnswer, AskedParty, CallWitness, StartingCall, WitnessedSoon};
 use haft_tool::ErrorKind;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ impl CallWitness for Recorder {
 /// How many calls were written down, how many ran, and what the model reads.
 async fn witnessed(
     input: Value,
-    answer: GivenAnswer,
+    answer: Answer,
     objection: Option<&'static str>,
 ) -> (usize, usize, Option<ErrorKind>, String) {
     let witness = Arc::new(Recorder { told: Mutex::default(), objection });
@@ -44,12 +44,12 @@ async fn witnessed(
 async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
     let full = Some("the log is full; make room");
     for (input, answer, objection, want) in [
-        (json!({}), GivenAnswer::yes(), None, (1, 1, None)),
-        (json!({}), GivenAnswer::yes(), full, (1, 0, Some(ErrorKind::NotStarted))),
-        (json!({"read_only": true}), GivenAnswer::yes(), full, (0, 1, None)),
-        (json!({"ask": true}), GivenAnswer::yes(), None, (1, 1, None)),
-        (json!({"ask": true}), GivenAnswer::no("no"), None, (0, 0, Some(ErrorKind::Denied))),
-        (json!({"size": 13}), GivenAnswer::yes(), None, (0, 0, Some(ErrorKind::InvalidInput))),
+        (json!({}), Answer::yes(), None, (1, 1, None)),
+        (json!({}), Answer::yes(), full, (1, 0, Some(ErrorKind::NotStarted))),
+        (json!({"read_only": true}), Answer::yes(), full, (0, 1, None)),
+        (json!({"ask": true}), Answer::yes(), None, (1, 1, None)),
+        (json!({"ask": true}), Answer::no("no"), None, (0, 0, Some(ErrorKind::Denied))),
+        (json!({"size": 13}), Answer::yes(), None, (0, 0, Some(ErrorKind::InvalidInput))),
     ] {
         let (told, ran, error, text) = witnessed(input.clone(), answer, objection).await;
         assert_eq!((told, ran, error), want, "{input}: {text}");
@@ -60,7 +60,7 @@ async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
 #[tokio::test]
 async fn the_witness_and_the_report_know_what_was_decided() {
     let witness = Arc::new(Recorder { told: Mutex::default(), objection: None });
-    let mut rig = Setup { ask: Some(Arc::new(Always(GivenAnswer::yes()))), ..Setup::default() }.rig();
+    let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
     rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallWitness>);
     let reports = rig.run(&[("Probe", json!({"ask": true, "size": "3"}))]).await;
     let asked = Some(AskedAnswer { who: AskedParty::Person, said: Behavior::Allow });
@@ -86,7 +86,7 @@ impl CallWitness for Later {
 async fn a_call_runs_only_when_what_was_written_down_is_kept() {
     for (kept, runs) in [(Some(Ok(())), 1), (Some(Err(String::from("another has it"))), 0), (None, 0)] {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let mut rig = Setup { ask: Some(Arc::new(Always(GivenAnswer::yes()))), ..Setup::default() }.rig();
+        let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
         rig.session.witness = Some(Arc::new(Later(Mutex::new(Some(receiver)))));
         match &kept {
             Some(kept) => sender.send(kept.clone()).unwrap(),

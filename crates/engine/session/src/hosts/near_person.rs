@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_runtime::{ElsewhereQuestion, GivenAnswer};
+use haft_runtime::{Answer, ElsewhereQuestion};
 use haft_tool::{BoxFuture, Rendered};
 use haft_tool_host::{
     NearAsk,
@@ -37,9 +37,9 @@ impl NearAsk for PersonHere {
                 suggestions: question.suggestions,
             };
             match pipeline.gate.ask_elsewhere(asked).await {
-                GivenAnswer::Allow { updates, .. } => WireAnswer::Allow { updates },
-                GivenAnswer::Deny { message, interrupt } => WireAnswer::Deny { message, interrupt },
-                GivenAnswer::Unasked { message } => WireAnswer::Deny { message, interrupt: false },
+                Answer::Allow { updates, .. } => WireAnswer::Allow { updates },
+                Answer::Deny { message, interrupt } => WireAnswer::Deny { message, interrupt },
+                Answer::Unasked { message } => WireAnswer::Deny { message, interrupt: false },
             }
         })
     }

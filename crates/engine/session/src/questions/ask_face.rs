@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
-use haft_runtime::{Ask, GivenAnswer, Question};
+use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use haft_types::{AgentId, CallId};
 
@@ -49,7 +49,7 @@ pub(crate) struct AskFace {
 }
 
 impl Ask for AskFace {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let asked = PermissionQuestion {
             tool: question.tool.to_owned(),
             call_id: question.call_id.clone(),
@@ -76,11 +76,11 @@ impl Ask for AskFace {
             };
             let answer = match answer {
                 Some(QuestionAnswer::Permission(answer)) => answer,
-                Some(QuestionAnswer::Unasked(why)) => GivenAnswer::unasked(why),
-                Some(_) => GivenAnswer::no("the answer is no answer to this question"),
-                None => GivenAnswer::unasked("Tool permission stream closed before response received"),
+                Some(QuestionAnswer::Unasked(why)) => Answer::unasked(why),
+                Some(_) => Answer::no("the answer is no answer to this question"),
+                None => Answer::unasked("Tool permission stream closed before response received"),
             };
-            if let GivenAnswer::Deny { interrupt: true, .. } = answer {
+            if let Answer::Deny { interrupt: true, .. } = answer {
                 self.calls.wants_end.store(true, Ordering::Release);
             }
             answer

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use haft_mcp_client::{Manager, tool_prefix};
-use haft_runtime::{Ask, GivenAnswer, Question};
+use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ pub(crate) struct AskTool {
 }
 
 impl Ask for AskTool {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let request = Map::from_iter([
             (String::from("tool_name"), json!(question.tool)),
             (String::from("input"), question.input.clone()),
@@ -29,9 +29,7 @@ impl Ask for AskTool {
         Box::pin(async move {
             match self.answer(request).await {
                 Ok(answer) => read_permission_answer(answer),
-                Err(problem) => {
-                    GivenAnswer::unasked(format!("Tool permission request failed: Error: {problem}"))
-                }
+                Err(problem) => Answer::unasked(format!("Tool permission request failed: Error: {problem}")),
             }
         })
     }
@@ -87,9 +85,9 @@ impl AskTool {
 /// What a program's answer to a permission question says
 /// (`{"behavior": "allow" | "deny", …}`). One that cannot be understood in every
 /// part is no yes.
-pub fn read_permission_answer(mut answer: Value) -> GivenAnswer {
+pub fn read_permission_answer(mut answer: Value) -> Answer {
     let invalid = |what: &str| {
-        GivenAnswer::no(format!("The canUseTool callback returned an invalid permission result: {what}"))
+        Answer::no(format!("The canUseTool callback returned an invalid permission result: {what}"))
     };
     match answer["behavior"].as_str() {
         Some("allow") => {
@@ -107,7 +105,7 @@ pub fn read_permission_answer(mut answer: Value) -> GivenAnswer {
                     Err(err) => return invalid(&format!("updatedPermissions: {err}")),
                 },
             };
-            GivenAnswer::Allow { updated_input, updates }
+            Answer::Allow { updated_input, updates }
         }
         Some("deny") => denial(
             answer["message"].as_str().unwrap_or("the user said no"),
@@ -117,12 +115,12 @@ pub fn read_permission_answer(mut answer: Value) -> GivenAnswer {
     }
 }
 
-fn denial(message: &str, interrupt: bool) -> GivenAnswer {
+fn denial(message: &str, interrupt: bool) -> Answer {
     let message = match interrupt {
         true => format!("The user doesn't want to proceed with this tool use: {message}"),
         false => message.to_owned(),
     };
-    GivenAnswer::Deny { message, interrupt }
+    Answer::Deny { message, interrupt }
 }
 
 #[cfg(test)]
@@ -133,7 +131,7 @@ mod tests {
     fn only_a_clear_yes_is_a_yes() {
         let check = |answer: Value, allowed: bool| {
             let read = read_permission_answer(answer.clone());
-            assert_eq!(matches!(read, GivenAnswer::Allow { .. }), allowed, "{answer} {read:?}");
+            assert_eq!(matches!(read, Answer::Allow { .. }), allowed, "{answer} {read:?}");
         };
         check(json!({"behavior": "allow"}), true);
         check(json!({"behavior": "allow", "updatedInput": null, "updatedPermissions": []}), true);

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_mcp_client::WeakManager;
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -41,14 +41,14 @@ impl Drop for DiffTab<'_> {
 impl EditorDiffs {
     /// What the person says to a change in their editor. Never returns where nothing
     /// is shown there, or nothing is said.
-    pub(super) async fn answer(&self, question: &PermissionQuestion) -> GivenAnswer {
+    pub(super) async fn answer(&self, question: &PermissionQuestion) -> Answer {
         match self.shown(question).await {
             Some(answer) => answer,
             None => std::future::pending().await,
         }
     }
 
-    async fn shown(&self, question: &PermissionQuestion) -> Option<GivenAnswer> {
+    async fn shown(&self, question: &PermissionQuestion) -> Option<Answer> {
         let path = PathBuf::from(question.input["file_path"].as_str()?);
         if question.needs_person || !path.is_absolute() {
             return None;
@@ -70,14 +70,14 @@ impl EditorDiffs {
         let texts: Vec<&str> =
             said["content"].as_array()?.iter().filter_map(|it| it["text"].as_str()).collect();
         match texts.as_slice() {
-            ["FILE_SAVED"] => Some(GivenAnswer::yes()),
-            ["FILE_SAVED", saved, ..] if *saved == proposed => Some(GivenAnswer::yes()),
+            ["FILE_SAVED"] => Some(Answer::yes()),
+            ["FILE_SAVED", saved, ..] if *saved == proposed => Some(Answer::yes()),
             ["FILE_SAVED", saved, ..] => {
                 let updated_input = Some(input_for(&question.input, &there, saved));
-                Some(GivenAnswer::Allow { updated_input, updates: Vec::new() })
+                Some(Answer::Allow { updated_input, updates: Vec::new() })
             }
             ["DIFF_REJECTED", ..] => {
-                Some(GivenAnswer::no("the user looked at the change in their editor and rejected it"))
+                Some(Answer::no("the user looked at the change in their editor and rejected it"))
             }
             _ => None,
         }

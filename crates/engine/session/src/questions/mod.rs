@@ -19,7 +19,7 @@ use std::{
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::Decision;
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_tool::Rendered;
 use haft_types::{AgentId, CallId};
 use serde_json::Value;
@@ -91,7 +91,7 @@ impl PermissionQuestion {
 #[derive(Clone, Debug)]
 pub enum QuestionAnswer {
     /// Whether the call may run.
-    Permission(GivenAnswer),
+    Permission(Answer),
     /// What the server is told.
     Elicitation(ElicitAnswer),
     /// Whether the server may start.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{
     Asking, Command, Happening, Prompt, QuestionAnswer, QuestionSubject, RefusalWords, Session, SessionEvent,
     SessionSpec,
@@ -114,10 +114,10 @@ async fn questions_end_when_the_person_is_gone() {
     }
 }
 
-fn rule_for(destination: Destination) -> GivenAnswer {
+fn rule_for(destination: Destination) -> Answer {
     let rule = RuleText { tool_name: String::from("Bash"), rule_content: Some(String::from("touch *")) };
     let list = RuleList { rules: vec![rule], behavior: Behavior::Allow, destination };
-    GivenAnswer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
+    Answer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
 }
 
 /// Pain 13: a yes for one agent is that agent's, and those's it starts; a yes for the
@@ -126,7 +126,7 @@ fn rule_for(destination: Destination) -> GivenAnswer {
 async fn a_yes_to_one_agent_is_not_everybodys() {
     for (answer, asks) in [
         // Each of: the first agent twice, the one it starts, its sibling, the main agent.
-        (GivenAnswer::yes(), ["first 1", "first 2", "below", "second", "main"].as_slice()),
+        (Answer::yes(), ["first 1", "first 2", "below", "second", "main"].as_slice()),
         (rule_for(Destination::Agent), &["first 1", "second", "main"]),
         (rule_for(Destination::Session), &["first 1"]),
     ] {
@@ -160,7 +160,7 @@ async fn a_yes_to_one_agent_is_not_everybodys() {
                     questions.push(command.trim_start_matches("touch '").trim_end_matches('\'').to_owned());
                     // The first answer is the one that is tried; the others are for once.
                     let is_first = questions.len() == 1;
-                    let given = if is_first { answer.clone() } else { GivenAnswer::yes() };
+                    let given = if is_first { answer.clone() } else { Answer::yes() };
                     handle.answer(&question.id, QuestionAnswer::Permission(given));
                 }
                 Happening::Agent(haft_agent::AgentEvent::Result(it)) => {

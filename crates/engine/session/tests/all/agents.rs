@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_agent::AgentEvent;
 use haft_model::Request;
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{
     AgentStatus, Asking, Command, Happening, HostAgent, LogStart, Prompt, QuestionAnswer, QuestionSubject,
     RefusalWords, Session, SessionEvent,
@@ -443,7 +443,7 @@ async fn questions_of_a_child_say_who_asks() {
     assert!(matches!(question.agent, AgentId::Child(_)));
     assert_eq!(question.asker.as_deref(), Some("general-purpose (writes it)"));
     assert!(matches!(&question.subject, QuestionSubject::Permission(it) if it.tool == "Write"));
-    handle.answer(&question.id, QuestionAnswer::Permission(GivenAnswer::yes()));
+    handle.answer(&question.id, QuestionAnswer::Permission(Answer::yes()));
     let all = tokio::time::timeout(Duration::from_secs(100), async {
         let mut all = Vec::new();
         while let Some(event) = events.next().await {
@@ -578,7 +578,7 @@ async fn a_denial_is_not_laundered() {
         if let Happening::Asked(question) = &event.what {
             let QuestionSubject::Permission(permission) = &question.subject else { continue };
             asked.push((event.agent.is_main(), permission.decision.reason.clone()));
-            handle.answer(&question.id, QuestionAnswer::Permission(GivenAnswer::no("no")));
+            handle.answer(&question.id, QuestionAnswer::Permission(Answer::no("no")));
         }
         if matches!(event.what, Happening::TurnEnded(_)) {
             break;

@@ -1,6 +1,6 @@
 //! Commands, questions and the end of a session.
 
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{
     Activity, Asking, Command, Happening, LogKept, ModeRefused, Prompt, QuestionAnswer, QuestionSubject,
     RefusalWords, Reply, Session, Settled,
@@ -13,8 +13,8 @@ use crate::rig::{Place, call, ends, results, text, told};
 #[tokio::test]
 async fn a_question_is_a_value_and_closed_means_no() {
     for (answer, runs) in [
-        (Some(GivenAnswer::yes()), true),
-        (Some(GivenAnswer::no("not now")), false),
+        (Some(Answer::yes()), true),
+        (Some(Answer::no("not now")), false),
         // The face goes away without an answer.
         (None, false),
     ] {

@@ -1,7 +1,7 @@
 //! Projects whose files ask for more than the session has, children that try to get
 //! round a plan, reports that pretend to be somebody else.
 
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{AgentReport, AgentStatus, Happening, Prompt, Session};
 use haft_types::PermissionMode;
 use serde_json::json;
@@ -186,7 +186,7 @@ async fn a_plan_holds_against_hostile_children() {
         let (handle, mut events) = Session::open(asked(spec, PermissionMode::Plan)).unwrap();
         handle.prompt(Prompt::text("go"));
         let all = until_turn_ends(&handle, &mut events, |tool| {
-            (tool != "ExitPlanMode").then(GivenAnswer::yes).or_else(|| Some(GivenAnswer::no("not yet")))
+            (tool != "ExitPlanMode").then(Answer::yes).or_else(|| Some(Answer::no("not yet")))
         });
         let mut all = all.await;
         if background {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command as Program};
 
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{
     Asking, Command, Happening, Prompt, QuestionAnswer, QuestionSubject, RefusalWords, Session,
 };
@@ -110,7 +110,7 @@ async fn changes_go_only_with_a_persons_word_and_are_kept_then() {
                     let QuestionSubject::Permission(it) = &question.subject else { continue };
                     assert_eq!(it.tool, "ExitWorktree");
                     asked += 1;
-                    let answer = if yes { GivenAnswer::yes() } else { GivenAnswer::no("no") };
+                    let answer = if yes { Answer::yes() } else { Answer::no("no") };
                     handle.answer(&question.id, QuestionAnswer::Permission(answer));
                 }
                 Happening::TurnEnded(_) => break,

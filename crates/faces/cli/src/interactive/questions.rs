@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, preview};
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion};
 use haft_terminal::{AskAnswer, AskCard, AskKind, ChoiceRow};
 use haft_tool::{LineStyle, RenderedLine};
@@ -139,7 +139,7 @@ impl AskedQuestion {
             return self.plain_answer(answer).map(AnswerStep::Done);
         };
         let Some(words) = part.words(&answer) else {
-            let no = GivenAnswer::no("the user did not want to answer");
+            let no = Answer::no("the user did not want to answer");
             return Ok(AnswerStep::Done(QuestionAnswer::Permission(no)));
         };
         self.answered.insert(part.question.clone(), Value::from(words));
@@ -151,7 +151,7 @@ impl AskedQuestion {
         };
         let mut input = asked.input.clone();
         input["answers"] = Value::Object(std::mem::take(&mut self.answered));
-        let answer = GivenAnswer::Allow { updated_input: Some(input), updates: Vec::new() };
+        let answer = Answer::Allow { updated_input: Some(input), updates: Vec::new() };
         Ok(AnswerStep::Done(QuestionAnswer::Permission(answer)))
     }
 
@@ -164,22 +164,17 @@ impl AskedQuestion {
         let meaning = row.map_or(&RowMeaning::No, |it| &it.1);
         Ok(match &self.question.subject {
             QuestionSubject::Permission(_) => QuestionAnswer::Permission(match meaning {
-                RowMeaning::Yes(updates) => {
-                    GivenAnswer::Allow { updated_input: None, updates: updates.clone() }
-                }
-                RowMeaning::No if words.trim().is_empty() => GivenAnswer::no("the user said no"),
-                RowMeaning::No => GivenAnswer::no(format!("the user said no, and: {}", words.trim())),
+                RowMeaning::Yes(updates) => Answer::Allow { updated_input: None, updates: updates.clone() },
+                RowMeaning::No if words.trim().is_empty() => Answer::no("the user said no"),
+                RowMeaning::No => Answer::no(format!("the user said no, and: {}", words.trim())),
                 RowMeaning::Edited => {
-                    GivenAnswer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
+                    Answer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
                 }
                 RowMeaning::Rule(list) => {
                     let list = RuleList { rules: vec![written_rule(&words)?], ..list.clone() };
-                    GivenAnswer::Allow {
-                        updated_input: None,
-                        updates: vec![PermissionUpdate::AddRules(list)],
-                    }
+                    Answer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
                 }
-                RowMeaning::Stop => GivenAnswer::Deny {
+                RowMeaning::Stop => Answer::Deny {
                     message: String::from("the user said no and stopped the work"),
                     interrupt: true,
                 },
@@ -354,7 +349,7 @@ fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceRow {
 
 /// What an answer allows until the session ends, in words.
 pub(super) fn agreed_for_session(answer: &QuestionAnswer) -> Vec<String> {
-    let QuestionAnswer::Permission(GivenAnswer::Allow { updates, .. }) = answer else { return Vec::new() };
+    let QuestionAnswer::Permission(Answer::Allow { updates, .. }) = answer else { return Vec::new() };
     let lasts = |it: &&PermissionUpdate| it.destination() == Destination::Session;
     updates.iter().filter(lasts).map(|it| preview(it).summary).collect()
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_runtime::{Ask, GivenAnswer, Question};
+use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -89,7 +89,7 @@ impl Drop for AskedCallGuard<'_> {
 }
 
 impl Ask for RunQuestions {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let call = question.call_id.as_str().to_owned();
         let asked = json!({
             "call": call, "tool": question.tool, "text": question.description, "input": question.input,
@@ -103,7 +103,7 @@ impl Ask for RunQuestions {
                     let _asked = AskedCallGuard { desk: self, call };
                     match tokio::time::timeout(PATIENCE, receiver).await {
                         Ok(Ok(answer)) => answer,
-                        Ok(Err(_)) | Err(_) => return GivenAnswer::unasked("nobody answered"),
+                        Ok(Err(_)) | Err(_) => return Answer::unasked("nobody answered"),
                     }
                 }
             };
@@ -119,7 +119,7 @@ fn choices_of(input: &Value) -> Value {
 }
 
 /// What an answer of somebody elsewhere means for a call with this input.
-fn read_answer(answer: &Value, mut input: Value) -> GivenAnswer {
+fn read_answer(answer: &Value, mut input: Value) -> Answer {
     let text = answer["text"].as_str().unwrap_or_default().trim();
     let questions: Vec<String> = choices_of(&input)
         .as_array()
@@ -142,12 +142,12 @@ fn read_answer(answer: &Value, mut input: Value) -> GivenAnswer {
             })
             .collect();
         input["answers"] = Value::Object(answers);
-        return GivenAnswer::Allow { updated_input: Some(input), updates: Vec::new() };
+        return Answer::Allow { updated_input: Some(input), updates: Vec::new() };
     }
     match text.to_lowercase().trim_end_matches(['.', '!']) {
-        "y" | "yes" | "ok" | "allow" => GivenAnswer::yes(),
-        "n" | "no" | "deny" => GivenAnswer::no("whoever was asked said no"),
-        _ => GivenAnswer::no(text.to_owned()),
+        "y" | "yes" | "ok" | "allow" => Answer::yes(),
+        "n" | "no" | "deny" => Answer::no("whoever was asked said no"),
+        _ => Answer::no(text.to_owned()),
     }
 }
 
@@ -162,20 +162,18 @@ mod tests {
         let two = json!({"questions": [{"question": "Colour?"}, {"question": "Size?"}]});
         let of = |text: &str, input: &Value| read_answer(&json!({"text": text}), input.clone());
         for yes in ["yes", "Y", "ok.", "allow"] {
-            assert_eq!(of(yes, &plain), GivenAnswer::yes(), "{yes}");
+            assert_eq!(of(yes, &plain), Answer::yes(), "{yes}");
         }
         for (text, said) in
             [("no", "whoever was asked said no"), ("use the other file", "use the other file"), ("", "")]
         {
-            assert_eq!(of(text, &plain), GivenAnswer::no(said), "{text}");
+            assert_eq!(of(text, &plain), Answer::no(said), "{text}");
         }
         for (text, answers) in [
             ("red\nlarge", json!({"Colour?": "red", "Size?": "large"})),
             ("any", json!({"Colour?": "any", "Size?": "any"})),
         ] {
-            let GivenAnswer::Allow { updated_input: Some(input), .. } = of(text, &two) else {
-                panic!("{text}")
-            };
+            let Answer::Allow { updated_input: Some(input), .. } = of(text, &two) else { panic!("{text}") };
             assert_eq!(input["answers"], answers);
         }
     }

@@ -4,7 +4,7 @@ use haft_agent::LateInput;
 use haft_config::Layer;
 use haft_hooks::{HookCall, HookEvent};
 use haft_model::{Provider, Thinking};
-use haft_runtime::GivenAnswer;
+use haft_runtime::Answer;
 use haft_session::{
     Asking, LogKept, LogStart, ModelSpec, OpenError, PlaceSpec, PluginDir, ProviderSpec, RuleOrigin,
     ServerStart, SessionSpec,
@@ -197,7 +197,7 @@ impl AgentBuilder {
     pub fn ask<F, A>(mut self, answer: F) -> Self
     where
         F: Fn(Asked) -> A + Send + Sync + 'static,
-        A: Future<Output = GivenAnswer> + Send + 'static,
+        A: Future<Output = Answer> + Send + 'static,
     {
         self.spec.asking = Asking::Port(Arc::new(AskClosure(answer)));
         self

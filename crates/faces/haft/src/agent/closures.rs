@@ -6,7 +6,7 @@ use haft_hooks::{
     Callback, CallbackAnswer, GeneralDecision, Handler, HookCall, HookDefinition, HookEvent, HookMatcher,
     HookOutput, HookSource, PermissionDecision, SpecificOutput, StopRequest,
 };
-use haft_runtime::{Ask, GivenAnswer, Question};
+use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use haft_types::CallId;
 use serde_json::{Map, Value};
@@ -30,9 +30,9 @@ pub(super) struct AskClosure<F>(pub(super) F);
 impl<F, A> Ask for AskClosure<F>
 where
     F: Fn(Asked) -> A + Send + Sync,
-    A: Future<Output = GivenAnswer> + Send + 'static,
+    A: Future<Output = Answer> + Send + 'static,
 {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let asked = Asked {
             tool: question.tool.to_owned(),
             call_id: question.call_id.clone(),

@@ -97,7 +97,7 @@ impl Output {
 }
 
 /// What a search came to, on its way into words.
-pub(super) struct Answer<'a> {
+pub(super) struct GrepAnswer<'a> {
     pub(super) input: &'a Input,
     pub(super) cwd: &'a Path,
     /// The directory that was searched; `None` if it was a file.
@@ -106,7 +106,7 @@ pub(super) struct Answer<'a> {
     pub(super) grepped: Grepped,
 }
 
-impl Answer<'_> {
+impl GrepAnswer<'_> {
     pub(super) fn output(self) -> Output {
         let (page, totals, mode) = (self.input.page(), &self.grepped.totals, self.input.mode());
         let names: Vec<String> = totals.files.iter().map(|file| self.name(file)).collect();

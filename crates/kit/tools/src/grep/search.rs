@@ -3,7 +3,7 @@ use std::{os::unix::ffi::OsStrExt, time::Duration};
 use haft_search::{Filter, GrepRun, Query, SearchStop};
 use haft_tool::{ToolContext, ToolError};
 
-use super::{Input, Output, answer::Answer};
+use super::{Input, Output, answer::GrepAnswer};
 use crate::finding::{Opened, Place};
 
 /// One call, ready to run on a thread of its own.
@@ -30,7 +30,7 @@ impl Search {
                 searched.map_err(|error| self.place.failure(&error))?
             }
         };
-        let answer = Answer {
+        let answer = GrepAnswer {
             input: &self.input,
             cwd: &self.cx.cwd,
             dir: if is_file { None } else { Some(&self.place.asked) },

@@ -62,7 +62,7 @@ pub(crate) enum CodeEnding {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ReplAnswer {
     ok: bool,
     #[serde(default)]
     value: Option<String>,
@@ -201,9 +201,9 @@ impl Interpreter {
                 .parse()
                 .map_or_else(|_| CodeEnding::Error(text.into_owned()), CodeEnding::Code);
         }
-        match serde_json::from_slice::<Answer>(answer) {
-            Ok(Answer { ok: true, value, .. }) => CodeEnding::Value(value),
-            Ok(Answer { error, .. }) => CodeEnding::Error(error.unwrap_or_default()),
+        match serde_json::from_slice::<ReplAnswer>(answer) {
+            Ok(ReplAnswer { ok: true, value, .. }) => CodeEnding::Value(value),
+            Ok(ReplAnswer { error, .. }) => CodeEnding::Error(error.unwrap_or_default()),
             Err(err) => CodeEnding::Error(format!("its answer made no sense: {err}")),
         }
     }

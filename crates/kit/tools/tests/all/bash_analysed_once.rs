@@ -6,7 +6,7 @@ use haft_command::analysed;
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
 use haft_permission::{Policy, ShellCommands};
 use haft_runtime::{
-    Ask, CallSession, Gate, GivenAnswer, Pipeline, Pool, Question, ResultStore, SessionHooks, SessionState,
+    Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, ResultStore, SessionHooks, SessionState,
     SharedPool, StoreLimits,
 };
 use haft_tool::BoxFuture;
@@ -18,9 +18,9 @@ use crate::shell_rig::Rig;
 struct Yes;
 
 impl Ask for Yes {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         assert!(!question.description.is_empty());
-        Box::pin(async { GivenAnswer::yes() })
+        Box::pin(async { Answer::yes() })
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_permission::{Destination, PermissionUpdate};
-use haft_runtime::{Ask, GivenAnswer, Question, Unattended};
+use haft_runtime::{Answer, Ask, Question, Unattended};
 use haft_tool::BoxFuture;
 use tokio::sync::oneshot;
 
@@ -72,7 +72,7 @@ impl Drop for CallerQuestion {
 }
 
 impl Ask for AskCaller {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let Some(run) = self.0.upgrade().filter(|it| it.is_attended()) else {
             return Unattended.ask(question);
         };
@@ -97,10 +97,10 @@ impl Ask for AskCaller {
                 Ok(WireAnswer::Allow { updates }) => {
                     // Nothing is taken over that was not offered, and nothing for good.
                     let updates = updates.into_iter().map(for_session).filter(|it| suggestions.contains(it));
-                    GivenAnswer::Allow { updated_input: None, updates: updates.collect() }
+                    Answer::Allow { updated_input: None, updates: updates.collect() }
                 }
-                Ok(WireAnswer::Deny { message, interrupt }) => GivenAnswer::Deny { message, interrupt },
-                Err(_) => GivenAnswer::unasked("the question was not answered"),
+                Ok(WireAnswer::Deny { message, interrupt }) => Answer::Deny { message, interrupt },
+                Err(_) => Answer::unasked("the question was not answered"),
             }
         })
     }

@@ -13,7 +13,7 @@ use std::{
 
 use haft_permission::Policy;
 use haft_runtime::{
-    Ask, CallSession, Gate, GivenAnswer, Pipeline, Pool, Question, Report, ResultStore, SessionHooks,
+    Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, Report, ResultStore, SessionHooks,
     SessionState, SharedPool, StoreLimits,
 };
 use haft_tool::{
@@ -238,10 +238,10 @@ pub fn uses(calls: &[(&str, Value)]) -> Vec<ToolUse> {
 }
 
 /// Answers what it was told to.
-pub struct Always(pub GivenAnswer);
+pub struct Always(pub Answer);
 
 impl Ask for Always {
-    fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, GivenAnswer> {
+    fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async { self.0.clone() })
     }
 }

@@ -22,7 +22,7 @@ use pdf::Page;
 use picture::{Picture, PictureFrame, SHOWN};
 use process::Source;
 pub(crate) use process::serve;
-use work::{Answer, Document, MediaTask, choose};
+use work::{Document, MediaAnswer, MediaTask, choose};
 
 use super::{
     Failure, MediaWork, NotebookFile, ReadJob,
@@ -70,7 +70,7 @@ impl ReadJob {
         task: MediaTask,
         kind: &str,
         cancelled: &dyn Fn() -> bool,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<MediaAnswer, Failure> {
         let len = file.stamp().len;
         if MAX_BYTES < len {
             return Err(self.failed(&format!(
@@ -98,7 +98,8 @@ impl ReadJob {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Reading, Failure> {
         let kind = format.media_type();
-        let Answer::Picture(picture) = self.work(file, MediaTask::Picture(format, SHOWN), kind, cancelled)?
+        let MediaAnswer::Picture(picture) =
+            self.work(file, MediaTask::Picture(format, SHOWN), kind, cancelled)?
         else {
             return Err(self.failed("was answered for something else."));
         };
@@ -121,7 +122,7 @@ impl ReadJob {
         let invalid = |why| Failure::Tool(ToolError::invalid(why));
         let asked = self.input.pages.as_deref().map(parse_pages).transpose().map_err(invalid)?;
         let task = MediaTask::Pages(asked.clone());
-        let Answer::Pages(Document { count, pages }) = self.work(file, task, "a PDF", cancelled)? else {
+        let MediaAnswer::Pages(Document { count, pages }) = self.work(file, task, "a PDF", cancelled)? else {
             return Err(self.failed("was answered for something else."));
         };
         choose(asked.as_deref(), count).map_err(|why| self.failed(&why))?;
@@ -240,8 +241,8 @@ fn framed(
         MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
     };
     match answer? {
-        Answer::Picture(picture) => Ok(picture),
-        Answer::Pages(_) => Err("it was answered for something else".to_owned()),
+        MediaAnswer::Picture(picture) => Ok(picture),
+        MediaAnswer::Pages(_) => Err("it was answered for something else".to_owned()),
     }
 }
 
@@ -269,12 +270,14 @@ pub(super) fn first_pages(
         MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
     };
     let other = || String::from("it was answered for something else");
-    let Answer::Pages(mut document) = ask(MediaTask::Pages(None), bytes.clone())? else {
+    let MediaAnswer::Pages(mut document) = ask(MediaTask::Pages(None), bytes.clone())? else {
         return Err(other());
     };
     if document.pages.is_empty() {
         let first = vec![1..=document.count.min(work::PAGES_PER_CALL)];
-        let Answer::Pages(again) = ask(MediaTask::Pages(Some(first)), bytes)? else { return Err(other()) };
+        let MediaAnswer::Pages(again) = ask(MediaTask::Pages(Some(first)), bytes)? else {
+            return Err(other());
+        };
         document = again;
     }
     let mut found = FetchedPages { count: document.count, texts: Vec::new(), pictures: Vec::new() };

@@ -17,7 +17,7 @@ use super::{
     super::MediaWorker,
     MAX_BYTES, PATIENCE,
     thread::{run, wait},
-    work::{Answer, MediaTask},
+    work::{MediaAnswer, MediaTask},
 };
 
 /// Memory of the worker: enough for the largest picture that is unpacked, and
@@ -72,7 +72,7 @@ pub(super) fn ask(
     task: &MediaTask,
     source: Source,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Answer, String> {
+) -> Result<MediaAnswer, String> {
     let task = serde_json::to_string(task).map_err(|err| err.to_string())?;
     let child = Command::new(&worker.program)
         .args(&worker.args)
@@ -99,7 +99,7 @@ pub(super) fn ask(
         .map_err(|err| format!("no thread could be started to read it ({err})"))?;
     // The worker has its own, stricter idea of time; this one is for a worker that is stopped.
     let bytes = wait(&receiver, PATIENCE + Duration::from_secs(5), cancelled)?;
-    if let Ok(answer) = serde_json::from_slice::<Result<Answer, String>>(&bytes) {
+    if let Ok(answer) = serde_json::from_slice::<Result<MediaAnswer, String>>(&bytes) {
         return answer;
     }
     let status = child.0.wait().map_err(|err| format!("reading it failed ({err})"))?;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::work::{Answer, MediaTask, perform};
+use super::work::{MediaAnswer, MediaTask, perform};
 
 /// Deeply nested documents need a deep stack.
 const STACK: usize = 64 * 1024 * 1024;
@@ -25,7 +25,7 @@ pub(super) fn run(
     bytes: Vec<u8>,
     patience: Duration,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Answer, String> {
+) -> Result<MediaAnswer, String> {
     contained(move || perform(task, bytes), patience, cancelled)
 }
 

@@ -19,7 +19,7 @@ pub(super) enum MediaTask {
 
 /// What came of it.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) enum Answer {
+pub(super) enum MediaAnswer {
     Picture(Picture),
     Pages(Document),
 }
@@ -34,9 +34,9 @@ pub(super) struct Document {
 }
 
 /// Does the work. May panic, take long and need much memory.
-pub(super) fn perform(task: MediaTask, bytes: Vec<u8>) -> Result<Answer, String> {
+pub(super) fn perform(task: MediaTask, bytes: Vec<u8>) -> Result<MediaAnswer, String> {
     match task {
-        MediaTask::Picture(format, frame) => picture::prepare(bytes, format, frame).map(Answer::Picture),
+        MediaTask::Picture(format, frame) => picture::prepare(bytes, format, frame).map(MediaAnswer::Picture),
         MediaTask::Pages(asked) => {
             let pdf = pdf::open(bytes)?;
             let count = pdf.pages().len();
@@ -44,7 +44,7 @@ pub(super) fn perform(task: MediaTask, bytes: Vec<u8>) -> Result<Answer, String>
                 Ok(wanted) => pdf::read_pages(&pdf, &wanted),
                 Err(_) => Vec::new(),
             };
-            Ok(Answer::Pages(Document { count, pages }))
+            Ok(MediaAnswer::Pages(Document { count, pages }))
         }
     }
 }
