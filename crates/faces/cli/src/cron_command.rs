@@ -170,7 +170,8 @@ fn run_if_due(
     if !store.claim(&job.id, slot)? {
         return Ok(true);
     }
-    let record = |ended, outcome| RunRecord { job: job.id.clone(), slot, why, began: now, ended, outcome };
+    let record =
+        |ended, outcome| RunRecord { job: job.id.to_string(), slot, why, began: now, ended, outcome };
     if let Err(err) = store.record(&record(now, RunOutcome::Began)) {
         store.release(&job.id, slot)?;
         return Err(CliFailure::Message(format!(
@@ -191,7 +192,7 @@ fn run_if_due(
 
 /// The mode a job was stored with, or less, where settings of today want less.
 fn todays_mode(job: &CronJob) -> JobMode {
-    let options = Options { cwd: Some(job.dir.clone()), ..Options::default() };
+    let options = Options { cwd: Some(job.dir.to_path_buf()), ..Options::default() };
     let wanted = spec::premises(&options).ok().and_then(|premises| {
         let loaded = premises.loaded();
         loaded.settings.get("permissions.defaultMode")?.value.as_str().map(str::to_owned)

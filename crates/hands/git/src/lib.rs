@@ -22,7 +22,9 @@
 
 mod blame;
 mod diff;
+mod head_file;
 mod history;
+mod index_file;
 mod line;
 mod ordinary;
 mod path_text;
@@ -31,7 +33,9 @@ mod status;
 
 pub use blame::{BlameChunk, parse_blame};
 pub use diff::{DiffFile, is_machine_made, parse_numstat, split_patch};
+pub use head_file::{HeadPlace, parse_head};
 pub use history::{LOG_FORMAT, LoggedCommit, parse_log};
+pub use index_file::IndexFile;
 pub use line::{GitLine, quoted, variables};
 pub use ordinary::is_ordinary_setting;
 pub use path_text::{path_bytes, path_named, path_text};

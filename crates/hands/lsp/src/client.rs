@@ -464,9 +464,16 @@ fn encoded(body: &Value) -> Vec<u8> {
     framed(body.to_string().as_bytes())
 }
 
+/// What waits together goes together: a server wakes up once for it.
 async fn write(mut to: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
-    while let Some(message) = queue.recv().await {
-        if to.write_all(&message).await.is_err() {
+    let mut messages = Vec::new();
+    while queue.recv_many(&mut messages, WAITING).await != 0 {
+        let all = match messages.len() {
+            1 => messages.pop().unwrap_or_default(),
+            _ => messages.concat(),
+        };
+        messages.clear();
+        if to.write_all(&all).await.is_err() {
             return;
         }
     }

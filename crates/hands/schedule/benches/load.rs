@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use haft_schedule::{CronJob, CronSpec, CronStore, JobMode, MissedPolicy, zone_named};
+use haft_schedule::{CronJob, CronJobId, CronSpec, CronStore, JobMode, MissedPolicy, zone_named};
 use jiff::Timestamp;
 
 const JOBS: usize = 10_000;
@@ -21,11 +21,11 @@ fn main() {
     let created: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     for number in 0..JOBS {
         let job = CronJob {
-            id: format!("{number:08x}"),
+            id: CronJobId::numbered(number as u32),
             cron: format!("{} {} * * {}", number % 60, number % 24, number % 7),
-            zone: String::from("Europe/Berlin"),
+            zone: "Europe/Berlin".into(),
             prompt: String::from("Look whether anything is new, and say so."),
-            dir: dir.path().to_owned(),
+            dir: dir.path().into(),
             recurring: true,
             created,
             created_by: None,

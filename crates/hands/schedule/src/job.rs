@@ -1,32 +1,31 @@
-use std::{
-    hash::{BuildHasher as _, Hasher as _, RandomState},
-    path::PathBuf,
-};
+use std::{path::Path, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::CronJobId;
 
 /// A prompt that is to run later, and everything that decides how.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CronJob {
-    /// Its name: eight letters and digits.
-    pub id: String,
+    /// Its name.
+    pub id: CronJobId,
     /// When, as it was written.
     pub cron: String,
     /// In which time zone.
-    pub zone: String,
+    pub zone: Arc<str>,
     /// What is asked.
     pub prompt: String,
     /// Where it runs.
-    pub dir: PathBuf,
+    pub dir: Arc<Path>,
     /// Whether it runs again and again.
     pub recurring: bool,
     /// When it was made.
     pub created: Timestamp,
     /// The session that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_by: Option<String>,
+    pub created_by: Option<Arc<str>>,
     /// When it ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
@@ -42,7 +41,7 @@ pub struct CronJob {
     pub max_minutes: u64,
     /// The store of the fleet whose clock it goes by; nothing here runs it then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fleet: Option<String>,
+    pub fleet: Option<Arc<str>>,
 }
 
 /// What becomes of times that passed while nothing ran.
@@ -79,16 +78,4 @@ impl JobMode {
             Self::AcceptEdits => "acceptEdits",
         }
     }
-}
-
-/// A new name that nobody can guess in advance.
-pub fn new_job_id() -> String {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u128(Timestamp::now().as_nanosecond().unsigned_abs());
-    format!("{:08x}", hasher.finish() >> 32)
-}
-
-/// Whether a text is such a name, so that it can be part of a path.
-pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 8 && text.bytes().all(|it| it.is_ascii_hexdigit())
 }

@@ -19,11 +19,13 @@ mod clock;
 mod cron;
 mod due;
 mod job;
+mod job_id;
 mod mask;
 mod store;
 
 pub use clock::{ScheduleClock, SystemClock, zone_name, zone_named};
 pub use cron::{CronError, CronSpec};
 pub use due::{DueRun, RunWhy, due};
-pub use job::{CronJob, JobMode, MissedPolicy, new_job_id};
+pub use job::{CronJob, JobMode, MissedPolicy};
+pub use job_id::CronJobId;
 pub use store::{CronStore, RunOutcome, RunRecord, StoredJobs};

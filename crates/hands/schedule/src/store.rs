@@ -1,21 +1,22 @@
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     fs,
     io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use haft_paths::{Durability, ReplacedMode};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{CronJob, RunWhy, job::is_id};
+use crate::{CronJob, CronJobId, RunWhy};
 
 /// Jobs of one person.
 const MOST_JOBS: usize = 10_000;
 /// Bytes of a job.
-const MOST_BYTES: u64 = 64 << 10;
+const MOST_BYTES: usize = 64 << 10;
 /// Claims of a job that are kept.
 const KEPT_CLAIMS: usize = 16;
 /// A slot this far ahead was claimed by a clock that was wrong.
@@ -89,13 +90,13 @@ impl CronStore {
         self.dir.join("output").join(format!("{job}-{}.txt", slot.as_second()))
     }
 
-    fn job_file(&self, id: &str) -> Option<PathBuf> {
-        is_id(id).then(|| self.dir.join("jobs").join(format!("{id}.json")))
+    fn job_file(&self, id: CronJobId) -> PathBuf {
+        self.dir.join("jobs").join(format!("{id}.json"))
     }
 
     /// Stores a job; it is on the disk when this returns.
     pub fn add(&self, job: &CronJob) -> io::Result<()> {
-        let path = self.job_file(&job.id).ok_or_else(|| io::Error::other("the job has no proper name"))?;
+        let path = self.job_file(job.id);
         make_dir(&self.dir.join("jobs"))?;
         if MOST_JOBS <= fs::read_dir(self.dir.join("jobs"))?.count() {
             return Err(io::Error::other(format!("there are {MOST_JOBS} jobs already")));
@@ -106,8 +107,8 @@ impl CronStore {
 
     /// Removes a job; whether there was one.
     pub fn remove(&self, id: &str) -> io::Result<bool> {
-        let Some(path) = self.job_file(id) else { return Ok(false) };
-        match fs::remove_file(path) {
+        let Some(id) = CronJobId::parse(id) else { return Ok(false) };
+        match fs::remove_file(self.job_file(id)) {
             Ok(()) => Ok(true),
             Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(err) => Err(err),
@@ -118,18 +119,18 @@ impl CronStore {
     pub fn list(&self) -> StoredJobs {
         let mut stored = StoredJobs::default();
         let Ok(entries) = fs::read_dir(self.dir.join("jobs")) else { return stored };
-        let mut text = Vec::new();
+        let mut reader = JobReader::default();
         for entry in entries.flatten() {
             let path = entry.path();
             if path.extension().is_none_or(|it| it != "json") {
                 continue;
             }
-            match read_job(&entry, &path, &mut text) {
+            match reader.read(&entry, &path) {
                 Ok(job) => stored.jobs.push(job),
                 Err(why) => stored.problems.push(format!("{}: {why}", path.display())),
             }
         }
-        stored.jobs.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        stored.jobs.sort_unstable_by(|a, b| (a.created, a.id).cmp(&(b.created, b.id)));
         stored
     }
 
@@ -141,7 +142,7 @@ impl CronStore {
     /// once, also one that looked long ago and comes when the claim of another is
     /// forgotten.
     pub fn claim(&self, id: &str, slot: Timestamp) -> io::Result<bool> {
-        if !is_id(id) {
+        if CronJobId::parse(id).is_none() {
             return Ok(false);
         }
         let dir = self.claims(id);
@@ -170,7 +171,7 @@ impl CronStore {
 
     /// Gives a slot back that was claimed and not begun: it is due again.
     pub fn release(&self, id: &str, slot: Timestamp) -> io::Result<()> {
-        if !is_id(id) {
+        if CronJobId::parse(id).is_none() {
             return Ok(());
         }
         fs::remove_file(self.claims(id).join(slot.as_second().to_string()))
@@ -196,7 +197,7 @@ impl CronStore {
     pub fn forget_gone(&self, now: Timestamp) {
         for dir in fs::read_dir(self.dir.join("slots")).into_iter().flatten().flatten() {
             let id = dir.file_name().to_string_lossy().into_owned();
-            let gone = self.job_file(&id).is_some_and(|it| !it.exists());
+            let gone = CronJobId::parse(&id).is_some_and(|it| !self.job_file(it).exists());
             let newest = slots(&dir.path()).into_iter().max();
             let passed = newest.is_none_or(|it| it < now.as_second() - GONE.as_secs());
             if gone && passed {
@@ -256,21 +257,54 @@ fn slots(dir: &Path) -> Vec<i64> {
     names.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Reads a job into a text that was used before.
-fn read_job(entry: &fs::DirEntry, path: &Path, text: &mut Vec<u8>) -> Result<CronJob, String> {
-    let no_job = || String::from("it is no file of a job");
-    if !entry.file_type().is_ok_and(|it| it.is_file()) {
-        return Err(no_job());
+/// Reads jobs one after the other. What many of them say is kept once.
+#[derive(Default)]
+struct JobReader {
+    text: Vec<u8>,
+    words: BTreeSet<Arc<str>>,
+    dirs: BTreeSet<Arc<Path>>,
+}
+
+impl JobReader {
+    fn read(&mut self, entry: &fs::DirEntry, path: &Path) -> Result<CronJob, String> {
+        let no_job = || String::from("it is no file of a job");
+        if !entry.file_type().is_ok_and(|it| it.is_file()) {
+            return Err(no_job());
+        }
+        let mut file = fs::File::open(path).map_err(|err| err.to_string())?;
+        self.text.resize(MOST_BYTES + 1, 0);
+        let mut length = 0;
+        let mut job = loop {
+            let read = file.read(&mut self.text[length..]).map_err(|err| err.to_string())?;
+            length += read;
+            if MOST_BYTES < length {
+                return Err(no_job());
+            }
+            // The beginning of a job is none: what can be read is all of it.
+            match serde_json::from_slice::<CronJob>(&self.text[..length]) {
+                Ok(job) => break job,
+                Err(err) if read == 0 => return Err(err.to_string()),
+                Err(_) => {}
+            }
+        };
+        if path.file_stem().is_none_or(|it| it.to_str() != Some(&job.id)) {
+            return Err(String::from("its name is not its job's"));
+        }
+        job.zone = shared(&mut self.words, &job.zone);
+        job.dir = shared(&mut self.dirs, &job.dir);
+        job.created_by = job.created_by.map(|it| shared(&mut self.words, &it));
+        job.fleet = job.fleet.map(|it| shared(&mut self.words, &it));
+        Ok(job)
     }
-    text.clear();
-    let file = fs::File::open(path).map_err(|err| err.to_string())?;
-    file.take(MOST_BYTES + 1).read_to_end(text).map_err(|err| err.to_string())?;
-    if MOST_BYTES < text.len() as u64 {
-        return Err(no_job());
+}
+
+/// The one that is equal to this.
+fn shared<T: Ord + ?Sized>(known: &mut BTreeSet<Arc<T>>, one: &Arc<T>) -> Arc<T> {
+    if let Some(found) = known.get(one) {
+        return Arc::clone(found);
     }
-    let job: CronJob = serde_json::from_slice(text).map_err(|err| err.to_string())?;
-    let named = path.file_stem().is_some_and(|it| it.to_str() == Some(&job.id));
-    if is_id(&job.id) && named { Ok(job) } else { Err(String::from("its name is not its job's")) }
+    known.insert(Arc::clone(one));
+    Arc::clone(one)
 }
 
 fn make_dir(dir: &Path) -> io::Result<()> {

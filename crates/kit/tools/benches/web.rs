@@ -27,9 +27,13 @@ use haft_shell::{
 };
 use haft_tool::{AllowReason, CallContext, DynTool, Grant, OpenScope, Permit, ProgressSink, erase};
 use haft_tools::{
+    EditNews, KnownShapes, NoNews,
+    edit::Edit,
     lsp::{Lsp, LspDesk, ServerShell},
+    read::{Read, ReadLimits},
     web_fetch::{WebFetch, WebServices, WebSettings},
 };
+use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
 use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::RcDom;
 use serde_json::json;
@@ -53,6 +57,7 @@ fn main() {
     memory(&runtime, port, page.len());
     pages(&runtime, port);
     runtime.block_on(cold_server());
+    runtime.block_on(edits());
     waiting(&runtime);
 }
 
@@ -143,6 +148,70 @@ async fn cold_server() {
         tasks.shell().owner().end(Duration::from_secs(1));
     }
     println!("a call for a language server that starts, says so after {:.1?} (goal 100 ms)", median(times));
+}
+
+/// Edits of a file that a server knows and says nothing about, in a session that can
+/// be told later, in turns with edits of a file that no server knows.
+async fn edits() {
+    const EDITS: usize = 400;
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().canonicalize().unwrap();
+    let work = place.join("work");
+    std::fs::create_dir_all(&work).unwrap();
+    let mut config = ShellConfig::new("bench-edits", place.join("state"));
+    config.capture = None;
+    let tasks = Tasks::new(Shell::open(config).unwrap());
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hands/lsp/tests/all/support/fake_server.py");
+    let said = json!({"fake": {"command": "python3", "args": [script.canonicalize().unwrap(), "--pull"],
+        "extensionToLanguage": {".x": "text"}}});
+    let mut settings = LspSettings::default();
+    settings.read_servers(&said);
+    let shell = Arc::new(ServerShell(Arc::clone(tasks.shell())));
+    let path = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
+    let programs = Programs { path, never: vec![work.clone()] };
+    let open = Box::new(move || Ok(Arc::clone(&shell)));
+    let pool = ServerPool::new(PoolLimits::default());
+    let desk = Arc::new(LspDesk::new(pool, open, Arc::new(move || settings.clone()), programs));
+    desk.tell_with(Box::new(|said| assert_eq!(said, "", "the server says nothing")));
+    let limits = JournalLimits::default();
+    let config = WorkspaceConfig { state_dir: place.join("journal"), root: work.clone(), limits };
+    let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, EverythingInContext));
+    let edit =
+        |news: Arc<dyn EditNews>| erase(Edit::new(Arc::clone(&files), Arc::new(KnownShapes)).with_news(news));
+    let (with, without) = (edit(Arc::clone(&desk) as _), edit(Arc::new(NoNews)));
+    let read = erase(Read::new(Arc::clone(&files), ReadLimits::default()));
+    let lsp = erase(Lsp::new(Arc::clone(&desk)));
+    for name in ["known.x", "unknown.x"] {
+        std::fs::write(work.join(name), "def number_0\n").unwrap();
+        granted(&read, &work, name, json!({"file_path": name})).await;
+    }
+    granted(&lsp, &work, "known.x", json!({"operation": "diagnostics", "filePath": "known.x"})).await;
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for number in 0..EDITS {
+        for (tool, name, times) in [(&with, "known.x", &mut known), (&without, "unknown.x", &mut unknown)] {
+            let input = json!({"file_path": name, "old_string": format!("number_{number}\n"),
+                "new_string": format!("number_{}\n", number + 1)});
+            let began = Instant::now();
+            granted(tool, &work, name, input).await;
+            times.push(began.elapsed());
+        }
+    }
+    tasks.shell().owner().end(Duration::from_secs(1));
+    let (known, unknown) = (median(known), median(unknown));
+    let ratio = known.as_secs_f64() / unknown.as_secs_f64();
+    println!("an edit of a file that a silent language server knows, in a session, median of {EDITS}");
+    println!("  with it {known:.1?}, without {unknown:.1?}, ratio {ratio:.2} (goal 1.05)");
+}
+
+/// A call with the file it needs granted.
+async fn granted(tool: &Arc<dyn DynTool>, work: &Path, name: &str, input: serde_json::Value) {
+    let cx = CallContext::detached("bench", work);
+    let call = Arc::clone(tool).parse(input, &cx).unwrap();
+    let grant = Grant { asked: work.join(name), real: work.join(name) };
+    #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
+    let permit = Permit::issue(AllowReason::Mode, vec![grant], Arc::new(OpenScope));
+    call.run(permit, cx).await.unwrap();
 }
 
 /// How often a process wakes up in which prompts wait for tomorrow. Longer than

@@ -47,12 +47,12 @@ pub(super) async fn hand_over(
             prompts.remove(&job.id)?;
             continue;
         }
-        if job.fleet.as_ref().is_some_and(|it| *it != address) {
+        if job.fleet.as_deref().is_some_and(|it| it != address) {
             complain(&format!("{} goes by the clock of another store; it is left there", job.id));
             continue;
         }
         if job.fleet.is_none() {
-            prompts.add(&CronJob { fleet: Some(address.clone()), ..job.clone() })?;
+            prompts.add(&CronJob { fleet: Some(address.as_str().into()), ..job.clone() })?;
         }
         there.insert(name.clone());
         let Some(schedule) = schedule(desk, name.clone(), job, &machine)? else {
@@ -96,7 +96,7 @@ fn schedule(
     machine: &str,
 ) -> Result<Option<NewSchedule>, CliFailure> {
     let when = match job.recurring {
-        true => FiringTime::Cron { expression: job.cron.clone(), zone: job.zone.clone() },
+        true => FiringTime::Cron { expression: job.cron.clone(), zone: job.zone.to_string() },
         false => {
             let next = CronSpec::parse(&job.cron)
                 .ok()

@@ -1,9 +1,9 @@
 //! Jobs on disk, what is due, and each slot once.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use haft_schedule::{
-    CronJob, CronSpec, CronStore, DueRun, MissedPolicy, RunOutcome, RunRecord, RunWhy, due, new_job_id,
+    CronJob, CronJobId, CronSpec, CronStore, DueRun, MissedPolicy, RunOutcome, RunRecord, RunWhy, due,
 };
 use jiff::Timestamp;
 
@@ -13,11 +13,11 @@ fn at(text: &str) -> Timestamp {
 
 fn job(cron: &str) -> CronJob {
     CronJob {
-        id: String::from("0a1b2c3d"),
+        id: CronJobId::numbered(0x0a1b_2c3d),
         cron: cron.to_owned(),
-        zone: String::from("UTC"),
+        zone: "UTC".into(),
         prompt: String::from("look"),
-        dir: "/".into(),
+        dir: Path::new("/").into(),
         recurring: true,
         created: at("01T00:00:30"),
         created_by: None,
@@ -103,7 +103,7 @@ fn long_sleeps_are_one_run() {
             "2018-11-04T03:00:00Z",
         ),
     ] {
-        let job = CronJob { zone: zone.to_owned(), created: time(created), ..job(cron) };
+        let job = CronJob { zone: zone.into(), created: time(created), ..job(cron) };
         let spec = CronSpec::parse(cron).unwrap();
         let got = due(&job, &spec, time(now), None).unwrap();
         assert_eq!(got.slot, time(want), "{cron} in {zone}");
@@ -182,7 +182,7 @@ fn jobs_are_on_disk_and_damage_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let store = CronStore::at(dir.path().join("cron"));
     assert!(store.list().jobs.is_empty());
-    let first = CronJob { id: new_job_id(), ..job("0 9 * * *") };
+    let first = CronJob { id: CronJobId::random(), ..job("0 9 * * *") };
     store.add(&first).unwrap();
     store.add(&CronJob { created: at("02T00:00:00"), ..job("0 9 * * *") }).unwrap();
     let again = CronStore::at(dir.path().join("cron"));
@@ -196,7 +196,13 @@ fn jobs_are_on_disk_and_damage_is_named() {
     assert_eq!((stored.jobs.len(), stored.problems.len()), (2, 3));
     assert!(store.remove(&first.id).unwrap() && !store.remove(&first.id).unwrap());
     assert!(!store.remove("../../etc/passwd").unwrap());
-    assert!(store.add(&CronJob { id: "../x".into(), ..first }).is_err());
+    // What has a name that is no job's, by itself or beside it, is none.
+    let named = serde_json::to_string(&first).unwrap();
+    for name in ["../x", "0a1b2c3", "0a1b2c3d4"] {
+        let named = named.replace(first.id.as_str(), name);
+        std::fs::write(jobs.join("cccccccc.json"), named).unwrap();
+        assert_eq!(store.list().problems.len(), 4, "{name}");
+    }
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(jobs.join("0a1b2c3d.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -1,9 +1,9 @@
 //! A year of clocks that are changed, with two tickers that look now and then,
 //! machines that sleep and clocks that are set wrong and right again.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
-use haft_schedule::{CronJob, CronSpec, CronStore, DueRun, MissedPolicy, RunWhy, due};
+use haft_schedule::{CronJob, CronJobId, CronSpec, CronStore, DueRun, MissedPolicy, RunWhy, due};
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::DateTime, tz::TimeZone};
 
 /// Zones whose clocks are changed by an hour, in winter and in summer, by half
@@ -96,11 +96,11 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
     let dir = tempfile::tempdir().unwrap();
     let stores = [CronStore::at(dir.path()), CronStore::at(dir.path())];
     let job = CronJob {
-        id: String::from("0a1b2c3d"),
+        id: CronJobId::numbered(0x0a1b_2c3d),
         cron: cron.to_owned(),
-        zone: zone.to_owned(),
+        zone: zone.into(),
         prompt: String::from("look"),
-        dir: "/".into(),
+        dir: Path::new("/").into(),
         recurring: true,
         created: begin(),
         created_by: None,

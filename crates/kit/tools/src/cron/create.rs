@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_schedule::{CronJob, CronSpec, JobMode, MissedPolicy, new_job_id, zone_name};
+use haft_schedule::{CronJob, CronJobId, CronSpec, JobMode, MissedPolicy, zone_name};
 use haft_tool::{
     Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
 };
@@ -105,14 +105,14 @@ impl CronCreate {
         let now = self.services.clock.now();
         let zone = self.services.clock.zone();
         let job = CronJob {
-            id: new_job_id(),
+            id: CronJobId::random(),
             cron: input.cron.clone(),
-            zone: zone_name(&zone).to_owned(),
+            zone: zone_name(&zone).into(),
             prompt: input.prompt.clone(),
-            dir: cx.cwd.to_path_buf(),
+            dir: Arc::clone(&cx.cwd),
             recurring: input.recurring,
             created: now,
-            created_by: self.services.session.clone(),
+            created_by: self.services.session.as_deref().map(Arc::from),
             expires: now.checked_add(SignedDuration::from_hours(24 * STORED_DAYS)).ok(),
             missed: MissedPolicy::Once,
             mode: input.job_mode(),
@@ -120,7 +120,7 @@ impl CronCreate {
             max_minutes: 15,
             fleet: None,
         };
-        let (store, id) = (Arc::clone(&self.services.store), job.id.clone());
+        let (store, id) = (Arc::clone(&self.services.store), job.id.to_string());
         let stored = tokio::task::spawn_blocking(move || store.add(&job)).await;
         let stored = stored.map_err(|err| ToolError::failed(err.to_string()))?;
         stored.map_err(|err| ToolError::failed(format!("The job could not be stored: {err}")))?;

@@ -117,7 +117,7 @@ impl Tool for CronList {
             let zone = zone_named(&job.zone);
             let next = CronSpec::parse(&job.cron).ok().and_then(|it| it.next_after(now, &zone));
             ListedJob {
-                id: job.id.clone(),
+                id: job.id.to_string(),
                 cron: job.cron.clone(),
                 prompt: one_line(&job.prompt, 1_000),
                 recurring: job.recurring,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_schedule::{CronSpec, ScheduleClock, new_job_id};
+use haft_schedule::{CronJobId, CronSpec, ScheduleClock};
 use haft_shell::{
     own::{Lifetime, until_wall_clock},
     run::{About, Feed, Spec, TaskKind, Tasks, Terminal},
@@ -75,7 +75,7 @@ impl SessionJobs {
                 "This session has {MOST_IN_SESSION} scheduled prompts, which is all it may have. Delete one with CronDelete."
             )));
         }
-        let id = new_job_id();
+        let id = CronJobId::random().to_string();
         let description = match &when {
             When::Cron(spec) => format!("scheduled {}", spec.text()),
             When::At(_) => String::from("wake-up"),

@@ -17,7 +17,7 @@ use super::{
 /// How long hooks and large checkouts may take.
 pub(super) const LONG: Duration = Duration::from_secs(600);
 /// How long a signature may take.
-const SIGNING: Duration = Duration::from_secs(20);
+pub(super) const SIGNING: Duration = Duration::from_secs(20);
 /// How long a lock of somebody else is waited for.
 const LOCKED: Duration = Duration::from_secs(2);
 
@@ -28,7 +28,7 @@ pub(super) async fn change(
     input: &Input,
 ) -> Result<Output, ToolError> {
     if input.operation == Operation::Commit {
-        return commit(run, facts, input).await;
+        return super::commit::commit(run, facts, input).await;
     }
     if input.is_network() && !facts.callers.is_empty() {
         return Err(ToolError::failed(format!(
@@ -79,7 +79,7 @@ pub(super) async fn change(
 
 /// The same, and each signature has its own time where something may be signed:
 /// hooks and large checkouts take none of it.
-fn bounds(facts: &RepositoryFacts, patience: Duration) -> Bounds {
+pub(super) fn bounds(facts: &RepositoryFacts, patience: Duration) -> Bounds {
     let signature = (facts.signs || facts.signs_tags).then_some(SIGNING);
     Bounds { signature, ..Bounds::changing(patience) }
 }
@@ -216,7 +216,7 @@ pub(super) async fn locked(run: &GitRun<'_>, line: &str, bounds: Bounds) -> Resu
 }
 
 /// Why a change did not happen, and what to do.
-async fn failed(
+pub(super) async fn failed(
     run: &GitRun<'_>,
     facts: &RepositoryFacts,
     input: &Input,
@@ -284,121 +284,6 @@ async fn failed(
     Err(ToolError::failed(format!("git {name} failed: {said}\n{hint}")))
 }
 
-async fn commit(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
-    super::markers::check_files(run, input).await?;
-    if input.staged || work_state(facts).is_some() {
-        super::markers::check_staged(run, facts).await?;
-    }
-    let state = work_state(facts);
-    if state.is_some() && !input.paths.is_empty() {
-        return Err(ToolError::failed(format!(
-            "In the middle of a {} git commits everything that is staged, not single paths: add what is resolved, then continue it, or commit with staged: true.",
-            state.map_or("", haft_git::WorkState::operation)
-        )));
-    }
-    let paths = || input.paths.iter().map(String::as_str);
-    // Git commits named paths only if it knows them.
-    let mut announced = Vec::new();
-    if !input.paths.is_empty() {
-        let others = GitLine::reading("ls-files", &facts.sinks).flag("--others").flag("--exclude-standard");
-        let ran = run.run(&others.flag("-z").paths(paths()).text(), Bounds::READING).await?;
-        let ran = super::read::ok(ran, "commit")?;
-        let names = ran.stdout.split(|it| *it == 0).filter(|it| !it.is_empty());
-        announced = names.map(haft_git::path_text).collect();
-        if !announced.is_empty() {
-            let add =
-                GitLine::changing("add").flag("--intent-to-add").paths(announced.iter().map(String::as_str));
-            let ran = locked(run, &add.text(), Bounds::changing(LONG)).await?;
-            if !ran.is_success() {
-                return failed(run, facts, input, &ran).await;
-            }
-        }
-    }
-    let mut line = GitLine::changing("commit").flag("--no-status").flag("--no-edit");
-    line = input.message.iter().fold(line, |line, it| line.with("-m", it));
-    if input.amend {
-        line = line.flag("--amend");
-    }
-    if !input.staged && state.is_none() {
-        line = line.flag("--only");
-    }
-    let line = line.paths(paths());
-    let patience = if facts.signs && !has_hooks(facts) { SIGNING } else { LONG };
-    let ran = locked(run, &line.text(), bounds(facts, patience)).await?;
-    if !ran.is_success() {
-        if !announced.is_empty() {
-            let forget = GitLine::changing("rm").flag("--cached").flag("-q").flag("-f").flag("-r");
-            let line = forget.paths(announced.iter().map(String::as_str)).text();
-            locked(run, &line, Bounds::changing(LONG)).await?;
-        }
-        return Err(commit_error(facts, &ran));
-    }
-    committed(run, facts, input).await
-}
-
-fn commit_error(facts: &RepositoryFacts, ran: &GitRan) -> ToolError {
-    let said = format!("{}\n{}", ran.text().trim(), ran.stderr.trim());
-    let said = head(said.trim(), 4_000).to_owned();
-    if ["nothing to commit", "no changes added", "nothing added to commit"].iter().any(|it| said.contains(it))
-    {
-        return ToolError::failed("Nothing was committed: what you named is as it was committed before.");
-    }
-    let signing = facts.signs
-        && (ran.signature_waited
-            || (ran.timed_out && !has_hooks(facts))
-            || said.contains("gpg failed")
-            || said.contains("failed to sign")
-            || said.contains("signing"));
-    let hint = match () {
-        () if signing => {
-            "The commit has to be signed, and the key is locked or waits for a person. They can unlock it (for example: echo | gpg --clearsign) and you try again. It was not committed unsigned."
-        }
-        () if ran.timed_out => "It took too long and was ended; a hook may have waited for somebody.",
-        () if said.contains("tell me who you are")
-            || said.contains("user.useConfigOnly")
-            || said.contains("empty ident name") =>
-        {
-            "Nobody is configured as the author, and none is invented. The person can run: git config --global user.name \"NAME\" and git config --global user.email \"ADDRESS\"."
-        }
-        () if said.contains("unmerged") => {
-            "Some files are in conflict, and git commits nothing until they are resolved: edit each so that no marker is left, then add it. status shows them."
-        }
-        () if said.contains("did not match any file") => {
-            "A path you named is no file that git knows: it is not there, or an ignore file names it."
-        }
-        () => "If a hook refused, repair what it says; hooks are not skipped.",
-    };
-    ToolError::failed(format!("Nothing was committed. {hint}\n{said}"))
-}
-
-async fn committed(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
-    let line = GitLine::reading("log", &facts.sinks)
-        .flag("-1")
-        .value("--format=", "%H %h %s")
-        .flag("--stat=100")
-        .flag("--no-ext-diff")
-        .flag("--no-textconv")
-        .text();
-    let ran = super::read::ok(run.run(&line, Bounds::READING).await?, "log")?;
-    let text = ran.text();
-    let sha = text.split(' ').next().unwrap_or_default().to_owned();
-    let now = status(run, facts, &[]).await?;
-    let staged = now.entries.iter().filter(|it| it.is_staged()).count();
-    let left = match staged {
-        0 => String::new(),
-        count => format!("{count} other files are staged as before.\n"),
-    };
-    let branch = now.branch.clone().unwrap_or_else(|| String::from("no branch"));
-    let words = text.split_once(' ').map_or(text.as_str(), |it| it.1);
-    let kind = if input.amend { "amended" } else { "committed" };
-    Ok(Output {
-        operation: String::from("commit"),
-        text: format!("On {branch}: {}\n{left}", head(words.trim(), 8_000)),
-        data: json!({ "sha": sha, "branch": now.branch }),
-        git_operation: json!({ "commit": { "sha": sha, "kind": kind, "branch": now.branch } }),
-    })
-}
-
 /// What a change was, for whoever keeps count.
 async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Value {
     match (input.operation, input.action) {
@@ -425,7 +310,7 @@ async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Va
     }
 }
 
-fn has_hooks(facts: &RepositoryFacts) -> bool {
+pub(super) fn has_hooks(facts: &RepositoryFacts) -> bool {
     has_hook_of(facts, &["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"])
 }
 

@@ -3,6 +3,7 @@
 mod branch_delete;
 mod change;
 mod command;
+mod commit;
 mod input;
 mod known_facts;
 mod lock;

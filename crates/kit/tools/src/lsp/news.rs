@@ -4,7 +4,10 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -19,6 +22,8 @@ use crate::files::news::EditNews;
 
 /// How long an edit waits for a server that was as quick the last time.
 const WAITS: Duration = Duration::from_millis(150);
+/// Edits in a row without news after which none is waited for that can be told later.
+const SILENT_EDITS: u32 = 3;
 /// How long news of an edit are waited for at all.
 const COMES: Duration = Duration::from_secs(60);
 /// Problems told of one file, and in all.
@@ -41,6 +46,8 @@ pub(super) struct NewsState {
     edits: Mutex<HashMap<PathBuf, u64>>,
     /// How long a server last took to look at an edit, by its program and root.
     pace: Mutex<HashMap<(PathBuf, PathBuf), Duration>>,
+    /// Edits in a row that servers looked at and had nothing to say about.
+    silent: AtomicU32,
     /// News nobody could be told yet.
     late: Mutex<HashMap<AgentId, Vec<String>>>,
     tell: OnceLock<TellAgent>,
@@ -80,6 +87,26 @@ impl NewsState {
         others.into_iter().take(OTHERS).map(|it| it.0.clone()).collect()
     }
 
+    /// A server looked at an edit: whether it had something to say.
+    fn was_looked_at(&self, has_news: bool) {
+        match has_news {
+            true => self.silent.store(0, Ordering::Relaxed),
+            false => drop(self.silent.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// Whether the result of an edit of these files should wait for servers even
+    /// though they can be heard later: something may be new, or a file had errors
+    /// that the edit may have been meant to fix.
+    fn is_worth_waiting(&self, paths: &[PathBuf]) -> bool {
+        if self.silent.load(Ordering::Relaxed) < SILENT_EDITS {
+            return true;
+        }
+        let known = lock(&self.known);
+        let is_broken = |it: &KnownFile| it.items.iter().any(|it| it.severity == Severity::Error);
+        paths.iter().any(|path| known.get(path).is_some_and(is_broken))
+    }
+
     fn begin(&self, path: &Path) -> u64 {
         let mut edits = lock(&self.edits);
         let count = edits.entry(path.to_owned()).or_default();
@@ -108,6 +135,10 @@ impl Comparison {
     async fn run(self) -> Option<String> {
         let began = Instant::now();
         let mut told = Vec::new();
+        if !self.edited.iter().any(|(path, _, number)| self.desk.news.is_last(path, *number)) {
+            // Whoever looks at the later edits sees this one, too.
+            return None;
+        }
         for (path, language, number) in &self.edited {
             let Some(items) = self.look(path, language).await else { continue };
             if !self.desk.news.is_last(path, *number) {
@@ -132,7 +163,12 @@ impl Comparison {
             let before = self.desk.news.knows(&path, &items);
             told.push(ProblemChange::of(&path, before, items));
         }
-        words(&told, &self.cwd, self.client.encoding()).await
+        let has_looked = !told.is_empty();
+        let news = words(&told, &self.cwd, self.client.encoding()).await;
+        if has_looked {
+            self.desk.news.was_looked_at(news.is_some());
+        }
+        news
     }
 
     /// What the server says about a file as it is on disk.
@@ -265,19 +301,53 @@ impl LspDesk {
         }
     }
 
+    /// Whether news can reach this agent when its call has ended.
+    fn can_tell_late(&self, agent: &AgentId) -> bool {
+        *agent == AgentId::Main && self.news.tell.get().is_some()
+    }
+
     async fn after_edit(
         self: Arc<Self>,
         paths: Vec<PathBuf>,
         cwd: PathBuf,
         agent: AgentId,
     ) -> Option<String> {
-        let late = lock(&self.news.late).remove(&agent).unwrap_or_default();
-        let mut told: Vec<String> = late;
-        for (client, edited) in self.servers_of(&paths, &cwd).await {
+        let mut told = lock(&self.news.late).remove(&agent).unwrap_or_default();
+        if !self.all_running().is_empty() {
+            let waits = !self.can_tell_late(&agent) || self.news.is_worth_waiting(&paths);
+            let number = |path: PathBuf| (self.news.begin(&path), path);
+            let edits: Vec<(u64, PathBuf)> = paths.into_iter().map(number).collect();
+            match waits {
+                true => told.extend(self.heard_soon(edits, cwd, agent).await),
+                false => drop(tokio::spawn(self.heard_later(edits, cwd, agent))),
+            }
+        }
+        (!told.is_empty()).then(|| told.join("\n"))
+    }
+
+    /// What servers say about edits, told when they have said it.
+    async fn heard_later(self: Arc<Self>, edits: Vec<(u64, PathBuf)>, cwd: PathBuf, agent: AgentId) {
+        for (client, edited) in self.servers_of(edits, &cwd).await {
+            let comparison = Comparison { desk: Arc::clone(&self), client, cwd: cwd.clone(), edited };
+            if let Some(text) = comparison.run().await {
+                self.tell_late(&agent, text);
+            }
+        }
+    }
+
+    /// What servers say about edits within a short time; the rest is told later.
+    async fn heard_soon(
+        self: &Arc<Self>,
+        edits: Vec<(u64, PathBuf)>,
+        cwd: PathBuf,
+        agent: AgentId,
+    ) -> Vec<String> {
+        let mut told = Vec::new();
+        for (client, edited) in self.servers_of(edits, &cwd).await {
             let pace = (client.plan().program.clone(), client.plan().root.clone());
             let is_quick = lock(&self.news.pace).get(&pace).is_some_and(|it| *it < WAITS);
-            let (desk, agent) = (Arc::clone(&self), agent.clone());
-            let comparison = Comparison { desk: Arc::clone(&self), client, cwd: cwd.clone(), edited };
+            let (desk, agent) = (Arc::clone(self), agent.clone());
+            let comparison = Comparison { desk: Arc::clone(self), client, cwd: cwd.clone(), edited };
             let (sender, mut receiver) = oneshot::channel();
             tokio::spawn(async move {
                 if let Some(text) = comparison.run().await
@@ -295,23 +365,22 @@ impl LspDesk {
                 told.push(text);
             }
         }
-        (!told.is_empty()).then(|| told.join("\n"))
+        told
     }
 
     /// The servers that know these files, each with its files.
     async fn servers_of(
         self: &Arc<Self>,
-        paths: &[PathBuf],
+        edits: Vec<(u64, PathBuf)>,
         cwd: &Path,
     ) -> Vec<(Arc<LspClient>, Vec<EditedFile>)> {
-        if self.all_running().is_empty() || self.settings().quiet_edits {
-            return Vec::new();
-        }
-        let (desk, paths, cwd) = (Arc::clone(self), paths.to_vec(), cwd.to_owned());
+        let (desk, cwd) = (Arc::clone(self), cwd.to_owned());
         let found = tokio::task::spawn_blocking(move || {
             let mut found: Vec<(Arc<LspClient>, Vec<EditedFile>)> = Vec::new();
-            for path in paths {
-                let number = desk.news.begin(&path);
+            if desk.settings().quiet_edits {
+                return found;
+            }
+            for (number, path) in edits {
                 let Some((client, language)) = desk.running(&path, &cwd) else { continue };
                 match found.iter_mut().find(|(it, _)| Arc::ptr_eq(it, &client)) {
                     Some((_, edited)) => edited.push((path, language, number)),
@@ -347,6 +416,32 @@ mod tests {
             json!({"severity": severity, "message": message, "range": {"start": at, "end": at}})
         };
         Diagnostic::read_all(&all.iter().map(item).collect())
+    }
+
+    #[test]
+    fn silent_servers_are_not_waited_for() {
+        let (state, a, b) = (NewsState::default(), PathBuf::from("/w/a.py"), PathBuf::from("/w/b.py"));
+        let waits = |paths: &[&PathBuf]| {
+            state.is_worth_waiting(&paths.iter().map(|it| (*it).clone()).collect::<Vec<_>>())
+        };
+        let looks = |said: &[bool]| said.iter().for_each(|it| state.was_looked_at(*it));
+        assert!(waits(&[&a]), "nothing is known of a server at first");
+        looks(&[false, false]);
+        assert!(waits(&[&a]));
+        looks(&[false]);
+        assert!(!waits(&[&a]));
+        // Whoever speaks is listened to again for some time.
+        looks(&[true]);
+        assert!(waits(&[&a]));
+        looks(&[false, false, false, false]);
+        assert!(!waits(&[&a, &b]));
+        // What has errors is probably edited to fix them; what has warnings, for any reason.
+        state.knows(&a, &items(&[(2, 1, "w")]));
+        assert!(!waits(&[&a]));
+        state.knows(&a, &items(&[(1, 1, "x"), (2, 1, "w")]));
+        assert!(waits(&[&a]) && waits(&[&b, &a]) && !waits(&[&b]));
+        state.knows(&a, &[]);
+        assert!(!waits(&[&a]));
     }
 
     #[tokio::test]

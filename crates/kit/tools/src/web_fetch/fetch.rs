@@ -27,6 +27,8 @@ use crate::read::MediaWork;
 
 /// How much of an error's body is shown.
 const EXPLANATION: usize = 2_000;
+/// Which part of its time a fetch waits for what explains an error.
+const EXPLAINS_WITHIN: u32 = 12;
 /// How much of a body decides what it is.
 const HEAD: usize = 4_096;
 
@@ -134,7 +136,9 @@ impl Fetching<'_> {
         let retry =
             response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()).map(str::to_owned);
         let mut body = Vec::new();
-        read_up_to(&mut response, 64 << 10, &mut body).await;
+        // What came in time explains enough; that it was refused is known already.
+        let patience = self.services.settings.total / EXPLAINS_WITHIN;
+        tokio::time::timeout(patience, read_up_to(&mut response, 64 << 10, &mut body)).await.ok();
         let said = page::explanation(&body, &content_type, &url, EXPLANATION);
         words::status_error(status, &url, &self.services.settings.user_agent, retry.as_deref(), &said)
     }
@@ -149,6 +153,9 @@ impl Fetching<'_> {
                 "Fetched through the proxy {}: it chose the address, we checked the name only.",
                 proxy.address()
             ));
+        }
+        if code == StatusCode::PARTIAL_CONTENT.as_u16() {
+            notes.push(String::from("The server sent a part of it only (206), which nobody asked for."));
         }
         let mut bytes = Vec::new();
         let settings = &self.services.settings;
@@ -185,7 +192,9 @@ impl Fetching<'_> {
             Shape::Html | Shape::Text => None,
             Shape::Pdf | Shape::Picture | Shape::Other(_) => {
                 let name = file_name(&url, &content_type, shape);
-                Some(save(&self.services.keep_dir, name, bytes.clone()).await?)
+                let saved;
+                (saved, bytes) = save(&self.services.keep_dir, name, bytes).await?;
+                Some(saved)
             }
         };
         let work = PageWork {
@@ -268,8 +277,8 @@ fn file_name(url: &url::Url, content_type: &str, shape: Shape) -> String {
     }
 }
 
-/// Saves bytes under a new name that ends like `name`.
-async fn save(dir: &Path, name: String, bytes: Vec<u8>) -> Result<PathBuf, ToolError> {
+/// Saves bytes under a new name that ends like `name`, and gives them back.
+async fn save(dir: &Path, name: String, bytes: Vec<u8>) -> Result<(PathBuf, Vec<u8>), ToolError> {
     let dir = dir.to_owned();
     let saved = tokio::task::spawn_blocking(move || {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
@@ -278,7 +287,7 @@ async fn save(dir: &Path, name: String, bytes: Vec<u8>) -> Result<PathBuf, ToolE
             match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(mut file) => {
                     file.write_all(&bytes)?;
-                    return Ok(path);
+                    return Ok((path, bytes));
                 }
                 Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(err) => return Err(err),
@@ -292,5 +301,5 @@ async fn save(dir: &Path, name: String, bytes: Vec<u8>) -> Result<PathBuf, ToolE
 
 /// Keeps the text of a page for whoever wants to read more than the answer.
 pub(super) async fn save_text(dir: &Path, page: &StoredPage) -> Option<PathBuf> {
-    save(dir, String::from("page.md"), page.text.clone().into_bytes()).await.ok()
+    save(dir, String::from("page.md"), page.text.clone().into_bytes()).await.ok().map(|it| it.0)
 }

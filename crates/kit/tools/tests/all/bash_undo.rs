@@ -212,6 +212,33 @@ async fn an_unchanged_workspace_is_not_read_again() {
     assert_eq!(count(), kept);
 }
 
+/// What an earlier session knew of many files is read when many are looked at, and
+/// waits until then.
+#[tokio::test]
+async fn what_an_earlier_session_knew_waits_until_it_is_needed() {
+    let place = Undoable::new(SnapshotLimits::default());
+    for number in 0..2_000 {
+        std::fs::write(place.rig.work.join(format!("a file with a long name {number}")), "x").unwrap();
+    }
+    std::fs::write(place.rig.work.join("named"), "old\n").unwrap();
+    let before = picture(&place.rig.work);
+    let kept = place.files.workspace().journal().unwrap().dir().join("commands");
+    let sessions = || std::fs::read_dir(&kept).unwrap().count();
+    let earlier = place.snapshots();
+    let opaque = json!({"command": "python3 -c 'open(\"named\", \"w\").write(\"1\")'"});
+    call(&place.bash(&earlier), opaque.clone(), place.context("c1")).await.unwrap();
+    drop(earlier);
+    assert_eq!(sessions(), 1);
+    let later = place.snapshots();
+    let bash = place.bash(&later);
+    call(&bash, json!({"command": "echo 2 > named"}), place.context("c2")).await.unwrap();
+    assert_eq!(sessions(), 2, "it is not needed yet");
+    call(&bash, opaque, place.context("c3")).await.unwrap();
+    assert_eq!(sessions(), 1, "now it was");
+    ["c3", "c2", "c1"].iter().for_each(|id| place.undo(id));
+    assert_eq!(picture(&place.rig.work), before);
+}
+
 fn walk(dir: &Path) -> usize {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|it| if it.path().is_dir() { walk(&it.path()) } else { 1 }).sum()

@@ -278,7 +278,7 @@ async fn a_prompt_comes_to_nobody_else() {
         assert!(news.contains(wanted) && !news.contains(others) && !news.contains("Stored"), "{news}");
     }
     let jobs = one.store.list().jobs;
-    assert_eq!((jobs.len(), &jobs[0].dir), (1, &one.rig.work), "{jobs:?}");
+    assert_eq!((jobs.len(), &*jobs[0].dir), (1, &*one.rig.work), "{jobs:?}");
 }
 
 #[tokio::test]
@@ -287,8 +287,8 @@ async fn a_stored_job_is_on_the_disk_with_its_origin() {
     later.said("CronCreate", json!({"cron": "15 4 * * *", "prompt": "p", "durable": true})).await;
     let jobs = CronStore::at(later.store.dir()).list().jobs;
     let [job] = jobs.as_slice() else { panic!("{jobs:?}") };
-    assert_eq!((job.zone.as_str(), job.created_by.as_deref()), ("Europe/Berlin", Some("s1")));
-    assert_eq!(job.dir, later.rig.work);
+    assert_eq!((&*job.zone, job.created_by.as_deref()), ("Europe/Berlin", Some("s1")));
+    assert_eq!(*job.dir, *later.rig.work);
     assert!(job.expires.is_some() && job.max_turns == 20);
     assert!(later.said("CronDelete", json!({"id": job.id})).await.contains("Deleted"));
     assert!(later.store.list().jobs.is_empty());

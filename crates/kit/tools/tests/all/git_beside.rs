@@ -181,6 +181,38 @@ fn repository() -> Repo {
     repo
 }
 
+/// The branch and how many files are staged beside, as the result of a commit says.
+fn said_of(text: &str) -> (String, usize) {
+    let branch = text.strip_prefix("On ").and_then(|it| it.split(": ").next()).unwrap_or_default();
+    let beside = text.lines().find(|it| it.ends_with(" other files are staged as before."));
+    let count = beside.and_then(|it| it.split(' ').next()?.parse().ok());
+    (branch.to_owned(), count.unwrap_or(0))
+}
+
+/// The same, as the status says.
+fn told_by_status(repo: &Repo) -> (String, usize) {
+    let branch = match repo.git(&["branch", "--show-current"]) {
+        none if none.is_empty() => String::from("no branch"),
+        branch => branch,
+    };
+    let all = repo.git(&["status", "--porcelain"]);
+    let staged = |it: &&str| !it.starts_with([' ', '?', 'U']) && !it[1..].starts_with('U');
+    (branch, all.lines().filter(staged).count())
+}
+
+/// A file where a directory was: git knows what was there, and not what is.
+#[tokio::test]
+async fn what_took_the_place_of_a_directory_is_committed() {
+    let repo = repository();
+    repo.git(&["add", "b.txt"]);
+    std::fs::remove_dir_all(repo.dir().join("dir")).unwrap();
+    repo.put("dir", "mine\n");
+    let said = repo.said(json!({"operation": "commit", "message": "Mine", "paths": ["dir"]})).await;
+    assert_eq!(said_of(&said), (String::from("main"), 1), "{said}");
+    let shown = repo.git(&["diff", "--name-status", "--no-renames", "HEAD~1", "HEAD"]).replace('\t', " ");
+    assert_eq!(shown, "A dir\nD dir/c.txt\nD dir/d.txt", "{said}");
+}
+
 #[tokio::test]
 async fn what_was_named_is_committed_and_what_was_staged_stays() {
     for row in ROWS {
@@ -202,7 +234,8 @@ async fn what_was_named_is_committed_and_what_was_staged_stays() {
                 continue;
             }
             Some(want) => {
-                got.unwrap_or_else(|err| panic!("{name}: {}", err.message));
+                let said = got.unwrap_or_else(|err| panic!("{name}: {}", err.message)).content.to_text();
+                assert_eq!(said_of(&said), told_by_status(&repo), "{name}: {said}");
                 let shown =
                     repo.git(&["diff", "--name-status", "--no-renames", "HEAD~1", "HEAD"]).replace('\t', " ");
                 assert_eq!(shown, want, "{name}");
@@ -243,7 +276,8 @@ async fn commits_in_repositories_of_every_kind() {
         let before = repo.picture();
         let (id, got) =
             repo.call(json!({"operation": "commit", "message": "First", "paths": ["mine.txt"]})).await;
-        got.unwrap_or_else(|err| panic!("{name}: {}", err.message));
+        let said = got.unwrap_or_else(|err| panic!("{name}: {}", err.message)).content.to_text();
+        assert_eq!(said_of(&said), told_by_status(&repo), "{name}: {said}");
         assert_eq!(repo.git(&["show", "--name-only", "--format=", "HEAD"]), "mine.txt", "{name}");
         assert_eq!(repo.git(&["diff", "--cached", "--name-only"]), "staged.txt", "{name}");
         let said = repo.said(json!({"operation": "log"})).await;
@@ -293,7 +327,9 @@ async fn a_commit_beside_conflicts_leaves_them() {
     assert_eq!(repo.git(&["log", "-1", "--format=%s"]), "Ours");
     let said = repo.said(json!({"operation": "commit", "message": "x", "paths": ["a.txt"]})).await;
     assert!(said.contains("markers of a conflict"), "{said}");
-    repo.ok(json!({"operation": "commit", "message": "Mine", "paths": ["dir/d.txt", "new.txt"]})).await;
+    let input = json!({"operation": "commit", "message": "Mine", "paths": ["dir/d.txt", "new.txt"]});
+    let said = repo.ok(input).await.content.to_text();
+    assert_eq!(said_of(&said), told_by_status(&repo), "{said}");
     assert_eq!(repo.git(&["show", "--name-only", "--format=%s", "HEAD"]), "Mine\n\ndir/d.txt\nnew.txt");
     assert_eq!(repo.git(&["ls-files", "-s", "-u"]), before);
     assert_eq!(repo.read("a.txt"), text);

@@ -272,6 +272,67 @@ async fn edits_are_told_what_they_broke_and_fixed() {
     }
 }
 
+/// Says what the model is told about the last edit, with it or with the next request.
+async fn told_of(project: &Project, result: String) -> String {
+    if !result.is_empty() {
+        return result;
+    }
+    eventually("news with the next request", || !project.told.lock().unwrap().is_empty()).await;
+    project.told.lock().unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn what_breaks_after_many_edits_without_news_is_told_too() {
+    for words in [&[][..], &["--pull"], &["--no-version"]] {
+        let project = Project::fake(words);
+        let a = project.put("a.x", "def name_0\n");
+        project.said_by(&project.read, json!({"file_path": a})).await;
+        project.said(json!({"operation": "diagnostics", "filePath": a})).await;
+        for number in 0..9 {
+            let (old, new) = (format!("name_{number}\n"), format!("name_{}\n", number + 1));
+            assert_eq!(edited(&project, &old, &new).await, "", "{words:?}");
+            // The server has looked at each of them.
+            let said = project.said(json!({"operation": "diagnostics", "filePath": a})).await;
+            assert!(!said.contains("ERR"), "{words:?}: {said}");
+        }
+        assert_eq!(*project.told.lock().unwrap(), Vec::<String>::new(), "{words:?}");
+        for (old, new, want) in [
+            ("name_9", "name_9 ERR one", "a.x: 1 new problem\n  error 1:12 ERR one [fake err]"),
+            ("ERR one", "ERR two", "a.x: 1 new problem, 1 fixed\n  error 1:12 ERR two [fake err]"),
+            (" ERR two", "", "a.x: 1 fixed: none left"),
+        ] {
+            let result = edited(&project, old, new).await;
+            let told = told_of(&project, result).await;
+            assert!(told.contains(want), "{words:?}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_be_told_later_is_told_at_once() {
+    let project = Project::fake(&["--pull"]);
+    let a = project.put("a.x", "def name_0\n");
+    let agent = haft_types::AgentId::new("helper");
+    let edit = async |old: &str, new: &str| {
+        let input = json!({"file_path": "a.x", "old_string": old, "new_string": new});
+        let said = project.said_as(&agent, &project.edit, input).await;
+        said.split_once("Note: ").map(|it| it.1.to_owned()).unwrap_or_default()
+    };
+    project.said_as(&agent, &project.read, json!({"file_path": a})).await;
+    project.said(json!({"operation": "diagnostics", "filePath": a})).await;
+    for number in 0..5 {
+        assert_eq!(edit(&format!("name_{number}"), &format!("name_{}", number + 1)).await, "");
+    }
+    // With this edit, or, where the machine was too slow for that, with the next one.
+    let (mut told, mut tries) = (edit("name_5", "name_5 ERR x").await, 0);
+    while told.is_empty() && tries < 100 {
+        told = edit(&format!("ERR x{}", "x".repeat(tries)), &format!("ERR x{}", "x".repeat(tries + 1))).await;
+        tries += 1;
+    }
+    assert!(told.contains("1 new problem") && told.contains("ERR x"), "{told}");
+    assert_eq!(*project.told.lock().unwrap(), Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn a_slow_server_delays_no_edit() {
     let outside = tempfile::tempdir().unwrap();

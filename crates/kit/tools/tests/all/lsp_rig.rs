@@ -23,6 +23,7 @@ use haft_tools::{
     read::{Read, ReadLimits},
     write::Write,
 };
+use haft_types::AgentId;
 use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
 use serde_json::{Value, json};
 
@@ -113,6 +114,16 @@ impl Project {
     pub async fn call(&self, tool: &Arc<dyn DynTool>, input: Value) -> Result<Output, ToolError> {
         let id = format!("call_{}", self.calls.fetch_add(1, Ordering::SeqCst));
         run(tool, input, CallContext::detached(id.as_str(), self.dir())).await
+    }
+
+    /// What another agent than the main one reads.
+    pub async fn said_as(&self, agent: &AgentId, tool: &Arc<dyn DynTool>, input: Value) -> String {
+        let id = format!("call_{}", self.calls.fetch_add(1, Ordering::SeqCst));
+        let cx = CallContext { agent_id: agent.clone(), ..CallContext::detached(id.as_str(), self.dir()) };
+        match run(tool, input, cx).await {
+            Ok(output) => output.content.to_text(),
+            Err(error) => format!("{}: {}", error.kind.name(), error.message),
+        }
     }
 
     /// What the model reads, whatever came.

@@ -303,6 +303,12 @@ async fn hostile_servers_cost_little() {
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 }
+                // Says why not, and then nothing more.
+                "/refuses" => {
+                    let said = b"HTTP/1.1 503 X\r\nContent-Type: text/plain\r\n\r\nback at nine";
+                    stream.write_all(said).await.ok();
+                    std::future::pending::<()>().await;
+                }
                 "/endless" => {
                     stream.write_all(b"HTTP/1.1 200 X\r\nContent-Type: text/plain\r\n\r\n").await.ok();
                     let line = vec![b'a'; 64 << 10];
@@ -337,6 +343,8 @@ async fn hostile_servers_cost_little() {
     for (path, want) in [
         ("/silent", "took longer than"),
         ("/drip", "took longer than 6 s and was given up"),
+        ("/refuses", "answered 503"),
+        ("/refuses", "back at nine"),
         ("/endless", "longer than 1 048 576 bytes; the rest was not fetched"),
         ("/bomb", "longer than 1 048 576 bytes"),
         ("/short", "only this"),

@@ -34,6 +34,13 @@ fn raw(head: &str, body: &[u8]) -> Vec<u8> {
 type Said = (&'static str, &'static str, &'static [u8], &'static str, &'static str);
 
 const SAID: &[Said] = &[
+    (
+        "a part nobody asked for",
+        "HTTP/1.1 206 X\nContent-Type: text/plain\nContent-Range: bytes 5-9/100\nContent-Length: 5",
+        b"piece",
+        "a part of it only (206)",
+        "",
+    ),
     ("HTTP/0.9", "", b"<html>just a page</html>", "could not be fetched", "just a page"),
     ("no status", "HTTP/1.1\nContent-Type: text/plain", b"x", "could not be fetched", ""),
     ("a status of letters", "HTTP/1.1 abc OK", b"x", "could not be fetched", ""),

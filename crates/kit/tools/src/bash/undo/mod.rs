@@ -33,7 +33,7 @@ use haft_workspace::{
 
 use super::ports::{Coverage, Snapshots, Upcoming};
 use links::HeldLinks;
-use record::{Pending, UndoRecord};
+use record::{Left, Pending, UndoRecord};
 use tree::{FileStamp, Found, Node, TooMuch, Tree, Walk};
 
 pub use tree::SnapshotLimits;
@@ -55,6 +55,8 @@ struct Inner {
 struct State {
     /// Contents that were kept, by what the kernel says about the file.
     known: Known,
+    /// What sessions that are gone knew of many files: read when many are looked at.
+    unread: Vec<Left>,
     /// Commands under way.
     windows: HashMap<CallId, Window>,
     /// Numbers for files on disk.
@@ -134,6 +136,9 @@ impl Snapshots for JournalSnapshots {
     }
 }
 
+/// From so many files on it is worth looking at the directories of the store.
+const MANY: usize = 512;
+
 /// How long each orphan of a killed session may take to end.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -200,6 +205,9 @@ impl Inner {
         };
         let record = self.record(workspace, journal);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if scope.anywhere {
+            state.learn();
+        }
         let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
         let (starts, taken, over) = match taker.take(&starts, Vec::new()) {
             Ok(taken) => (starts, taken, false),
@@ -248,18 +256,16 @@ impl Inner {
     fn record(&self, workspace: &Workspace, journal: &Journal) -> Option<&UndoRecord> {
         self.record
             .get_or_init(|| {
-                let known = record::left(journal).into_iter().filter_map(|left| {
-                    let tree = left.last.clone();
-                    // Only what nobody has to settle any more.
-                    if left.pending.is_empty() {
-                        left.remove();
-                    }
-                    tree
-                });
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-                for (path, node) in known.flatten() {
-                    if let Some(stamp) = node.stamp {
-                        state.known.files.insert(path, (stamp, node.state, node.attributes));
+                for left in record::left(journal) {
+                    match left.pending.is_empty() {
+                        true if left.is_large() => state.unread.push(left),
+                        true => {
+                            state.known.learn(&left);
+                            left.remove();
+                        }
+                        // Somebody has to settle it first.
+                        false => state.known.learn(&left),
                     }
                 }
                 drop(state);
@@ -297,7 +303,26 @@ impl Inner {
     }
 }
 
+impl Known {
+    /// Takes over what a session knew that is gone.
+    fn learn(&mut self, left: &Left) {
+        for (path, node) in left.last().into_iter().flatten() {
+            if let Some(stamp) = node.stamp {
+                self.files.insert(path, (stamp, node.state, node.attributes));
+            }
+        }
+    }
+}
+
 impl State {
+    /// Reads what was left for later.
+    fn learn(&mut self) {
+        for left in std::mem::take(&mut self.unread) {
+            self.known.learn(&left);
+            left.remove();
+        }
+    }
+
     fn begin(
         &mut self,
         pending: Pending,
@@ -368,8 +393,10 @@ impl Taker<'_> {
                 walk.add_around(start);
             }
         }
-        let times = self.journal.store_times();
-        let untouched = self.known.store == times;
+        // Looking whether each of a few contents is there is less work than looking at the whole store.
+        let looks_at_store = MANY < walk.files.len();
+        let times = if looks_at_store { self.journal.store_times() } else { Vec::new() };
+        let untouched = looks_at_store && self.known.store == times;
         let mut nodes = walk.others;
         let (mut left_out, mut unreadable) = (walk.left_out, walk.unreadable);
         for found in walk.files {
@@ -383,11 +410,13 @@ impl Taker<'_> {
         let count = unreadable.len();
         // What was there and could not be seen must not look new afterwards.
         left_out.append(&mut unreadable);
-        self.known.store = match self.journal.store_times() {
-            after if after == times => times,
-            // What we added ourselves is looked at once more.
-            _ => Vec::new(),
-        };
+        if looks_at_store {
+            self.known.store = match self.journal.store_times() {
+                after if after == times => times,
+                // What we added ourselves is looked at once more.
+                _ => Vec::new(),
+            };
+        }
         Ok(Taken { tree: nodes.into_iter().collect(), left_out, unreadable: count })
     }
 

@@ -37,9 +37,12 @@ pub(crate) struct UndoRecord {
 pub(crate) struct Left {
     pub(crate) dir: PathBuf,
     pub(crate) pending: Vec<(Pending, Tree)>,
-    pub(crate) last: Option<Tree>,
     _lock: File,
 }
+
+/// What was found of more files than fit into so many bytes is read only when it
+/// is needed.
+const LARGE: u64 = 256 << 10;
 
 fn root(journal: &Journal) -> PathBuf {
     journal.dir().join("commands")
@@ -95,7 +98,7 @@ pub(crate) fn left(journal: &Journal) -> Vec<Left> {
     let dirs = fs::read_dir(root(journal)).into_iter().flatten().flatten().map(|it| it.path());
     dirs.filter_map(|dir| {
         let lock = lock(&dir).ok()?;
-        Some(Left { pending: pending(&dir), last: newest_tree(&dir), dir, _lock: lock })
+        Some(Left { pending: pending(&dir), dir, _lock: lock })
     })
     .collect()
 }
@@ -117,11 +120,6 @@ fn pending(dir: &Path) -> Vec<(Pending, Tree)> {
         Some((pending, read_tree(&dir.join(format!("tree-{tree}")))?))
     };
     names(dir, "call-").into_iter().filter_map(read).collect()
-}
-
-fn newest_tree(dir: &Path) -> Option<Tree> {
-    let (_, path) = names(dir, "tree-").pop()?;
-    read_tree(&path)
 }
 
 fn read_tree(path: &Path) -> Option<Tree> {
@@ -154,6 +152,20 @@ impl Spelt {
 }
 
 impl Left {
+    fn newest_tree(&self) -> Option<PathBuf> {
+        names(&self.dir, "tree-").pop().map(|it| it.1)
+    }
+
+    /// Whether it takes long to read what was found last.
+    pub(crate) fn is_large(&self) -> bool {
+        self.newest_tree().and_then(|it| fs::metadata(it).ok()).is_some_and(|it| LARGE < it.len())
+    }
+
+    /// What was found last.
+    pub(crate) fn last(&self) -> Option<Tree> {
+        read_tree(&self.newest_tree()?)
+    }
+
     /// Everything of it is settled.
     pub(crate) fn remove(self) {
         fs::remove_dir_all(&self.dir).ok();

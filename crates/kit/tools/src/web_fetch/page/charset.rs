@@ -20,6 +20,23 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], content_type: &str) -> (Cow<'a, str>, 
     (text, encoding.name())
 }
 
+/// The same of bytes that nobody else needs: those that are the text already are
+/// not copied.
+pub(crate) fn decode_all(bytes: Vec<u8>, content_type: &str) -> (String, &'static str) {
+    let (text, encoding) = decode(&bytes, content_type);
+    match text {
+        Cow::Owned(text) => (text, encoding),
+        Cow::Borrowed(text) => {
+            let marked = bytes.len() - text.len();
+            // What is borrowed was found to be a text.
+            let mut text = String::from_utf8(bytes)
+                .unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned());
+            text.drain(..marked);
+            (text, encoding)
+        }
+    }
+}
+
 /// Whether bytes that are called UTF-8 are hardly so: more of them make no
 /// character than make one beyond ASCII.
 fn is_something_else(bytes: &[u8]) -> bool {
@@ -102,6 +119,7 @@ mod tests {
         ] {
             let (text, name) = decode(&bytes, content_type);
             assert!(text.ends_with(want), "{content_type}: {text} ({name})");
+            assert_eq!(decode_all(bytes.clone(), content_type), (text.into_owned(), name));
         }
     }
 }

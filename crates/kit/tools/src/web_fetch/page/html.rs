@@ -49,16 +49,19 @@ struct Noticed {
     password: bool,
 }
 
-/// Converts a page that came from `base`.
-pub(crate) fn convert(html: &str, base: &Url) -> HtmlPage {
+/// Converts a page that came from `base`. A page that is given away takes no
+/// memory when it has been gone through once.
+pub(crate) fn convert(html: impl AsRef<str>, base: &Url) -> HtmlPage {
     convert_counting(html, base).0
 }
 
 /// Converts a page; says how many bytes were looked at for it, those looked at again
 /// counted again. In proportion to the page, whatever it holds.
-pub(super) fn convert_counting(html: &str, base: &Url) -> (HtmlPage, u64) {
+pub(super) fn convert_counting(html: impl AsRef<str>, base: &Url) -> (HtmlPage, u64) {
     let mut noticed = Noticed { base: Some(base.clone()), ..Noticed::default() };
-    let (prepared, mut work) = Preparing::new(html, &mut noticed).run();
+    let (prepared, mut work) = Preparing::new(html.as_ref(), &mut noticed).run();
+    let bytes = html.as_ref().len();
+    drop(html);
     let arranged = arrange(&prepared);
     let (empty_root, asks_password) =
         (has_empty_root(&prepared), noticed.password && text_chars(&prepared) < 3_000);
@@ -83,7 +86,7 @@ pub(super) fn convert_counting(html: &str, base: &Url) -> (HtmlPage, u64) {
         markdown.push_str("\n\n---\n\n");
         markdown.push_str(&beside.0);
     }
-    let needs_script = is_shell(html, empty_root, &markdown, noticed.scripts);
+    let needs_script = is_shell(bytes, empty_root, &markdown, noticed.scripts);
     if needs_script {
         add(&mut markdown, "What the page says to those without scripts", &strip_tags(&noticed.noscript));
         add(&mut markdown, "Data within the page", &noticed.data);
@@ -130,14 +133,14 @@ fn has_empty_root(prepared: &str) -> bool {
 }
 
 /// Whether a page has next to nothing before its scripts ran.
-fn is_shell(html: &str, empty_root: bool, markdown: &str, scripts: usize) -> bool {
+fn is_shell(bytes: usize, empty_root: bool, markdown: &str, scripts: usize) -> bool {
     if scripts == 0 {
         return false;
     }
     let chars = markdown.chars().filter(|it| !it.is_whitespace()).count();
-    chars < 200 && 500 < html.len()
+    chars < 200 && 500 < bytes
         || empty_root && chars < 1_000
-        || 10_000 < html.len() && chars * 100 < html.len() && chars < 2_000
+        || 10_000 < bytes && chars * 100 < bytes && chars < 2_000
 }
 
 /// The first pass.

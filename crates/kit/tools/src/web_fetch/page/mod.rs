@@ -136,7 +136,7 @@ impl PageWork {
         match self.shape {
             Shape::Html if !self.raw => self.html(&mut page),
             Shape::Html | Shape::Text => {
-                let (text, encoding) = charset::decode(&self.bytes, &self.content_type);
+                let (text, encoding) = charset::decode_all(self.bytes, &self.content_type);
                 say_encoding(&mut page, encoding);
                 page.text = visible(text);
             }
@@ -152,10 +152,10 @@ impl PageWork {
         page
     }
 
-    fn html(&self, page: &mut StoredPage) {
-        let (text, encoding) = charset::decode(&self.bytes, &self.content_type);
+    fn html(self, page: &mut StoredPage) {
+        let (text, encoding) = charset::decode_all(self.bytes, &self.content_type);
         say_encoding(page, encoding);
-        let made = html::convert(&text, &self.url);
+        let made = html::convert(text, &self.url);
         page.title = made.title.map(|it| visible(haft_types::text::head(&it, MOST_OF_TITLE)));
         page.text = visible(made.markdown);
         page.needs_script = made.needs_script;
