@@ -94,8 +94,7 @@ mod tests {
     fn long_results_are_cut_and_say_so() {
         let long = "x".repeat(10_000_000);
         for is_printed in [true, false] {
-            let shown = of_result(&Content::text(long.clone()), is_printed);
-            let shown = json!(shown);
+            let shown = json!(of_result(&Content::text(long.clone()), is_printed));
             let text = shown[0]["content"]["text"].as_str().unwrap_or_default();
             assert!(text.len() < 256_000 && text.ends_with("[cut: 10000000 bytes in all]"), "{}", text.len());
         }

@@ -22,7 +22,8 @@ pub(crate) fn permissions(out: &mut Html, index: &LogIndex) {
     }
     let denied = judged.iter().filter(|it| it.denied_by().is_some()).count();
     let asked = judged.iter().filter(|it| was_asked(it)).count();
-    out.raw("<p class=\"facts\">").count(judged.len()).raw(" calls judged, ").count(asked);
+    let came_that_far = judged.iter().filter(|it| was_judged(it)).count();
+    out.raw("<p class=\"facts\">").count(came_that_far).raw(" calls judged, ").count(asked);
     out.raw(" asked about, ").count(denied).raw(" denied.</p>");
     judged.sort_by_key(|it| (it.denied_by().is_none(), !was_asked(it), it.row));
     let left_out = judged.len().saturating_sub(MOST);
@@ -40,9 +41,24 @@ pub(crate) fn permissions(out: &mut Html, index: &LogIndex) {
     }
 }
 
+/// Whether the call came as far as permission.
+fn was_judged(call: &IndexedCall) -> bool {
+    call.line.as_ref().is_some_and(|it| it.decision.is_some())
+}
+
 fn was_asked(call: &IndexedCall) -> bool {
     let asked = call.line.as_ref().and_then(|it| it.decision.as_ref()?.asked);
     asked.is_some_and(|it| it.reached_somebody())
+}
+
+/// What became of a call: a class of the style sheet, and words.
+fn outcome(call: &IndexedCall) -> (&'static str, &'static str) {
+    let failed = call.line.as_ref().is_some_and(|it| it.error.is_some());
+    match (call.denied_by(), was_judged(call)) {
+        (Some(_), _) => ("bad", "⊘ denied"),
+        (None, false) if failed => ("bad", "✗ did not run"),
+        (None, _) => ("good", "✓ ran"),
+    }
 }
 
 fn one(out: &mut Html, index: &LogIndex, call: &IndexedCall) {
@@ -60,10 +76,11 @@ fn one(out: &mut Html, index: &LogIndex, call: &IndexedCall) {
         .raw("</a> <span class=\"what\">")
         .text(&what)
         .raw("</span></td><td class=\"words\">");
-    match call.denied_by() {
-        Some(by) => out.raw("<span class=\"bad\">⊘ denied</span> by ").text(by),
-        None => out.raw("<span class=\"good\">✓ ran</span>"),
-    };
+    let (class, words) = outcome(call);
+    out.raw("<span class=\"").raw(class).raw("\">").raw(words).raw("</span>");
+    if let Some(by) = call.denied_by() {
+        out.raw(" by ").text(by);
+    }
     let decision = line.decision.as_ref().and_then(|it| serde_json::to_value(it).ok()).unwrap_or(Value::Null);
     out.raw("</td><td class=\"words\">");
     out.text(&if decision.is_null() { String::from("it did not come that far") } else { decided(&decision) });
@@ -96,6 +113,26 @@ mod tests {
             let call = IndexedCall { line: Some(Box::new(line)), ..IndexedCall::default() };
             assert_eq!(call.denied_by(), Some(by));
             assert_eq!(was_asked(&call), who != "nobody");
+        }
+    }
+
+    #[test]
+    fn what_did_not_come_as_far_as_permission_did_not_run() {
+        let decision = json!({"behavior": "allow", "source": "mode"});
+        for (more, judged, words) in [
+            (json!({"decision": decision}), true, "✓ ran"),
+            (json!({"decision": decision, "error": "failed"}), true, "✓ ran"),
+            (json!({"decision": decision, "error": "denied", "denied_by": "rule"}), true, "⊘ denied"),
+            (json!({"error": "denied", "denied_by": "hook"}), false, "⊘ denied"),
+            (json!({"error": "invalid_input"}), false, "✗ did not run"),
+            (json!({}), false, "✓ ran"),
+        ] {
+            let mut line = json!({"call": "c", "tool": "Bash", "agent": "main"});
+            line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let line: CallLine =
+                serde_json::from_value(line.clone()).unwrap_or_else(|err| panic!("{line}: {err}"));
+            let call = IndexedCall { line: Some(Box::new(line)), ..IndexedCall::default() };
+            assert_eq!((was_judged(&call), outcome(&call).1), (judged, words), "{more}");
         }
     }
 }
