@@ -130,7 +130,7 @@ impl CronStore {
                 Err(why) => stored.problems.push(format!("{}: {why}", path.display())),
             }
         }
-        stored.jobs.sort_unstable_by(|a, b| (a.created, a.id).cmp(&(b.created, b.id)));
+        stored.jobs.sort_unstable_by_key(|it| (it.created, it.id));
         stored
     }
 
