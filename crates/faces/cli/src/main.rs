@@ -121,48 +121,51 @@ fn main() -> ExitCode {
         }
         return finished(print_command::run(&args.run, &args.options));
     };
-    let ended = match command {
-        CliCommand::Tool(command) => tool_command::run(command, &args.options),
-        CliCommand::Permissions(command) => permissions_command::run(command, &args.options),
-        CliCommand::ToolHost(host) => tool_host_command::run(&host, &args.options),
-        CliCommand::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
-        CliCommand::Cron(command) => cron_command::run(command, &args.options),
-        CliCommand::Triggers(command) => triggers_command::run(command, &args.options),
-        CliCommand::Redo => undo_command::redo(&args.options),
-        CliCommand::Rewind(rewind) => rewind_command::run(&rewind, &args.options),
-        CliCommand::History => undo_command::history(&args.options),
-        CliCommand::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
-        CliCommand::Tasks { command } => tasks_command::run(command, &args.options),
-        CliCommand::Agents => agents_command::agents(&args.options),
-        CliCommand::Skills => agents_command::skills(&args.options),
-        CliCommand::Plugins { command } => plugins_command::run(command, &args.options),
-        CliCommand::Worktrees { command } => worktrees_command::run(command, &args.options),
-        CliCommand::Sandbox(command) => sandbox_command::run(command, &args.options),
-        CliCommand::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
-        CliCommand::Mcp(command) => mcp_command::run(command, &args.options),
+    finished(carry_out(command, &args.run, &args.options))
+}
+
+/// Runs one of the program's commands to its end.
+fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::Options) -> output::Ended {
+    match command {
+        CliCommand::Tool(command) => tool_command::run(command, options),
+        CliCommand::Permissions(command) => permissions_command::run(command, options),
+        CliCommand::ToolHost(host) => tool_host_command::run(&host, options),
+        CliCommand::Undo { id, turn } => undo_command::undo(id, turn, options),
+        CliCommand::Cron(command) => cron_command::run(command, options),
+        CliCommand::Triggers(command) => triggers_command::run(command, options),
+        CliCommand::Redo => undo_command::redo(options),
+        CliCommand::Rewind(rewind) => rewind_command::run(&rewind, options),
+        CliCommand::History => undo_command::history(options),
+        CliCommand::Diff { id } => undo_command::diff(id.as_deref(), options),
+        CliCommand::Tasks { command } => tasks_command::run(command, options),
+        CliCommand::Agents => agents_command::agents(options),
+        CliCommand::Skills => agents_command::skills(options),
+        CliCommand::Plugins { command } => plugins_command::run(command, options),
+        CliCommand::Worktrees { command } => worktrees_command::run(command, options),
+        CliCommand::Sandbox(command) => sandbox_command::run(command, options),
+        CliCommand::Trust { yes, revoke } => trust_command::run(yes, revoke, options),
+        CliCommand::Mcp(command) => mcp_command::run(command, options),
         CliCommand::Demo(demo) => demo_command::run(&demo),
-        CliCommand::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
-        CliCommand::Sessions { command } => sessions_command::run(command, &args.options),
-        CliCommand::Context { session } => context_command::run(session, &args.run, &args.options),
-        CliCommand::Cost { session } => cost_command::run(session.as_deref(), &args.options),
-        CliCommand::View(view) => view_command::run(&view, &args.options),
+        CliCommand::Replay(replay) => replay_command::run(&replay, run, options),
+        CliCommand::Sessions { command } => sessions_command::run(command, options),
+        CliCommand::Context { session } => context_command::run(session, run, options),
+        CliCommand::Cost { session } => cost_command::run(session.as_deref(), options),
+        CliCommand::View(view) => view_command::run(&view, options),
         CliCommand::Reset => haft_terminal::shell::repair()
             .map(|()| ExitCode::SUCCESS)
             .map_err(|err| CliFailure::Message(format!("there is no terminal to repair here: {err}"))),
-        CliCommand::Doctor(doctor) => doctor_command::run(&doctor, &args.options),
-        CliCommand::Models(models) => models_command::run(&models, &args.options),
-        CliCommand::Login(login) => login_command::login(&login, &args.options),
-        CliCommand::Logout(logout) => login_command::logout(&logout, &args.options),
-        CliCommand::Init(init) => init_command::run(&init, &args.options),
-        CliCommand::Import(import) => import_command::run(&import, &args.options),
-        CliCommand::New(new) => new_command::run(&new, &args.options),
-        CliCommand::Bug(bug) => bug_command::run(&bug, &args.options),
-        CliCommand::Update => update_command::run(&args.options),
-        CliCommand::Acp { login: true } => {
-            login_command::login(&setup_args::LoginArgs::usual(), &args.options)
-        }
-        CliCommand::Acp { login: false } => acp_command::run(&args.run, &args.options),
-        CliCommand::Fleet(command) => fleet_command::run(*command, &args.options),
+        CliCommand::Doctor(doctor) => doctor_command::run(&doctor, options),
+        CliCommand::Models(models) => models_command::run(&models, options),
+        CliCommand::Login(login) => login_command::login(&login, options),
+        CliCommand::Logout(logout) => login_command::logout(&logout, options),
+        CliCommand::Init(init) => init_command::run(&init, options),
+        CliCommand::Import(import) => import_command::run(&import, options),
+        CliCommand::New(new) => new_command::run(&new, options),
+        CliCommand::Bug(bug) => bug_command::run(&bug, options),
+        CliCommand::Update => update_command::run(options),
+        CliCommand::Acp { login: true } => login_command::login(&setup_args::LoginArgs::usual(), options),
+        CliCommand::Acp { login: false } => acp_command::run(run, options),
+        CliCommand::Fleet(command) => fleet_command::run(*command, options),
         CliCommand::Dev(command) => dev_command::run(command),
         CliCommand::MediaWorker { task } => {
             haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(CliFailure::Message)
@@ -172,8 +175,7 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
             output::print_bytes(&script)
         }
-    };
-    finished(ended)
+    }
 }
 
 /// Places of `PATH` that depend on where we are do not count: a program that lies in
