@@ -43,6 +43,8 @@ const ROUNDS: usize = 21;
 fn main() {
     haft_shell::own::adopt_orphans().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    // Before anything else ran that could wake up for its own reasons.
+    waiting(&runtime);
     let page = Arc::new(page());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -58,7 +60,6 @@ fn main() {
     pages(&runtime, port);
     runtime.block_on(cold_server());
     runtime.block_on(edits());
-    waiting(&runtime);
 }
 
 /// How much more memory the process has at most while a page is fetched.

@@ -16,6 +16,7 @@ use super::{
     regions::{Region, arrange, regions, text_chars},
     table_write::rewrite_tables,
     tags::{HtmlPiece, OpenTag, Pieces},
+    tidy_lines::tidy,
 };
 
 /// What one text, tag or row may hold while it is converted.
@@ -94,7 +95,7 @@ pub(super) fn convert_counting(html: impl AsRef<str>, base: &Url) -> (HtmlPage, 
     let title = noticed.title.split_whitespace().collect::<Vec<_>>().join(" ");
     let page = HtmlPage {
         title: (!title.is_empty()).then_some(title),
-        markdown: tidy(&markdown),
+        markdown: tidy(markdown),
         left_out: arranged.left_out,
         needs_script,
         asks_password,
@@ -194,7 +195,8 @@ fn ends_code(name: &str) -> bool {
 
 impl<'a> Preparing<'a> {
     fn new(html: &'a str, noticed: &'a mut Noticed) -> Self {
-        let out = String::with_capacity(html.len());
+        // Links become longer. Memory that is not written to is none, a copy of what was written is.
+        let out = String::with_capacity(html.len() + html.len() / 4);
         Self {
             pieces: Pieces::new(html),
             html,
@@ -561,23 +563,4 @@ fn absolute(value: &str, base: Option<&Url>) -> Option<String> {
     };
     // A bar would end a cell of a table.
     Some(if whole.contains('|') { whole.replace('|', "%7C") } else { whole })
-}
-
-/// No more than one blank line in a row, outside of code.
-fn tidy(markdown: &str) -> String {
-    let mut tidy = String::with_capacity(markdown.len());
-    let (mut blank, mut in_code) = (0, false);
-    for line in markdown.trim_matches('\n').lines() {
-        if line.trim_start().starts_with("```") {
-            in_code = !in_code;
-        }
-        let line = if in_code { line } else { line.trim_end_matches(' ') };
-        blank = if line.trim().is_empty() { blank + 1 } else { 0 };
-        let is_empty_heading = !in_code && !line.is_empty() && line.trim_end().chars().all(|it| it == '#');
-        if (in_code || blank < 2) && !is_empty_heading {
-            tidy.push_str(line);
-            tidy.push('\n');
-        }
-    }
-    tidy
 }

@@ -15,6 +15,7 @@ mod regions;
 mod table_shape;
 mod table_write;
 mod tags;
+mod tidy_lines;
 
 use std::{borrow::Cow, path::PathBuf};
 
