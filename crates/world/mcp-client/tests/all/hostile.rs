@@ -254,6 +254,9 @@ async fn a_server_that_closes_its_input_is_started_again() {
     fixture.manager.set_servers(vec![odd(&fixture, "close_stdin")]);
     assert!(fixture.manager.settled(PATIENCE).await);
     let pid = fixture.manager.status()[0].pid;
+    // A call that was written before would wait for its answer.
+    let input = format!("/proc/{}/fd/0", pid.unwrap());
+    support::eventually("its input is closed", || std::fs::symlink_metadata(&input).is_err()).await;
     let err = fixture.call("mcp__srv__echo", json!({"text": "x"})).await.unwrap_err();
     assert!(err.message.contains("closed its input"), "{}", err.message);
     support::eventually("another one runs", || {
