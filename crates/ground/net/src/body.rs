@@ -1,4 +1,6 @@
-use reqwest::Response;
+use reqwest::{Response, header::CONTENT_ENCODING};
+
+use crate::unpack::{Unpacked, Unpacker, packings};
 
 /// Why there is no body.
 #[derive(Debug)]
@@ -44,22 +46,104 @@ pub enum BodyEnd {
     Cut,
     /// The connection broke, for this reason.
     Broken(String),
+    /// It is packed in a way that nobody can unpack further, for this reason.
+    Damaged(&'static str),
 }
 
-/// As much of a body as there is below `limit`, and how it ended. What arrived
-/// before a connection broke is kept. The limit counts unpacked bytes.
-pub async fn read_up_to(response: &mut Response, limit: usize, into: &mut Vec<u8>) -> BodyEnd {
-    loop {
-        match response.chunk().await {
-            Ok(None) => return BodyEnd::Whole,
-            Ok(Some(chunk)) => {
-                let room = limit.saturating_sub(into.len());
-                into.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if room < chunk.len() {
-                    return BodyEnd::Cut;
-                }
+/// The body of an answer while it is read, unpacked as the server says that it
+/// is packed. What we do not unpack is given as it came.
+pub struct WebBody {
+    response: Response,
+    /// The outermost first.
+    layers: Vec<Unpacker>,
+    packed: Option<String>,
+    ended: bool,
+}
+
+/// Why a body does not go on.
+enum BodyStop {
+    Broken(reqwest::Error),
+    Damaged(&'static str),
+}
+
+impl WebBody {
+    /// Of this answer.
+    pub fn of(response: Response) -> Self {
+        let said = response.headers().get_all(CONTENT_ENCODING).iter();
+        let said = said.map(|it| String::from_utf8_lossy(it.as_bytes())).collect::<Vec<_>>().join(", ");
+        let (layers, packed) = match packings(&said) {
+            Some(layers) => (layers.into_iter().map(Unpacker::new).collect(), None),
+            None => (Vec::new(), Some(said)),
+        };
+        Self { response, layers, packed, ended: false }
+    }
+
+    /// How it is packed, where nobody unpacks it.
+    pub fn packed(&self) -> Option<&str> {
+        self.packed.as_deref()
+    }
+
+    /// Reads on until `into` holds `most` bytes or somewhat more: what is over is
+    /// neither lost nor read again. `told` hears how much there is now and then.
+    pub async fn read(&mut self, most: usize, into: &mut Vec<u8>, told: &(dyn Fn(usize) + Sync)) -> BodyEnd {
+        let mut last = into.len();
+        loop {
+            match self.more(into).await {
+                Ok(true) => {}
+                Ok(false) => return BodyEnd::Whole,
+                Err(BodyStop::Broken(err)) => return BodyEnd::Broken(crate::innermost(&err)),
+                Err(BodyStop::Damaged(why)) => return BodyEnd::Damaged(why),
             }
-            Err(err) => return BodyEnd::Broken(crate::innermost(&err)),
+            if last + (256 << 10) < into.len() {
+                last = into.len();
+                told(last);
+            }
+            if most < into.len() {
+                return BodyEnd::Cut;
+            }
         }
+    }
+
+    /// Adds some of the body; false where there is no more of it.
+    async fn more(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyStop> {
+        let before = into.len();
+        while !self.unpack(into)? {
+            if self.ended {
+                let whole = self.layers.iter().all(Unpacker::may_end);
+                return if whole { Ok(false) } else { Err(BodyStop::Damaged("it ends in the middle")) };
+            }
+            match (self.response.chunk().await.map_err(BodyStop::Broken)?, self.layers.first_mut()) {
+                (None, _) => self.ended = true,
+                (Some(chunk), None) => into.extend_from_slice(&chunk),
+                (Some(chunk), Some(first)) => first.push(&chunk),
+            }
+            if before < into.len() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Unpacks a step of what came; false where nothing came out of it.
+    fn unpack(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyStop> {
+        let before = into.len();
+        // The innermost layers first, so that none holds more than a step.
+        let mut at = self.layers.len();
+        while let Some(index) = at.checked_sub(1) {
+            let (outer, inner) = self.layers.split_at_mut(at);
+            let Some(layer) = outer.last_mut() else { break };
+            let mut some = Vec::new();
+            let done = match inner.first_mut() {
+                None => layer.step(into),
+                Some(next) => layer.step(&mut some).inspect(|_| next.push(&some)),
+            };
+            match done.map_err(BodyStop::Damaged)? {
+                Unpacked::Waits => at = index,
+                // What came out goes on inwards.
+                Unpacked::Some if before < into.len() => return Ok(true),
+                Unpacked::Some => at = self.layers.len(),
+            }
+        }
+        Ok(false)
     }
 }

@@ -23,11 +23,12 @@ mod explain;
 mod hops;
 mod resolver;
 mod target;
+mod unpack;
 mod web_client;
 mod web_network;
 
 pub use address::{AddressClass, host_of, is_public, is_this_machine, literal_address};
-pub use body::{BodyEnd, BodyError, read_beginning, read_body, read_up_to};
+pub use body::{BodyEnd, BodyError, WebBody, read_beginning, read_body};
 pub use explain::{causes, innermost, with_causes};
 pub use hops::{Hop, Hops};
 pub use resolver::{AddressRule, CheckedResolver, look_up};

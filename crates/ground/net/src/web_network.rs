@@ -12,7 +12,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::{
     Client, Proxy, Response,
     dns::{Addrs, Name, Resolve, Resolving},
-    header::HeaderMap,
+    header::{ACCEPT_ENCODING, HeaderMap},
     redirect::Policy,
 };
 use url::Url;
@@ -125,9 +125,14 @@ impl SystemNetwork {
 }
 
 /// No redirects, no proxies, no cookies, no connections that outlive their
-/// check.
+/// check. Bodies are unpacked by whoever reads them.
 fn plain() -> reqwest::ClientBuilder {
-    Client::builder().redirect(Policy::none()).no_proxy().pool_max_idle_per_host(0).connect_timeout(CONNECT)
+    Client::builder()
+        .redirect(Policy::none())
+        .no_proxy()
+        .no_gzip()
+        .pool_max_idle_per_host(0)
+        .connect_timeout(CONNECT)
 }
 
 impl WebNetwork for SystemNetwork {
@@ -163,7 +168,8 @@ impl WebNetwork for SystemNetwork {
                     }
                 }
             };
-            client.get(request.url.clone()).headers(request.headers).send().await
+            let asked = client.get(request.url.clone()).header(ACCEPT_ENCODING, "gzip");
+            asked.headers(request.headers).send().await
         })
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_net::{BodyEnd, Elsewhere, WebAnswer, WebPage, WebTarget, read_up_to};
+use haft_net::{BodyEnd, Elsewhere, WebAnswer, WebBody, WebPage, WebTarget};
 use haft_tool::{ToolContext, ToolError};
 use haft_types::text::thousands;
 use reqwest::{
@@ -29,6 +29,8 @@ use crate::read::MediaWork;
 const EXPLANATION: usize = 2_000;
 /// Which part of its time a fetch waits for what explains an error.
 const EXPLAINS_WITHIN: u32 = 12;
+/// How much of an error's body is read.
+const EXPLAINED: usize = 64 << 10;
 /// How much of a body decides what it is.
 const HEAD: usize = 4_096;
 
@@ -90,7 +92,7 @@ impl Fetching<'_> {
         let (etag, modified) = (text(header::ETAG), text(header::LAST_MODIFIED));
         let (made, end) = self.page(page).await?;
         let made = Arc::new(made);
-        let is_broken = matches!(end, BodyEnd::Broken(_));
+        let is_broken = matches!(end, BodyEnd::Broken(_) | BodyEnd::Damaged(_));
         if self.services.settings.cache.is_some() && keeping != Keeping::Never && !is_broken {
             let (fetched, page) = (Instant::now(), Arc::clone(&made));
             self.cache.put(KeptPage { key, page, fetched, etag, modified, keeping, shown: 1 });
@@ -130,7 +132,7 @@ impl Fetching<'_> {
 
     /// The error an answer without a page is.
     async fn refused(&self, page: WebPage) -> ToolError {
-        let WebPage { url, mut response, .. } = page;
+        let WebPage { url, response, .. } = page;
         let status = response.status();
         let content_type = content_type(&response);
         let retry =
@@ -138,14 +140,19 @@ impl Fetching<'_> {
         let mut body = Vec::new();
         // What came in time explains enough; that it was refused is known already.
         let patience = self.services.settings.total / EXPLAINS_WITHIN;
-        tokio::time::timeout(patience, read_up_to(&mut response, 64 << 10, &mut body)).await.ok();
+        let mut web_body = WebBody::of(response);
+        // What nobody unpacks explains nothing.
+        if web_body.packed().is_none() {
+            tokio::time::timeout(patience, web_body.read(EXPLAINED, &mut body, &|_| {})).await.ok();
+            body.truncate(EXPLAINED);
+        }
         let said = page::explanation(&body, &content_type, &url, EXPLANATION);
         words::status_error(status, &url, &self.services.settings.user_agent, retry.as_deref(), &said)
     }
 
     /// Reads a body and makes a page of it. How the body ended.
     async fn page(&self, page: WebPage) -> Result<(StoredPage, BodyEnd), ToolError> {
-        let WebPage { url, mut response, proxy } = page;
+        let WebPage { url, response, proxy } = page;
         let (code, content_type) = (response.status().as_u16(), content_type(&response));
         let mut notes = Vec::new();
         if let Some(proxy) = proxy {
@@ -159,8 +166,10 @@ impl Fetching<'_> {
         }
         let mut bytes = Vec::new();
         let settings = &self.services.settings;
-        let mut end = self.read(&mut response, HEAD, &mut bytes).await;
-        let packed = packed(&response);
+        let mut body = WebBody::of(response);
+        let told = |bytes: usize| self.say("reading", bytes as u64);
+        let mut end = body.read(HEAD, &mut bytes, &told).await;
+        let packed = body.packed().map(|it| page::visible(haft_types::text::one_line(it, 40)));
         let shape = match &packed {
             None => shape(&bytes, &content_type),
             Some(_) => Shape::Other("packed"),
@@ -175,7 +184,8 @@ impl Fetching<'_> {
             Shape::Pdf | Shape::Picture | Shape::Other(_) => settings.file_bytes,
         };
         if end == BodyEnd::Cut {
-            end = self.read(&mut response, most, &mut bytes).await;
+            end = if most < bytes.len() { end } else { body.read(most, &mut bytes, &told).await };
+            bytes.truncate(most);
         }
         match &end {
             BodyEnd::Whole => {}
@@ -185,6 +195,9 @@ impl Fetching<'_> {
             )),
             BodyEnd::Broken(why) => {
                 notes.push(format!("The connection broke, so the end is missing ({why})."))
+            }
+            BodyEnd::Damaged(why) => {
+                notes.push(format!("The answer cannot be unpacked, so the end is missing ({why})."))
             }
         }
         self.say("converting", bytes.len() as u64);
@@ -215,41 +228,10 @@ impl Fetching<'_> {
         })?;
         Ok((made, end))
     }
-
-    /// Reads on up to a limit, and tells how far it is. What was read beyond the
-    /// limit stays for the next time.
-    async fn read(&self, response: &mut Response, most: usize, into: &mut Vec<u8>) -> BodyEnd {
-        let mut told = into.len();
-        loop {
-            match response.chunk().await {
-                Ok(None) => return BodyEnd::Whole,
-                Err(err) => return BodyEnd::Broken(haft_net::innermost(&err)),
-                Ok(Some(chunk)) => into.extend_from_slice(&chunk),
-            }
-            if told + (256 << 10) < into.len() {
-                told = into.len();
-                self.say("reading", told as u64);
-            }
-            if most == HEAD && HEAD <= into.len() {
-                return BodyEnd::Cut;
-            }
-            if most < into.len() {
-                into.truncate(most);
-                return BodyEnd::Cut;
-            }
-        }
-    }
 }
 
 fn known(kept: &KeptPage) -> Fetched {
     Fetched::Kept { page: Arc::clone(&kept.page), age: kept.age(), shown: kept.shown.saturating_sub(1) }
-}
-
-/// How a body is packed that nobody unpacked.
-fn packed(response: &Response) -> Option<String> {
-    let value = response.headers().get(header::CONTENT_ENCODING)?;
-    let name = page::visible(haft_types::text::one_line(&String::from_utf8_lossy(value.as_bytes()), 40));
-    (!name.trim().is_empty() && !name.trim().eq_ignore_ascii_case("identity")).then_some(name)
 }
 
 fn content_type(response: &Response) -> String {

@@ -13,8 +13,8 @@ use super::{
     element_ends::ElementEnds,
     entities::{entities, strip_tags},
     hidden::{is_control, is_hidden},
-    regions::{Region, arrange, regions, text_chars},
-    table_write::rewrite_tables,
+    regions::{Region, RegionNotes, arrange, text_chars},
+    table_write::{is_part_of_table, rewrite_tables},
     tags::{HtmlPiece, OpenTag, Pieces},
     tidy_lines::tidy,
 };
@@ -60,13 +60,14 @@ pub(crate) fn convert(html: impl AsRef<str>, base: &Url) -> HtmlPage {
 /// counted again. In proportion to the page, whatever it holds.
 pub(super) fn convert_counting(html: impl AsRef<str>, base: &Url) -> (HtmlPage, u64) {
     let mut noticed = Noticed { base: Some(base.clone()), ..Noticed::default() };
-    let (prepared, mut work) = Preparing::new(html.as_ref(), &mut noticed).run();
+    let (prepared, notes, mut work) = Preparing::new(html.as_ref(), &mut noticed).run();
     let bytes = html.as_ref().len();
     drop(html);
-    let arranged = arrange(&prepared);
-    let (empty_root, asks_password) =
-        (has_empty_root(&prepared), noticed.password && text_chars(&prepared) < 3_000);
-    drop(prepared);
+    let empty_root = notes
+        .regions(Region::Root, prepared.len())
+        .any(|(start, end)| text_chars(&prepared[start..end]) < 20);
+    let asks_password = noticed.password && text_chars(&prepared) < 3_000;
+    let arranged = arrange(prepared, notes);
     let mut convert = |part: String| {
         let (rewritten, looked_at) = rewrite_tables(&part);
         work += looked_at + rewritten.len() as u64;
@@ -128,11 +129,6 @@ fn add(markdown: &mut String, heading: &str, text: &str) {
     }
 }
 
-/// Whether a prepared page has a place for scripts to draw in, and nothing in it.
-fn has_empty_root(prepared: &str) -> bool {
-    regions(prepared, Region::Root).iter().any(|(start, end)| text_chars(&prepared[*start..*end]) < 20)
-}
-
 /// Whether a page has next to nothing before its scripts ran.
 fn is_shell(bytes: usize, empty_root: bool, markdown: &str, scripts: usize) -> bool {
     if scripts == 0 {
@@ -155,6 +151,7 @@ struct Preparing<'a> {
     /// Elements that are open and marked, by their names: how many of the name were
     /// opened inside, and what ends them.
     marked: BTreeMap<String, Vec<(usize, Region)>>,
+    regions: RegionNotes,
     /// What the next block of code is in.
     language: LanguageHint,
     /// The block of code that is open.
@@ -163,6 +160,8 @@ struct Preparing<'a> {
     code_words: usize,
     /// Lists and quotes that are open, and those that were too deep.
     nested: (usize, usize),
+    /// Tables that are open, and those that were too deep.
+    tables: (usize, usize),
     /// Where something stressed was opened just now.
     stressed: Option<usize>,
 }
@@ -170,6 +169,9 @@ struct Preparing<'a> {
 /// Lists and quotes inside each other, so many at most: every line of the deepest
 /// one is indented by all of them.
 const MOST_NESTED: usize = 24;
+
+/// Tables inside each other, so many at most: what is known of each takes memory.
+const MOST_TABLES: usize = 24;
 
 /// Elements that end a block of code whose end is not written.
 fn ends_code(name: &str) -> bool {
@@ -204,16 +206,19 @@ impl<'a> Preparing<'a> {
             out,
             ends: ElementEnds::default(),
             marked: BTreeMap::new(),
+            regions: RegionNotes::default(),
             language: LanguageHint::default(),
             code: None,
             code_words: 0,
             nested: (0, 0),
+            tables: (0, 0),
             stressed: None,
         }
     }
 
-    /// The page as it is converted, and how many bytes were looked at for it.
-    fn run(mut self) -> (String, u64) {
+    /// The page as it is converted, where its regions are, and how many bytes were
+    /// looked at for it.
+    fn run(mut self) -> (String, RegionNotes, u64) {
         let mut in_head = true;
         while let Some(piece) = self.pieces.next() {
             match piece {
@@ -227,7 +232,8 @@ impl<'a> Preparing<'a> {
             }
         }
         self.end_code();
-        (self.out, self.pieces.looked_at() + self.ends.looked_at())
+        let looked_at = self.pieces.looked_at() + self.ends.looked_at();
+        (self.out, self.regions, looked_at)
     }
 
     /// Blanks at the beginning of something stressed stand before it: Markdown
@@ -289,8 +295,9 @@ impl<'a> Preparing<'a> {
         if self.code.is_some() {
             return self.open_in_code(tag);
         }
-        if let Some(region) = region_of(tag).filter(|_| !tag.is_void()) {
-            self.out.push_str(region.opening());
+        let region = region_of(tag).filter(|it| !tag.is_void() && !self.regions.is_inside(*it));
+        if let Some(region) = region {
+            self.regions.begin(region, self.out.len());
             self.marked.entry(name.to_owned()).or_default().push((0, region));
         } else if let Some(open) = self.marked.get_mut(name).and_then(|it| it.last_mut()) {
             open.0 += 1;
@@ -306,6 +313,16 @@ impl<'a> Preparing<'a> {
             }
             "math" if self.has_end("math") => self.formula(tag),
             "frame" => self.frame(tag),
+            "table" if self.tables.0 == MOST_TABLES => {
+                self.tables.1 += 1;
+                self.out.push(' ');
+            }
+            "table" => {
+                self.tables.0 += 1;
+                self.write(tag);
+            }
+            // What is in it are words.
+            _ if self.tables.1 != 0 && is_part_of_table(name) => self.out.push(' '),
             "ul" | "ol" | "blockquote" if self.nested.0 == MOST_NESTED => self.nested.1 += 1,
             "ul" | "ol" | "blockquote" => {
                 self.nested.0 += 1;
@@ -414,6 +431,12 @@ impl<'a> Preparing<'a> {
                 return;
             }
             "ul" | "ol" | "blockquote" => self.nested.0 = self.nested.0.saturating_sub(1),
+            "table" if self.tables.1 != 0 => {
+                self.tables.1 -= 1;
+                return self.out.push(' ');
+            }
+            "table" => self.tables.0 = self.tables.0.saturating_sub(1),
+            _ if self.tables.1 != 0 && is_part_of_table(name) => return self.out.push(' '),
             _ => {}
         }
         self.out.push_str("</");
@@ -424,7 +447,7 @@ impl<'a> Preparing<'a> {
             Some((inside, _)) if *inside != 0 => *inside -= 1,
             _ => {
                 if let Some((_, region)) = open.pop() {
-                    self.out.push_str(region.closing());
+                    self.regions.end(region, self.out.len());
                 }
             }
         }

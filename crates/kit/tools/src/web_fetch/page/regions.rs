@@ -1,5 +1,5 @@
-//! Which part of a page is its content. Marks are put into the page while it is
-//! prepared, and the page is cut at them afterwards.
+//! Which part of a page is its content. Where regions begin and end is noted while
+//! the page is prepared, and the page is cut there afterwards.
 
 /// A kind of region.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,59 +14,51 @@ pub(crate) enum Region {
     Root,
 }
 
-/// How all marks begin.
-const MARK: &[u8] = b"<!--haft";
-
-impl Region {
-    const ALL: [Self; 4] = [Self::Main, Self::Article, Self::Side, Self::Root];
-
-    /// What stands before a region.
-    pub(crate) fn opening(self) -> &'static str {
-        match self {
-            Self::Main => "<!--haft+m-->",
-            Self::Article => "<!--haft+a-->",
-            Self::Side => "<!--haft+s-->",
-            Self::Root => "<!--haft+r-->",
-        }
-    }
-
-    /// What stands after it.
-    pub(crate) fn closing(self) -> &'static str {
-        match self {
-            Self::Main => "<!--haft-m-->",
-            Self::Article => "<!--haft-a-->",
-            Self::Side => "<!--haft-s-->",
-            Self::Root => "<!--haft-r-->",
-        }
-    }
+/// Where the outermost regions of a page begin and end, in order. A page can have
+/// one for every few of its bytes, so that a note is small.
+#[derive(Debug, Default)]
+pub(crate) struct RegionNotes {
+    notes: Vec<(u32, Region, Edge)>,
+    /// How many of each kind are open.
+    open: [usize; 4],
 }
 
-/// Where the outermost regions of one kind are: from the beginning of the
-/// opening mark to the end of the closing one. One that does not end goes to the
-/// end.
-pub(crate) fn regions(html: &str, kind: Region) -> Vec<(usize, usize)> {
-    let (opening, closing) = (kind.opening(), kind.closing());
-    let mut found = Vec::new();
-    let (mut depth, mut start, mut at) = (0_usize, 0, 0);
-    while let Some(hit) = memchr::memmem::find(&html.as_bytes()[at..], MARK) {
-        let here = at + hit;
-        at = here + MARK.len();
-        if html[here..].starts_with(opening) {
-            if depth == 0 {
-                start = here;
-            }
-            depth += 1;
-        } else if html[here..].starts_with(closing) && depth != 0 {
-            depth -= 1;
-            if depth == 0 {
-                found.push((start, here + closing.len()));
-            }
-        }
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Edge {
+    Begin,
+    End,
+}
+
+impl RegionNotes {
+    /// Whether one of this kind is open.
+    pub(crate) fn is_inside(&self, kind: Region) -> bool {
+        self.open[kind as usize] != 0
     }
-    if depth != 0 {
-        found.push((start, html.len()));
+
+    pub(crate) fn begin(&mut self, kind: Region, at: usize) {
+        self.open[kind as usize] += 1;
+        self.note(kind, at, Edge::Begin);
     }
-    found
+
+    pub(crate) fn end(&mut self, kind: Region, at: usize) {
+        self.open[kind as usize] = self.open[kind as usize].saturating_sub(1);
+        self.note(kind, at, Edge::End);
+    }
+
+    fn note(&mut self, kind: Region, at: usize, edge: Edge) {
+        self.notes.push((u32::try_from(at).unwrap_or(u32::MAX), kind, edge));
+    }
+
+    /// Where the regions of one kind are in a page of so many bytes. One that does
+    /// not end goes to the end.
+    pub(crate) fn regions(&self, kind: Region, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+        let mut notes = self.notes.iter().filter(move |it| it.1 == kind);
+        std::iter::from_fn(move || {
+            let begin = notes.find(|it| it.2 == Edge::Begin)?.0 as usize;
+            let end = notes.find(|it| it.2 == Edge::End).map_or(bytes, |it| it.0 as usize);
+            Some((begin, end))
+        })
+    }
 }
 
 /// About how many characters of a page a person would see.
@@ -94,39 +86,48 @@ pub(crate) struct Arranged {
 }
 
 /// The content of a page: what it calls its main part, if that holds enough of
-/// its text, else everything with the parts beside at the end.
-pub(crate) fn arrange(html: &str) -> Arranged {
-    let mains = regions(html, Region::Main);
-    let articles = regions(html, Region::Article);
-    let chosen = match (mains.as_slice(), articles.as_slice()) {
-        ([first, ..], _) => Some(*first),
-        ([], [only]) => Some(*only),
-        _ => None,
-    };
-    if let Some((start, end)) = chosen {
-        let content = &html[start..end];
-        let inside = text_chars(content);
+/// its text, else everything with the parts beside at the end. What stays moves to
+/// the front of the page, which is given away: it is not in memory twice.
+pub(crate) fn arrange(html: String, notes: RegionNotes) -> Arranged {
+    let regions = |kind: Region| notes.regions(kind, html.len());
+    let mut articles = regions(Region::Article);
+    let article = articles.next().filter(|_| articles.next().is_none());
+    if let Some((start, end)) = regions(Region::Main).next().or(article) {
+        let inside = text_chars(&html[start..end]);
         let left_out = text_chars(&html[..start]) + text_chars(&html[end..]);
         if (left_out + inside) * 2 / 5 <= inside && inside != 0 {
-            return Arranged { content: without_marks(content), beside: String::new(), left_out };
+            let mut content = html;
+            content.truncate(end);
+            content.drain(..start);
+            return Arranged { content, beside: String::new(), left_out };
         }
     }
-    let (mut content, mut beside, mut at) = (String::new(), String::new(), 0);
-    for (start, end) in regions(html, Region::Side) {
-        content.push_str(&html[at..start]);
-        beside.push_str(&html[start..end]);
-        at = end;
-    }
-    content.push_str(&html[at..]);
+    let sides: Vec<(usize, usize)> = regions(Region::Side).collect();
+    let (content, mut beside) = split(html, &sides);
+    drop(sides);
     // Menus that do not say that they are some.
-    let (mut rest, mut at) = (String::new(), 0);
-    for (start, end) in menus(&content) {
-        rest.push_str(&content[at..start]);
-        beside.push_str(&content[start..end]);
+    let menus = menus(&content);
+    let (content, more) = split(content, &menus);
+    beside.push_str(&more);
+    Arranged { content, beside, left_out: 0 }
+}
+
+/// A page without these parts, and the parts.
+fn split(html: String, parts: &[(usize, usize)]) -> (String, String) {
+    let mut beside = String::with_capacity(parts.iter().map(|(start, end)| end - start).sum());
+    let mut bytes = html.into_bytes();
+    let (mut kept, mut at) = (0, 0);
+    for (start, end) in parts.iter().copied().chain([(bytes.len(), bytes.len())]) {
+        // What was kept is before this part, which is as it was.
+        beside.push_str(std::str::from_utf8(&bytes[start..end]).unwrap_or_default());
+        bytes.copy_within(at..start, kept);
+        kept += start - at;
         at = end;
     }
-    rest.push_str(&content[at..]);
-    Arranged { content: without_marks(&rest), beside: without_marks(&beside), left_out: 0 }
+    bytes.truncate(kept);
+    let content =
+        String::from_utf8(bytes).unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned());
+    (content, beside)
 }
 
 /// A list with so many links is a menu if it is hardly anything else.
@@ -171,18 +172,4 @@ fn is_menu(list: &str) -> bool {
     };
     let inside: usize = list.split("<a ").skip(1).map(words).sum();
     text_chars(list) * 4 / 5 <= inside
-}
-
-fn without_marks(html: &str) -> String {
-    let marks = Region::ALL.into_iter().flat_map(|it| [it.opening(), it.closing()]);
-    let marks: Vec<&str> = marks.collect();
-    let (mut out, mut from) = (String::with_capacity(html.len()), 0);
-    for at in memchr::memmem::find_iter(html.as_bytes(), MARK) {
-        if let Some(mark) = marks.iter().find(|it| html[at..].starts_with(**it)) {
-            out.push_str(&html[from..at]);
-            from = at + mark.len();
-        }
-    }
-    out.push_str(&html[from..]);
-    out
 }

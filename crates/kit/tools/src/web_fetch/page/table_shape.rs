@@ -36,9 +36,36 @@ pub(super) enum TableUse {
 #[derive(Debug)]
 pub(super) struct TableShape {
     pub(super) used: TableUse,
-    pub(super) columns: usize,
-    /// For every row, whether it is shown as one line.
-    pub(super) lines: Vec<bool>,
+    pub(super) columns: u8,
+    /// For every row of an arrangement, how much text it has.
+    rows: Box<[RowText]>,
+}
+
+impl TableShape {
+    /// Whether a row, counted from one, is shown as one line.
+    pub(super) fn is_line(&self, row: usize) -> bool {
+        row.checked_sub(1).and_then(|it| self.rows.get(it)).is_some_and(|it| it.is_line())
+    }
+}
+
+/// How many characters a row has, as far as that matters. There can be as many
+/// rows as a page has words.
+#[derive(Clone, Copy, Debug, Default)]
+struct RowText(u8);
+
+impl RowText {
+    fn add(&mut self, chars: usize) {
+        self.0 = self.0.saturating_add(u8::try_from(chars).unwrap_or(u8::MAX));
+    }
+
+    /// A block is in it.
+    fn block(&mut self) {
+        self.0 = u8::MAX;
+    }
+
+    fn is_line(self) -> bool {
+        usize::from(self.0) <= LINE_CHARS
+    }
 }
 
 /// Where the next cell of a row goes, with cells of earlier rows that reach down.
@@ -94,8 +121,7 @@ struct TableFacts {
     index: usize,
     grid: SpanGrid,
     columns: usize,
-    /// For every row: its text, and whether a block is in it.
-    rows: Vec<(usize, bool)>,
+    rows: Vec<RowText>,
     cells: usize,
     heads: usize,
     head_row: bool,
@@ -123,7 +149,7 @@ impl TableFacts {
     fn row(&mut self) {
         self.end_row();
         self.grid.begin_row();
-        self.rows.push((0, false));
+        self.rows.push(RowText::default());
         self.cell = 0;
         self.number_cell = None;
         self.numbers = false;
@@ -168,7 +194,7 @@ impl TableFacts {
             self.link_text += chars;
         }
         if let Some(row) = self.rows.last_mut() {
-            row.0 += chars;
+            row.add(chars);
         }
         if chars != 0 && self.cell == 1 {
             self.numbers = true;
@@ -185,10 +211,11 @@ impl TableFacts {
         let hard = is_heading(name) || matches!(name, "pre" | "hr" | "blockquote" | "form");
         self.paragraphs += usize::from(name == "p");
         self.blocks |= hard || 1 < self.paragraphs;
-        if (hard || matches!(name, "p" | "ul" | "ol" | "dl" | "div"))
+        let soft = matches!(name, "p" | "div") && 1 < self.paragraphs;
+        if (hard || soft || matches!(name, "ul" | "ol" | "dl"))
             && let Some(row) = self.rows.last_mut()
         {
-            row.1 |= name != "div" && name != "p" || 1 < self.paragraphs;
+            row.block();
         }
     }
 
@@ -224,59 +251,81 @@ impl TableFacts {
         TableUse::Data
     }
 
-    fn shape(mut self) -> (usize, TableShape) {
+    fn shape(mut self) -> TableShape {
         self.end_row();
-        let lines = self.rows.iter().map(|(text, block)| !block && *text <= LINE_CHARS).collect();
-        (self.index, TableShape { used: self.decide(), columns: self.columns, lines })
+        let used = self.decide();
+        // Others do not ask.
+        let rows = if used == TableUse::Layout { self.rows.into() } else { Box::default() };
+        TableShape { used, columns: u8::try_from(self.columns).unwrap_or(u8::MAX), rows }
     }
 }
 
-/// What the tables of a page are for, in the order in which they are opened, and
-/// how many bytes were looked at to know it.
-pub(super) fn table_shapes(html: &str) -> (Vec<TableShape>, u64) {
-    let mut walk = Walk::default();
-    let mut pieces = Pieces::new(html);
-    for piece in pieces.by_ref() {
+/// What the tables of a page are for that begin with the outermost one whose content
+/// comes next, in the order in which they are opened. Only one of the outermost is
+/// known at a time: a page can have nothing but tables.
+pub(super) fn table_shapes(
+    outermost: &OpenTag<'_>,
+    pieces: &mut Pieces<'_>,
+    around: Around,
+) -> Vec<TableShape> {
+    let mut walk = Walk { around, ..Walk::default() };
+    walk.piece(&HtmlPiece::Open(outermost.clone()));
+    while !walk.open.is_empty()
+        && let Some(piece) = pieces.next()
+    {
         walk.piece(&piece);
     }
     while let Some(facts) = walk.open.pop() {
         walk.end(facts);
     }
-    let mut shapes = walk.found;
-    shapes.sort_unstable_by_key(|it| it.0);
-    let mut shapes: Vec<TableShape> = shapes.into_iter().map(|it| it.1).collect();
-    // What is inside data has no rows of its own.
-    for (index, parent) in walk.parents.into_iter().enumerate() {
-        if parent.is_some_and(|it| matches!(shapes[it].used, TableUse::Data | TableUse::Inside)) {
-            shapes[index].used = TableUse::Inside;
+    walk.found
+}
+
+/// What a piece of a page is in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Around {
+    link: bool,
+    code: bool,
+}
+
+impl Around {
+    pub(super) fn hear(&mut self, piece: &HtmlPiece<'_>) {
+        match piece {
+            HtmlPiece::Open(tag) => {
+                self.link |= tag.name == "a" && tag.attribute("href").is_some();
+                self.code |= tag.name == "pre";
+            }
+            HtmlPiece::Close(name) => {
+                self.link &= name != "a";
+                self.code &= name != "pre";
+            }
+            HtmlPiece::Text(_) => {}
         }
     }
-    (shapes, pieces.looked_at())
 }
 
 #[derive(Default)]
 struct Walk {
     open: Vec<TableFacts>,
-    parents: Vec<Option<usize>>,
-    found: Vec<(usize, TableShape)>,
-    in_link: bool,
-    in_code: bool,
+    /// In the order in which they were opened.
+    found: Vec<TableShape>,
+    around: Around,
 }
 
 impl Walk {
     fn piece(&mut self, piece: &HtmlPiece<'_>) {
-        let (in_link, in_code) = (self.in_link, self.in_code);
+        let around = self.around;
         match piece {
             HtmlPiece::Open(tag) if tag.name == "table" => {
                 if let Some(outer) = self.open.last_mut() {
                     outer.inner += 1;
                     if let Some(row) = outer.rows.last_mut() {
-                        row.1 = true;
+                        row.block();
                     }
                 }
                 let presents = tag.attribute("role").is_some_and(|it| matches!(it, "presentation" | "none"));
-                let index = self.parents.len();
-                self.parents.push(self.open.last().map(|it| it.index));
+                let index = self.found.len();
+                self.found.push(TableShape { used: TableUse::Layout, columns: 0, rows: Box::default() });
                 self.open.push(TableFacts { index, presents, ..TableFacts::default() });
             }
             HtmlPiece::Close(name) if name == "table" => {
@@ -285,8 +334,7 @@ impl Walk {
                 }
             }
             HtmlPiece::Open(tag) => {
-                self.in_link |= tag.name == "a" && tag.attribute("href").is_some();
-                self.in_code |= tag.name == "pre";
+                self.around.hear(piece);
                 let Some(table) = self.open.last_mut() else { return };
                 match &*tag.name {
                     "tr" => table.row(),
@@ -295,14 +343,11 @@ impl Walk {
                 }
                 table.has_code |= tag.name == "pre" && table.cell == 2;
             }
-            HtmlPiece::Close(name) => {
-                self.in_link &= name != "a";
-                self.in_code &= name != "pre";
-            }
+            HtmlPiece::Close(_) => self.around.hear(piece),
             HtmlPiece::Text(text) => {
                 let Some(table) = self.open.last_mut() else { return };
-                table.text(text, in_link);
-                if in_code {
+                table.text(text, around.link);
+                if around.code {
                     let lines = text.trim().bytes().filter(|it| *it == b'\n').count() + 1;
                     table.code_lines = table.code_lines.max(lines);
                 }
@@ -316,6 +361,7 @@ impl Walk {
             outer.inner_text += facts.text + facts.inner_text;
             outer.inner_large |= facts.blocks || facts.inner != 0;
         }
-        self.found.push(facts.shape());
+        let index = facts.index;
+        self.found[index] = facts.shape();
     }
 }

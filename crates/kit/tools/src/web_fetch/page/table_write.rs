@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::{
     code_lines::{CodeBlock, is_heading},
-    table_shape::{SpanGrid, TableShape, TableUse, table_shapes},
+    table_shape::{Around, SpanGrid, TableShape, TableUse, table_shapes},
     tags::{HtmlPiece, OpenTag, Pieces},
 };
 
@@ -16,20 +16,28 @@ pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
     if !["<table", "<tr", "<td", "<th"].into_iter().any(has) {
         return (Cow::Borrowed(html), html.len() as u64);
     }
-    let (shapes, looked_at) = table_shapes(html);
     let mut writer = Rewrite {
-        shapes: shapes.into_iter(),
+        shapes: Vec::new().into_iter(),
         open: Vec::new(),
         out: String::with_capacity(html.len()),
         fill: html.len() / 4,
         html,
         at: 0,
     };
-    let mut pieces = Pieces::new(html);
-    let mut from = 0;
+    let (mut pieces, mut around) = (Pieces::new(html), Around::default());
+    let (mut from, mut looked_at) = (0, 0);
     while let Some(piece) = pieces.next() {
         writer.at = from;
         from = pieces.position();
+        if let HtmlPiece::Open(tag) = &piece
+            && tag.name == "table"
+            && writer.open.is_empty()
+        {
+            let mut ahead = pieces.clone();
+            writer.shapes = table_shapes(tag, &mut ahead, around).into_iter();
+            looked_at += ahead.looked_at() - pieces.looked_at();
+        }
+        around.hear(&piece);
         writer.piece(&piece, from);
     }
     while !writer.open.is_empty() {
@@ -39,6 +47,7 @@ pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
 }
 
 struct Rewrite<'a> {
+    /// What the tables are for that come next, within the outermost one.
     shapes: std::vec::IntoIter<TableShape>,
     open: Vec<OpenTable>,
     out: String,
@@ -140,7 +149,11 @@ impl Rewrite<'_> {
     }
 
     fn open_table(&mut self, tag: &OpenTag<'_>) {
-        let Some(shape) = self.shapes.next() else { return };
+        let Some(mut shape) = self.shapes.next() else { return };
+        // What is inside data has no rows of its own.
+        if self.open.last().is_some_and(|it| matches!(it.shape.used, TableUse::Data | TableUse::Inside)) {
+            shape.used = TableUse::Inside;
+        }
         let mut code = None;
         match shape.used {
             TableUse::Inside => {
@@ -194,7 +207,7 @@ impl Rewrite<'_> {
         table.row_open = true;
         table.cell = 0;
         table.grid.begin_row();
-        let line = table.shape.lines.get(table.row - 1).copied().unwrap_or_default();
+        let line = table.shape.is_line(table.row);
         match table.shape.used {
             TableUse::Data => self.out.push_str("<tr>"),
             TableUse::Layout if line => self.out.push_str("<p>"),
@@ -218,11 +231,11 @@ impl Rewrite<'_> {
         if !std::mem::take(&mut table.row_open) {
             return;
         }
-        let line = table.shape.lines.get(table.row - 1).copied().unwrap_or_default();
+        let line = table.shape.is_line(table.row);
         match table.shape.used {
             TableUse::Data => {
                 // The first row says how many columns there are.
-                let missing = table.shape.columns.saturating_sub(table.grid.column);
+                let missing = usize::from(table.shape.columns).saturating_sub(table.grid.column);
                 if table.row == 1 {
                     self.out.push_str(&"<td></td>".repeat(missing));
                 }
@@ -245,7 +258,7 @@ impl Rewrite<'_> {
         }
         let Some(table) = self.open.last_mut() else { return };
         table.cell += 1;
-        let line = table.shape.lines.get(table.row - 1).copied().unwrap_or_default();
+        let line = table.shape.is_line(table.row);
         let head = tag.name == "th";
         let (opening, ending) = match table.shape.used {
             TableUse::Data => {
@@ -421,7 +434,7 @@ impl Rewrite<'_> {
     }
 }
 
-fn is_part_of_table(name: &str) -> bool {
+pub(super) fn is_part_of_table(name: &str) -> bool {
     matches!(name, "tr" | "td" | "th" | "thead" | "tbody" | "tfoot" | "caption" | "colgroup" | "col")
 }
 
