@@ -103,9 +103,12 @@ impl CallLooks {
     }
 
     /// Paths inside the working directory without it.
-    fn shortened(&self, words: &str) -> String {
-        let cwd = self.cwd.display().to_string();
-        if cwd == "/" { words.to_owned() } else { words.replace(&format!("{cwd}/"), "") }
+    fn shortened<'a>(&self, words: &'a str) -> Cow<'a, str> {
+        let cwd = self.cwd.to_string_lossy();
+        match cwd == "/" || !words.contains(&*cwd) {
+            true => words.into(),
+            false => words.replace(&format!("{cwd}/"), "").into(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod content;
 mod diffs;
 mod journal;
 mod proposal;
+mod read_ahead;
 mod replay;
 mod teller;
 mod update;

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use haft_agent::log::{AskedLine, ConversationLine, LogEntry, LogState, read_shown};
+use haft_agent::log::{AskedLine, ConversationLine, LogEntry, LogState};
 use haft_model::Catalog;
 use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{
     diffs,
     journal::JournalView,
+    read_ahead::read_ahead,
     teller::{UpdateTeller, person_said, title_of, usage_update},
     update::AcpUpdate,
 };
@@ -29,7 +30,7 @@ pub(crate) fn replay_log(
     let mut used: Option<(Usage, u64)> = None;
     let mut usd = None;
     let (mut title, mut first, mut changes) = (None, None, None);
-    read_shown(path, |entry| match entry {
+    read_ahead(path, |entry| match entry {
         LogEntry::User(line) if !line.head.is_sidechain => {
             if first.is_none() {
                 first = first_words(&line);
