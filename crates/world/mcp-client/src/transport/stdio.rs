@@ -2,6 +2,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ffi::OsString,
     future::poll_fn,
+    io,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     pin::Pin,
@@ -140,13 +141,36 @@ impl StdioConnector {
         let found = tokio::task::spawn_blocking(move || further(command.missing()?));
         found.await.ok().flatten()
     }
+
+    /// Starts the server. Where its program is, is looked at when it did not start: the
+    /// kernel has looked already. What holds another program starts without it.
+    async fn start(&self, inbox: &PeerInbox) -> io::Result<(ServerProcess, Pipes)> {
+        let start = |path: Option<OsString>| {
+            ServerProcess::start(&self.processes, &self.server, self.command.command(path), inbox)
+        };
+        if self.command.held.is_some() {
+            return start(self.further_path().await);
+        }
+        let problem = match start(None) {
+            Err(problem) if is_not_there(&problem) => problem,
+            started => return started,
+        };
+        match self.further_path().await {
+            None => Err(problem),
+            path => start(path),
+        }
+    }
+}
+
+/// Whether a program that cannot be started may be on another search path.
+fn is_not_there(problem: &io::Error) -> bool {
+    matches!(problem.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }
 
 impl Connector for StdioConnector {
     fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
-            let command = self.command.command(self.further_path().await);
-            let started = ServerProcess::start(&self.processes, &self.server, command, &inbox);
+            let started = self.start(&inbox).await;
             let (process, pipes) = started.map_err(|err| {
                 let program = &self.command.program;
                 TransportError::Failed(format!(

@@ -5,13 +5,14 @@
 use crate::support;
 
 use std::{
+    os::unix::fs::PermissionsExt as _,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, Enabled, HostPorts, NotSampled, Sample, ServerEvent, ServerRoot,
-    ServerState, Trust,
+    Elicit, ElicitAnswer, Elicitation, Enabled, Endpoint, HostPorts, NotSampled, Sample, ServerConfig,
+    ServerEvent, ServerRoot, ServerState, StdioCommand, Trust,
 };
 use haft_tool::{BoxFuture, CallContext, ErrorKind, ProgressSink, Verdict};
 use serde_json::{Value, json};
@@ -34,6 +35,45 @@ async fn starting_blocks_nobody_and_late_servers_join() {
     let names: Vec<String> = fixture.manager.tools().iter().map(|tool| tool.name().to_owned()).collect();
     assert_eq!(names, ["mcp__late__echo", "mcp__quick__echo"]);
     fixture.manager.shutdown().await;
+}
+
+/// Only a program that did not start is looked for, and a search path may be relative.
+#[tokio::test]
+async fn a_further_path_is_asked_for_when_a_program_did_not_start() {
+    for (usual, asked) in [("HERE/tools:", 0), ("tools:", 0), ("", 1), ("HERE/other:", 1), ("HERE/plain:", 1)]
+    {
+        let count = Arc::new(Mutex::new(0));
+        let place = tempfile::tempdir().unwrap();
+        let here = place.path().display().to_string();
+        let fake = support::fake_command("");
+        for (dir, mode) in [("tools", 0o755), ("plain", 0o644)] {
+            let program = place.path().join(dir).join("greeter");
+            std::fs::create_dir(program.parent().unwrap()).unwrap();
+            std::fs::write(&program, format!("#!/bin/sh\nexec python3 {}\n", fake.args.join(" "))).unwrap();
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let system = std::env::var("PATH").unwrap();
+        let (counted, further) = (Arc::clone(&count), format!("{here}/tools:{system}"));
+        let fixture = Fixture::with(|options| {
+            options.further_path = Some(Arc::new(move |program| {
+                assert_eq!(program, "greeter");
+                *counted.lock().unwrap() += 1;
+                Some(further.clone().into())
+            }));
+        });
+        let path = format!("{}{system}", usual.replace("HERE", &here));
+        let command = StdioCommand {
+            program: String::from("greeter"),
+            env: [(String::from("PATH"), path)].into(),
+            cwd: Some(place.path().to_owned()),
+            ..StdioCommand::default()
+        };
+        fixture.manager.set_servers(vec![ServerConfig::new("srv", Endpoint::Stdio(command))]);
+        assert!(fixture.manager.settled(PATIENCE).await);
+        let output = fixture.call("mcp__srv__echo", json!({"text": "hi"})).await.unwrap();
+        assert_eq!((output.content.to_text().as_str(), *count.lock().unwrap()), ("hi", asked), "{usual}");
+        fixture.manager.shutdown().await;
+    }
 }
 
 #[tokio::test]
