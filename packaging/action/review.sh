@@ -15,12 +15,17 @@ model=()
 if [ -n "${HAFT_REVIEW_MODEL:-}" ]; then model=(--model "$HAFT_REVIEW_MODEL"); fi
 
 answer="$(mktemp)"
-trap 'rm -f "$answer"' EXIT
+difference="$(mktemp)"
+trap 'rm -f "$answer" "$difference"' EXIT
+if ! git diff --no-ext-diff --no-color "$base...HEAD" > "$difference"; then
+  echo "there is no difference to $base here: check out the whole history (fetch-depth: 0)"
+  exit 1
+fi
+if [ ! -s "$difference" ]; then echo "nothing was changed since $base: nothing to review"; exit 0; fi
 code=0
-git diff --no-ext-diff --no-color "$base...HEAD" |
-  "$haft" -p "$prompt" --output-format json --permission-mode plan --setting-sources "" \
+"$haft" -p "$prompt" --output-format json --permission-mode plan --setting-sources "" \
     --allow-denials --max-turns 20 --max-budget-usd "${HAFT_BUDGET:-1}" --json-schema "$schema" \
-    ${model[@]+"${model[@]}"} > "$answer" || code=$?
+    ${model[@]+"${model[@]}"} < "$difference" > "$answer" || code=$?
 
 # A budget or a limit that is used up is no mistake of the code that is reviewed.
 case "$code" in

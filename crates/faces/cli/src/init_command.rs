@@ -16,7 +16,7 @@ use crate::{
     first_files::{ProjectCommand, commands},
     output::{CliFailure, Ended, print_bytes, print_line},
     setup_args::InitArgs,
-    show, spec,
+    show, spec, whole_file,
 };
 
 /// A file that would be written.
@@ -110,12 +110,15 @@ fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool,
 /// Creates a file; one that appeared meanwhile stays as it is.
 fn create(root: &Path, file: &PlannedFile) -> Result<(), CliFailure> {
     let path = root.join(file.path);
-    let failed = |err: std::io::Error| CliFailure::Message(format!("{}: {err}", path.display()));
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(failed)?;
-    }
-    let mut created = std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed)?;
-    created.write_all(file.text.as_bytes()).map_err(failed)
+    whole_file::create(&path, &file.text).map_err(|err| {
+        let help = match err.kind() {
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                "; --dry-run shows what would be written"
+            }
+            _ => "",
+        };
+        CliFailure::Message(format!("{}: {err}{help}", path.display()))
+    })
 }
 
 fn agents_text(root: &Path, found: &[ProjectCommand]) -> String {

@@ -68,6 +68,7 @@ mod update_command;
 mod view_command;
 mod watch;
 mod webhook;
+mod whole_file;
 mod word_lists;
 mod worktrees_command;
 

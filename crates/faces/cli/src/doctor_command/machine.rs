@@ -40,7 +40,11 @@ pub(super) fn home(premises: &Premises) -> Finding {
     const NAME: &str = "home";
     let state = premises.state_dir();
     if premises.home.is_none() && premises.variable("HAFT_CONFIG_DIR").is_none() {
-        let found = format!("HOME is not set; sessions are kept in {}", state.display());
+        let what = match premises.variables.os_text("HOME").filter(|it| !it.is_empty()) {
+            Some(named) => format!("HOME ({}) is not a directory", Path::new(&named).display()),
+            None => String::from("HOME is not set"),
+        };
+        let found = format!("{what}; sessions are kept in {}", state.display());
         return Finding::warn(NAME, found, "set HOME or HAFT_CONFIG_DIR to keep sessions, trust and keys");
     }
     let mut there: &Path = &state;
@@ -51,7 +55,9 @@ pub(super) fn home(premises: &Premises) -> Finding {
         }
     }
     let probe = there.join(format!(".haft-doctor-{}", std::process::id()));
-    if let Err(err) = std::fs::write(&probe, b"") {
+    // A full disk still takes empty files.
+    if let Err(err) = std::fs::write(&probe, [b'.'; 4096]) {
+        let _ = std::fs::remove_file(&probe);
         let owner = there.metadata().map(|it| it.uid()).ok();
         let is_ours = owner == Some(rustix::process::geteuid().as_raw());
         let found = match owner {
@@ -64,7 +70,10 @@ pub(super) fn home(premises: &Premises) -> Finding {
             Some(home) if !home.exists() => format!("{} is not there; {found}", home.display()),
             _ => found,
         };
+        let is_full =
+            matches!(err.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         let remedy = match is_ours {
+            _ if is_full => "make room there, or set",
             true => "make it writable, or set",
             false => "set HOME to your own directory, or",
         };

@@ -101,11 +101,11 @@ pub(crate) fn findings(options: &Options, online: bool) -> Vec<Finding> {
             }
         }
         Err(failure) => {
-            out.push(Finding::fail(
-                "settings",
-                failure.words(),
-                "repair this first; the rest was not looked at",
-            ));
+            let remedy = match std::env::current_dir() {
+                Ok(_) => "repair this first; the rest was not looked at",
+                Err(_) => "`cd` to a directory that is there; the rest was not looked at",
+            };
+            out.push(Finding::fail("settings", failure.words(), remedy));
         }
     }
     out.push(Finding::ok("search", "built in; ripgrep is not needed"));

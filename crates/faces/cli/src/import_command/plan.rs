@@ -8,6 +8,8 @@ use haft_mcp_client::{ServerScope, declared_servers};
 use haft_types::secrets::is_secret_name;
 use serde_json::{Map, Value, json};
 
+use crate::whole_file;
+
 /// Everything that was found.
 pub(super) struct ImportPlan {
     /// Haft's own directory.
@@ -256,20 +258,20 @@ impl PlannedStep {
             ImportAction::Setting { scope, name, value } => {
                 store.set(*scope, name, value).map_err(|err| err.to_string())
             }
-            ImportAction::File { path, text } => create(path, text),
-            ImportAction::Tree { from, to } => copy_tree(from, to, 0),
+            ImportAction::File { path, text } => {
+                whole_file::create(path, text).map_err(|err| format!("{}: {err}", path.display()))
+            }
+            ImportAction::Tree { from, to } => {
+                let was_there = to.exists();
+                copy_tree(from, to, 0).inspect_err(|_| {
+                    // Half of it would count as all of it the next time.
+                    if !was_there {
+                        drop(std::fs::remove_dir_all(to));
+                    }
+                })
+            }
         }
     }
-}
-
-fn create(path: &Path, text: &str) -> Result<(), String> {
-    use std::io::Write as _;
-    let failed = |err: std::io::Error| format!("{}: {err}", path.display());
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(failed)?;
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
 }
 
 /// Copies files and directories; links are left out, they lead elsewhere.

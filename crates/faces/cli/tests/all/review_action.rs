@@ -36,6 +36,10 @@ fn repository() -> (Haft, String) {
 
 async fn review(turns: Vec<Turn>, fail_on: &str) -> (Output, Vec<Value>) {
     let (haft, base) = repository();
+    review_since(&haft, &base, turns, fail_on).await
+}
+
+async fn review_since(haft: &Haft, base: &str, turns: Vec<Turn>, fail_on: &str) -> (Output, Vec<Value>) {
     let model = MockModel::start(Script::of(turns)).await.unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../packaging/action/review.sh");
     let mut command: tokio::process::Command = haft.command().into();
@@ -98,4 +102,18 @@ async fn a_review_changes_nothing_whatever_the_branch_says() {
     assert!(output.status.success(), "{text}");
     let told = requests.last().unwrap()["messages"].to_string();
     assert!(told.contains("\"is_error\":true"), "{told}");
+}
+
+/// What cannot be compared is said with what to do, and nobody is asked about nothing.
+#[tokio::test]
+async fn without_a_difference_no_model_is_asked() {
+    let (haft, _) = repository();
+    for (base, code, wanted) in
+        [("HEAD", 0, "nothing to review"), ("0123456789012345678901234567890123456789", 1, "fetch-depth: 0")]
+    {
+        let (output, requests) = review_since(&haft, base, findings(json!([])), "none").await;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{base}: {text}");
+        assert!(text.contains(wanted) && requests.is_empty(), "{base}: {text}");
+    }
 }

@@ -72,6 +72,70 @@ fn a_home_that_takes_nothing_keeps_nobody_from_working() {
     }
 }
 
+/// `haft doctor` says what is wrong with a home and what to do about it, not
+/// something else.
+#[test]
+fn doctor_names_what_is_wrong_with_a_home() {
+    enum Odd {
+        Full,
+        File,
+        Unset,
+    }
+    for (odd, wanted) in [
+        (Odd::Full, ["No space left", "make room there"]),
+        (Odd::File, ["is not a directory", "set HOME or HAFT_CONFIG_DIR"]),
+        (Odd::Unset, ["HOME is not set", "set HOME or HAFT_CONFIG_DIR"]),
+    ] {
+        let haft = Haft::new();
+        let home = haft.home();
+        let mut mounted = None;
+        let mut command = haft.command();
+        command.args(["doctor"]);
+        match odd {
+            Odd::Full => {
+                mounted = MountedHome::mount(&home, "size=64k");
+                if mounted.is_none() {
+                    eprintln!("SKIPPED: a tmpfs cannot be mounted here (needs root)");
+                    continue;
+                }
+                std::fs::write(home.join("fill"), vec![0; 1 << 20]).unwrap_err();
+            }
+            Odd::File => {
+                haft.write("file", "");
+                command.env("HOME", haft.ws().join("file")).env_remove("HAFT_CONFIG_DIR");
+            }
+            Odd::Unset => {
+                command.env_remove("HOME").env_remove("HAFT_CONFIG_DIR");
+            }
+        }
+        let output = command.output().unwrap();
+        let text = said(&output);
+        wanted.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));
+        let left = mounted.as_ref().map_or(0, |it| std::fs::read_dir(it.0).unwrap().flatten().count());
+        assert!(left <= 2, "{left} entries");
+    }
+}
+
+/// Files that commands for the first hour make are there whole or not at all: a
+/// second run would take half of one for the person's own.
+#[test]
+fn a_project_without_room_gets_no_half_files() {
+    let haft = Haft::new();
+    let place = haft.ws().join("full");
+    std::fs::create_dir(&place).unwrap();
+    let Some(_mounted) = MountedHome::mount(&place, "size=64k") else {
+        return eprintln!("SKIPPED: a tmpfs cannot be mounted here (needs root)");
+    };
+    std::fs::write(place.join("fill"), vec![0; 1 << 20]).unwrap_err();
+    let cwd = place.display().to_string();
+    let full = haft.run(&["--cwd", &cwd, "init", "--yes"], "");
+    assert!(!full.status.success() && said(&full).contains("No space left"), "{}", said(&full));
+    std::fs::remove_file(place.join("fill")).unwrap();
+    let again = haft.run(&["--cwd", &cwd, "init", "--yes"], "");
+    assert!(again.status.success(), "{}", said(&again));
+    assert!(std::fs::read_to_string(place.join("AGENTS.md")).unwrap().contains("## Commands"));
+}
+
 /// However few threads there are: the work is done, or it is said why not.
 #[test]
 fn too_few_threads_are_a_clear_error() {
