@@ -11,5 +11,5 @@ set -eu
 : "${HAFT_FLEET:?where the store is}"
 haft fleet worker --slots 8 --drain --root "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}/haft-fleet" &
 worker=$!
-trap 'kill -TERM "$worker"; wait "$worker"' TERM
+trap 'kill -TERM "$worker"; wait "$worker"; exit' TERM
 wait "$worker"

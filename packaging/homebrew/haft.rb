@@ -1,15 +1,14 @@
 class Haft < Formula
   desc "Tools for language-model agents: call them, judge them, run a model with them"
   homepage "@RELEASES@"
+  url "@RELEASES@/@ARCHIVE@"
   version "@VERSION@"
+  sha256 "@SHA256@"
   license any_of: ["MIT", "Apache-2.0"]
 
-  on_linux do
-    on_intel do
-      url "@RELEASES@/@ARCHIVE@"
-      sha256 "@SHA256@"
-    end
-  end
+  # The only system it is built for; elsewhere brew says so instead of missing an address.
+  depends_on arch: :x86_64
+  depends_on :linux
 
   def install
     bin.install "haft"

@@ -9,10 +9,21 @@ to="${PREFIX:-/usr/local}"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 case "$url" in
-  http://*|https://*) curl --fail --silent --show-error --location --output "$work/$archive" "$url" ;;
+  http://*|https://*)
+    if command -v curl >/dev/null; then
+      curl --fail --silent --show-error --location --output "$work/$archive" "$url"
+    elif command -v wget >/dev/null; then
+      wget -q -O "$work/$archive" "$url"
+    else
+      echo "haft: this image has neither curl nor wget; install one of them first" >&2
+      exit 1
+    fi ;;
   *) cp "$url" "$work/$archive" ;;
 esac
-echo "$sum  $work/$archive" | sha256sum --check --quiet
+if ! echo "$sum  $work/$archive" | sha256sum -c >/dev/null; then
+  echo "haft: $url is not the archive that was meant: its sum is not $sum" >&2
+  exit 1
+fi
 tar -xzf "$work/$archive" -C "$work" --strip-components=1
 mkdir -p "$to/bin" "$to/share/man/man1"
 install -m 0755 "$work/haft" "$to/bin/haft"
