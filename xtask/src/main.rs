@@ -51,6 +51,8 @@ cargo xtask session-log FILE [MB]
 cargo xtask tidy    repository rules only: layers, files, names, documents, dependencies
 cargo xtask dist [--binary FILE] [--out DIR] [--releases URL] [--static] [--strip]
                     make the packages people install: npm, wheel, deb, archive, and what downloads it
+cargo xtask package-check
+                    pack every crate as a registry would take it, and compile all of them from their packages, once
 cargo xtask semver [BASE]
                     compare what the library promises with a revision, by default the newest tag or the last commit
 cargo xtask hot-functions
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Some("site") => site::build(),
         Some("picture") => picture::draw(),
         Some("dist") => dist::run(&args[1..]),
+        Some("package-check") => dist::crates::check(&args[1..]),
         Some("docs") => run::cargo(&["run", "--quiet", "--", "dev", "docs", "docs"]),
         _ => Err(HELP.to_owned()),
     };

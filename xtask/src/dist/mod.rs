@@ -5,6 +5,7 @@
 
 mod archive;
 mod binary;
+pub(crate) mod crates;
 mod deb;
 mod npm;
 mod reproduce;

@@ -1,0 +1,68 @@
+//! `cargo xtask package-check`: whether the crates compile from what a registry
+//! would be given.
+//!
+//! `cargo package` with its own verification builds every dependency of every
+//! crate anew, dozens of times. Here all crates are packed, unpacked beside one
+//! another into one workspace of their own where they find each other by path,
+//! and checked once. A file that is left out of a package is missed there.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{run, tidy};
+
+/// Packs, unpacks and checks; complains about the first package that does not compile.
+pub(crate) fn check(args: &[String]) -> Result<(), String> {
+    if !args.is_empty() {
+        return Err(String::from("cargo xtask package-check takes no arguments"));
+    }
+    let place = run::target_dir()?.join("package-check");
+    let (packed, unpacked) = (place.join("packed"), place.join("crates"));
+    for old in [packed.join("package"), unpacked.clone()] {
+        if old.exists() {
+            fs::remove_dir_all(&old).map_err(|err| format!("{}: {err}", old.display()))?;
+        }
+    }
+    let to = packed.display().to_string();
+    let pack = ["package", "--workspace", "--exclude", "xtask", "--no-verify", "--allow-dirty", "--quiet"];
+    run::cargo(&[&pack[..], &["--target-dir", &to]].concat())?;
+    fs::create_dir_all(&unpacked).map_err(|err| format!("{}: {err}", unpacked.display()))?;
+    let crates = unpack(&packed.join("package"), &unpacked)?;
+    let manifest = unpacked.join("Cargo.toml");
+    fs::write(&manifest, workspace(&crates)).map_err(|err| format!("{}: {err}", manifest.display()))?;
+    // The versions everything else is tested with.
+    fs::copy(tidy::root().join("Cargo.lock"), unpacked.join("Cargo.lock")).map_err(|err| err.to_string())?;
+    let manifest = manifest.display().to_string();
+    let made = place.join("made").display().to_string();
+    run::cargo(&["check", "--workspace", "--manifest-path", &manifest, "--target-dir", &made])?;
+    println!("{} crates compile from their packages", crates.len());
+    Ok(())
+}
+
+/// Names of the directories that the packages were unpacked into.
+fn unpack(packed: &Path, to: &Path) -> Result<Vec<String>, String> {
+    let listed = fs::read_dir(packed).map_err(|err| format!("{}: {err}", packed.display()))?;
+    let mut packages: Vec<PathBuf> = listed.flatten().map(|it| it.path()).collect();
+    packages.retain(|it| it.extension().is_some_and(|ending| ending == "crate"));
+    packages.sort();
+    let mut crates = Vec::new();
+    for package in packages {
+        let (from, to) = (package.display().to_string(), to.display().to_string());
+        run::command("tar", &["-xzf", &from, "-C", &to])?;
+        crates.extend(package.file_stem().map(|it| it.to_string_lossy().into_owned()));
+    }
+    Ok(crates)
+}
+
+/// A workspace in which the packages take each other instead of asking a registry.
+fn workspace(crates: &[String]) -> String {
+    let mut text = format!("[workspace]\nresolver = \"3\"\nmembers = {crates:?}\n\n[patch.crates-io]\n");
+    for dir in crates {
+        let name = dir.rsplit_once('-').map_or(dir.as_str(), |(name, _)| name);
+        let _ = writeln!(text, "{name} = {{ path = \"{dir}\" }}");
+    }
+    text
+}
