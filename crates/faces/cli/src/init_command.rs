@@ -4,7 +4,7 @@
 //! before it was shown and agreed to.
 
 use std::{
-    io::{BufRead as _, IsTerminal as _, Write as _},
+    io::{BufRead as _, IsTerminal as _},
     path::Path,
     process::ExitCode,
 };
