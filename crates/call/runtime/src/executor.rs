@@ -128,6 +128,13 @@ impl Executor {
         outline
     }
 
+    /// A call of this tool is being written: the tool may make itself ready.
+    pub fn foresee(&self, name: &str) {
+        if let Some(found) = self.pool.find(name) {
+            found.tool.foreseen();
+        }
+    }
+
     /// Adds a call of which it is not certain yet whether it is made, if it only
     /// looks. One that acts is to be pushed when it is certain.
     pub fn push_if_read_only(&mut self, tool_use: &ToolUse) -> Option<CallOutline> {

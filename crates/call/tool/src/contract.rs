@@ -46,6 +46,12 @@ pub trait Tool: Send + Sync + 'static {
         true
     }
 
+    /// The model has begun to write a call of this tool. What a first call would
+    /// wait for may be made ready meanwhile, on another thread: this is asked where
+    /// answers are read and returns at once. It changes nothing anybody could
+    /// notice, for the call may never come, or not be allowed.
+    fn foreseen(&self) {}
+
     /// True only if this call cannot change anything outside the process. A
     /// tool that reads files the input names says which with [`Tool::path`] or
     /// [`Tool::reach`], so that path rules apply.

@@ -62,6 +62,9 @@ pub trait DynTool: Send + Sync {
     /// Nothing by default: others' tools know best what they are told.
     fn translate(&self, _called: &str, _input: &mut Value) {}
 
+    /// See [`Tool::foreseen`].
+    fn foreseen(&self) {}
+
     /// Checks the input and binds it to the tool.
     fn parse(self: Arc<Self>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError>;
 }
@@ -170,6 +173,10 @@ impl<T: Tool> DynTool for Erased<T> {
 
     fn is_enabled(&self) -> bool {
         self.tool.is_enabled()
+    }
+
+    fn foreseen(&self) {
+        self.tool.foreseen();
     }
 
     fn spec(&self) -> &ToolSpec {

@@ -170,6 +170,7 @@ impl Agent {
             }
             ModelEvent::Text(piece) => answer.words.said(piece),
             ModelEvent::Thinking(piece) => answer.words.thought(piece),
+            ModelEvent::ToolStarted { name, .. } if self.cassette.is_none() => executor.foresee(name),
             ModelEvent::Usage(usage) => answer.usage = *usage,
             ModelEvent::Stopped(reason) => {
                 self.settle_blocks(answer);

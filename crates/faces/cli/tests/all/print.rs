@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::Haft;
-use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{ByteFault, MockForm, MockModel, ReplyPiece, Script, Stall, Turn};
 use serde_json::{Value, json};
 
 /// Runs `haft -p` with a model that plays these turns.
@@ -158,4 +158,39 @@ async fn brief_runs_tell_the_user_what_matters() {
         assert!(system.contains("ADDED"));
         assert_eq!(system.contains("what you send with SendUserMessage"), brief, "{system}");
     }
+}
+
+/// What the first command of a session waits for, the person's start-up files, is asked
+/// for while the model still writes the call; a session without commands asks nobody.
+#[tokio::test]
+async fn the_login_shell_is_asked_while_the_first_command_is_written() {
+    let haft = Haft::new();
+    haft.write_home(".bash_profile", "echo asked > ~/asked\n");
+    haft.write("a.txt", "one\n");
+    let asked = haft.home().join("asked");
+    let reads = vec![Turn::tool("Read", json!({"file_path": "a.txt"})), Turn::text("one")];
+    assert_eq!(run(&haft, reads, &["-p", "go"]).await.0, Some(0));
+    assert!(!asked.exists());
+    let model =
+        MockModel::start(Script::of([Turn::tool("Bash", json!({"command": "true"})), Turn::text("done")]));
+    let model = model.await.unwrap();
+    let mut child = haft.async_command();
+    child.args(["-p", "go"]).env("ANTHROPIC_BASE_URL", model.url()).env("HAFT_NO_LOGIN_SHELL", "1");
+    assert!(child.stdin(std::process::Stdio::null()).output().await.unwrap().status.success());
+    assert!(!asked.exists());
+
+    let mut command = Turn::tool("Bash", json!({"command": "true"}));
+    let bytes = command.bytes(MockForm::Messages, "claude-opus-4-5");
+    let byte = String::from_utf8_lossy(&bytes).find("input_json_delta").unwrap();
+    command.stall = Some(ByteFault { byte, what: Stall::Forever });
+    let model = MockModel::start(Script::of([command])).await.unwrap();
+    let mut child = haft.async_command();
+    child.args(["-p", "go"]).env("ANTHROPIC_BASE_URL", model.url()).stdin(std::process::Stdio::null());
+    let mut child = child.kill_on_drop(true).spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !asked.exists() {
+        assert!(std::time::Instant::now() < until, "nobody asked");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    child.kill().await.unwrap();
 }

@@ -130,7 +130,8 @@ impl FleetRig {
         let (begin, mut pause) = (std::time::Instant::now(), 10);
         tokio::task::block_in_place(|| {
             while !happened() {
-                assert!(begin.elapsed().as_secs() < 300, "it did not happen: {what}");
+                let patient = begin.elapsed().as_secs() < 300;
+                assert!(patient, "it did not happen: {what}\n{}", self.ok(&["status", "--json"]));
                 std::thread::sleep(std::time::Duration::from_millis(pause));
                 pause = (pause * 2).min(300);
             }

@@ -36,6 +36,8 @@ async fn check_messages(kind: Kind) {
     let ids: Vec<String> = (0..4).map(|number| job_id("default", &format!("key/agent-{number}"))).collect();
     let go = rig.path("go").display().to_string();
     let wait = format!("{}; echo done-step-1", until_there(&go));
+    // Nobody writes to a run that is not there yet.
+    let all_there = rig.path("all-there").display().to_string();
     push(
         &rig,
         [
@@ -53,10 +55,14 @@ async fn check_messages(kind: Kind) {
             })
             .collect();
         reply.push(bash(&wait));
+        let begin = bash(&format!("{}; echo begin-{from}", until_there(&all_there)));
         // An answer that was on its way when the worker died is asked for again.
         push(
             &rig,
-            [json!({"when": {"last_user": format!("I am agent {from}")}, "times": "always", "reply": reply})],
+            [
+                json!({"when": {"tool_result": format!("begin-{from}")}, "times": "always", "reply": reply}),
+                json!({"when": {"last_user": format!("I am agent {from}")}, "times": "always", "reply": [begin]}),
+            ],
         );
     }
     let names = ["a", "b", "c", "d"];
@@ -67,6 +73,7 @@ async fn check_messages(kind: Kind) {
         let key = format!("agent-{number}");
         assert_eq!(rig.submit(&format!("I am agent {number}"), &["--key", &key]), *id);
     }
+    std::fs::write(all_there, "").unwrap();
     let store = FleetStore::open(&FleetAddress::parse(&rig.store).unwrap()).await.unwrap();
     let heard = async |to: usize| {
         let run = RunId::parse(&ids[to]).unwrap();

@@ -98,7 +98,7 @@ impl ShellConfig {
         Self {
             session: session.into(),
             environment: EnvPolicy::from(|name| variables.text(name)),
-            capture: Some(capture),
+            capture: Some(capture).filter(|_| !variables.is_on(NO_LOGIN_SHELL)),
             state,
             before_each: variable(["HAFT_ENV_FILE", "CLAUDE_ENV_FILE"]).map(PathBuf::from),
             spool: SpoolLimits::default(),
@@ -112,6 +112,9 @@ impl ShellConfig {
         }
     }
 }
+
+/// Where this variable is on, nobody's start-up files are run.
+const NO_LOGIN_SHELL: &str = "HAFT_NO_LOGIN_SHELL";
 
 /// Where the list of processes is, below the state directory.
 const REGISTRIES: &str = "processes";
@@ -131,6 +134,8 @@ pub struct Shell {
     /// Two descriptor numbers nobody uses, within our limit.
     descriptors: Descriptors,
     prepared: OnceLock<PreparedEnvironment>,
+    /// Whether somebody asks for it already.
+    warmed: AtomicBool,
     notices: Mutex<Vec<String>>,
     /// Whether it was said that memory is not limited.
     unlimited: AtomicBool,
@@ -179,8 +184,18 @@ impl Shell {
         let named = |err: io::Error| io::Error::new(err.kind(), format!("/dev/null: {err}"));
         let null = File::open("/dev/null").map_err(named)?;
         let descriptors = Descriptors::within_limit();
-        let (prepared, notices, unlimited) = (OnceLock::new(), Mutex::default(), AtomicBool::new(false));
-        Ok(Arc::new(Self { config, owner, spools, numbers, descriptors, prepared, notices, unlimited, null }))
+        Ok(Arc::new(Self {
+            config,
+            owner,
+            spools,
+            numbers,
+            descriptors,
+            prepared: OnceLock::new(),
+            warmed: AtomicBool::new(false),
+            notices: Mutex::default(),
+            unlimited: AtomicBool::new(false),
+            null,
+        }))
     }
 
     /// Where the lists of processes are.
@@ -218,8 +233,11 @@ impl Shell {
     }
 
     /// Asks the login shell for its environment now, so that the first command
-    /// need not wait for it.
+    /// need not wait for it. Returns at once; once is enough.
     pub fn warm_up(self: &Arc<Self>) {
+        if self.warmed.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let shell = Arc::clone(self);
         std::thread::Builder::new()
             .name(String::from("haft-shell"))
@@ -281,6 +299,7 @@ impl Shell {
     }
 
     fn spawn(&self, shared: &SharedJob) -> io::Result<Started> {
+        self.warmed.store(true, Ordering::Relaxed);
         self.prepared();
         let spec = &shared.spec;
         let about = Announced {

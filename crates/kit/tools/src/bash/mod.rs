@@ -96,6 +96,10 @@ impl Tool for Bash {
         }
     }
 
+    fn foreseen(&self) {
+        self.tasks.shell().warm_up();
+    }
+
     fn is_read_only(&self, input: &Input) -> bool {
         !is_special(input) && self.facts.is_read_only(self.reading(input))
     }

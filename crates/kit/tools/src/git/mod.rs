@@ -152,6 +152,10 @@ impl Tool for Git {
         }
     }
 
+    fn foreseen(&self) {
+        self.tasks.shell().warm_up();
+    }
+
     fn is_read_only(&self, input: &Input) -> bool {
         input.reads()
     }

@@ -85,6 +85,8 @@ async fn run_below(
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", haft.home())
         .env("ANTHROPIC_API_KEY", "key")
+        // Valgrind does not survive that a process is started.
+        .env("HAFT_NO_LOGIN_SHELL", "1")
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
