@@ -269,6 +269,66 @@ fn other_files_and_machines_are_refused() {
     assert!(text.contains("does not run here") && text.contains("--pages"), "{text}");
 }
 
+/// Stands in for cargo: writes down what it was asked for, and makes the program.
+const CARGO: &str = r#"#!/bin/sh
+for target; do :; done
+echo "$*|$RUSTFLAGS|${CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER:-}|${CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER:-}" >> "$ASKED"
+mkdir -p "$CARGO_TARGET_DIR/$target/dist"
+cp "$MADE/$target" "$CARGO_TARGET_DIR/$target/dist/haft"
+"#;
+
+#[test]
+fn targets_are_built_where_their_rust_is_installed() {
+    if !has("npm") {
+        return;
+    }
+    let place = Place::new("targets");
+    let (x86, arm) = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu");
+    for (target, machine) in [(x86, X86), (arm, ARM)] {
+        fs::create_dir_all(place.0.join("sysroot/lib/rustlib").join(target).join("lib")).unwrap();
+        place.file(target, &program(machine, Some("GLIBC_2.34")));
+    }
+    fs::create_dir_all(place.0.join("bin")).unwrap();
+    place.script("cargo", CARGO);
+    place.script("bin/rustc", &format!("#!/bin/sh\necho {}/sysroot\n", place.0.display()));
+    let path = format!("{}/bin:{}", place.0.display(), std::env::var("PATH").unwrap());
+    let xtask = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.arg("dist").args(args).arg("--pages").arg(place.0.join("pages"));
+        command.arg("--out").arg(place.0.join("out")).env("PATH", &path).env("CARGO", place.0.join("cargo"));
+        command.env("CARGO_TARGET_DIR", place.0.join("made")).env("MADE", &place.0);
+        command.env("ASKED", place.0.join("asked")).output().unwrap()
+    };
+    let output = xtask(&["--static", "--target", arm, "--target", x86]);
+    assert!(output.status.success(), "{}", said(&output));
+    let asked = place.text("asked");
+    let lines: Vec<Vec<&str>> = asked.lines().map(|line| line.split('|').collect()).collect();
+    for (line, target) in lines.iter().zip([arm, x86]) {
+        assert!(
+            line[0].ends_with(&format!("--profile dist -p haft-cli --bin haft --target {target}")),
+            "{asked}"
+        );
+        assert!(line[1].contains("+crt-static"), "{asked}");
+        // Another machine is linked for by its own compiler.
+        let is_foreign = !target.starts_with(std::env::consts::ARCH);
+        let machine = target.split('-').next().unwrap();
+        let linker = if target == arm { line[2] } else { line[3] };
+        let wanted = if is_foreign { format!("{machine}-linux-gnu-gcc") } else { String::new() };
+        assert!(
+            linker == wanted || std::env::vars().any(|(name, _)| name.ends_with("_GNU_LINKER")),
+            "{asked}"
+        );
+    }
+    let sums = place.text("out/SHA256SUMS");
+    for name in [format!("haft_{VERSION}_amd64.deb"), format!("haft_{VERSION}_arm64.deb")] {
+        assert_eq!(sum(&sums, &name).len(), 64);
+    }
+    let output = xtask(&["--target", "aarch64-unknown-linux-musl"]);
+    let wanted =
+        "Rust for aarch64-unknown-linux-musl is not installed: rustup target add aarch64-unknown-linux-musl";
+    assert!(!output.status.success() && said(&output).contains(wanted), "{}", said(&output));
+}
+
 #[test]
 fn the_script_of_npm_knows_its_machines() {
     if !has("node") {
