@@ -69,6 +69,15 @@ pub(super) fn loopback_up() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the kernel takes filters that answer a call with an error.
+pub(super) fn can_refuse_calls() -> io::Result<()> {
+    let action = libc::SECCOMP_RET_ERRNO;
+    // SAFETY: the number outlives the call, which only reads it.
+    let failed =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0_u32, &raw const action) };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// What version of Landlock the kernel speaks; zero for none.
 pub(super) fn landlock_version() -> i64 {
     const VERSION: libc::c_uint = 1;
