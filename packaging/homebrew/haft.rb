@@ -1,14 +1,32 @@
 class Haft < Formula
   desc "Tools for language-model agents: call them, judge them, run a model with them"
   homepage "@RELEASES@"
+@ALONE@
   url "@RELEASES@/@ARCHIVE@"
+@END@
   version "@VERSION@"
+@ALONE@
   sha256 "@SHA256@"
+@END@
   license any_of: ["MIT", "Apache-2.0"]
 
+@ALONE@
   # The only system it is built for; elsewhere brew says so instead of missing an address.
-  depends_on arch: :x86_64
+  depends_on arch: :@ARCH@
   depends_on :linux
+@END@
+@SEVERAL@
+  # Built for Linux; elsewhere brew says so. The addresses are there all the same: without one
+  # it would only say that it misses it.
+  depends_on :linux
+
+@EACH@
+  on_@PROCESSOR@ do
+    url "@RELEASES@/@ARCHIVE@"
+    sha256 "@SHA256@"
+  end
+@NEXT@
+@END@
 
   def install
     bin.install "haft"

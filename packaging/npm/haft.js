@@ -6,7 +6,7 @@ const { spawn } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
 
-const platforms = { "linux x64": "haft-linux-x64" };
+const platforms = { "linux x64": "haft-linux-x64", "linux arm64": "haft-linux-arm64" };
 const name = platforms[`${process.platform} ${process.arch}`];
 if (!name) {
   console.error(`haft: there is no program for ${process.platform} on ${process.arch} yet`);

@@ -49,7 +49,7 @@ cargo xtask fleet-sim [SESSIONS…] [--engine sqlite|nats|postgres]
 cargo xtask session-log FILE [MB]
                     write the log of a long session, the same every time
 cargo xtask tidy    repository rules only: layers, files, names, documents, dependencies
-cargo xtask dist [--binary FILE] [--out DIR] [--releases URL] [--static] [--strip]
+cargo xtask dist [--binary FILE]... [--target TRIPLE]... [--out DIR] [--releases URL] [--static] [--strip]
                     make the packages people install: npm, wheel, deb, archive, and what downloads it
 cargo xtask package-check
                     pack every crate as a registry would take it, and compile all of them from their packages, once

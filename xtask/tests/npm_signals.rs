@@ -63,7 +63,8 @@ fn a_key_of_the_terminal_is_one_signal() {
         return;
     }
     let dir = std::env::temp_dir().join(format!("haft-npm-signals-{}", std::process::id()));
-    let platform = dir.join("node_modules/haft-linux-x64");
+    let platform = if cfg!(target_arch = "aarch64") { "haft-linux-arm64" } else { "haft-linux-x64" };
+    let platform = dir.join("node_modules").join(platform);
     fs::create_dir_all(platform.join("bin")).unwrap();
     fs::write(platform.join("package.json"), "{}").unwrap();
     fs::write(platform.join("bin/haft"), PROGRAM).unwrap();

@@ -26,6 +26,9 @@ fn binary() -> Option<PathBuf> {
     found
 }
 
+/// The npm package with the program for this machine.
+const PLATFORM: &str = if cfg!(target_arch = "aarch64") { "haft-linux-arm64" } else { "haft-linux-x64" };
+
 fn has(program: &str) -> bool {
     let there =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -157,7 +160,7 @@ fn npm(out: &Path, dir: &Path) {
     fs::create_dir_all(&to).unwrap();
     fs::write(to.join("package.json"), "{\"private\": true}").unwrap();
     let main = out.join(format!("haft-{}.tgz", env!("CARGO_PKG_VERSION")));
-    let native = out.join(format!("haft-linux-x64-{}.tgz", env!("CARGO_PKG_VERSION")));
+    let native = out.join(format!("{PLATFORM}-{}.tgz", env!("CARGO_PKG_VERSION")));
     let mut install = Command::new("npm");
     install.args(["install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", "--cache"]);
     ran(install.arg(dir.join("npm-cache")).arg(&native).arg(&main).current_dir(&to));
@@ -181,9 +184,9 @@ fn npm(out: &Path, dir: &Path) {
     ran(Command::new("kill").args(["-TERM", &child.id().to_string()]));
     assert!(child.wait().unwrap().success());
     // Without the platform's package it says which one is missing.
-    fs::remove_dir_all(to.join("node_modules/haft-linux-x64")).unwrap();
+    fs::remove_dir_all(to.join("node_modules").join(PLATFORM)).unwrap();
     let missing = Command::new(&program).arg("--version").output().unwrap();
-    assert!(String::from_utf8_lossy(&missing.stderr).contains("haft-linux-x64"));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains(PLATFORM));
     assert_eq!(missing.status.code(), Some(1));
 }
 
@@ -214,7 +217,7 @@ fn downloads(out: &Path, dir: &Path) {
     let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
     let name = archive.file_name().unwrap().to_string_lossy().into_owned();
     let sum = sums.lines().find(|line| line.ends_with(&name)).unwrap().split(' ').next().unwrap().to_owned();
-    for file in ["homebrew/haft.rb", "action/action.yml", "devcontainer/haft/devcontainer-feature.json"] {
+    for file in ["homebrew/haft.rb", "action/action.yml", "devcontainer/haft/install.sh"] {
         let text = fs::read_to_string(out.join(file)).unwrap();
         assert!(text.contains(&sum) && !text.contains('@'), "{file}: {text}");
     }
@@ -226,6 +229,9 @@ fn downloads(out: &Path, dir: &Path) {
     };
     assert!(!run(&"0".repeat(64)).status.success() && !to.join("bin/haft").exists());
     assert!(run(&sum).status.success());
+    fs::remove_dir_all(&to).unwrap();
+    // Without a sum it has to be the one of the release.
+    assert!(run("").status.success());
     check_program(Command::new(to.join("bin/haft")));
 }
 
@@ -302,7 +308,7 @@ fn npm_in_fresh_root(out: &Path, dir: &Path) {
     let prefix = Path::new(node.trim()).parent().and_then(Path::parent).unwrap().to_owned();
     let Some(root) = fresh_root(out, &dir.join("npm-root"), std::slice::from_ref(&prefix)) else { return };
     let version = env!("CARGO_PKG_VERSION");
-    let files = format!("/packages/haft-linux-x64-{version}.tgz /packages/haft-{version}.tgz");
+    let files = format!("/packages/{PLATFORM}-{version}.tgz /packages/haft-{version}.tgz");
     let install = format!(
         "export PATH={}/bin:$PATH; npm install --offline --no-audit --no-fund --cache /tmp/npm",
         prefix.display()
@@ -351,8 +357,8 @@ fn wheel_in_fresh_root(out: &Path, dir: &Path) {
 fn static_binary() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let given = std::env::var_os("HAFT_STATIC_BINARY").map(PathBuf::from);
-    let built = ["x86_64-unknown-linux-musl", "x86_64-unknown-linux-gnu"];
-    let built = built.map(|target| root.join("target").join(target).join("dist/haft"));
+    let arch = std::env::consts::ARCH;
+    let built = ["musl", "gnu"].map(|it| root.join(format!("target/{arch}-unknown-linux-{it}/dist/haft")));
     let found = given.into_iter().chain(built).find(|it| it.is_file());
     if found.is_none() {
         eprintln!(

@@ -1,7 +1,11 @@
 //! The binary that is packaged: how it is built, and what it needs.
 
-use std::{fmt, fs, path::Path, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
+use super::machine::{LinuxTarget, Machine};
 use crate::{run, tidy};
 
 /// What a binary needs of the system it runs on.
@@ -15,19 +19,15 @@ pub(crate) enum SystemNeeds {
 
 impl SystemNeeds {
     /// Reads it from the binary itself, not from how it was built.
-    pub(crate) fn of(binary: &Path) -> Result<Self, String> {
-        let bytes = fs::read(binary).map_err(|err| format!("{}: {err}", binary.display()))?;
-        if !bytes.starts_with(b"\x7fELF") {
-            return Err(format!("{} is no program for Linux", binary.display()));
-        }
-        Ok(if has_interpreter(&bytes) { newest_glibc(&bytes) } else { Self::Nothing })
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        if has_interpreter(bytes) { newest_glibc(bytes) } else { Self::Nothing }
     }
 
     /// The name of the target in the names of archives.
-    pub(crate) fn target(&self) -> &'static str {
+    pub(crate) fn target(&self, machine: Machine) -> String {
         match self {
-            Self::Nothing => "x86_64-linux-static",
-            Self::Glibc(..) => "x86_64-linux-gnu",
+            Self::Nothing => format!("{}-linux-static", machine.name()),
+            Self::Glibc(..) => format!("{}-linux-gnu", machine.name()),
         }
     }
 }
@@ -107,41 +107,66 @@ impl BuildPlace {
     }
 }
 
-/// Runs a build there.
-fn built(place: &BuildPlace, args: &[&str], more: &str) -> Result<(), String> {
-    let variables = place.variables(more);
+/// Runs a build there, with variables beside those of the place.
+fn built(place: &BuildPlace, args: &[&str], more: &str, beside: &[(String, String)]) -> Result<(), String> {
+    let mut variables: Vec<(String, String)> =
+        place.variables(more).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    variables.extend_from_slice(beside);
     let variables: Vec<(&str, &str)> =
-        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     run::cargo_with(args, &variables)
 }
+
+const BUILD: [&str; 8] = ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft"];
+
+/// A program with glibc inside cannot look for `getrandom` while it runs, and would read
+/// /dev/urandom instead, which not every root has: it is linked.
+const WITH_GLIBC: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
 
 /// Builds it as it is shipped.
 pub(crate) fn build() -> Result<PathBuf, String> {
     let place = BuildPlace::here()?;
-    let args = ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft"];
-    built(&place, &args, "")?;
+    built(&place, &BUILD, "", &[])?;
     Ok(place.target.join("dist/haft"))
 }
 
 /// Builds one without libraries: with musl where its Rust is installed, else
 /// with the C library of GNU inside.
 pub(crate) fn build_static() -> Result<PathBuf, String> {
-    let installed = run::output("rustc", &["--print", "sysroot"])?;
-    let musl = "x86_64-unknown-linux-musl";
-    let has_musl = Path::new(installed.trim()).join("lib/rustlib").join(musl).exists();
-    // A program with glibc inside cannot look for `getrandom` while it runs, and would read
-    // /dev/urandom instead, which not every root has: it is linked.
-    let with_glibc = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
-    let (target, more) = match has_musl {
-        true => (musl, ""),
-        false => ("x86_64-unknown-linux-gnu", with_glibc),
-    };
-    if !has_musl {
-        println!("Rust for {musl} is not installed: glibc goes into the binary instead");
+    let here = Machine::here().ok_or("nothing is packaged for this machine: say --target")?;
+    let (musl, gnu) = (here.target(LinuxTarget::MUSL), here.target(LinuxTarget::GNU));
+    if is_installed(&musl)? {
+        return build_for(&musl, Linking::AsUsual);
     }
-    let args =
-        ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft", "--target", target];
+    println!("Rust for {musl} is not installed: glibc goes into the binary instead");
+    build_for(&gnu, Linking::WithoutLibraries)
+}
+
+/// Whether a program for a target brings the C library along.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Linking {
+    /// As programs for this target are.
+    AsUsual,
+    /// It does.
+    WithoutLibraries,
+}
+
+/// Builds it for a target whose Rust is installed.
+pub(crate) fn build_for(target: &LinuxTarget, linking: Linking) -> Result<PathBuf, String> {
+    if !is_installed(target)? {
+        return Err(format!("Rust for {target} is not installed: rustup target add {target}"));
+    }
+    let more = match linking {
+        Linking::WithoutLibraries if target.is_gnu() => WITH_GLIBC,
+        _ => "",
+    };
     let place = BuildPlace::here()?;
-    built(&place, &args, more)?;
-    Ok(place.target.join(target).join("dist/haft"))
+    let name = target.to_string();
+    built(&place, &[&BUILD[..], &["--target", &name]].concat(), more, &target.linker())?;
+    Ok(place.target.join(name).join("dist/haft"))
+}
+
+fn is_installed(target: &LinuxTarget) -> Result<bool, String> {
+    let sysroot = run::output("rustc", &["--print", "sysroot"])?;
+    Ok(Path::new(sysroot.trim()).join("lib/rustlib").join(target.to_string()).join("lib").exists())
 }

@@ -17,11 +17,11 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
     let mut files: Vec<(String, u32, Vec<u8>)> = Vec::new();
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
     files.push((String::from("usr/bin/haft"), 0o755, binary));
-    for (place, text) in shipment.completions()? {
-        files.push((place.to_owned(), 0o644, text));
+    for (place, text) in &shipment.pages.completions {
+        files.push(((*place).to_owned(), 0o644, text.clone()));
     }
-    for (page, text) in shipment.manual()? {
-        files.push((format!("usr/share/man/man1/{page}.gz"), 0o644, gzip_best(&text)?));
+    for (page, text) in &shipment.pages.manual {
+        files.push((format!("usr/share/man/man1/{page}.gz"), 0o644, gzip_best(text)?));
     }
     files.push((String::from("usr/share/doc/haft/copyright"), 0o644, copyright()?.into_bytes()));
     let log = gzip_best(changelog(shipment).as_bytes())?;
@@ -38,7 +38,8 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
         ("data.tar.gz", gzip(&data)?),
     ];
     let parts: Vec<(&str, &[u8])> = parts.iter().map(|(name, content)| (*name, content.as_slice())).collect();
-    let path = shipment.out.join(format!("haft_{}_amd64.deb", shipment.version));
+    let name = format!("haft_{}_{}.deb", shipment.version, shipment.machine.for_debian());
+    let path = shipment.out.join(name);
     fs::write(&path, ar(&parts)).map_err(|err| err.to_string())?;
     Ok(path)
 }
@@ -85,9 +86,10 @@ fn control(shipment: &Shipment, kilobytes: usize) -> String {
         SystemNeeds::Glibc(major, minor) => format!("Depends: libc6 (>= {major}.{minor}), libgcc-s1\n"),
     };
     format!(
-        "Package: haft\nVersion: {}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\n\
+        "Package: haft\nVersion: {}\nArchitecture: {}\nMaintainer: {MAINTAINER}\n\
          Installed-Size: {kilobytes}\n{depends}Recommends: git, bubblewrap, ca-certificates\nSection: devel\nPriority: optional\n\
          Description: tools for language-model agents\n Calls tools for language models, judges what they may do, and runs a model\n with them: in a terminal, in a pipe, in an editor or behind an SDK.\n",
-        shipment.version
+        shipment.version,
+        shipment.machine.for_debian()
     )
 }

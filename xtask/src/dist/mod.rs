@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the packages people install, from one binary.
+//! `cargo xtask dist`: the packages people install, from one binary for each
+//! kind of machine.
 //!
 //! The same binary gives the same bytes of every package, wherever it is made:
 //! no times, no users, no paths of this machine are in them.
@@ -7,7 +8,9 @@ mod archive;
 mod binary;
 pub(crate) mod crates;
 mod deb;
+mod machine;
 mod npm;
+mod pages;
 mod reproduce;
 mod templates;
 mod wheel;
@@ -17,14 +20,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use binary::Linking;
+use machine::{LinuxTarget, Machine};
+use pages::{PageProgram, Pages};
+
 use crate::{run, tidy};
 
 const HELP: &str = "\
-cargo xtask dist [--binary FILE] [--out DIR] [--releases URL] [--static] [--strip]
-  --binary FILE  package this binary instead of building one
+cargo xtask dist [--binary FILE]... [--target TRIPLE]... [--pages PROGRAM] [--out DIR] [--releases URL]
+                 [--static] [--strip]
+  --binary FILE  package this binary instead of building one; its head says which machine it is for
+  --target TRIPLE build for this target, whose Rust is installed (aarch64-unknown-linux-gnu, ...)
+                 Both can be given several times, once for each kind of machine
+  --pages PROGRAM ask this program of the same version for manual and completions, for binaries that do
+                 not run here; without it one of the others is asked, or an emulator (qemu-user) runs it
   --out DIR      put packages here (default: target/packages)
-  --releases URL where the archive of this version will lie, for what downloads it: the Homebrew formula,
-                 the action, the container feature; without it they are not made
+  --releases URL where the archives of this version will lie, for what downloads them: the Homebrew
+                 formula, the action, the container feature; without it they are not made
   --static       build one that needs no libraries of the system
   --strip        leave out symbols (for a binary that was built to be debugged)
 cargo xtask dist --reproduce [PACKAGE] [PROFILE]
@@ -32,52 +44,83 @@ cargo xtask dist --reproduce [PACKAGE] [PROFILE]
   directories, and compare the bytes
 Makes: npm packages, a wheel, a deb, an archive, checksums, a container file, and what downloads the archive.";
 
-/// What is packaged.
+/// What is packaged for one kind of machine.
 pub(crate) struct Shipment {
     /// The program.
     pub(crate) binary: PathBuf,
     /// The version of the workspace.
     pub(crate) version: String,
+    /// What it runs on.
+    pub(crate) machine: Machine,
     /// What it needs of the system.
     pub(crate) needs: binary::SystemNeeds,
+    /// What it prints about itself.
+    pub(crate) pages: Pages,
     /// Where packages go.
     pub(crate) out: PathBuf,
 }
 
 impl Shipment {
-    /// A page or script that the program prints about itself.
-    fn printed(&self, args: &[&str]) -> Result<Vec<u8>, String> {
-        let output = std::process::Command::new(&self.binary).args(args).output();
-        let output = output.map_err(|err| format!("{}: {err}", self.binary.display()))?;
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(format!("haft {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr))),
-        }
+    /// What its machine and its needs are called in names of archives.
+    pub(crate) fn target(&self) -> String {
+        self.needs.target(self.machine)
     }
 
-    /// Completion scripts: where they belong, and what is in them.
-    pub(crate) fn completions(&self) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
-        let places = [
-            ("bash", "usr/share/bash-completion/completions/haft"),
-            ("zsh", "usr/share/zsh/vendor-completions/_haft"),
-            ("fish", "usr/share/fish/vendor_completions.d/haft.fish"),
-        ];
-        places.into_iter().map(|(shell, place)| Ok((place, self.printed(&["completions", shell])?))).collect()
+    /// What its archive unpacks to.
+    pub(crate) fn directory(&self) -> String {
+        format!("haft-{}-{}", self.version, self.target())
     }
 
-    /// Manual pages, by their file names.
-    pub(crate) fn manual(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
-        let dir = self.out.join("man");
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).map_err(|err| format!("{}: {err}", dir.display()))?;
-        self.printed(&["dev", "man", &dir.display().to_string()])?;
-        let mut pages = Vec::new();
-        for entry in fs::read_dir(&dir).map_err(|err| err.to_string())?.flatten() {
-            let text = fs::read(entry.path()).map_err(|err| err.to_string())?;
-            pages.push((entry.file_name().to_string_lossy().into_owned(), text));
+    /// The name of its archive.
+    pub(crate) fn archive(&self) -> String {
+        format!("{}.tar.gz", self.directory())
+    }
+}
+
+/// What was asked for.
+#[derive(Default)]
+struct DistOptions {
+    binaries: Vec<PathBuf>,
+    targets: Vec<LinuxTarget>,
+    pages: Option<PathBuf>,
+    out: Option<PathBuf>,
+    releases: Option<String>,
+    is_static: bool,
+    strip: bool,
+}
+
+impl DistOptions {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut words = args.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{HELP}"));
+            match word.as_str() {
+                "--binary" => options.binaries.push(value()?.into()),
+                "--target" => options.targets.push(LinuxTarget::parse(value()?)?),
+                "--pages" => options.pages = Some(value()?.into()),
+                "--out" => options.out = Some(value()?.into()),
+                "--releases" => options.releases = Some(value()?.clone()),
+                "--static" => options.is_static = true,
+                "--strip" => options.strip = true,
+                _ => return Err(HELP.to_owned()),
+            }
         }
-        pages.sort();
-        Ok(pages)
+        Ok(options)
+    }
+
+    /// The binaries that were named, and those that are built now.
+    fn given(&self) -> Result<Vec<PathBuf>, String> {
+        let found = |it: &PathBuf| it.canonicalize().map_err(|err| format!("{}: {err}", it.display()));
+        let mut given: Vec<PathBuf> = self.binaries.iter().map(found).collect::<Result<_, _>>()?;
+        let linking = if self.is_static { Linking::WithoutLibraries } else { Linking::AsUsual };
+        for target in &self.targets {
+            given.push(binary::build_for(target, linking)?);
+        }
+        if given.is_empty() {
+            given.push(if self.is_static { binary::build_static()? } else { binary::build()? });
+        }
+        Ok(given)
     }
 }
 
@@ -86,50 +129,65 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     if args.first().is_some_and(|word| word == "--reproduce") {
         return reproduce::run(&args[1..]);
     }
-    let mut words = args.iter();
-    let (mut binary, mut out, mut releases, mut is_static, mut strip) = (None, None, None, false, false);
-    while let Some(word) = words.next() {
-        let mut value =
-            || words.next().map(PathBuf::from).ok_or_else(|| format!("{word} needs a value\n{HELP}"));
-        match word.as_str() {
-            "--binary" => binary = Some(value()?),
-            "--out" => out = Some(value()?),
-            "--releases" => releases = Some(value()?.display().to_string()),
-            "--static" => is_static = true,
-            "--strip" => strip = true,
-            _ => return Err(HELP.to_owned()),
-        }
-    }
-    let out = match out {
-        Some(out) => out,
+    let options = DistOptions::parse(args)?;
+    let out = match &options.out {
+        Some(out) => out.clone(),
         None => run::target_dir()?.join("packages"),
     };
     fs::create_dir_all(&out).map_err(|err| format!("{}: {err}", out.display()))?;
     let out = out.canonicalize().map_err(|err| err.to_string())?;
-    let given = match binary {
-        Some(binary) => binary.canonicalize().map_err(|err| format!("{}: {err}", binary.display()))?,
-        None if is_static => binary::build_static()?,
-        None => binary::build()?,
-    };
-    let binary = out.join("haft");
-    fs::copy(&given, &binary).map_err(|err| format!("{}: {err}", given.display()))?;
-    if strip {
-        run::command("strip", &["--strip-all", &binary.display().to_string()])?;
+    let shipments = shipments(&options, &out)?;
+    let mut made = Vec::new();
+    for shipment in &shipments {
+        println!("haft {} for {}: {}", shipment.version, shipment.machine.name(), shipment.needs);
+        made.push(npm::program(shipment)?);
+        made.push(wheel::make(shipment)?);
+        made.push(deb::make(shipment)?);
+        made.push(archive_of_release(shipment)?);
     }
-    let needs = binary::SystemNeeds::of(&binary)?;
-    let version = version()?;
-    let shipment = Shipment { binary, version, needs, out };
-    println!("haft {}: {}", shipment.version, shipment.needs);
-    let mut made = npm::make(&shipment)?;
-    made.push(wheel::make(&shipment)?);
-    made.push(deb::make(&shipment)?);
-    made.push(archive_of_release(&shipment)?);
-    let sums = checksums(&shipment.out, &made)?;
-    templates::make(&shipment, &sums, releases.as_deref())?;
+    made.push(npm::script(&shipments)?);
+    let sums = checksums(&out, &made)?;
+    templates::make(&shipments, &sums, options.releases.as_deref())?;
     for (sum, name) in &sums {
         println!("{sum}  {name}");
     }
     Ok(())
+}
+
+/// One for each binary, in the order of machines: whoever names them first, the
+/// packages are the same.
+fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<Shipment>, String> {
+    let mut given: Vec<(Machine, PathBuf)> = Vec::new();
+    for path in options.given()? {
+        let bytes = fs::read(&path).map_err(|err| format!("{}: {err}", path.display()))?;
+        let machine = Machine::of(&bytes).map_err(|it| format!("{} {it}", path.display()))?;
+        if let Some((_, other)) = given.iter().find(|(it, _)| *it == machine) {
+            let (one, two, name) = (other.display(), path.display(), machine.name());
+            return Err(format!("{one} and {two} are both for {name}: their packages have the same names"));
+        }
+        given.push((machine, path));
+    }
+    given.sort();
+    let is_alone = given.len() == 1;
+    let mut binaries = Vec::new();
+    for (machine, path) in given {
+        let name = if is_alone { String::from("haft") } else { format!("haft-{}", machine.name()) };
+        let binary = out.join(name);
+        fs::copy(&path, &binary).map_err(|err| format!("{}: {err}", path.display()))?;
+        if options.strip {
+            run::command(&machine.tool("strip"), &["--strip-all", &binary.display().to_string()])?;
+        }
+        binaries.push((machine, binary));
+    }
+    let pages = PageProgram::choose(options.pages.as_deref(), &binaries)?.pages(out)?;
+    let version = version()?;
+    let shipment = |(machine, binary): (Machine, PathBuf)| {
+        let bytes = fs::read(&binary).map_err(|err| format!("{}: {err}", binary.display()))?;
+        let needs = binary::SystemNeeds::of(&bytes);
+        let (version, pages, out) = (version.clone(), pages.clone(), out.to_owned());
+        Ok(Shipment { binary, version, machine, needs, pages, out })
+    };
+    binaries.into_iter().map(shipment).collect()
 }
 
 /// The version all crates share.
@@ -141,22 +199,22 @@ fn version() -> Result<String, String> {
 
 /// The archive that installers and other channels take.
 fn archive_of_release(shipment: &Shipment) -> Result<PathBuf, String> {
-    let name = format!("haft-{}-{}", shipment.version, shipment.needs.target());
+    let name = shipment.directory();
     let mut tar = archive::Tar::default();
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
     tar.file(&format!("{name}/haft"), 0o755, &binary);
-    for (place, text) in shipment.completions()? {
+    for (place, text) in &shipment.pages.completions {
         let file = place.rsplit('/').next().unwrap_or(place);
-        tar.file(&format!("{name}/completions/{file}"), 0o644, &text);
+        tar.file(&format!("{name}/completions/{file}"), 0o644, text);
     }
-    for (page, text) in shipment.manual()? {
-        tar.file(&format!("{name}/man/{page}"), 0o644, &text);
+    for (page, text) in &shipment.pages.manual {
+        tar.file(&format!("{name}/man/{page}"), 0o644, text);
     }
     for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
         let text = fs::read(tidy::root().join(file)).map_err(|err| format!("{file}: {err}"))?;
         tar.file(&format!("{name}/{file}"), 0o644, &text);
     }
-    let path = shipment.out.join(format!("{name}.tar.gz"));
+    let path = shipment.out.join(shipment.archive());
     fs::write(&path, archive::gzip(&tar.finish())?).map_err(|err| err.to_string())?;
     Ok(path)
 }

@@ -3,42 +3,51 @@
 
 use std::{fs, path::PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Shipment, binary::SystemNeeds};
 use crate::{run, tidy};
 
-/// Makes both packages with `npm pack`.
-pub(super) fn make(shipment: &Shipment) -> Result<Vec<PathBuf>, String> {
-    let version = shipment.version.as_str();
-    let about = "Tools for language-model agents: call them, judge them, run a model with them";
-    let platform = "haft-linux-x64";
+const ABOUT: &str = "Tools for language-model agents: call them, judge them, run a model with them";
+const LICENCE: &str = "MIT OR Apache-2.0";
+
+/// The package with the program of a platform.
+fn platform(shipment: &Shipment) -> String {
+    format!("haft-linux-{}", shipment.machine.for_npm())
+}
+
+/// Makes the package with the program, with `npm pack`.
+pub(super) fn program(shipment: &Shipment) -> Result<PathBuf, String> {
+    let cpu = shipment.machine.for_npm();
     let mut native = json!({
-        "name": platform, "version": version, "description": format!("{about} (Linux, x64)"),
-        "license": "MIT OR Apache-2.0", "os": ["linux"], "cpu": ["x64"], "files": ["bin/haft", "LICENSE-*"],
+        "name": platform(shipment), "version": shipment.version, "description": format!("{ABOUT} (Linux, {cpu})"),
+        "license": LICENCE, "os": ["linux"], "cpu": [cpu], "files": ["bin/haft", "LICENSE-*"],
         "preferUnplugged": true,
     });
     if matches!(shipment.needs, SystemNeeds::Glibc(..)) {
         native["libc"] = json!(["glibc"]);
     }
-    let main = json!({
-        "name": "haft", "version": version, "description": about, "license": "MIT OR Apache-2.0",
-        "bin": {"haft": "bin/haft.js"}, "files": ["bin/haft.js", "README.md", "LICENSE-*"], "engines": {"node": ">=18"},
-        // Exactly this version: a script and a program of different ages do not fit.
-        "optionalDependencies": {platform: version},
-    });
-    let shim =
-        fs::read(tidy::root().join("packaging/npm/haft.js")).map_err(|err| format!("haft.js: {err}"))?;
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
-    let own = |name: &str| fs::read(tidy::root().join(name)).map_err(|err| format!("{name}: {err}"));
-    let (readme, apache, mit) = (own("README.md")?, own("LICENSE-APACHE")?, own("LICENSE-MIT")?);
-    let licences = [("LICENSE-APACHE", apache.as_slice(), false), ("LICENSE-MIT", mit.as_slice(), false)];
-    let program = [&[("bin/haft", binary.as_slice(), true)][..], &licences].concat();
-    let script = [("bin/haft.js", shim.as_slice(), true), ("README.md", readme.as_slice(), false)];
-    let script = [&script[..], &licences].concat();
-    Ok(vec![packed(shipment, &native, &program)?, packed(shipment, &main, &script)?])
+    packed(shipment, &native, &[("bin/haft", binary.as_slice(), true)])
 }
 
+/// Makes the package with the script, which finds the program of its platform.
+pub(super) fn script(shipments: &[Shipment]) -> Result<PathBuf, String> {
+    let first = shipments.first().ok_or("there is no program to package")?;
+    let version = &first.version;
+    // Exactly this version: a script and a program of different ages do not fit.
+    let programs: Map<String, Value> = shipments.iter().map(|it| (platform(it), json!(version))).collect();
+    let main = json!({
+        "name": "haft", "version": version, "description": ABOUT, "license": LICENCE,
+        "bin": {"haft": "bin/haft.js"}, "files": ["bin/haft.js", "README.md", "LICENSE-*"], "engines": {"node": ">=18"},
+        "optionalDependencies": programs,
+    });
+    let own = |name: &str| fs::read(tidy::root().join(name)).map_err(|err| format!("{name}: {err}"));
+    let (script, readme) = (own("packaging/npm/haft.js")?, own("README.md")?);
+    packed(first, &main, &[("bin/haft.js", script.as_slice(), true), ("README.md", readme.as_slice(), false)])
+}
+
+/// Packs these files and the licences.
 fn packed(shipment: &Shipment, package: &Value, files: &[(&str, &[u8], bool)]) -> Result<PathBuf, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let name = package["name"].as_str().unwrap_or_default();
@@ -46,7 +55,10 @@ fn packed(shipment: &Shipment, package: &Value, files: &[(&str, &[u8], bool)]) -
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(dir.join("bin")).map_err(|err| format!("{}: {err}", dir.display()))?;
     fs::write(dir.join("package.json"), format!("{package:#}\n")).map_err(|err| err.to_string())?;
-    for (place, content, runs) in files {
+    let own = |name: &str| fs::read(tidy::root().join(name)).map_err(|err| format!("{name}: {err}"));
+    let (apache, mit) = (own("LICENSE-APACHE")?, own("LICENSE-MIT")?);
+    let licences = [("LICENSE-APACHE", apache.as_slice(), false), ("LICENSE-MIT", mit.as_slice(), false)];
+    for (place, content, runs) in files.iter().chain(&licences) {
         let path = dir.join(place);
         fs::write(&path, content).map_err(|err| format!("{}: {err}", path.display()))?;
         let mode = if *runs { 0o755 } else { 0o644 };

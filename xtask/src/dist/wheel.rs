@@ -44,10 +44,11 @@ os.execv(path, [path, *sys.argv[1:]])
 /// Makes the wheel. Its tag says what the program really needs.
 pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
     let version = &shipment.version;
+    let machine = shipment.machine.name();
     let platform = match shipment.needs {
         // A program that needs nothing runs wherever Linux does.
-        SystemNeeds::Nothing => String::from("manylinux_2_17_x86_64.musllinux_1_1_x86_64"),
-        SystemNeeds::Glibc(major, minor) => format!("manylinux_{major}_{minor}_x86_64"),
+        SystemNeeds::Nothing => format!("manylinux_2_17_{machine}.musllinux_1_1_{machine}"),
+        SystemNeeds::Glibc(major, minor) => format!("manylinux_{major}_{minor}_{machine}"),
     };
     let info = format!("haft-{version}.dist-info");
     let metadata = format!(

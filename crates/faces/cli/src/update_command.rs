@@ -142,6 +142,7 @@ mod tests {
         for (path, want) in [
             ("/usr/lib/node_modules/haft/node_modules/haft-linux-x64/bin/haft", "npm install -g haft@latest"),
             ("/home/a/site/node_modules/haft-linux-x64/bin/haft", "npm install haft@latest"),
+            ("/home/a/site/node_modules/haft-linux-arm64/bin/haft", "npm install haft@latest"),
         ] {
             assert_eq!(InstallChannel::of(Path::new(path), false, &|_| false).update, Some(want), "{path}");
         }

@@ -59,14 +59,23 @@ pub(super) fn loopback_up() -> io::Result<()> {
     // SAFETY: a request of zeros is a valid one; the name fits with its end.
     unsafe {
         let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l'.cast_signed();
-        request.ifr_name[1] = b'o'.cast_signed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
         if libc::ioctl(socket.as_raw_fd(), SET_INTERFACE_FLAGS, &request) != 0 {
             return Err(io::Error::last_os_error());
         }
     }
     Ok(())
+}
+
+/// Whether the kernel takes filters that answer a call with an error.
+pub(super) fn can_refuse_calls() -> io::Result<()> {
+    let action = libc::SECCOMP_RET_ERRNO;
+    // SAFETY: the number outlives the call, which only reads it.
+    let failed =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0_u32, &raw const action) };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What version of Landlock the kernel speaks; zero for none.

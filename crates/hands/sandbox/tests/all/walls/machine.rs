@@ -1,5 +1,9 @@
 //! Plan mode, worktrees, other walls, and machines that have less.
 
+use std::path::Path;
+
+use haft_sandbox::WallFeatures;
+
 use super::*;
 
 #[tokio::test]
@@ -283,4 +287,28 @@ fn refusals_are_told_from_other_trouble() {
         let want: &[&str] = if is_wall { &["connect (the network is off)"] } else { &[] };
         assert_eq!(blocked(&closed, &work, output), want, "{output}");
     }
+}
+
+/// Where the call for filters does not exist although the kernel's files list what
+/// filters can do (emulators pass these files on), nothing is promised.
+#[test]
+fn filters_are_asked_for_by_their_call() {
+    let helper = Path::new(env!("CARGO_BIN_EXE_haft-sandbox-helper"));
+    let usual = WallFeatures::probe(helper, "bubblewrap", None);
+    if usual.kernel.seccomp.is_some() {
+        eprintln!("SKIPPED: calls cannot be filtered here: {:?}", usual.kernel.seccomp);
+        return;
+    }
+    // Holds for this thread and what it starts, and ends with it.
+    let without = std::thread::spawn(move || {
+        use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+        let missing = [(libc::SYS_seccomp, Vec::new())].into_iter().collect();
+        let answer = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+        let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+        let filter = SeccompFilter::new(missing, SeccompAction::Allow, answer, arch).unwrap();
+        seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+        WallFeatures::probe(helper, "bubblewrap", None)
+    });
+    let why = without.join().unwrap().kernel.seccomp;
+    assert!(why.as_ref().is_some_and(|why| why.contains("Function not implemented")), "{why:?}");
 }
