@@ -4,9 +4,16 @@
 //! in memory. Needs valgrind and nm.
 //!
 //! To be done again when dependencies or the compiler change: names of functions
-//! hold what they were made with. A list that is too old costs memory, nothing else.
+//! hold what they were made with. A list that is too old costs memory (half as much
+//! again, once) and nothing else, so `cargo xtask tidy` only says so.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::{Value, json};
 
@@ -31,10 +38,30 @@ pub(crate) fn write() -> Result<(), String> {
         })?);
     }
     let list: Vec<String> = names.into_iter().collect();
-    let path = tidy::root().join("crates/faces/cli/hot-functions.txt");
-    fs::write(&path, list.join("\n") + "\n").map_err(|err| format!("{}: {err}", path.display()))?;
+    let path = list_path();
+    let text = format!("{}\n{}\n", made_with()?, list.join("\n"));
+    fs::write(&path, text).map_err(|err| format!("{}: {err}", path.display()))?;
     println!("{} functions in {}", list.len(), path.display());
     Ok(())
+}
+
+/// Whether the list was made with other dependencies than there are now.
+pub(crate) fn is_too_old() -> Result<bool, String> {
+    let path = list_path();
+    let list = fs::read_to_string(&path).map_err(|err| format!("{}: {err}", path.display()))?;
+    Ok(list.lines().next() != Some(&made_with()?))
+}
+
+fn list_path() -> PathBuf {
+    tidy::root().join("crates/faces/cli/hot-functions.txt")
+}
+
+/// The first line of the list, a comment for the linker: which dependencies there are.
+fn made_with() -> Result<String, String> {
+    let lock = fs::read_to_string(tidy::root().join("Cargo.lock")).map_err(|err| err.to_string())?;
+    let mut hasher = DefaultHasher::new();
+    lock.hash(&mut hasher);
+    Ok(format!("# Made with the Cargo.lock of sum {:016x}.", hasher.finish()))
 }
 
 /// The functions of the crates that are taken whole.

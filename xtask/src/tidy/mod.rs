@@ -23,6 +23,11 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(names::check(&root())?);
     problems.extend(dependencies::check()?);
     if problems.is_empty() {
+        if crate::hot_functions::is_too_old()? {
+            println!(
+                "tidy: dependencies changed, so releases take more memory until `cargo xtask hot-functions`"
+            );
+        }
         println!("tidy: no problems");
         return Ok(());
     }
