@@ -72,6 +72,14 @@ struct SpokenText {
 impl SpokenText {
     /// What is new of a piece that was just written.
     fn live<'a>(&mut self, piece: &'a str) -> &'a str {
+        // A line break before what a line has shown already is not the beginning of something else.
+        let piece = match self.behind.is_empty() || self.behind.starts_with('\n') {
+            true => piece,
+            false => piece.trim_start_matches('\n'),
+        };
+        if piece.is_empty() {
+            return piece;
+        }
         let known = common_start(&self.behind, piece);
         if known == 0 {
             self.behind.clear();
@@ -165,5 +173,12 @@ mod tests {
         assert_eq!((spoken.live("a line alone"), spoken.live("\n")), ("", "\n"));
         assert_eq!(spoken.live("another"), "another");
         assert_eq!(spoken.line("another"), "");
+        assert_eq!(spoken.line("a third"), "a third");
+        assert_eq!((spoken.live("\n"), spoken.live("\na "), spoken.live("third")), ("", "", ""));
+        assert_eq!(spoken.line("of two\nlines"), "of two\nlines");
+        assert_eq!(
+            (spoken.live("\nof two"), spoken.live("\nlines"), spoken.live("\nnew")),
+            ("", "", "\nnew")
+        );
     }
 }

@@ -193,11 +193,13 @@ def handle(message):
     if method == "initialize":
         initialize(message)
     elif method == "tools/list":
+        if on("close_stdin"):
+            # Before anybody can call a tool: a call that was written earlier would wait for its answer.
+            os.close(0)
         answer(message, {"tools": listed()})
         if on("churn"):
             send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         if on("close_stdin"):
-            os.close(0)
             time.sleep(600)
     elif method == "tools/call":
         threading.Thread(target=call, args=(message,), daemon=True).start()
