@@ -87,10 +87,11 @@ impl BuildPlace {
     pub(crate) fn variables(&self, more: &str) -> Vec<(&'static str, String)> {
         let home = std::env::var("HOME").ok();
         let cargo = std::env::var("CARGO_HOME").ok().or_else(|| Some(format!("{}/.cargo", home?)));
-        let mut places = vec![(self.root.display().to_string(), "/haft")];
-        places.extend(cargo.map(|cargo| (cargo, "/cargo")));
+        let mut places = vec![(self.root.display().to_string(), String::from("/haft"))];
+        places.extend(cargo.map(|cargo| (cargo, String::from("/cargo"))));
+        places.extend(source_of_std());
         // The last one that fits counts, and it lies within the source.
-        places.push((self.target.display().to_string(), "/target"));
+        places.push((self.target.display().to_string(), String::from("/target")));
         let joined = |flag: &str| {
             let flags: Vec<String> = places.iter().map(|(from, to)| format!("{flag}={from}={to}")).collect();
             flags.join(" ")
@@ -105,6 +106,15 @@ impl BuildPlace {
             ("CARGO_TARGET_DIR", self.target.display().to_string()),
         ]
     }
+}
+
+/// Where the source of the standard library is if it is installed, and what it is called
+/// where it is not: whether it is there must not be seen in a binary.
+fn source_of_std() -> Option<(String, String)> {
+    let sysroot = run::output("rustc", &["--print", "sysroot"]).ok()?;
+    let version = run::output("rustc", &["-vV"]).ok()?;
+    let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: "))?;
+    Some((format!("{}/lib/rustlib/src/rust", sysroot.trim()), format!("/rustc/{commit}")))
 }
 
 /// Runs a build there, with variables beside those of the place.

@@ -97,7 +97,12 @@ fn build(place: &BuildPlace, package: &str, profile: &str) -> Result<Vec<PathBuf
 /// Paths of this machine that a binary holds all the same.
 fn leaks(binary: &Path, place: &BuildPlace) -> Result<Vec<String>, String> {
     let bytes = fs::read(binary).map_err(|err| format!("{}: {err}", binary.display()))?;
-    let paths = [&place.root, &place.target].map(|path| path.display().to_string());
+    let mut paths = [&place.root, &place.target].map(|path| path.display().to_string()).to_vec();
+    // Toolchains and packages lie there.
+    let home = std::env::var("HOME").unwrap_or_default();
+    paths.extend(
+        [".rustup/", ".cargo/"].map(|dir| format!("{home}/{dir}")).into_iter().filter(|_| !home.is_empty()),
+    );
     let holds = |path: &String| bytes.windows(path.len()).any(|it| it == path.as_bytes());
     Ok(paths.into_iter().filter(holds).collect())
 }
