@@ -27,14 +27,14 @@ struct PageFollower<T, R> {
     has_failed: bool,
 }
 
-impl<T, R: Fn(u64) -> StoreFuture<'static, Vec<(u64, T)>>> PageFollower<T, R> {
+impl<T: Send + 'static, R: Fn(u64) -> StoreFuture<'static, Vec<(u64, T)>>> PageFollower<T, R> {
     async fn next(&mut self) -> Result<T, StoreError> {
         loop {
             if let Some((number, item)) = self.page.pop_front() {
                 self.next = number + 1;
                 return Ok(item);
             }
-            match (self.read)(self.next).await {
+            match unwatched((self.read)(self.next)).await {
                 Ok(found) => {
                     self.gone_since = None;
                     if found.is_empty() {
@@ -51,6 +51,19 @@ impl<T, R: Fn(u64) -> StoreFuture<'static, Vec<(u64, T)>>> PageFollower<T, R> {
                 }
             }
         }
+    }
+}
+
+/// Reads on a task of its own. Whoever follows may look elsewhere in the middle of it,
+/// and may then wait for the very connection that this read holds.
+async fn unwatched<T: Send + 'static>(read: StoreFuture<'static, T>) -> Result<T, StoreError> {
+    match tokio::spawn(read).await {
+        Ok(found) => found,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this with it.
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 
@@ -71,4 +84,43 @@ pub(super) fn follow_pages<T: Send + 'static>(
         follower.has_failed = next.is_err();
         Some((next, follower))
     }))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use std::{future::poll_fn, sync::Arc, task::Poll};
+
+    use tokio::sync::Mutex;
+
+    use super::*;
+    use crate::engine::Pause;
+
+    struct Never;
+
+    impl NewsWaiter for Never {
+        fn wait(&mut self) -> Pause<'_> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// What a read holds is given back also if nobody asks for what it found.
+    #[tokio::test]
+    async fn a_read_ends_while_nobody_looks() {
+        let connection = Arc::new(Mutex::new(()));
+        let held = Arc::clone(&connection);
+        let mut items = follow_pages(Box::new(Never), 0, move |from| {
+            let held = Arc::clone(&held);
+            Box::pin(async move {
+                let _guard = held.lock().await;
+                tokio::task::yield_now().await;
+                Ok(vec![(from, from)])
+            })
+        });
+        let begun = poll_fn(|cx| Poll::Ready(items.as_mut().poll_next(cx))).await;
+        assert!(begun.is_pending());
+        tokio::time::timeout(Duration::from_secs(20), connection.lock()).await.unwrap();
+        let first = poll_fn(|cx| items.as_mut().poll_next(cx)).await;
+        assert_eq!(first.unwrap().unwrap(), 0);
+    }
 }

@@ -82,7 +82,11 @@ impl NewsWaiter for RunWaiter {
             match &mut self.news {
                 Some(news) => drop(timeout(GLANCE, news.changed()).await),
                 // The first time: what came before is read again right after.
-                None => self.news = Some(self.connections.run_news().await),
+                // On a task of its own, for it holds a connection that its caller may wait for.
+                None => {
+                    let connections = Arc::clone(&self.connections);
+                    self.news = tokio::spawn(async move { connections.run_news().await }).await.ok();
+                }
             }
         })
     }
