@@ -119,7 +119,7 @@ mod tests {
         });
         let begun = poll_fn(|cx| Poll::Ready(items.as_mut().poll_next(cx))).await;
         assert!(begun.is_pending());
-        tokio::time::timeout(Duration::from_secs(20), connection.lock()).await.unwrap();
+        drop(tokio::time::timeout(Duration::from_secs(20), connection.lock()).await.unwrap());
         let first = poll_fn(|cx| items.as_mut().poll_next(cx)).await;
         assert_eq!(first.unwrap().unwrap(), 0);
     }
