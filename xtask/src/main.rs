@@ -14,6 +14,7 @@ mod fleet_kills;
 mod fleet_sim;
 mod fleet_soak;
 mod fuzz;
+mod gate;
 mod hot_functions;
 mod picture;
 mod run;
@@ -27,7 +28,13 @@ mod turns;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask test    set up what the tests need, then format check, lints, repository rules and every test
+cargo xtask test    install what the tests need, then check format, repository rules, lints, every test and the
+                    documentation; ends with the number of tests that passed, failed and were skipped, and why
+cargo xtask quick [REV]
+                    format, repository rules, lints and fast tests of the crates that changed since REV (HEAD)
+                    and of those that depend on them
+cargo xtask flaky N [FILTERSET]
+                    every test N times while all cores are busy; names each test that failed once
 cargo xtask bench [WORD]…
                     benchmarks, reported as ratios against something run beside it
 cargo xtask bench table [AREA]…
@@ -64,9 +71,14 @@ cargo xtask picture draw the picture in the README: what `haft demo` shows
 cargo xtask site    build the documents as a book, with a pinned mdBook";
 
 fn main() -> ExitCode {
+    if gate::is_rustdoc() {
+        return gate::stand_in_for_rustdoc();
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.first().map(String::as_str) {
-        Some("test") => test(),
+        Some("test") => gate::test(),
+        Some("quick") => gate::quick(&args[1..]),
+        Some("flaky") => gate::flaky(&args[1..]),
         Some("bench") => bench::run(&args[1..]),
         Some("fuzz") => fuzz::run(&args[1..]),
         Some("requests-soak") => fuzz::requests(&args[1..]),
@@ -92,14 +104,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Cheap checks first: what fails in a second should not wait for a build.
-fn test() -> Result<(), String> {
-    setup::test_tools()?;
-    run::cargo(&["fmt", "--all", "--check"])?;
-    tidy::check()?;
-    run::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    run::cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])?;
-    run::cargo(&["test", "--workspace", "--doc", "--quiet"])
 }

@@ -1,14 +1,28 @@
 //! What a fresh machine with Rust lacks, pinned.
 
-use std::path::{Path, PathBuf};
+use std::{
+    env,
+    fs::{self, File},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    thread,
+};
 
-use crate::run;
+use crate::{run, tidy};
 
 /// The test runner.
 const NEXTEST: &str = "0.9.143";
 
 /// The server of PostgreSQL, which Debian keeps off the path.
 const POSTGRES: &str = "/usr/lib/postgresql";
+
+/// Programs from other registries: `(directory, script that installs them)`.
+const PEERS: &[(&str, &str)] = &[
+    ("mcp-peers", "crates/world/mcp-client/tests/all/support/install_peers.sh"),
+    ("lsp-peers", "crates/hands/lsp/tests/all/support/install_peers.sh"),
+    ("fleet-peers", "crates/world/fleet-store/tests/all/support/install_peers.sh"),
+];
 
 /// Debian packages the tests use for real: `(package, the program it brings)`.
 const PACKAGES: &[(&str, &str)] = &[
@@ -39,30 +53,48 @@ const PACKAGES: &[(&str, &str)] = &[
     ("openssl", "openssl"),
 ];
 
-/// Installs what is missing. A package that cannot be had is reported, and the
-/// tests that need it say so again.
-pub(crate) fn test_tools() -> Result<(), String> {
-    if run::output("cargo", &["nextest", "--version"]).is_err() {
-        run::cargo(&["install", "--locked", "--version", NEXTEST, "cargo-nextest"])?;
+/// The test runner, in exactly this version.
+pub(crate) fn test_runner() -> Result<(), String> {
+    if run::output("cargo", &["nextest", "--version"]).is_ok() {
+        return Ok(());
     }
-    mcp_peers();
-    lsp_peers();
-    fleet_peers();
+    run::cargo(&["install", "--locked", "--version", NEXTEST, "cargo-nextest"])
+}
+
+/// Installs the programs that tests talk to. What cannot be installed is reported,
+/// and the tests that need it count as skipped.
+pub(crate) fn test_programs() {
+    debian_packages();
+    thread::scope(|scope| {
+        for (name, script) in PEERS {
+            scope.spawn(move || {
+                if let Err(problem) = install_peers(name, script) {
+                    eprintln!("could not install {name}: {problem}; tests that need them are skipped");
+                }
+            });
+        }
+    });
+}
+
+fn debian_packages() {
     let missing: Vec<&str> =
         PACKAGES.iter().filter(|(_, program)| !is_installed(program)).map(|(package, _)| *package).collect();
     if missing.is_empty() {
-        return Ok(());
+        return;
     }
     run::command("apt-get", &["update", "-qq"]).ok();
     let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
     install.extend(&missing);
-    if let Err(problem) = run::command("apt-get", &install) {
-        eprintln!(
-            "could not install {}: {problem}; tests that need them are skipped loudly",
-            missing.join(", ")
-        );
+    if run::command("apt-get", &install).is_ok() {
+        return;
     }
-    Ok(())
+    // One package that cannot be had must not keep the others away.
+    for package in missing {
+        let one = ["install", "-y", "-qq", "--no-install-recommends", package];
+        if let Err(problem) = run::command("apt-get", &one) {
+            eprintln!("could not install {package}: {problem}; tests that need it are skipped");
+        }
+    }
 }
 
 /// A program in exactly this version: of the search path, or the one that was
@@ -89,40 +121,39 @@ pub(crate) fn pinned(name: &str, version: &str, asking: &[&str]) -> Result<PathB
     Ok(own)
 }
 
-/// MCP servers, clients and the conformance suite of others. Without them the
-/// tests that need them say so and pass.
-fn mcp_peers() {
-    let script = "crates/world/mcp-client/tests/all/support/install_peers.sh";
-    let installed = run::target_dir().map(|dir| dir.join("mcp-peers").display().to_string());
-    let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
-    if let Err(problem) = installed {
-        eprintln!("could not install the MCP peers: {problem}; tests that need them are skipped loudly");
+/// Runs an installation script once per version of it. The result lies in the
+/// user's cache, so that a clean clone does not download it again; tests find it
+/// through a link beside the test programs.
+fn install_peers(name: &str, script: &str) -> Result<(), String> {
+    let script = tidy::root().join(script);
+    let text = fs::read(&script).map_err(|err| format!("{}: {err}", script.display()))?;
+    let mut version = DefaultHasher::new();
+    text.hash(&mut version);
+    let cache = cache_dir()?;
+    fs::create_dir_all(&cache).map_err(|err| format!("{}: {err}", cache.display()))?;
+    let directory = cache.join(format!("{name}-{:016x}", version.finish()));
+    let lock = File::create(directory.with_extension("lock")).map_err(|err| err.to_string())?;
+    lock.lock().map_err(|err| format!("{}: {err}", directory.display()))?;
+    run::command("sh", &[&script.to_string_lossy(), &directory.to_string_lossy()])?;
+    let link = run::target_dir()?.join(name);
+    if fs::read_link(&link).is_ok_and(|it| it == directory) {
+        return Ok(());
     }
+    fs::create_dir_all(run::target_dir()?).map_err(|err| err.to_string())?;
+    match fs::symlink_metadata(&link) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&link),
+        Ok(_) => fs::remove_file(&link),
+        Err(_) => Ok(()),
+    }
+    .and_then(|()| symlink(&directory, &link))
+    .map_err(|err| format!("{}: {err}", link.display()))
 }
 
-/// Language servers of others. Without them the tests that need them say so and
-/// pass.
-fn lsp_peers() {
-    let script = "crates/hands/lsp/tests/all/support/install_peers.sh";
-    let installed = run::target_dir().map(|dir| dir.join("lsp-peers").display().to_string());
-    let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
-    if let Err(problem) = installed {
-        eprintln!(
-            "could not install the language servers: {problem}; tests that need them are skipped loudly"
-        );
-    }
-}
-
-/// The servers of fleets. Without them the tests that need them say so and pass.
-fn fleet_peers() {
-    let script = "crates/world/fleet-store/tests/all/support/install_peers.sh";
-    let installed = run::target_dir().map(|dir| dir.join("fleet-peers").display().to_string());
-    let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
-    if let Err(problem) = installed {
-        eprintln!(
-            "could not install the fleet's servers: {problem}; tests that need them are skipped loudly"
-        );
-    }
+/// Where programs for tests are kept across clones.
+fn cache_dir() -> Result<PathBuf, String> {
+    let directory = |name: &str| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    let cache = directory("XDG_CACHE_HOME").or_else(|| directory("HOME").map(|it| it.join(".cache")));
+    cache.map(|it| it.join("haft-tests")).ok_or_else(|| String::from("HOME is not set"))
 }
 
 /// Whether a program is there; a path of its own is looked for where it says.
@@ -131,6 +162,6 @@ fn is_installed(program: &str) -> bool {
 }
 
 fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }

@@ -6,6 +6,7 @@ use super::{
     Shipment,
     archive::{Tar, ar, gzip, gzip_best},
     binary::SystemNeeds,
+    notices,
 };
 use crate::tidy;
 
@@ -24,6 +25,8 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
         files.push((format!("usr/share/man/man1/{page}.gz"), 0o644, gzip_best(text)?));
     }
     files.push((String::from("usr/share/doc/haft/copyright"), 0o644, copyright()?.into_bytes()));
+    let notices = gzip_best(shipment.notices.as_bytes())?;
+    files.push((format!("usr/share/doc/haft/{}.gz", notices::FILE), 0o644, notices));
     let log = gzip_best(changelog(shipment).as_bytes())?;
     files.push((String::from("usr/share/doc/haft/changelog.gz"), 0o644, log));
     files.sort();

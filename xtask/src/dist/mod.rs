@@ -9,6 +9,7 @@ mod binary;
 pub(crate) mod crates;
 mod deb;
 mod machine;
+mod notices;
 mod npm;
 mod pages;
 mod reproduce;
@@ -56,6 +57,8 @@ pub(crate) struct Shipment {
     pub(crate) needs: binary::SystemNeeds,
     /// What it prints about itself.
     pub(crate) pages: Pages,
+    /// The licences of what is linked into it.
+    pub(crate) notices: String,
     /// Where packages go.
     pub(crate) out: PathBuf,
 }
@@ -181,11 +184,12 @@ fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<Shipment>, String>
     }
     let pages = PageProgram::choose(options.pages.as_deref(), &binaries)?.pages(out)?;
     let version = version()?;
+    let notices = notices::collect(&version)?;
     let shipment = |(machine, binary): (Machine, PathBuf)| {
         let bytes = fs::read(&binary).map_err(|err| format!("{}: {err}", binary.display()))?;
         let needs = binary::SystemNeeds::of(&bytes);
-        let (version, pages, out) = (version.clone(), pages.clone(), out.to_owned());
-        Ok(Shipment { binary, version, machine, needs, pages, out })
+        let (version, pages, notices, out) = (version.clone(), pages.clone(), notices.clone(), out.to_owned());
+        Ok(Shipment { binary, version, machine, needs, pages, notices, out })
     };
     binaries.into_iter().map(shipment).collect()
 }
@@ -214,6 +218,7 @@ fn archive_of_release(shipment: &Shipment) -> Result<PathBuf, String> {
         let text = fs::read(tidy::root().join(file)).map_err(|err| format!("{file}: {err}"))?;
         tar.file(&format!("{name}/{file}"), 0o644, &text);
     }
+    tar.file(&format!("{name}/{}", notices::FILE), 0o644, shipment.notices.as_bytes());
     let path = shipment.out.join(shipment.archive());
     fs::write(&path, archive::gzip(&tar.finish())?).map_err(|err| err.to_string())?;
     Ok(path)

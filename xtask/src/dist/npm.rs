@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Shipment, binary::SystemNeeds};
+use super::{Shipment, binary::SystemNeeds, notices};
 use crate::{run, tidy};
 
 const ABOUT: &str = "Tools for language-model agents: call them, judge them, run a model with them";
@@ -21,14 +21,15 @@ pub(super) fn program(shipment: &Shipment) -> Result<PathBuf, String> {
     let cpu = shipment.machine.for_npm();
     let mut native = json!({
         "name": platform(shipment), "version": shipment.version, "description": format!("{ABOUT} (Linux, {cpu})"),
-        "license": LICENCE, "os": ["linux"], "cpu": [cpu], "files": ["bin/haft", "LICENSE-*"],
+        "license": LICENCE, "os": ["linux"], "cpu": [cpu], "files": ["bin/haft", "LICENSE-*", notices::FILE],
         "preferUnplugged": true,
     });
     if matches!(shipment.needs, SystemNeeds::Glibc(..)) {
         native["libc"] = json!(["glibc"]);
     }
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
-    packed(shipment, &native, &[("bin/haft", binary.as_slice(), true)])
+    let notices = (notices::FILE, shipment.notices.as_bytes(), false);
+    packed(shipment, &native, &[("bin/haft", binary.as_slice(), true), notices])
 }
 
 /// Makes the package with the script, which finds the program of its platform.

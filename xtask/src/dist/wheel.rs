@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use super::{Shipment, archive::Zip, binary::SystemNeeds};
+use super::{Shipment, archive::Zip, binary::SystemNeeds, notices};
 use crate::{run, tidy};
 
 const MODULE: &str = r#""""Where the program of Haft is."""
@@ -53,15 +53,16 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
     let info = format!("haft-{version}.dist-info");
     let metadata = format!(
         "Metadata-Version: 2.4\nName: haft\nVersion: {version}\nSummary: Tools for language-model agents\n\
-         License-Expression: MIT OR Apache-2.0\nLicense-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\n\
+         License-Expression: MIT OR Apache-2.0\nLicense-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\nLicense-File: {}\n\
          Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n{}",
+        notices::FILE,
         own_file("README.md")?
     );
     let tags: String = platform.split('.').map(|it| format!("Tag: py3-none-{it}\n")).collect();
     let wheel = format!("Wheel-Version: 1.0\nGenerator: haft\nRoot-Is-Purelib: false\n{tags}");
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
     let (apache, mit) = (own_file("LICENSE-APACHE")?, own_file("LICENSE-MIT")?);
-    let files: [(String, u32, &[u8]); 7] = [
+    let files: [(String, u32, &[u8]); 8] = [
         (String::from("haft/__init__.py"), 0o644, MODULE.as_bytes()),
         (String::from("haft/__main__.py"), 0o644, MAIN.as_bytes()),
         (format!("haft-{version}.data/scripts/haft"), 0o755, &binary),
@@ -69,6 +70,7 @@ pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
         (format!("{info}/WHEEL"), 0o644, wheel.as_bytes()),
         (format!("{info}/licenses/LICENSE-APACHE"), 0o644, apache.as_bytes()),
         (format!("{info}/licenses/LICENSE-MIT"), 0o644, mit.as_bytes()),
+        (format!("{info}/licenses/{}", notices::FILE), 0o644, shipment.notices.as_bytes()),
     ];
     let mut zip = Zip::default();
     let mut record = String::new();

@@ -127,21 +127,16 @@ fn literal_part(pattern: &str) -> PathBuf {
     PathBuf::from(joined.join("/"))
 }
 
-fn table() -> Option<(Value, Vec<Value>)> {
-    let shared = std::env::var_os("HAFT_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
-    let read = |name: &str| fs::read_to_string(shared.join("corpora").join(name)).ok();
-    let (Some(base), Some(rows)) = (read("file_paths_base.json"), read("file_paths.jsonl")) else {
-        eprintln!("SKIPPED: no corpora in {} (set HAFT_SHARED)", shared.display());
-        return None;
-    };
-    let rows = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    Some((serde_json::from_str(&base).unwrap(), rows))
+fn table() -> (Value, Vec<Value>) {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev/testkit/corpora");
+    let read = |name: &str| fs::read_to_string(corpora.join(name)).unwrap();
+    let rows = read("file_paths.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (serde_json::from_str(&read("file_paths_base.json")).unwrap(), rows)
 }
 
 #[test]
 fn every_row() {
-    let Some((base, rows)) = table() else { return };
+    let (base, rows) = table();
     assert!(50 < rows.len());
     let mut failures = Vec::new();
     for row in &rows {
@@ -238,7 +233,7 @@ fn neighbours(fixture: &Fixture, path: &str) -> (Vec<String>, Vec<String>) {
 
 #[test]
 fn neighbours_of_every_row() {
-    let Some((base, rows)) = table() else { return };
+    let (base, rows) = table();
     let mut failures = Vec::new();
     let mut checked = 0;
     for row in &rows {

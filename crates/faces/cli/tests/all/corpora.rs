@@ -1,11 +1,11 @@
-//! `haft permissions test --batch` over the shared tables.
+//! `haft permissions test --batch` over the permission corpora.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
 
 use std::{os::unix::fs::symlink, path::Path};
 
-use common::{Haft, shared};
+use common::{Haft, corpus};
 use serde_json::{Value, json};
 
 /// Makes what a row asks for.
@@ -32,9 +32,8 @@ fn prepare(op: &Value) {
 }
 
 /// The rows about files, each in a tree of its own, with their questions.
-fn file_rows(haft: &Haft) -> Option<Vec<(Value, Value)>> {
-    let (rows, base) = (shared("file_paths.jsonl")?, shared("file_paths_base.json")?);
-    let (rows, base) = (std::fs::read_to_string(rows).unwrap(), std::fs::read_to_string(base).unwrap());
+fn file_rows(haft: &Haft) -> Vec<(Value, Value)> {
+    let (rows, base) = (corpus("file_paths.jsonl"), corpus("file_paths_base.json"));
     let mut out = Vec::new();
     for (idx, row) in rows.lines().enumerate() {
         let dir = haft.ws().join(idx.to_string());
@@ -56,7 +55,7 @@ fn file_rows(haft: &Haft) -> Option<Vec<(Value, Value)>> {
         });
         out.push((row, question));
     }
-    Some(out)
+    out
 }
 
 /// What the program says to questions, in order.
@@ -70,7 +69,7 @@ fn answers(haft: &Haft, questions: impl Iterator<Item = Value>) -> Vec<Value> {
 #[test]
 fn file_paths() {
     let haft = Haft::new();
-    let Some(rows) = file_rows(&haft) else { return };
+    let rows = file_rows(&haft);
     let answers = answers(&haft, rows.iter().map(|(_, question)| question.clone()));
     let mut wrong = Vec::new();
     for ((row, _), answer) in rows.iter().zip(answers) {
@@ -104,8 +103,8 @@ fn command_fixture(haft: &Haft) {
 }
 
 /// The rows of a table of commands, with their questions.
-fn command_rows(haft: &Haft, name: &str) -> Option<Vec<(Value, Value)>> {
-    let rows = std::fs::read_to_string(shared(name)?).unwrap();
+fn command_rows(haft: &Haft, name: &str) -> Vec<(Value, Value)> {
+    let rows = corpus(name);
     let (ws, home) = (haft.ws().join("proj"), haft.ws().join("home"));
     let place = |text: &str| {
         text.replace("/ws/proj", ws.to_str().unwrap()).replace("/home/u", home.to_str().unwrap())
@@ -118,22 +117,22 @@ fn command_rows(haft: &Haft, name: &str) -> Option<Vec<(Value, Value)>> {
         });
         (row, question)
     });
-    Some(asked.collect())
+    asked.collect()
 }
 
 /// Rows of a table with the answers of `haft`.
-fn judged(name: &str) -> Option<Vec<(Value, String)>> {
+fn judged(name: &str) -> Vec<(Value, String)> {
     let haft = Haft::new();
     command_fixture(&haft);
-    let rows = command_rows(&haft, name)?;
+    let rows = command_rows(&haft, name);
     let answers = answers(&haft, rows.iter().map(|(_, question)| question.clone()));
     let decisions = answers.iter().map(|it| it["decision"].as_str().unwrap().to_owned());
-    Some(rows.into_iter().map(|(row, _)| row).zip(decisions).collect())
+    rows.into_iter().map(|(row, _)| row).zip(decisions).collect()
 }
 
 #[test]
 fn commands_strict() {
-    let Some(rows) = judged("bash_permissions.jsonl") else { return };
+    let rows = judged("bash_permissions.jsonl");
     let wrong = rows.iter().filter(|(row, got)| row["expect"] != got.as_str());
     let wrong: Vec<String> =
         wrong.map(|(row, got)| format!("{} {}: got {got}", row["id"], row["command"])).collect();
@@ -142,7 +141,7 @@ fn commands_strict() {
 
 #[test]
 fn commands_that_must_never_be_allowed() {
-    let Some(rows) = judged("bash_permissions_min.jsonl") else { return };
+    let rows = judged("bash_permissions_min.jsonl");
     let wrong =
         rows.iter().filter(|(row, got)| !row["expect_one_of"].as_array().unwrap().contains(&json!(got)));
     let wrong: Vec<String> = wrong.map(|(row, got)| format!("{}: got {got}", row["id"])).collect();
@@ -151,7 +150,7 @@ fn commands_that_must_never_be_allowed() {
 
 #[test]
 fn harmless_commands_are_rarely_asked_about() {
-    let Some(rows) = judged("bash_usability_extra.jsonl") else { return };
+    let rows = judged("bash_usability_extra.jsonl");
     let asked = rows.iter().filter(|(_, got)| got != "allow");
     let asked: Vec<&Value> = asked.map(|(row, _)| &row["command"]).collect();
     assert!(asked.len() <= 4, "{asked:#?}");
@@ -175,9 +174,9 @@ fn severity(answer: &Value) -> usize {
 fn auto_mode_is_never_looser_than_the_rules() {
     let (files, commands) = (Haft::new(), Haft::new());
     command_fixture(&commands);
-    let Some(mut rows) = file_rows(&files) else { return };
+    let mut rows = file_rows(&files);
     for name in ["bash_permissions.jsonl", "bash_permissions_min.jsonl", "bash_usability_extra.jsonl"] {
-        rows.extend(command_rows(&commands, name).unwrap());
+        rows.extend(command_rows(&commands, name));
     }
     let judged = |mode: &str, said: Option<&str>| {
         let question = |(_, question): &(Value, Value)| {

@@ -4,22 +4,15 @@
 
 use crate::judging;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::Path, time::Duration};
 
 use judging::{Decision, Judge, Rules};
 use serde_json::Value;
 
 fn rows(name: &str) -> Vec<Value> {
-    let shared = std::env::var_os("HAFT_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
-    let path = shared.join("corpora").join(name);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
-        Err(_) => {
-            eprintln!("SKIPPED: {} is not there; set HAFT_SHARED", path.display());
-            Vec::new()
-        }
-    }
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev/testkit/corpora");
+    let text = std::fs::read_to_string(corpora.join(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn decide(row: &Value) -> Decision {

@@ -19,15 +19,8 @@ use haft_tool::{DynTool, erase};
 use haft_tools::{glob::Glob, grep::Grep};
 use serde_json::Value;
 
-fn corpora() -> Option<PathBuf> {
-    let shared = std::env::var_os("HAFT_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
-    let corpora = shared.join("corpora");
-    if !corpora.is_dir() {
-        eprintln!("SKIPPED: {} is not there", corpora.display());
-        return None;
-    }
-    Some(corpora)
+fn corpora() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev/testkit/corpora")
 }
 
 struct Row {
@@ -127,7 +120,7 @@ async fn check(tool: &Arc<dyn DynTool>, mut row: Row) {
 
 #[tokio::test]
 async fn rows_about_glob_and_grep() {
-    let Some(corpora) = corpora() else { return };
+    let corpora = corpora();
     let base: Value =
         serde_json::from_str(&fs::read_to_string(corpora.join("file_paths_base.json")).unwrap()).unwrap();
     let mut rows = 0;

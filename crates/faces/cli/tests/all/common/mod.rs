@@ -105,18 +105,10 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// The corpora, or `None` with a loud word when they are not there.
-pub fn shared(name: &str) -> Option<PathBuf> {
-    let root = match std::env::var_os("HAFT_SHARED") {
-        Some(root) => PathBuf::from(root),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"),
-    };
-    let path = root.join("corpora").join(name);
-    if path.is_file() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} is not there; set HAFT_SHARED", path.display());
-    None
+/// The text of a file of the permission corpora.
+pub fn corpus(name: &str) -> String {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev/testkit/corpora");
+    std::fs::read_to_string(corpora.join(name)).unwrap()
 }
 
 /// The text of a report.

@@ -1,0 +1,100 @@
+//! Documentation: the examples in it run, and its links lead somewhere.
+//!
+//! `cargo doc` would check every dependency once more only to read its metadata.
+//! `cargo test --doc` already passes the compiled libraries to rustdoc, so this
+//! program stands in for rustdoc and calls the real one twice: once to run the
+//! examples and once to build the pages with denied warnings.
+
+use std::{
+    env,
+    process::{Command, ExitCode, Stdio},
+};
+
+use crate::run;
+
+/// Set for the rustdoc that cargo starts, to the directory for the pages.
+const PAGES: &str = "HAFT_RUSTDOC_PAGES";
+
+/// Runs the examples of every crate and checks its documentation. Returns how many
+/// examples passed.
+pub(super) fn check() -> Result<usize, String> {
+    let this = env::current_exe().map_err(|err| format!("the path of xtask: {err}"))?;
+    let pages = run::target_dir()?.join("rustdoc-check");
+    println!("$ cargo test --workspace --doc");
+    let output = Command::new(env::var("CARGO").unwrap_or_else(|_| String::from("cargo")))
+        .args(["test", "--workspace", "--doc", "--quiet", "--no-fail-fast"])
+        .env("RUSTDOC", this)
+        .env(PAGES, pages)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|err| format!("cargo could not be started: {err}"))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        return Err(format!("{printed}\nfailed: documentation"));
+    }
+    Ok(printed.lines().filter_map(passed).sum())
+}
+
+/// The count in `test result: ok. 3 passed; …`.
+fn passed(line: &str) -> Option<usize> {
+    line.strip_prefix("test result: ")?.split_once(". ")?.1.split(' ').next()?.parse().ok()
+}
+
+/// Whether cargo started this process as its rustdoc.
+pub(crate) fn is_requested() -> bool {
+    env::var_os(PAGES).is_some()
+}
+
+/// Stands in for rustdoc.
+pub(crate) fn stand_in() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let Some(pages) = env::var_os(PAGES) else { return ExitCode::FAILURE };
+    let mut page_args = page_arguments(&args);
+    if page_args.len() < args.len() {
+        page_args.extend(["-D", "warnings", "--document-private-items", "-o"].map(String::from));
+        page_args.push(pages.to_string_lossy().into_owned());
+        if !succeeds(&page_args) {
+            return ExitCode::FAILURE;
+        }
+    }
+    if succeeds(&args) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn succeeds(args: &[String]) -> bool {
+    let status = Command::new("rustdoc").args(args).env_remove(PAGES).status();
+    status.is_ok_and(|it| it.success())
+}
+
+/// The arguments without those that make rustdoc run examples; as many as before if
+/// it was asked for something else, such as its version.
+fn page_arguments(args: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--test" | "--no-run" => {}
+            "--test-run-directory" | "--test-args" | "--test-runtool" => drop(args.next()),
+            _ => kept.push(arg.clone()),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_for_pages_leave_out_those_for_examples() {
+        let args = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let given = args("--edition=2024 --test src/lib.rs --test-run-directory /d --extern a=b");
+        assert_eq!(page_arguments(&given), args("--edition=2024 src/lib.rs --extern a=b"));
+        assert_eq!(page_arguments(&args("-vV")), args("-vV"));
+    }
+
+    #[test]
+    fn passed_examples_are_counted() {
+        assert_eq!(passed("test result: ok. 12 passed; 0 failed; 0 ignored"), Some(12));
+        assert_eq!(passed("running 12 tests"), None);
+    }
+}
