@@ -188,7 +188,8 @@ fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<Shipment>, String>
     let shipment = |(machine, binary): (Machine, PathBuf)| {
         let bytes = fs::read(&binary).map_err(|err| format!("{}: {err}", binary.display()))?;
         let needs = binary::SystemNeeds::of(&bytes);
-        let (version, pages, notices, out) = (version.clone(), pages.clone(), notices.clone(), out.to_owned());
+        let (version, pages, notices, out) =
+            (version.clone(), pages.clone(), notices.clone(), out.to_owned());
         Ok(Shipment { binary, version, machine, needs, pages, notices, out })
     };
     binaries.into_iter().map(shipment).collect()

@@ -11,9 +11,11 @@ use std::{
 };
 
 use super::{
+    build::CompiledTests,
     junit::{self, TestOutcome},
-    junit_path, nextest,
+    junit_path,
 };
+use crate::setup;
 
 const HELP: &str = "cargo xtask flaky N [FILTERSET]   N is the number of runs";
 
@@ -22,14 +24,14 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let runs: usize = args.first().and_then(|it| it.parse().ok()).ok_or(HELP)?;
     let filter: Vec<&str> = args.get(1).map(|it| vec!["-E", it.as_str()]).unwrap_or_default();
     let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+    setup::test_programs();
+    let compiled = CompiledTests::build()?;
+    let report = junit_path()?;
     let load = Load::start();
     for number in 1..=runs {
         println!("\nrun {number} of {runs}");
-        let report = junit_path()?;
-        // A report of an earlier run must not speak for this one.
         std::fs::remove_file(&report).ok();
-        let words: Vec<&str> = ["--workspace"].into_iter().chain(filter.iter().copied()).collect();
-        let result = nextest(&words);
+        let result = compiled.run(&filter);
         let failed: Vec<String> = junit::read(&report)?
             .into_iter()
             .filter(|it| it.outcome == TestOutcome::Failed)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::build::CompiledTests;
 use crate::{run, tidy};
 
 /// Formatting and tidy for everything; lints and tests for the crates that changed
@@ -13,23 +14,18 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let base = args.first().map_or("HEAD", String::as_str);
     run::cargo(&["fmt", "--all", "--check"])?;
     tidy::check()?;
-    let changed = changed_files(base)?;
-    let workspace = Workspace::load()?;
-    let affected = workspace.affected_by(&changed);
-    if affected.is_empty() {
+    let metadata = run::output("cargo", &["metadata", "--no-deps", "--format-version", "1", "--offline"])?;
+    let metadata: Value = serde_json::from_str(&metadata).map_err(|err| format!("cargo metadata: {err}"))?;
+    let changed = changed_crates(&changed_files(base)?, &crate_directories(&metadata));
+    if changed.is_empty() {
         println!("quick: no crate changed since {base}");
         return Ok(());
     }
-    let packages: Vec<&str> = affected.iter().flat_map(|name| ["-p", name]).collect();
-    let mut clippy = vec!["clippy", "--all-targets", "--quiet"];
-    clippy.extend(&packages);
-    clippy.extend(["--", "-D", "warnings"]);
-    run::cargo(&clippy)?;
-    let threads = super::test_threads();
-    let mut tests =
-        vec!["nextest", "run", "--profile", "quick", "--no-fail-fast", "--test-threads", &threads];
-    tests.extend(&packages);
-    run::cargo(&tests)
+    // Cargo builds the whole workspace with one set of features, so that nothing is
+    // compiled twice; what did not change is not compiled again.
+    let compiled = CompiledTests::build()?;
+    let affected: Vec<String> = changed.iter().map(|name| format!("rdeps(={name})")).collect();
+    compiled.run(&["--profile", "quick", "--no-tests", "pass", "-E", &affected.join(" + ")])
 }
 
 /// Files that differ from the revision, and files that git does not know yet.
@@ -43,58 +39,32 @@ fn changed_files(base: &str) -> Result<Vec<String>, String> {
     Ok(files)
 }
 
-/// The crates of the workspace, by name.
-struct Workspace {
-    /// Directory relative to the root, with a final slash.
-    directories: BTreeMap<String, String>,
-    /// The crates that depend on a crate, tests included.
-    dependents: BTreeMap<String, BTreeSet<String>>,
+/// The directory of each crate of the workspace, relative to the root and with a
+/// final slash.
+fn crate_directories(metadata: &Value) -> BTreeMap<String, String> {
+    let root = format!("{}/", metadata["workspace_root"].as_str().unwrap_or_default());
+    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let directory = |package: &Value| {
+        let manifest = package["manifest_path"].as_str().unwrap_or_default();
+        let directory = manifest.strip_prefix(&root).unwrap_or(manifest).trim_end_matches("Cargo.toml");
+        (package["name"].as_str().unwrap_or_default().to_owned(), directory.to_owned())
+    };
+    packages.iter().map(directory).collect()
 }
 
-impl Workspace {
-    fn load() -> Result<Self, String> {
-        let text = run::output("cargo", &["metadata", "--no-deps", "--format-version", "1", "--offline"])?;
-        let metadata: Value = serde_json::from_str(&text).map_err(|err| format!("cargo metadata: {err}"))?;
-        Ok(Self::from_metadata(&metadata))
-    }
-
-    fn from_metadata(metadata: &Value) -> Self {
-        let root = format!("{}/", metadata["workspace_root"].as_str().unwrap_or_default());
-        let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let mut workspace = Self { directories: BTreeMap::new(), dependents: BTreeMap::new() };
-        for package in packages {
-            let name = package["name"].as_str().unwrap_or_default().to_owned();
-            let manifest = package["manifest_path"].as_str().unwrap_or_default();
-            let directory = manifest.strip_prefix(&root).unwrap_or(manifest).trim_end_matches("Cargo.toml");
-            for dependency in package["dependencies"].as_array().into_iter().flatten() {
-                let dependency = dependency["name"].as_str().unwrap_or_default().to_owned();
-                workspace.dependents.entry(dependency).or_default().insert(name.clone());
-            }
-            workspace.directories.insert(name, directory.to_owned());
+/// The crates that hold a changed file. A changed build file outside of all crates
+/// concerns every crate, a changed page or packaging file those that test it.
+fn changed_crates(files: &[String], directories: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let mut changed = BTreeSet::new();
+    for file in files {
+        let owner = directories.iter().find(|(_, directory)| file.starts_with(directory.as_str()));
+        match owner {
+            Some((name, _)) => _ = changed.insert(name.clone()),
+            None if is_build_file(file) => changed.extend(directories.keys().cloned()),
+            None => changed.extend(["haft-cli", "xtask"].map(String::from)),
         }
-        workspace
     }
-
-    /// The crates that hold a changed file and everything that depends on them. A
-    /// changed build file outside of all crates concerns every crate.
-    fn affected_by(&self, changed: &[String]) -> BTreeSet<String> {
-        let mut waiting: Vec<String> = Vec::new();
-        for file in changed {
-            let owner = self.directories.iter().find(|(_, directory)| file.starts_with(directory.as_str()));
-            match owner {
-                Some((name, _)) => waiting.push(name.clone()),
-                None if is_build_file(file) => waiting.extend(self.directories.keys().cloned()),
-                None => {}
-            }
-        }
-        let mut affected = BTreeSet::new();
-        while let Some(name) = waiting.pop() {
-            if affected.insert(name.clone()) {
-                waiting.extend(self.dependents.get(&name).into_iter().flatten().cloned());
-            }
-        }
-        affected
-    }
+    changed
 }
 
 fn is_build_file(file: &str) -> bool {
@@ -109,23 +79,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn change_affects_its_crate_and_all_dependents() {
-        let package = |name: &str, needs: &[&str]| {
-            let needs: Vec<Value> = needs.iter().map(|it| json!({"name": it})).collect();
-            json!({"name": name, "manifest_path": format!("/w/crates/{name}/Cargo.toml"), "dependencies": needs})
-        };
-        let packages =
-            [package("a", &["serde"]), package("b", &["a"]), package("c", &["b"]), package("d", &[])];
-        let workspace = Workspace::from_metadata(&json!({"workspace_root": "/w", "packages": packages}));
+    fn changed_file_names_the_crates_to_test() {
+        let package =
+            |name: &str| json!({"name": name, "manifest_path": format!("/w/crates/{name}/Cargo.toml")});
+        let packages = ["a", "ab", "c"].map(package);
+        let directories = crate_directories(&json!({"workspace_root": "/w", "packages": packages}));
         for (file, want) in [
-            ("crates/a/src/lib.rs", &["a", "b", "c"][..]),
-            ("crates/c/tests/x.rs", &["c"]),
-            ("crates/d/Cargo.toml", &["d"]),
-            ("docs/x.md", &[]),
-            ("Cargo.lock", &["a", "b", "c", "d"]),
+            ("crates/a/src/lib.rs", &["a"][..]),
+            ("crates/ab/tests/x.rs", &["ab"]),
+            ("docs/x.md", &["haft-cli", "xtask"]),
+            ("Cargo.lock", &["a", "ab", "c"]),
         ] {
-            let affected = workspace.affected_by(&[file.to_owned()]);
-            assert_eq!(affected.iter().map(String::as_str).collect::<Vec<_>>(), want, "{file}");
+            let changed = changed_crates(&[file.to_owned()], &directories);
+            assert_eq!(changed.iter().map(String::as_str).collect::<Vec<_>>(), want, "{file}");
         }
     }
 }

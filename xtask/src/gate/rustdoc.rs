@@ -10,6 +10,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
+use super::build::lint_variables;
 use crate::run;
 
 /// Set for the rustdoc that cargo starts, to the directory for the pages.
@@ -23,6 +24,7 @@ pub(super) fn check() -> Result<usize, String> {
     println!("$ cargo test --workspace --doc");
     let output = Command::new(env::var("CARGO").unwrap_or_else(|_| String::from("cargo")))
         .args(["test", "--workspace", "--doc", "--quiet", "--no-fail-fast"])
+        .envs(lint_variables()?)
         .env("RUSTDOC", this)
         .env(PAGES, pages)
         .stderr(Stdio::inherit())

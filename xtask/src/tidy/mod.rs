@@ -1,5 +1,6 @@
 //! Rules about the repository itself.
 
+mod assertions;
 mod dependencies;
 mod documents;
 mod files;
@@ -16,6 +17,7 @@ pub(crate) fn check() -> Result<(), String> {
     let mut problems = Vec::new();
     problems.extend(layers::check(&root())?);
     problems.extend(files::check(&root())?);
+    problems.extend(assertions::check(&root())?);
     problems.extend(tool_names::check(&root())?);
     problems.extend(documents::check(&root())?);
     problems.extend(links::check(&root())?);

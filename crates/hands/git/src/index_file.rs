@@ -181,10 +181,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_taken(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), count in 0_u8..9) {
-            IndexFile::read(&bytes);
+            prop_assert!(IndexFile::read(&bytes).is_none());
             bytes.splice(0..0, *b"DIRC\0\0\0\x02\0\0\0");
             bytes.insert(11, count);
-            IndexFile::read(&bytes);
+            if let Some(index) = IndexFile::read(&bytes) {
+                prop_assert!(!index.has(b"a path that no entry has"));
+            }
         }
     }
 }

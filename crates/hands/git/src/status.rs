@@ -214,7 +214,9 @@ mod tests {
             crate::parse_log(&bytes);
             crate::parse_blame(&bytes);
             crate::parse_facts(&bytes);
-            crate::split_patch(&String::from_utf8_lossy(&bytes));
+            let patch = String::from_utf8_lossy(&bytes).into_owned();
+            let length: usize = crate::split_patch(&patch).iter().map(|it| it.len()).sum();
+            prop_assert!(length <= patch.len());
         }
     }
 }

@@ -299,6 +299,8 @@ async fn what_is_small_or_always_wanted_is_there_at_once() {
 async fn servers_that_come_and_go_change_nothing_that_was_sent() {
     let haft = Haft::new();
     add_user_server(&haft, "frail", "die_after_call");
+    // Its tools are known from here on, so the first request does not depend on how fast it starts.
+    run(&haft, vec![Turn::text("ok")], &["--mcp-wait", "120"]).await;
     add_user_server(&haft, "late", "gate");
     let go = haft.home().join("late.heard.go").display().to_string();
     // Until Haft has seen that the server is gone: a pid is there as long as nobody asked how it ended.

@@ -34,7 +34,7 @@ fn modes_and_attributes_stay() {
             let len = rustix::fs::getxattr(&path, "user.note", &mut value[..]).unwrap();
             assert_eq!(&value[..len], b"kept");
         } else {
-            eprintln!("skipped: no user attributes on this file system");
+            eprintln!("SKIPPED: no user attributes on this file system");
         }
     }
     assert_eq!(scratch.names(), ["f"]);
@@ -58,7 +58,7 @@ fn a_new_file_gets_usual_permissions_and_parents() {
 #[test]
 fn owners_stay() {
     if !is_root() {
-        eprintln!("skipped: needs root");
+        eprintln!("SKIPPED: needs root");
         return;
     }
     let scratch = Scratch::new();
@@ -272,7 +272,7 @@ fn a_mount_point_is_written_in_place() {
     fs::write(&source, "old content\n").unwrap();
     let mounted = std::process::Command::new("mount").arg("--bind").arg(&source).arg(&target).status();
     if !mounted.is_ok_and(|it| it.success()) {
-        eprintln!("skipped: cannot mount");
+        eprintln!("SKIPPED: cannot mount");
         return;
     }
     let done = put(&scratch.workspace(), &target, b"new and longer content\n");
@@ -287,7 +287,7 @@ fn a_mount_point_is_written_in_place() {
 #[test]
 fn foreign_files_are_written_in_place() {
     if !is_root() {
-        eprintln!("skipped: needs root");
+        eprintln!("SKIPPED: needs root");
         return;
     }
     let scratch = Scratch::new();

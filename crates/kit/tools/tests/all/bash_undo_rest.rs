@@ -384,7 +384,7 @@ async fn links_that_cannot_be_kept_are_announced_and_named() {
     let rig = Rig::new();
     let (work, top) = (rig.work.clone(), rig.work.parent().unwrap().to_owned());
     if other_disk.path().metadata().unwrap().dev() == work.metadata().unwrap().dev() {
-        eprintln!("skipped: there is one disk");
+        eprintln!("SKIPPED: there is one disk");
         return;
     }
     let undoable = Undoable::with_journal(rig, other_disk.path().join("state"), SnapshotLimits::default());

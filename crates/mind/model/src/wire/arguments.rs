@@ -212,8 +212,10 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_input_panics(text in "[\\PC\n\"{}\\[\\],:\\\\0-9e.-]{0,40}") {
-            let _ = parse_arguments(&text);
-            let _ = salvage(&text);
+            match parse_arguments(&text) {
+                Ok(input) => prop_assert!(input.is_object(), "{input}"),
+                Err(bad) => prop_assert!(!bad.error.is_empty() && bad.salvage.is_object(), "{bad:?}"),
+            }
         }
     }
 }

@@ -181,11 +181,24 @@ proptest! {
         prop_assert_eq!(CommandBatch::decode(&bytes).unwrap(), commands);
     }
 
-    /// Nothing that is stored breaks a reader.
+    /// Random bytes, and the beginning of a stored batch or snapshot.
     #[test]
-    fn damaged_bytes_are_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = CommandBatch::decode(&bytes);
-        let _ = JobLedger::from_snapshot(&bytes);
+    fn damaged_bytes_are_an_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        commands in prop::collection::vec(commands(), 1..20),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut ledger = JobLedger::default();
+        for (number, command) in commands.iter().enumerate() {
+            ledger.apply((number as u64 + 1) << PLACE_BITS, 0, command);
+        }
+        let (batch, snapshot) = (CommandBatch::encode(&commands).unwrap(), ledger.snapshot().unwrap());
+        for batch in [&bytes[..], &batch[..cut.index(batch.len())]] {
+            prop_assert!(CommandBatch::decode(batch).is_err(), "{batch:?}");
+        }
+        for snapshot in [&bytes[..], &snapshot[..cut.index(snapshot.len())]] {
+            prop_assert!(JobLedger::from_snapshot(snapshot).is_err(), "{snapshot:?}");
+        }
     }
 }
 

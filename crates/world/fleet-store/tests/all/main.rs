@@ -13,7 +13,6 @@ mod conformance;
 mod cuts;
 mod faults;
 mod kill_rig;
-mod numbers;
 mod repeats;
 mod sim;
 mod support;

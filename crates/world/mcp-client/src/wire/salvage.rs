@@ -218,9 +218,14 @@ mod tests {
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut text = b"{\"a\":\"".to_vec();
             text.extend(&bytes);
-            let _ = parse_values(&text);
-            let _ = parse_values(&bytes);
-            let _ = salvage_id(&bytes, &text);
+            for text in [&text, &bytes] {
+                prop_assert!(parse_values(text).first().is_none_or(|it| it.is_object() || it.is_array()));
+            }
+            if let Some(id) = salvage_id(&bytes, &text) {
+                let digits = id.to_string();
+                prop_assert!(String::from_utf8_lossy(&bytes).contains(&digits)
+                    || String::from_utf8_lossy(&text).contains(&digits));
+            }
         }
 
         #[test]

@@ -356,7 +356,7 @@ add("errors_of_tools_are_results", [both(tool("mcp__x__thrown"), tool("mcp__x__s
 // Seed 002: every block of TypeScript, word for word. What the blocks talk to is not there, so their
 // handlers are not called; what they make is a tool the model is told of.
 
-const shared = process.env.HAFT_SHARED ?? "";
+const shared = process.env.HAFT_SDK_DOCUMENTS ?? "";
 const seeds = shared && fs.existsSync(path.join(shared, "seeds")) ? fs.readdirSync(path.join(shared, "seeds")).filter((it) => it.startsWith("002_")) : [];
 const seedText = seeds.length ? fs.readFileSync(path.join(shared, "seeds", seeds[0]), "utf8") : "";
 const blocks = [...seedText.matchAll(/```typescript\n([\s\S]*?)```/g)].map((it) => it[1]);

@@ -13,7 +13,7 @@ import textwrap
 
 from harness import CLI, case, last, results, text, tool
 
-SHARED = os.environ.get("HAFT_SHARED", "")
+SHARED = os.environ.get("HAFT_SDK_DOCUMENTS", "")
 FOUND = sorted(glob.glob(os.path.join(SHARED, "seeds", "002_*.txt")))
 SEED = open(FOUND[0]).read() if FOUND else ""
 BLOCKS = [it.rstrip() for it in re.findall(r"```python\n(.*?)```", SEED, re.S)]

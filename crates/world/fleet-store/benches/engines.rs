@@ -1,5 +1,17 @@
-//! What the engines do in a second, for docs/fleet-engines.md:
-//! `HAFT_FLEET_NUMBERS=1 cargo test --release -p haft-fleet-store --test all -- numbers --nocapture`.
+//! Throughput and latency of the engines, for docs/fleet-engines.md:
+//! `cargo bench -p haft-fleet-store --bench engines`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub,
+    reason = "a benchmark"
+)]
+
+#[path = "../tests/all/support/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod support;
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +19,7 @@ use futures_util::future::join_all;
 use haft_fleet_store::{FleetStore, JobFilter, JobState, NewJob, TakeJobs};
 use serde_json::Value;
 
-use crate::support::{
+use support::{
     jobs::*,
     servers::{Kind, Rig},
 };
@@ -91,11 +103,8 @@ async fn status(rig: &Rig, store: &FleetStore) -> (f64, f64, f64) {
     (ms(submitted), ms(opened), ms(begin.elapsed()))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn numbers() {
-    if std::env::var_os("HAFT_FLEET_NUMBERS").is_none() {
-        return;
-    }
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
     for kind in [Kind::Sqlite, Kind::Nats, Kind::Postgres] {
         let Some(rig) = Rig::start(kind) else { continue };
         let (store, other) = (rig.open().await, rig.open().await);

@@ -1,0 +1,84 @@
+//! One build for lints and tests.
+//!
+//! `cargo clippy` would check every dependency once more only to read its metadata.
+//! clippy's driver is a complete compiler, so the tests are compiled with it, and a
+//! lint fails the build. Plain `cargo test` keeps its own artifacts.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{run, tidy};
+
+/// Set for cargo, never for tests: some of them run cargo themselves.
+pub(super) fn lint_variables() -> Result<Vec<(&'static str, String)>, String> {
+    let sysroot = run::output("rustc", &["--print", "sysroot"])?;
+    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    if !driver.is_file() {
+        return Err(format!("{} is missing: rustup component add clippy", driver.display()));
+    }
+    Ok(vec![
+        ("RUSTC_WORKSPACE_WRAPPER", driver.to_string_lossy().into_owned()),
+        // How `cargo clippy -- -D warnings` passes its arguments on.
+        ("CLIPPY_ARGS", String::from("-Dwarnings__CLIPPY_HACKERY__")),
+        ("CLIPPY_CONF_DIR", tidy::root().to_string_lossy().into_owned()),
+    ])
+}
+
+/// Test programs that are compiled, for `cargo nextest run`.
+pub(super) struct CompiledTests {
+    binaries: PathBuf,
+    metadata: PathBuf,
+}
+
+impl CompiledTests {
+    /// Compiles every target of the workspace; warnings and lints are errors.
+    pub(super) fn build() -> Result<Self, String> {
+        let variables = lint_variables()?;
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        run::cargo_with(&["test", "--workspace", "--all-targets", "--no-run", "--quiet"], &variables)?;
+        let directory = run::target_dir()?.join("nextest");
+        std::fs::create_dir_all(&directory).map_err(|err| format!("{}: {err}", directory.display()))?;
+        let compiled =
+            Self { binaries: directory.join("binaries.json"), metadata: directory.join("metadata.json") };
+        let list = ["nextest", "list", "--workspace", "--lib", "--bins", "--tests"];
+        let list: Vec<&str> =
+            list.into_iter().chain(["--list-type", "binaries-only", "--message-format", "json"]).collect();
+        write_output(&list, &variables, &compiled.binaries)?;
+        write_output(&["metadata", "--format-version", "1", "--locked"], &[], &compiled.metadata)?;
+        Ok(compiled)
+    }
+
+    /// Runs these tests. More of them run at once than there are processors, because
+    /// many wait for processes, servers and timeouts.
+    pub(super) fn run(&self, args: &[&str]) -> Result<(), String> {
+        let threads = test_threads();
+        let (binaries, metadata) = (self.binaries.to_string_lossy(), self.metadata.to_string_lossy());
+        let mut words = vec!["nextest", "run", "--no-fail-fast", "--test-threads", &threads];
+        words.extend(["--binaries-metadata", &binaries, "--cargo-metadata", &metadata]);
+        words.extend(args);
+        run::cargo(&words)
+    }
+}
+
+fn test_threads() -> String {
+    (std::thread::available_parallelism().map_or(2, usize::from) * 3).to_string()
+}
+
+/// Writes what cargo prints to a file.
+fn write_output(args: &[&str], variables: &[(&str, &str)], file: &Path) -> Result<(), String> {
+    let output = Command::new(env::var("CARGO").unwrap_or_else(|_| String::from("cargo")))
+        .args(args)
+        .envs(variables.iter().copied())
+        .current_dir(tidy::root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|err| format!("cargo could not be started: {err}"))?;
+    if !output.status.success() {
+        return Err(format!("failed: cargo {}", args.join(" ")));
+    }
+    std::fs::write(file, output.stdout).map_err(|err| format!("{}: {err}", file.display()))
+}
