@@ -335,7 +335,7 @@ pub enum Asking {
     /// Nobody: what would be asked is denied, with the rule that would allow it.
     #[default]
     Nobody,
-    /// The face: questions are events ([`Happening::Asked`](crate::Happening::AskedGit)), answers commands.
+    /// The face: questions are events ([`Happening::Asked`](crate::Happening::Asked)), answers commands.
     Face(RefusalWords),
     /// This port: a closure of the embedding program, the person at an MCP client.
     Port(Arc<dyn Ask>),

@@ -212,6 +212,9 @@ async fn calls_of_servers_are_played_again_without_the_server() {
             cassette.to_str().unwrap(),
             "--mcp-config",
             &servers,
+            // The first call needs the server, however long it takes to start.
+            "--mcp-wait",
+            "120",
             "--allowedTools",
             "mcp__own",
         ];
