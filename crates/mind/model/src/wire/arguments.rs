@@ -213,8 +213,8 @@ mod tests {
         #[test]
         fn no_input_panics(text in "[\\PC\n\"{}\\[\\],:\\\\0-9e.-]{0,40}") {
             match parse_arguments(&text) {
-                Ok(input) => prop_assert!(input.is_object(), "{input}"),
-                Err(bad) => prop_assert!(!bad.error.is_empty() && bad.salvage.is_object(), "{bad:?}"),
+                Ok(input) => proptest::prop_assert!(input.is_object(), "{input}"),
+                Err(bad) => proptest::prop_assert!(!bad.error.is_empty() && bad.salvage.is_object(), "{bad:?}"),
             }
         }
     }
