@@ -301,19 +301,22 @@ async fn servers_that_come_and_go_change_nothing_that_was_sent() {
     add_user_server(&haft, "frail", "die_after_call");
     // Its tools are known from here on, so the first request does not depend on how fast it starts.
     run(&haft, vec![Turn::text("ok")], &["--mcp-wait", "120"]).await;
+    let started = pids(&haft, "frail").len();
     add_user_server(&haft, "late", "gate");
     let go = haft.home().join("late.heard.go").display().to_string();
-    // Until Haft has seen that the server is gone: a pid is there as long as nobody asked how it ended.
+    // Waits until Haft has reaped the first `$1` processes of the server. A later one may
+    // have been restarted automatically, and would live until it is called.
     let frail = haft.home().join("frail.pids").display().to_string();
-    let wait = format!("for p in $(cat {frail}); do while kill -0 $p 2>/dev/null; do sleep 0.02; done; done");
+    let wait =
+        format!("for p in $(head -n $1 {frail}); do while kill -0 $p 2>/dev/null; do sleep 0.02; done; done");
     haft.write("frail-is-gone.sh", &wait);
     let bash = |command: &str| Turn::tool("Bash", json!({"command": command}));
     let turns = vec![
         Turn::tool("mcp__frail__echo", json!({"text": "1"})),
-        bash(&format!("touch {go}; sh frail-is-gone.sh")),
+        bash(&format!("touch {go}; sh frail-is-gone.sh {}", started + 1)),
         Turn::tool("RefreshMcpTools", json!({"server": "late"})),
         Turn::tool("mcp__frail__echo", json!({"text": "2"})),
-        bash("sh frail-is-gone.sh"),
+        bash(&format!("sh frail-is-gone.sh {}", started + 2)),
         Turn::of([
             ReplyPiece::tool("mcp__late__echo", json!({"text": "3"})),
             ReplyPiece::tool("mcp__frail__echo", json!({"text": "4"})),
@@ -323,7 +326,7 @@ async fn servers_that_come_and_go_change_nothing_that_was_sent() {
     let ran = run(
         &haft,
         turns,
-        &["--allowedTools", "mcp__frail,mcp__late,Bash(touch *),Bash(sh frail-is-gone.sh)"],
+        &["--allowedTools", "mcp__frail,mcp__late,Bash(touch *),Bash(sh frail-is-gone.sh *)"],
     )
     .await;
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

@@ -23,6 +23,10 @@ const LEAVE_ON_EOF: Duration = Duration::from_millis(500);
 const LEAVE_ON_TERM: Duration = Duration::from_millis(800);
 const LEAVE_ON_KILL: Duration = Duration::from_secs(2);
 
+/// How long a reader of the log waits for the end of the error output after an exit.
+/// Only a descendant that outlives the server and shares its error output takes that long.
+const LAST_OUTPUT: Duration = Duration::from_millis(400);
+
 /// A server process with everything it started.
 ///
 /// **Invariant:** when this is dropped, or when we are killed, the process and
@@ -31,6 +35,8 @@ pub(super) struct ServerProcess {
     tree: Arc<ProcessTree>,
     exit: watch::Receiver<Option<String>>,
     log: Arc<Mutex<LogTail>>,
+    /// Closed when the error output has been read to its end.
+    error_output: watch::Receiver<()>,
 }
 
 /// The pipes of a fresh process.
@@ -57,12 +63,17 @@ impl ServerProcess {
         let plan = TreePlan { about, isolation: TreeIsolation::NoTerminal, after_kill: AfterKill::Guardian };
         let (tree, mut child) = ProcessTree::spawn(owner, plan, command)?;
         let log = Arc::<Mutex<LogTail>>::default();
+        let (reading, error_output) = watch::channel(());
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(collect(stderr, Arc::clone(&log), inbox.clone()));
+            let (log, inbox) = (Arc::clone(&log), inbox.clone());
+            tokio::spawn(async move {
+                collect(stderr, log, inbox).await;
+                drop(reading);
+            });
         }
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let tree = Arc::new(tree);
-        let process = Self { exit: reap(child, Arc::clone(&tree)), tree, log };
+        let process = Self { exit: reap(child, Arc::clone(&tree)), tree, log, error_output };
         match (stdin, stdout) {
             (Some(stdin), Some(stdout)) => Ok((process, Pipes { stdin, stdout })),
             _ => Err(std::io::Error::other("the process has no pipes")),
@@ -76,6 +87,14 @@ impl ServerProcess {
     /// The last lines of the error output.
     pub(super) fn log_tail(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).text()
+    }
+
+    /// The last lines of the error output of a process that has ended, read to the end
+    /// because they explain the exit.
+    pub(super) async fn final_log(&self) -> String {
+        let mut error_output = self.error_output.clone();
+        tokio::time::timeout(LAST_OUTPUT, error_output.changed()).await.ok();
+        self.log_tail()
     }
 
     /// Says how it ended, once it has.

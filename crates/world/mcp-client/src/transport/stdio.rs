@@ -376,11 +376,10 @@ async fn exit_of(process: &Weak<ServerProcess>) {
 /// How the server ended, and what it said last.
 async fn obituary(process: &Weak<ServerProcess>) -> String {
     let Some(process) = process.upgrade() else { return String::from("the connection was closed") };
-    let how = match process.exit_within(LAST_WORDS).await {
-        Some(how) => format!("the server {how}"),
-        None => String::from("the server closed its output"),
+    let (how, log) = match process.exit_within(LAST_WORDS).await {
+        Some(how) => (format!("the server {how}"), process.final_log().await),
+        None => (String::from("the server closed its output"), process.log_tail()),
     };
-    let log = process.log_tail();
     let last: Vec<&str> = log.lines().rev().take(5).collect();
     if last.is_empty() {
         return how;
