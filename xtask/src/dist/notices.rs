@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::run;
+use crate::{run, tidy};
 
 /// The file in every package.
 pub(super) const FILE: &str = "THIRD-PARTY-NOTICES";
@@ -27,7 +27,9 @@ const MAX_DEPTH: usize = 5;
 
 /// The notices of all packages linked into `haft`, the same for the same lock file.
 pub(super) fn collect(version: &str) -> Result<String, String> {
-    let metadata = run::output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
+    let manifest = tidy::root().join("Cargo.toml").display().to_string();
+    let arguments = ["metadata", "--format-version", "1", "--locked", "--manifest-path", &manifest];
+    let metadata = run::output("cargo", &arguments)?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| format!("cargo metadata: {err}"))?;
     let packages = linked_packages(&metadata, "haft-cli");
     if packages.is_empty() {

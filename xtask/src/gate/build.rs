@@ -39,7 +39,12 @@ impl CompiledTests {
         let variables = lint_variables()?;
         let variables: Vec<(&str, &str)> =
             variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        run::cargo_with(&["test", "--workspace", "--all-targets", "--no-run", "--quiet"], &variables)?;
+        // Without a list of targets cargo builds examples as the programs that some tests
+        // start; with `--all-targets` it would build them as tests.
+        for targets in [&[][..], &["--benches"]] {
+            let build = [&["test", "--workspace", "--no-run", "--quiet"], targets].concat();
+            run::cargo_with(&build, &variables)?;
+        }
         let directory = run::target_dir()?.join("nextest");
         std::fs::create_dir_all(&directory).map_err(|err| format!("{}: {err}", directory.display()))?;
         let compiled =

@@ -257,8 +257,7 @@ fn odd_schemas_are_survived() {
         let mut input = json!({"a": {"a": {"a": "x"}}});
         check_input("X", &schema, &mut input).ok();
         assert_eq!(example(&schema), example(&schema), "{schema}");
-        let wire = wire_form(&schema);
-        assert_eq!(wire_form(&wire), wire, "{schema}");
+        assert_eq!(wire_form(&schema)["type"], "object", "{schema}");
     }
 }
 
