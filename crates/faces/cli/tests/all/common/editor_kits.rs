@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::Command};
 
-use crate::hosts::{home, installed, runs};
+use crate::hosts::{installed, kit_directory, node_kit, runs};
 
 /// The TypeScript SDK brings the schema; `acpx` is a client of another make.
 pub const NODE_KIT: [&str; 2] = ["@agentclientprotocol/sdk@2.4.0", "acpx@0.1.15"];
@@ -12,12 +12,7 @@ pub const PYTHON_KIT: [&str; 2] = ["agent-client-protocol==0.12.1", "jsonschema=
 /// A directory with the Node packages; `None` with a loud word where they cannot
 /// be had.
 pub fn node() -> Option<PathBuf> {
-    let dir = home("editor-node");
-    let make = || {
-        std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).is_ok()
-            && runs(Command::new("npm").arg("install").args(NODE_KIT).current_dir(&dir))
-    };
-    installed(&dir, &NODE_KIT.join(" "), make).then_some(dir)
+    node_kit("editor-node", &[], &NODE_KIT)
 }
 
 /// Drives a browser that is there already; axe judges pages for everybody.
@@ -31,17 +26,12 @@ pub fn browser() -> Option<PathBuf> {
         eprintln!("SKIPPED: {CHROMIUM} is not there");
         return None;
     }
-    let dir = home("browser-node");
-    let make = || {
-        std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).is_ok()
-            && runs(Command::new("npm").arg("install").args(BROWSER_KIT).current_dir(&dir))
-    };
-    installed(&dir, &BROWSER_KIT.join(" "), make).then_some(dir)
+    node_kit("browser-node", &[], &BROWSER_KIT)
 }
 
 /// A Python with the packages in it.
 pub fn python() -> Option<PathBuf> {
-    let dir = home("editor-python");
+    let dir = kit_directory("editor-python", &PYTHON_KIT.join(" "));
     let python = dir.join("bin/python");
     let make = || {
         runs(Command::new("python3").args(["-m", "venv"]).arg(&dir))

@@ -5,6 +5,7 @@
 use std::{
     collections::HashMap,
     fs::File,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
     process::{Command as Blocking, Stdio},
     time::Duration,
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// A Python with the SDK in it, made once; `None` with a loud word where it
 /// cannot be had.
 pub fn python() -> Option<PathBuf> {
-    let dir = home("agent-sdk-python");
+    let dir = kit_directory("agent-sdk-python", PYTHON_SDK);
     let python = dir.join("bin/python");
     let make = || {
         runs(Blocking::new("python3").args(["-m", "venv"]).arg(&dir))
@@ -50,7 +51,7 @@ pub fn bundled(python: &Path) -> Option<PathBuf> {
 /// The Python SDK's source package, unpacked: its examples are run as they are.
 /// `None` with a loud word where it cannot be had.
 pub fn python_examples(python: &Path) -> Option<PathBuf> {
-    let dir = home("agent-sdk-examples");
+    let dir = kit_directory("agent-sdk-examples", PYTHON_SDK);
     let source = dir.join("source");
     let make = || {
         let mut download = Blocking::new(python);
@@ -76,20 +77,43 @@ fn archive(dir: &Path) -> Option<PathBuf> {
     files.into_iter().find(|it| it.to_string_lossy().ends_with(".tar.gz"))
 }
 
-/// A directory with the TypeScript SDK in it, made once; `None` with a loud
-/// word where it cannot be had.
+/// A directory with the TypeScript SDK in it, for the scripts of one test; `None` with
+/// a loud word where it cannot be had.
 pub fn node() -> Option<PathBuf> {
-    let dir = home("agent-sdk-node");
-    let make = || {
-        std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).is_ok()
-            // The optional packages are the SDK's own executables, which nobody needs here.
-            && runs(Blocking::new("npm").args(["install", "--omit=optional"]).args(NODE_SDK).current_dir(&dir))
-    };
-    installed(&dir, &NODE_SDK.join(" "), make).then_some(dir)
+    // The optional packages are the SDK's own executables, which nobody needs here.
+    node_kit("agent-sdk-node", &["--omit=optional"], &NODE_SDK)
 }
 
-pub fn home(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+/// A directory of this process, in which Node finds these packages: it looks for modules
+/// from where a script lies, and scripts of two tests must not replace each other.
+pub fn node_kit(name: &str, options: &[&str], packages: &[&str]) -> Option<PathBuf> {
+    let what = packages.join(" ");
+    let kit = kit_directory(name, &what);
+    let make = || {
+        std::fs::write(kit.join("package.json"), r#"{"private":true,"type":"module"}"#).is_ok()
+            && runs(Blocking::new("npm").arg("install").args(options).args(packages).current_dir(&kit))
+    };
+    if !installed(&kit, &what, make) {
+        return None;
+    }
+    let scripts = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&scripts).unwrap();
+    let modules = scripts.join("node_modules");
+    std::fs::remove_file(&modules).ok();
+    std::os::unix::fs::symlink(kit.join("node_modules"), &modules).unwrap();
+    Some(scripts)
+}
+
+/// The directory for a kit in exactly this version. It lies in the user's cache, as
+/// the other programs for tests do (`xtask/src/setup.rs`), so that a clean clone does
+/// not install it again.
+pub fn kit_directory(name: &str, what: &str) -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|it| it.join(".cache")));
+    let cache = cache.map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), |it| it.join("haft-tests"));
+    let mut version = DefaultHasher::new();
+    what.hash(&mut version);
+    let dir = cache.join(format!("{name}-{:016x}", version.finish()));
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }

@@ -1,6 +1,6 @@
 //! What is asked of the kernel, by `strace`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{CallOfTurn, Count, counts_here, echo, edit, read, run_below, search};
 
@@ -34,6 +34,19 @@ const ABOUT_FILES: &[&str] = &[
 ];
 const ABOUT_PROCESSES: &[&str] = &["clone", "clone3", "execve", "fork", "vfork"];
 const OF_THE_MACHINE: &[&str] = &["\"/proc", "</proc", "\"/sys", "</sys"];
+/// Places of settings. They are looked at again from time to time, so the number of looks
+/// depends on how fast the machine is; the first look at each place counts.
+const SETTINGS: &[&str] = &[
+    "/.claude.json\"",
+    "/.mcp.json\"",
+    "/mcp.json\"",
+    "/trust.json\"",
+    "settings",
+    "/agents",
+    "/commands",
+    "/output-styles",
+    "/skills",
+];
 const READING: &[&str] = &["copy_file_range", "pread64", "preadv", "preadv2", "read", "readv"];
 const WRITING: &[&str] = &["copy_file_range", "pwrite64", "pwritev", "pwritev2", "write", "writev"];
 const SENDING: &[&str] = &["sendmsg", "sendto", "write", "writev"];
@@ -58,6 +71,7 @@ impl Asked {
         let mut asked = Self::default();
         // What is written in two lines has the descriptor in the first and the result in the second.
         let mut begun: HashMap<(&str, &str), bool> = HashMap::new();
+        let mut settings_seen: HashSet<(&str, &str)> = HashSet::new();
         for line in trace.lines() {
             // `12345 read(3</etc/hosts>, "…", 64) = 20`
             let Some((process, said)) =
@@ -71,6 +85,11 @@ impl Asked {
                 // What there is to see of processes and devices depends on the machine.
                 (None, Some((_, rest))) if OF_THE_MACHINE.iter().any(|it| rest.contains(it)) => continue,
                 (None, Some((name, rest))) => {
+                    let place = rest.split('"').nth(1).unwrap_or_default();
+                    let is_setting = SETTINGS.iter().any(|it| rest.contains(it));
+                    if is_setting && !settings_seen.insert((name, place)) {
+                        continue;
+                    }
                     let is_file = rest.split_once('<').is_some_and(|(_, path)| path.starts_with('/'));
                     // Threads come when there is work at the same time, which is chance.
                     if !rest.contains("CLONE_THREAD") {
