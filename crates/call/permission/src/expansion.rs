@@ -59,7 +59,7 @@ pub(crate) fn expand(pattern: &Path) -> PatternExpansion {
     for segment in segments {
         out.found = match segment {
             Component::Normal(name) if is_wild(name) => match name.to_str() {
-                Some(text) => step(&out.found, &FileNamePattern::new(text), &mut budget, &mut out.cut),
+                Some(text) => step(&out.found, text, &mut budget, &mut out.cut),
                 None => {
                     out.cut = true;
                     Vec::new()
@@ -71,9 +71,16 @@ pub(crate) fn expand(pattern: &Path) -> PatternExpansion {
     out
 }
 
-fn step(dirs: &[PathBuf], pattern: &FileNamePattern, budget: &mut usize, cut: &mut bool) -> Vec<PathBuf> {
+fn step(dirs: &[PathBuf], text: &str, budget: &mut usize, cut: &mut bool) -> Vec<PathBuf> {
+    let pattern = FileNamePattern::new(text);
+    // Before version 5.2, and with an option since, bash also finds the directory above. A
+    // pattern finds hidden names only if it begins with a dot itself.
+    let finds_parent = text.trim_start_matches('\\').starts_with('.') && pattern.matches("..");
     let mut found = Vec::new();
     for dir in dirs {
+        if finds_parent {
+            found.push(dir.join(".."));
+        }
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             if *budget == 0 || MAX_FILES <= found.len() {
                 *cut = true;

@@ -27,6 +27,10 @@ pub struct LineAnalysis {
     pub doubts: Vec<Doubt>,
     /// Where the shell may be when it is done.
     pub end: Directory,
+    /// Whether each part ends before the next one in the list starts. False if
+    /// the line has pipelines, background commands, loops, functions or
+    /// substitutions.
+    pub is_sequential: bool,
 }
 
 impl LineAnalysis {
@@ -250,6 +254,9 @@ pub enum Obeyed {
     Compose,
     /// Shellcheck's, which says whether scripts may name files to be read.
     Shellcheck,
+    /// The index of a repository: the file names in it become arguments of
+    /// another command.
+    GitIndex,
 }
 
 /// What an effect is about.

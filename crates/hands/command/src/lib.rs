@@ -103,11 +103,11 @@ pub fn analyse(source: &str, place: LinePlace<'_>) -> LineAnalysis {
     }));
     let mut walker = Walker::new(source, place);
     let end = walker.list(&script.list, ShellState::new(place)).directory().clone();
-    let Walker { mut parts, doubts: mut found, .. } = walker;
+    let Walker { mut parts, doubts: mut found, interleaves, .. } = walker;
     doubts.append(&mut found);
     doubts.dedup();
     parts.sort_by_key(|part| part.span.start);
-    LineAnalysis { parts, doubts, end }
+    LineAnalysis { parts, doubts, end, is_sequential: !interleaves }
 }
 
 /// What could be in a text that was not understood.
@@ -116,5 +116,5 @@ fn guess(source: &str, place: LinePlace<'_>, doubts: Vec<Doubt>) -> LineAnalysis
     guesses.sort_unstable();
     guesses.dedup();
     let parts = guesses.iter().map(|words| part::guess(words, source, place)).collect();
-    LineAnalysis { parts, doubts, end: Directory::Unknown }
+    LineAnalysis { parts, doubts, end: Directory::Unknown, is_sequential: false }
 }

@@ -32,6 +32,9 @@ pub(crate) struct Walker<'a> {
     expanded: Vec<String>,
     /// Where arithmetic that fails would have ended a line; the next line runs.
     aborted: Option<ShellState>,
+    /// Whether parts may run at the same time, repeatedly, or in another order
+    /// than that of the text.
+    pub(crate) interleaves: bool,
 }
 
 /// Texts that are remembered for what stands behind in a pipe.
@@ -74,11 +77,13 @@ impl<'a> Walker<'a> {
             printed: Vec::new(),
             expanded: Vec::new(),
             aborted: None,
+            interleaves: false,
         }
     }
 
     pub(crate) fn list(&mut self, list: &List, mut state: ShellState) -> ShellState {
         for item in &list.items {
+            self.interleaves |= item.background;
             let after = self.item(item, state.clone());
             if !item.background {
                 state = after;
@@ -120,6 +125,7 @@ impl<'a> Walker<'a> {
                 false => WalkOutcome { success, failure },
             };
         }
+        self.interleaves = true;
         let mut printed = Vec::new();
         for (number, command) in pipeline.commands.iter().enumerate() {
             self.hands_on = number + 1 < pipeline.commands.len() && !pipeline.errors_too;
@@ -158,6 +164,14 @@ impl<'a> Walker<'a> {
     }
 
     fn compound(&mut self, command: &ParsedCommand, mut state: ShellState) -> WalkOutcome {
+        self.interleaves |= matches!(
+            command.kind,
+            CommandKind::Loop { .. }
+                | CommandKind::For { .. }
+                | CommandKind::ForArithmetic { .. }
+                | CommandKind::Function { .. }
+                | CommandKind::Coprocess(_)
+        );
         match &command.kind {
             CommandKind::Simple { .. } => WalkOutcome::either(state),
             CommandKind::Subshell(list) => {
@@ -504,6 +518,7 @@ impl<'a> Walker<'a> {
             match piece {
                 WordPiece::Text { .. } | WordPiece::Parameter { .. } => (),
                 WordPiece::Command { list, .. } | WordPiece::Process { list } => {
+                    self.interleaves = true;
                     drop(self.list(list, state.clone()))
                 }
                 WordPiece::Arithmetic { body, .. } => {

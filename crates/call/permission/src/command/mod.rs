@@ -5,6 +5,13 @@
 //! No rule is looked at here. A fact that this crate has no word for becomes one
 //! that is at least as strict.
 
+mod changes;
+mod follow;
+mod movers;
+mod running;
+mod stale;
+mod survey;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,9 +23,12 @@ use haft_command::{
 };
 use haft_tool::CommandLine;
 
+pub use running::{RunningCommands, SessionCommands};
+
 use crate::{
     Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Face, FileReach, FileTarget, FileUse,
-    FileUseKind, Nature, RuleCoverage, Through, expansion::expand, obeyed, protected::is_protected,
+    FileUseKind, Nature, RuleCoverage, Through, expansion::expand, names_in_text::falls_apart, obeyed,
+    protected::is_protected,
 };
 
 /// Takes command lines apart with `haft-command`.
@@ -27,18 +37,7 @@ pub struct ShellCommands;
 
 impl CommandJudge for ShellCommands {
     fn analyse(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Analysis {
-        let reading = reading(line, place);
-        let found = &reading.analysis;
-        let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
-        let far_reaching = !found.doubts.is_empty();
-        let guarded = line.is_guarded() && found.parts.len() == 1;
-        let judged = |part: &LinePart| command_part(part, place, guarded);
-        let mut parts: Vec<CommandPart> = found.parts.iter().map(judged).collect();
-        if far_reaching {
-            parts.iter_mut().for_each(narrow);
-        }
-        let lonely = parts.is_empty().then(|| found.doubts.first()).flatten();
-        Analysis { parts, doubt: uncertain.or(lonely).map(Doubt::to_string) }
+        analyse(line, place, &[])
     }
 
     fn propose(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Vec<String> {
@@ -53,6 +52,23 @@ impl CommandJudge for ShellCommands {
         // A rule for some parts would only lead to the next question.
         if proposed.len() == parts.len() { proposed } else { Vec::new() }
     }
+}
+
+/// Judges a line by the disk as it is now, while these lines are still running.
+fn analyse(line: &CommandLine, place: &CommandPlace<'_>, running: &[Arc<shell::CommandReading>]) -> Analysis {
+    let reading = reading(line, place);
+    let found = &reading.analysis;
+    let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
+    let far_reaching = !found.doubts.is_empty();
+    let guarded = line.is_guarded() && found.parts.len() == 1;
+    let judged = |part: &LinePart| command_part(part, place, guarded);
+    let mut parts: Vec<CommandPart> = found.parts.iter().map(judged).collect();
+    stale::mark(&mut parts, found, place, &running::beside(running, place));
+    if far_reaching {
+        parts.iter_mut().for_each(narrow);
+    }
+    let lonely = parts.is_empty().then(|| found.doubts.first()).flatten();
+    Analysis { parts, doubt: uncertain.or(lonely).map(Doubt::to_string) }
 }
 
 /// A rule for exactly this command, where its words can be written in one.
@@ -82,7 +98,12 @@ fn command_part(part: &LinePart, place: &CommandPlace<'_>, guarded: bool) -> Com
         deny_faces: part.faces.refuse.iter().map(|words| Face::new(words.clone())).collect(),
         suspect_faces: part.faces.suspect.iter().map(|words| Face::new(words.clone())).collect(),
         nature: nature(part, place, guarded),
-        files: part.effects.iter().flat_map(|effect| file_uses(effect, part, place)).collect(),
+        files: part
+            .effects
+            .iter()
+            .flat_map(|effect| file_uses(effect, part, place))
+            .chain(follow::followed(part))
+            .collect(),
         concern: concern(part),
         talks: part.talks,
         weak: part.belief == Belief::Weak,
@@ -253,21 +274,21 @@ fn links_lead_out(target: &Target, names: Names, place: &CommandPlace<'_>) -> bo
         Target::Pattern(path) => vec![literal_parent(path)],
         Target::Unknown(_) => return true,
     };
+    // Objects of a repository are many, and are named like everything else.
+    let most = if names == Names::Handed { 5 * MOST_NAMES } else { MOST_NAMES };
     let mut seen = 0;
     while let Some(dir) = open.pop() {
         let Ok(entries) = std::fs::read_dir(&dir) else { continue };
         for entry in entries.flatten() {
             seen += 1;
             let Ok(kind) = entry.file_type() else { return true };
-            let name = entry.file_name();
-            if MOST_NAMES < seen
+            if most < seen
                 || (kind.is_symlink() && !is_at_home(&Target::Path(entry.path()), place))
-                || (names == Names::Handed && falls_apart(&name))
+                || (names == Names::Handed && falls_apart(entry.file_name().as_encoded_bytes()))
             {
                 return true;
             }
-            // What git keeps there has neither links nor odd names.
-            if kind.is_dir() && !(names == Names::Handed && name == ".git") {
+            if kind.is_dir() {
                 open.push(entry.path());
             }
         }
@@ -282,13 +303,6 @@ enum Names {
     Walked,
     /// Another command prints them, and they are taken apart again.
     Handed,
-}
-
-/// Whether a name becomes another one, several, or an option when it is read
-/// from text.
-fn falls_apart(name: &std::ffi::OsStr) -> bool {
-    let odd = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'\'' | b'"' | b'\\' | 0x0b);
-    name.as_encoded_bytes().starts_with(b"-") || name.as_encoded_bytes().iter().any(odd)
 }
 
 /// The directory a pattern begins in.
@@ -356,7 +370,7 @@ fn file_uses(effect: &Effect, part: &LinePart, place: &CommandPlace<'_>) -> Vec<
         (EffectAccess::Write | EffectAccess::Delete, _) => &[FileUseKind::Write],
         (EffectAccess::Read, _) => &[FileUseKind::Read],
         // Names and sizes inside the workspace are no secret, content is.
-        (EffectAccess::List | EffectAccess::Enter, _) if is_at_home(&effect.target, place) => &[],
+        (EffectAccess::List | EffectAccess::Enter, _) if finds_at_home(&effect.target, place) => &[],
         (EffectAccess::List | EffectAccess::Enter, _) => &[FileUseKind::Read],
         (EffectAccess::Obey(_) | EffectAccess::Connect, _) => &[],
     };
@@ -387,6 +401,21 @@ fn shown_of_repository(
     // A workspace within a larger repository is all there is to rules.
     let root = place.roots.iter().find(|root| haft_paths::is_inside(&dir, root) && root.starts_with(top));
     (!less).then(|| root.map_or_else(|| top.to_owned(), |root| root.to_path_buf()))
+}
+
+/// Whether a target, and everything that a pattern finds now, is in the workspace.
+fn finds_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {
+    let found = match target {
+        Target::Pattern(pattern) => expand(pattern),
+        Target::Path(_) | Target::Unknown(_) => return is_at_home(target, place),
+    };
+    // Only a name in the middle of a pattern is followed by every command.
+    let on_the_way = |path: &Path| path.parent().is_none_or(|it| is_at_home(&Target::Path(it.into()), place));
+    let inside = |path: &Path| {
+        let lexical = haft_paths::lexical(path);
+        place.roots.iter().any(|root| inside_root(&lexical, root))
+    };
+    !found.cut && found.found.iter().all(|it| inside(it) && on_the_way(it))
 }
 
 fn is_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {

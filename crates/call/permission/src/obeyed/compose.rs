@@ -15,6 +15,19 @@ const FILES: &[&str] = &[
     "docker-compose.override.yml",
 ];
 
+/// Every name that matters, in lower case.
+pub(super) const NAMES: &[&str] = &[
+    ".env",
+    "compose.yaml",
+    "compose.yml",
+    "docker-compose.yaml",
+    "docker-compose.yml",
+    "compose.override.yaml",
+    "compose.override.yml",
+    "docker-compose.override.yaml",
+    "docker-compose.override.yml",
+];
+
 /// Words with which a description fetches others, reads files, or names
 /// programs, and signs that stand for letters of such words.
 const REACHING: &[&str] =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{
     exists,
     git_settings::{Checkout, is_plain_git_config},
-    gitlinks::gitlinks,
+    gitlinks::{gitlinks, names_stay_whole},
     read,
 };
 
@@ -62,6 +62,15 @@ pub(super) fn is_plain(dir: &Path, obedience: Obedience) -> bool {
         }
     }
     true
+}
+
+/// Whether the names that git lists from here are safe to hand to another
+/// command as text.
+pub(super) fn index_is_plain(dir: &Path) -> bool {
+    let Some(top) = dir.ancestors().find(|it| exists(&it.join(".git")) || is_repository(it)) else {
+        return true;
+    };
+    directory_of(top, 0).is_some_and(|git| names_stay_whole(&git))
 }
 
 fn is_repository(dir: &Path) -> bool {

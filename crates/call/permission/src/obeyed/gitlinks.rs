@@ -1,12 +1,14 @@
 //! Which other repositories a repository lists among its files.
 //!
 //! `git status` looks into each of them and obeys its settings, wherever those
-//! came from.
+//! came from. `git ls-files | xargs cat` opens whatever the list names.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+use crate::names_in_text::falls_apart;
 
 /// Larger lists are not read.
 const LARGEST: u64 = 64 << 20;
@@ -17,9 +19,27 @@ const MOST_SHARED: usize = 16;
 /// The mode of an entry that is a repository.
 const GITLINK: u32 = 0o160_000;
 
+/// The mode of an entry that stands for a whole directory.
+const SPARSE_DIRECTORY: u32 = 0o040_000;
+
 /// The paths of repositories inside the one with this directory, from where it
 /// begins. `None` if the list is not understood.
 pub(super) fn gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
+    let mut out = Vec::new();
+    for found in lists(git)? {
+        (!found.is_odd).then_some(())?;
+        out.extend(found.links);
+    }
+    Some(out)
+}
+
+/// Whether every name in the index of this repository stays one word and inside
+/// the repository when another command reads it from text.
+pub(super) fn names_stay_whole(git: &Path) -> bool {
+    lists(git).is_some_and(|all| all.iter().all(|it| !it.is_odd && !it.falls_apart))
+}
+
+fn lists(git: &Path) -> Option<Vec<ListedNames>> {
     let shared = fs::read_dir(git).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_shared =
         |path: &PathBuf| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("sharedindex."));
@@ -31,9 +51,7 @@ pub(super) fn gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
         (meta.is_file() && meta.len() <= LARGEST).then_some(())?;
         let bytes = fs::read(&path).ok()?;
         // Names of objects are as long as the repository chose.
-        let found = links_of(&bytes, 20).or_else(|| links_of(&bytes, 32))?;
-        (!found.is_odd).then_some(())?;
-        out.extend(found.links);
+        out.push(links_of(&bytes, 20).or_else(|| links_of(&bytes, 32))?);
     }
     Some(out)
 }
@@ -45,6 +63,9 @@ struct ListedNames {
     /// whoever is handed one leaves it as well), or a repository has a name that
     /// cannot be looked for.
     is_odd: bool,
+    /// Whether a name becomes another one, several or an option when it is read
+    /// from text, or stands for names that are only in the objects.
+    falls_apart: bool,
 }
 
 fn links_of(bytes: &[u8], object: usize) -> Option<ListedNames> {
@@ -54,7 +75,7 @@ fn links_of(bytes: &[u8], object: usize) -> Option<ListedNames> {
     let mut at = 12;
     let mut name: Vec<u8> = Vec::new();
     let mut links = Vec::new();
-    let mut is_odd = false;
+    let (mut is_odd, mut splits) = (false, false);
     for _ in 0..count {
         let mode = number(at + 24)?;
         let flags = u16::from_be_bytes(bytes.get(at + 40 + object..at + 42 + object)?.try_into().ok()?);
@@ -71,6 +92,7 @@ fn links_of(bytes: &[u8], object: usize) -> Option<ListedNames> {
         name.truncate(kept);
         name.extend_from_slice(&bytes[start..start + length]);
         is_odd |= name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(|part| part == b"..");
+        splits |= mode == SPARSE_DIRECTORY || name.split(|byte| *byte == b'/').any(falls_apart);
         // Entries of older lists end at a multiple of eight, behind at least one zero.
         let end = start + length;
         at = if version == 4 { end + 1 } else { at + (end - at) / 8 * 8 + 8 };
@@ -83,7 +105,7 @@ fn links_of(bytes: &[u8], object: usize) -> Option<ListedNames> {
             }
         }
     }
-    Some(ListedNames { links, is_odd })
+    Some(ListedNames { links, is_odd, falls_apart: splits })
 }
 
 /// A number of variable length, and where the next byte is.

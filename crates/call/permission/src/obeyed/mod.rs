@@ -34,6 +34,7 @@ pub(crate) fn is_plain(obeyed: Obeyed, dir: &Path, home: Option<&Path>) -> bool 
     let above = || dir.ancestors().filter(|it| Some(*it) != home.as_deref());
     match obeyed {
         Obeyed::Git => git::is_plain(&dir, git::Obedience::Full),
+        Obeyed::GitIndex => git::index_is_plain(&dir),
         Obeyed::Toolchain => toolchain_is_plain(&dir, home.as_deref()),
         Obeyed::Cargo => cargo_is_plain(above()) && toolchain_is_plain(&dir, home.as_deref()),
         Obeyed::CargoWithLock => is_locked(&dir) && is_plain(Obeyed::Cargo, &dir, home.as_deref()),
@@ -48,6 +49,57 @@ pub(crate) fn is_plain(obeyed: Obeyed, dir: &Path, home: Option<&Path>) -> bool 
         }),
     }
 }
+
+/// Names of the files and directories that say what such a program does, in
+/// lower case.
+pub(crate) fn config_names(kind: Obeyed) -> &'static [&'static str] {
+    const CARGO: &[&str] = &[".cargo", "rust-toolchain", "rust-toolchain.toml", "cargo.toml", "cargo.lock"];
+    match kind {
+        Obeyed::Git | Obeyed::GitIndex => &[".git", "head", "objects", "refs", "commondir"],
+        Obeyed::Cargo | Obeyed::CargoWithLock => CARGO,
+        Obeyed::Toolchain => &["rust-toolchain", "rust-toolchain.toml"],
+        Obeyed::Versions => VERSION_FILES,
+        Obeyed::Npm => &[".npmrc", "package.json", "package-lock.json", "node_modules"],
+        Obeyed::Go => &["go.mod", "go.work"],
+        Obeyed::Compose => compose::NAMES,
+        Obeyed::Shellcheck => &[".shellcheckrc", "shellcheckrc"],
+    }
+}
+
+/// Whether a name is one of [`config_names`].
+pub(crate) fn is_config_name(kind: Obeyed, name: &str) -> bool {
+    config_names(kind).contains(&name)
+}
+
+/// The same for any program.
+pub(crate) fn is_any_config_name(name: &str) -> bool {
+    use Obeyed::{Cargo, Compose, Git, Go, Npm, Shellcheck, Versions};
+    [Cargo, Compose, Git, Go, Npm, Shellcheck, Versions].iter().any(|kind| is_config_name(*kind, name))
+}
+
+/// Whether there is a repository somewhere below the one around this directory,
+/// or too much to say.
+pub(crate) fn holds_repository(dir: &Path) -> bool {
+    let Some(top) = dir.ancestors().find(|it| exists(&it.join(".git"))) else { return false };
+    let mut open = vec![top.to_owned()];
+    let mut seen = 0;
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            seen += 1;
+            let is_repository = entry.file_name().eq_ignore_ascii_case(".git");
+            if MOST_SEARCHED < seen || is_repository && dir != top {
+                return true;
+            }
+            if !is_repository && entry.file_type().is_ok_and(|it| it.is_dir()) {
+                open.push(entry.path());
+            }
+        }
+    }
+    false
+}
+
+/// As many names are looked at in the search for a repository.
+const MOST_SEARCHED: usize = 200_000;
 
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()

@@ -10,6 +10,7 @@
 
 mod agents;
 mod attacks;
+mod changing_lines;
 mod common;
 mod file_paths;
 mod found;

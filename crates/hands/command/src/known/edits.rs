@@ -66,6 +66,8 @@ fn transfer(parsed: &Parsed, verb: Verb) -> Option<CommandVerdict> {
         return None;
     }
     let target = target.literal()?;
+    let follows = parsed.has(&["L", "dereference"]);
+    let reach = if follows { EffectReach::LinkedTree } else { EffectReach::Tree };
     let mut touches = vec![Touch::new(EffectAccess::Write, &Field::Literal(target.to_owned()))];
     for source in sources {
         // A pattern could name anything, `dir/.` would spread over the target.
@@ -75,8 +77,8 @@ fn transfer(parsed: &Parsed, verb: Verb) -> Option<CommandVerdict> {
             return None;
         }
         let access = if verb == Verb::Move { EffectAccess::Delete } else { EffectAccess::Read };
-        touches.push(Touch::tree(EffectAccess::Read, source));
-        touches.push(Touch::tree(access, source));
+        touches.push(Touch { reach, ..Touch::tree(EffectAccess::Read, source) });
+        touches.push(Touch { reach, ..Touch::tree(access, source) });
         let inside = format!("{}/{last}", target.trim_end_matches('/'));
         touches.push(Touch::new(EffectAccess::Write, &Field::Literal(inside)));
     }

@@ -10,7 +10,7 @@ use super::{
     search,
 };
 use crate::{
-    facts::{Class, EffectAccess, EffectReach},
+    facts::{Class, EffectAccess, EffectReach, Obeyed},
     field::{Field, Opaque},
 };
 
@@ -52,11 +52,16 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<Command
     let mut touches = Vec::new();
     for touch in verdict.touches {
         match (&touch.field, feed) {
-            (Field::One(_) | Field::Many(_), Some(feed)) => touches.extend(feed.iter().map(|place| Touch {
-                access: touch.access,
-                field: place.field.clone(),
-                reach: EffectReach::LinkedTree,
-            })),
+            (Field::One(_) | Field::Many(_), Some(feed)) => {
+                touches.extend(feed.iter().map(|place| match place.access {
+                    EffectAccess::Obey(_) => place.clone(),
+                    _ => Touch {
+                        access: touch.access,
+                        field: place.field.clone(),
+                        reach: EffectReach::LinkedTree,
+                    },
+                }));
+            }
             _ => touches.push(touch),
         }
     }
@@ -136,12 +141,12 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<Touch>> {
                     || *word == "--exclude-standard"
                     || *word == "--"
             }),
+            // A revision has names of its own, and none of them is in the index.
             ["diff", rest @ ..] => {
-                rest.contains(&"--name-only") && !rest.iter().any(|it| it.contains("prefix"))
+                rest.contains(&"--name-only")
+                    && rest.iter().all(|it| matches!(*it, "--name-only" | "-z" | "--no-ext-diff"))
             }
-            ["grep", rest @ ..] => {
-                rest.iter().any(|it| matches!(*it, "-l" | "--name-only" | "--files-with-matches"))
-            }
+            ["grep", rest @ ..] => lists_files(rest),
             _ => false,
         },
         "ls" => literals.iter().all(|word| matches!(*word, "-1" | "-A" | "-t" | "-r" | "-S" | "-tr" | "-1t")),
@@ -153,12 +158,25 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<Touch>> {
     if places.is_empty() || matches!(name.literal(), Some("git" | "ls" | "fd" | "fdfind")) {
         places.push(Touch::here(EffectAccess::List, EffectReach::Tree));
     }
+    if name.literal() == Some("git") {
+        places.push(Touch::here(EffectAccess::Obey(Obeyed::GitIndex), EffectReach::Itself));
+    }
     // What falls apart when it is read again means other places.
     let falls_apart = |place: &Touch| {
         let Some(text) = place.field.literal() else { return true };
         text.starts_with('-') || text.contains(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '\\'))
     };
     (!places.iter().any(falls_apart)).then_some(places)
+}
+
+/// Whether `git grep` with these words prints names of files in the index and
+/// nothing else: one pattern, and no operand that may be a revision.
+fn lists_files(words: &[&str]) -> bool {
+    let (options, operands): (Vec<&str>, Vec<&str>) = words.iter().partition(|it| it.starts_with('-'));
+    let plain = ["-l", "--name-only", "--files-with-matches", "-i", "-w", "-F", "-E", "-n", "-z", "-I", "-q"];
+    operands.len() == 1
+        && options.iter().all(|it| plain.contains(it))
+        && options.iter().any(|it| matches!(*it, "-l" | "--name-only" | "--files-with-matches"))
 }
 
 /// Whether a command prints some of the lines it reads, and nothing else.

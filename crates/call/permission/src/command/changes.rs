@@ -1,0 +1,328 @@
+//! What the parts of a line change that other parts are judged by.
+//!
+//! Every part is judged by the disk as it is before the line runs. A part that
+//! moves, copies, links, unpacks or creates files makes that judgement outdated
+//! for other parts: a name may lead to another file ([`ChangedNames`]), or a
+//! program may find other configuration ([`ChangedConfig`]).
+
+use std::path::{Path, PathBuf};
+
+use haft_command::{
+    Class, Effect, EffectAccess, EffectOrigin, EffectReach, FileNamePattern, LinePart, Obeyed, Target, Verb,
+};
+
+use super::{
+    literal_parent,
+    movers::{self, Mover},
+    survey::{Survey, survey},
+};
+use crate::{CommandPlace, expansion::expand, obeyed};
+
+/// What one part changes.
+pub(super) struct PartChange {
+    /// Position of the part in its line.
+    pub(super) part: usize,
+    pub(super) text: String,
+    names: ChangedNames,
+    config: ChangedConfig,
+}
+
+/// Where a name may lead to another file than it does now.
+enum ChangedNames {
+    Nowhere,
+    /// At and below these paths.
+    Below(Vec<PathBuf>),
+    Anywhere,
+}
+
+/// Which configuration may be created, replaced or removed.
+#[derive(Default)]
+struct ChangedConfig {
+    /// These files and directories.
+    paths: Vec<PathBuf>,
+    /// Every file that one of these patterns finds.
+    patterns: Vec<PathBuf>,
+    /// The index of the repository: a repository inside it may become part of it.
+    index: bool,
+    anywhere: bool,
+}
+
+/// What the parts of one line change.
+pub(super) fn changes(parts: &[LinePart], is_sequential: bool, place: &CommandPlace<'_>) -> Vec<PartChange> {
+    let mut found: Vec<Draft> =
+        parts.iter().enumerate().filter_map(|(at, part)| Draft::new(at, part, parts)).collect();
+    // What is copied from a changed place is as unknown as that place.
+    loop {
+        let mut grew = false;
+        for at in 0..found.len() {
+            if found[at].is_linked || found[at].sources.is_empty() {
+                continue;
+            }
+            let (part, sources) = (found[at].change.part, found[at].sources.clone());
+            let before =
+                |other: &&Draft| other.change.part < part || !is_sequential && other.change.part != part;
+            let any = |test: &dyn Fn(&PartChange, &Path) -> bool| {
+                let mut others = found.iter().filter(before);
+                others.any(|other| sources.iter().any(|source| test(&other.change, source)))
+            };
+            let outdated = any(&|change, source| change.overlaps(source, place));
+            let reconfigured = any(&|change, source| change.brings_config(source));
+            if outdated {
+                found[at].link();
+                grew = true;
+            } else if reconfigured && !found[at].change.config.anywhere {
+                found[at].change.config.anywhere = true;
+                grew = true;
+            }
+        }
+        if !grew {
+            return found.into_iter().map(|draft| draft.change).collect();
+        }
+    }
+}
+
+/// A change whose sources may still turn out to be changed themselves.
+struct Draft {
+    change: PartChange,
+    /// Trees that are copied or moved.
+    sources: Vec<PathBuf>,
+    /// Where they arrive.
+    targets: Vec<PathBuf>,
+    is_linked: bool,
+}
+
+impl Draft {
+    fn new(at: usize, part: &LinePart, parts: &[LinePart]) -> Option<Self> {
+        let mut config = written(part);
+        let (mut names, mut sources, mut targets) = (ChangedNames::Nowhere, Vec::new(), Vec::new());
+        let mut is_linked = false;
+        match (part.class, movers::mover(part)) {
+            (Class::Edit(Verb::Copy | Verb::Move), _) => {
+                sources = copied(part);
+                targets = arrivals(at, part, parts);
+                let surveys: Vec<Survey> = sources.iter().map(|it| survey(it)).collect();
+                is_linked = sources.iter().zip(&surveys).any(|(source, survey)| {
+                    survey.has_links || !survey.exists && !is_created(source, at, parts)
+                });
+                let inside = surveys.iter().flat_map(|it| &it.names);
+                let arrived: Vec<PathBuf> = written_paths(part).flat_map(forms).collect();
+                config.paths.extend(inside.flat_map(|name| arrived.iter().map(move |it| it.join(name))));
+                config.anywhere |= surveys.iter().any(|it| !it.exists);
+            }
+            (_, None | Some(Mover::Nothing)) => (),
+            (_, Some(Mover::Index)) => config.index = true,
+            (_, Some(Mover::Files)) => match movers::literal_names(part) {
+                Some(named) => config.paths.extend(named),
+                None => config.anywhere = true,
+            },
+            (_, Some(Mover::Removal)) => match movers::removed(part) {
+                Some(targets) => targets.into_iter().for_each(|it| config.add(it)),
+                None => config.anywhere = true,
+            },
+            (_, Some(Mover::Links)) => match movers::plain_operands(part) {
+                Some(operands) => {
+                    // What arrives in a directory has the names of what was there.
+                    let names = || operands.iter().filter_map(|it| it.file_name());
+                    config.paths.extend(operands.iter().flat_map(|dir| names().map(|it| dir.join(it))));
+                    config.paths.extend(operands.iter().cloned());
+                    targets.clone_from(&operands);
+                    sources = operands;
+                }
+                None => {
+                    names = ChangedNames::Anywhere;
+                    config.anywhere = true;
+                }
+            },
+        }
+        let changes_config =
+            config.anywhere || config.index || !config.paths.is_empty() || !config.patterns.is_empty();
+        let changes = changes_config || matches!(names, ChangedNames::Anywhere) || !sources.is_empty();
+        let change = PartChange { part: at, text: part.text.clone(), names, config };
+        let mut made = Self { change, sources, targets, is_linked: false };
+        if is_linked {
+            made.link();
+        }
+        changes.then_some(made)
+    }
+
+    /// Links may be among what is copied: names at the target lead anywhere.
+    fn link(&mut self) {
+        self.is_linked = true;
+        self.change.config.anywhere = true;
+        self.change.names = ChangedNames::Below(self.targets.iter().flat_map(|it| forms(it)).collect());
+    }
+}
+
+impl PartChange {
+    /// Whether what an effect is about may be another file than it is now.
+    pub(super) fn redirects(&self, effect: &Effect, place: &CommandPlace<'_>) -> bool {
+        let linked = effect.reach == EffectReach::LinkedTree;
+        match &effect.target {
+            Target::Path(path) => self.leads_elsewhere(path, linked, place),
+            Target::Pattern(pattern) => {
+                let start = literal_parent(pattern);
+                match &self.names {
+                    ChangedNames::Nowhere => false,
+                    ChangedNames::Anywhere => true,
+                    ChangedNames::Below(areas) => forms(&start)
+                        .iter()
+                        .any(|it| areas.iter().any(|area| it.starts_with(area) || area.starts_with(it))),
+                }
+            }
+            // Asks anyway.
+            Target::Unknown(_) => false,
+        }
+    }
+
+    fn leads_elsewhere(&self, path: &Path, linked: bool, place: &CommandPlace<'_>) -> bool {
+        match &self.names {
+            ChangedNames::Nowhere => false,
+            // Where the line starts stays where it is, whatever is put into it.
+            ChangedNames::Anywhere => {
+                let stays = |form: &PathBuf| {
+                    place.cwd.starts_with(form) || place.roots.iter().any(|root| root.starts_with(form))
+                };
+                linked || passed(path).iter().any(|form| !stays(form))
+            }
+            ChangedNames::Below(areas) => {
+                let below = passed(path).iter().any(|it| areas.iter().any(|area| it.starts_with(area)));
+                let around = || forms(path).iter().any(|it| areas.iter().any(|area| area.starts_with(it)));
+                below || linked && around()
+            }
+        }
+    }
+
+    /// Whether a tree contains, or lies in, what changes.
+    fn overlaps(&self, tree: &Path, place: &CommandPlace<'_>) -> bool {
+        match &self.names {
+            ChangedNames::Anywhere => true,
+            _ => self.leads_elsewhere(tree, true, place),
+        }
+    }
+
+    /// Whether configuration may lie in a tree that it does not lie in now.
+    fn brings_config(&self, tree: &Path) -> bool {
+        let config = &self.config;
+        let is_config = |path: &&PathBuf| {
+            path.file_name()
+                .is_some_and(|it| obeyed::is_any_config_name(&it.to_string_lossy().to_lowercase()))
+        };
+        let inside = |path: &PathBuf| forms(tree).iter().any(|it| path.starts_with(it));
+        config.anywhere || !config.patterns.is_empty() || config.paths.iter().filter(is_config).any(inside)
+    }
+
+    /// Whether a program that obeys configuration in this directory may find
+    /// other configuration than it does now.
+    pub(super) fn configures(&self, kind: Obeyed, dir: &Path, place: &CommandPlace<'_>) -> bool {
+        let config = &self.config;
+        if config.anywhere || self.leads_elsewhere(dir, false, place) {
+            return true;
+        }
+        let dirs = forms(dir);
+        let is_found = |path: &PathBuf| {
+            let Some(name) = path.file_name().map(|it| it.to_string_lossy().to_lowercase()) else {
+                return false;
+            };
+            // A repository inside may be one of those the outer one looks into.
+            let inner = matches!(kind, Obeyed::Git | Obeyed::GitIndex) && name == ".git";
+            let above = || path.parent().is_some_and(|parent| dirs.iter().any(|it| it.starts_with(parent)));
+            inner || obeyed::is_config_name(kind, &name) && above()
+        };
+        let fits = |pattern: &PathBuf| {
+            let Some(last) = pattern.file_name().and_then(|it| it.to_str()) else { return true };
+            let pattern = FileNamePattern::new(last);
+            obeyed::config_names(kind).iter().any(|name| pattern.matches(name))
+        };
+        config.paths.iter().any(is_found)
+            || config.patterns.iter().any(fits)
+            || config.index
+                && (kind == Obeyed::GitIndex || kind == Obeyed::Git && obeyed::holds_repository(dir))
+    }
+}
+
+/// Files that a part certainly writes or removes.
+fn written(part: &LinePart) -> ChangedConfig {
+    let mut config = ChangedConfig::default();
+    writes(part).for_each(|effect| config.add(&effect.target));
+    config
+}
+
+impl ChangedConfig {
+    fn add(&mut self, target: &Target) {
+        match target {
+            Target::Path(path) => self.paths.extend(forms(path)),
+            Target::Pattern(pattern) => {
+                self.paths.extend(expand(pattern).found.iter().flat_map(|it| forms(it)));
+                self.patterns.push(pattern.clone());
+            }
+            Target::Unknown(_) => self.anywhere = true,
+        }
+    }
+}
+
+fn writes(part: &LinePart) -> impl Iterator<Item = &Effect> {
+    part.effects.iter().filter(|it| {
+        it.origin != EffectOrigin::Mention && matches!(it.access, EffectAccess::Write | EffectAccess::Delete)
+    })
+}
+
+/// Trees that `cp` and `mv` take.
+fn copied(part: &LinePart) -> Vec<PathBuf> {
+    let sources =
+        part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectReach::Itself);
+    sources.filter_map(path_of).map(Path::to_owned).collect()
+}
+
+fn written_paths(part: &LinePart) -> impl Iterator<Item = &Path> {
+    part.effects
+        .iter()
+        .filter(|it| it.access == EffectAccess::Write && it.origin == EffectOrigin::Operand)
+        .filter_map(path_of)
+}
+
+fn path_of(effect: &Effect) -> Option<&Path> {
+    match &effect.target {
+        Target::Path(path) => Some(path),
+        Target::Pattern(_) | Target::Unknown(_) => None,
+    }
+}
+
+/// Where `cp` and `mv` put something. A directory that is there, and that no
+/// other part of the line touches, only gets more names.
+fn arrivals(at: usize, part: &LinePart, parts: &[LinePart]) -> Vec<PathBuf> {
+    let all: Vec<&Path> = written_paths(part).collect();
+    let others = || parts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, part)| part);
+    let is_settled = |dir: &Path| {
+        let meta = dir.symlink_metadata();
+        meta.is_ok_and(|it| it.is_dir())
+            && all.iter().any(|it| *it != dir && it.starts_with(dir))
+            && others().all(|other| {
+                movers::mover(other).is_none()
+                    && writes(other).all(|it| path_of(it).is_some_and(|it| !dir.starts_with(it)))
+            })
+    };
+    all.iter().filter(|it| !is_settled(it)).map(|it| it.to_path_buf()).collect()
+}
+
+/// Whether another part of the line creates what is not there yet.
+fn is_created(path: &Path, at: usize, parts: &[LinePart]) -> bool {
+    let others = parts.iter().enumerate().filter(|(other, _)| *other != at);
+    let mut written = others.flat_map(|(_, part)| writes(part)).filter_map(path_of);
+    written.any(|it| it.starts_with(path) || path.starts_with(it))
+}
+
+/// A path as it is written and as the kernel follows it now.
+fn forms(path: &Path) -> Vec<PathBuf> {
+    let lexical = haft_paths::lexical(path);
+    match haft_paths::real(path) {
+        Ok(real) if real != lexical => vec![lexical, real],
+        _ => vec![lexical],
+    }
+}
+
+/// Every place that is passed on the way to a path: `a/../b` passes `a`.
+fn passed(path: &Path) -> Vec<PathBuf> {
+    let steps = path.ancestors().filter(|it| it.file_name().is_none() && it.parent().is_some());
+    let turns = steps.filter_map(Path::parent).flat_map(forms);
+    turns.chain(forms(path)).collect()
+}

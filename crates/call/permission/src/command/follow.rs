@@ -1,0 +1,150 @@
+//! Links that commands follow while they copy or pack a tree: what they lead to
+//! is read, or written, as if the command named it.
+
+use std::path::{Path, PathBuf};
+
+use haft_command::{Class, EffectAccess, EffectOrigin, EffectReach, LinePart, Target, Verb, Word};
+
+use super::MOST_NAMES;
+use crate::{FileReach, FileTarget, FileUse, FileUseKind, Through};
+
+/// As many links are looked at one by one.
+const MOST_LINKS: usize = 64;
+
+/// Every file that a part reads or writes through a link inside a tree it names.
+pub(super) fn followed(part: &LinePart) -> Vec<FileUse> {
+    let mut out = Vec::new();
+    if reads_through_links(part) {
+        for tree in sources(part) {
+            out.extend(links_below(tree).uses(tree, FileUseKind::Read));
+        }
+    }
+    for tree in merged(part) {
+        out.extend(links_below(&tree).uses(&tree, FileUseKind::Write));
+    }
+    out
+}
+
+/// Trees that may be read.
+fn sources(part: &LinePart) -> impl Iterator<Item = &Path> {
+    let read = part
+        .effects
+        .iter()
+        .filter(|it| it.access == EffectAccess::Read && it.origin != EffectOrigin::Redirection);
+    read.filter_map(|it| match &it.target {
+        Target::Path(path) => Some(path.as_path()),
+        Target::Pattern(path) => path.parent(),
+        Target::Unknown(_) => None,
+    })
+}
+
+/// Trees that a copy is merged into: `cp` writes through the links in them.
+fn merged(part: &LinePart) -> Vec<PathBuf> {
+    let named =
+        |flag: &str| part.words.iter().any(|word| matches!(word, Word::Literal(text) if text == flag));
+    let short = |letters: &[char]| {
+        part.words.iter().any(|word| {
+            matches!(word, Word::Literal(text) if text.starts_with('-') && !text.starts_with("--") && text.contains(letters))
+        })
+    };
+    let is_copy =
+        part.faces.refuse.iter().any(|it| matches!(it.first().map(|it| base(it)), Some("cp" | "gcp")));
+    let recursive = short(&['r', 'R', 'a']) || named("--recursive") || named("--archive");
+    if !is_copy || !recursive {
+        return Vec::new();
+    }
+    let paths = |access: EffectAccess, origin: EffectOrigin| {
+        let all = part.effects.iter().filter(move |it| it.access == access && it.origin == origin);
+        all.filter_map(|it| match &it.target {
+            Target::Path(path) => Some(path.clone()),
+            Target::Pattern(_) | Target::Unknown(_) => None,
+        })
+    };
+    if part.class == Class::Edit(Verb::Copy) {
+        let all: Vec<PathBuf> = paths(EffectAccess::Write, EffectOrigin::Operand).collect();
+        let whole = short(&['T']) || named("--no-target-directory");
+        let is_container = |dir: &PathBuf| !whole && all.iter().any(|it| it != dir && it.starts_with(dir));
+        return all.iter().filter(|it| !is_container(it)).cloned().collect();
+    }
+    paths(EffectAccess::Read, EffectOrigin::Mention).next_back().into_iter().collect()
+}
+
+/// Whether a command follows the links it finds in the trees it reads.
+fn reads_through_links(part: &LinePart) -> bool {
+    match part.class {
+        Class::Edit(Verb::Copy) => part.effects.iter().any(|it| it.reach == EffectReach::LinkedTree),
+        Class::Other => part.faces.refuse.iter().any(|words| follows(words)),
+        _ => false,
+    }
+}
+
+fn follows(words: &[String]) -> bool {
+    let Some((name, args)) = words.split_first() else { return false };
+    let short = |letters: &[char]| {
+        args.iter().any(|it| it.starts_with('-') && !it.starts_with("--") && it.contains(letters))
+    };
+    let long = |beginnings: &[&str]| args.iter().any(|it| beginnings.iter().any(|long| it.starts_with(long)));
+    // `tar chf a.tar d`
+    let bundled = args.first().is_some_and(|it| it.contains('h') && !it.contains(['/', '.']));
+    match base(name) {
+        "cp" | "gcp" => short(&['L', 'H']) || long(&["--d"]),
+        "rsync" => short(&['L', 'k']) || long(&["--copy", "--dereference"]),
+        "tar" | "gtar" | "bsdtar" => bundled || short(&['h', 'L', 'H']) || long(&["--d", "--hard-d"]),
+        "cpio" | "pax" => short(&['L', 'H']) || long(&["--d"]),
+        "zip" => !short(&['y']) && !long(&["--symlinks"]),
+        "7z" | "7za" | "7zr" | "7zz" | "rar" | "scp" | "sftp" | "jar" | "install" | "ditto" => true,
+        _ => false,
+    }
+}
+
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// Links that were found.
+struct Links {
+    found: Vec<PathBuf>,
+    /// Whether there may be more.
+    cut: bool,
+}
+
+impl Links {
+    fn uses(self, tree: &Path, kind: FileUseKind) -> Vec<FileUse> {
+        let made = |target| FileUse { target, kind, through: Through::Operand, reach: FileReach::Tree };
+        let mut out: Vec<FileUse> = self.found.into_iter().map(|it| made(FileTarget::Path(it))).collect();
+        if self.cut {
+            out.push(made(FileTarget::Unknown(tree.display().to_string())));
+        }
+        out
+    }
+}
+
+/// The links in a tree, and in the directories that they lead to.
+fn links_below(tree: &Path) -> Links {
+    let mut links = Links { found: Vec::new(), cut: false };
+    let mut visited = Vec::new();
+    let mut open = vec![tree.to_owned()];
+    let mut seen = 0;
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            seen += 1;
+            if MOST_NAMES < seen || MOST_LINKS < links.found.len() {
+                links.cut = true;
+                return links;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            let path = entry.path();
+            if kind.is_dir() {
+                open.push(path);
+            } else if kind.is_symlink() {
+                let real = haft_paths::real(&path).unwrap_or_else(|_| path.clone());
+                if real.is_dir() && !visited.contains(&real) {
+                    visited.push(real.clone());
+                    open.push(real);
+                }
+                links.found.push(path);
+            }
+        }
+    }
+    links
+}

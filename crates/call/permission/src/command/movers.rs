@@ -1,0 +1,275 @@
+//! Commands that are not understood completely, but are known to move, link,
+//! unpack, write or remove files.
+
+use std::path::{Path, PathBuf};
+
+use haft_command::{Class, EffectOrigin, LinePart, Target, Word};
+
+use super::survey::survey;
+use crate::expansion::expand;
+
+/// What such a command does to names.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Mover {
+    Nothing,
+    /// It changes which files a repository consists of.
+    Index,
+    /// It writes files and no links.
+    Files,
+    /// It removes files.
+    Removal,
+    /// It moves, copies, links or unpacks: links may appear anywhere.
+    Links,
+}
+
+const LINKS: &[&str] = &[
+    "7z",
+    "7za",
+    "7zr",
+    "7zz",
+    "ar",
+    "borg",
+    "bsdtar",
+    "bzr",
+    "cp",
+    "cpio",
+    "ditto",
+    "dpkg-deb",
+    "fossil",
+    "fusermount",
+    "gcp",
+    "gln",
+    "gmv",
+    "gtar",
+    "hg",
+    "install",
+    "jar",
+    "link",
+    "ln",
+    "mmv",
+    "mount",
+    "mv",
+    "pax",
+    "patch",
+    "prename",
+    "rar",
+    "rclone",
+    "rename",
+    "restic",
+    "rpm2archive",
+    "rsync",
+    "scp",
+    "sftp",
+    "star",
+    "stow",
+    "svn",
+    "symlink",
+    "tar",
+    "umount",
+    "unar",
+    "unrar",
+    "unsquashfs",
+    "unzip",
+    "vidir",
+];
+
+const FILES: &[&str] = &[
+    "bunzip2",
+    "bzip2",
+    "csplit",
+    "curl",
+    "dd",
+    "ed",
+    "ex",
+    "fallocate",
+    "gsed",
+    "gunzip",
+    "gzip",
+    "lz4",
+    "lzma",
+    "mkdir",
+    "mkfifo",
+    "mktemp",
+    "mknod",
+    "perl",
+    "sed",
+    "sort",
+    "split",
+    "sponge",
+    "tee",
+    "touch",
+    "truncate",
+    "unlz4",
+    "unlzma",
+    "unxz",
+    "unzstd",
+    "wget",
+    "xz",
+    "yq",
+    "zip",
+    "zstd",
+];
+
+const REMOVALS: &[&str] = &["rm", "rmdir", "shred", "srm", "trash", "unlink"];
+
+/// Commands of git that leave the working tree, the index and the settings as
+/// they are.
+const GIT_KEEPS: &[&str] = &[
+    "archive",
+    "blame",
+    "branch",
+    "bundle",
+    "cat-file",
+    "count-objects",
+    "describe",
+    "diff",
+    "fetch",
+    "for-each-ref",
+    "format-patch",
+    "fsck",
+    "gc",
+    "grep",
+    "help",
+    "log",
+    "ls-files",
+    "ls-remote",
+    "ls-tree",
+    "merge-base",
+    "notes",
+    "push",
+    "reflog",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "show-ref",
+    "status",
+    "tag",
+    "version",
+];
+
+/// Commands of git that change the index.
+const GIT_INDEX: &[&str] = &["add", "commit", "stage", "update-index"];
+
+/// Options of git in front of its command that take a value.
+const GIT_VALUED: &[&str] =
+    &["-C", "-c", "--config-env", "--exec-path", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
+
+/// What a part does to names, if it is no command that is understood completely.
+pub(super) fn mover(part: &LinePart) -> Option<Mover> {
+    if part.class != Class::Other {
+        return None;
+    }
+    part.faces.refuse.iter().filter_map(|words| by_words(words)).filter(|it| *it != Mover::Nothing).max()
+}
+
+fn by_words(words: &[String]) -> Option<Mover> {
+    let (name, args) = words.split_first()?;
+    let name = name.rsplit('/').next().unwrap_or(name);
+    Some(match name {
+        "git" => by_git(args),
+        "find" if args.iter().any(|it| it == "-delete") => Mover::Removal,
+        "find" if args.iter().any(|it| it.starts_with("-fprint") || it == "-fls") => Mover::Files,
+        "dpkg" if args.iter().any(|it| it == "-x" || it == "--extract") => Mover::Links,
+        "tar" | "bsdtar" | "gtar" if creates_archive(args) => Mover::Files,
+        _ if LINKS.contains(&name) => Mover::Links,
+        _ if FILES.contains(&name) => Mover::Files,
+        _ if REMOVALS.contains(&name) => Mover::Removal,
+        _ => Mover::Nothing,
+    })
+}
+
+/// Whether `tar` writes an archive: `tar czf a.tgz d`.
+fn creates_archive(args: &[String]) -> bool {
+    let first = args.first().map_or("", String::as_str);
+    let cluster = first.strip_prefix('-').unwrap_or(first);
+    let creates = cluster.contains('c') && cluster.bytes().all(|it| b"cfvzjJahpP".contains(&it));
+    creates && args.iter().all(|it| !it.starts_with("-x") && !it.starts_with("--"))
+}
+
+fn by_git(args: &[String]) -> Mover {
+    let mut args = args.iter();
+    let command = loop {
+        let Some(word) = args.next() else { return Mover::Nothing };
+        if GIT_VALUED.contains(&&**word) {
+            args.next();
+        } else if !word.starts_with('-') {
+            break &**word;
+        }
+    };
+    let rest: Vec<&str> = args.map(String::as_str).collect();
+    let begins_branch = || match rest[..] {
+        [flag, name] => matches!(flag, "-b" | "-c" | "--create") && !name.starts_with('-'),
+        _ => false,
+    };
+    match command {
+        "reset" if !rest.iter().any(|it| matches!(*it, "--hard" | "--merge" | "--keep")) => Mover::Index,
+        "checkout" | "switch" if begins_branch() => Mover::Nothing,
+        _ if GIT_KEEPS.contains(&command) => Mover::Nothing,
+        _ if GIT_INDEX.contains(&command) => Mover::Index,
+        _ => Mover::Links,
+    }
+}
+
+/// The operands of `cp` and `mv` with patterns or in forms that are not
+/// understood, if all of them are known, none is a link and none holds one.
+pub(super) fn plain_operands(part: &LinePart) -> Option<Vec<PathBuf>> {
+    let Some((Word::Literal(name), rest)) = part.words.split_first() else { return None };
+    let plain_option = |text: &str| {
+        text.strip_prefix('-').is_some_and(|it| it.bytes().all(|letter| b"afinprRuvTdxP".contains(&letter)))
+    };
+    let known = rest.iter().all(|word| match word {
+        Word::Literal(text) => !text.starts_with('-') || plain_option(text),
+        Word::Pattern(_) => true,
+        Word::Unknown(_) => false,
+    });
+    if !matches!(&**name, "cp" | "mv") || !known {
+        return None;
+    }
+    let mut out: Vec<PathBuf> = Vec::new();
+    for effect in part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention) {
+        match &effect.target {
+            Target::Path(path) => out.push(path.clone()),
+            Target::Pattern(pattern) => {
+                let found = expand(pattern);
+                (!found.cut).then_some(())?;
+                out.extend(found.found);
+            }
+            Target::Unknown(_) => return None,
+        }
+    }
+    let plain = |path: &PathBuf| {
+        let survey = survey(path);
+        !survey.has_links && survey.names.is_empty()
+    };
+    // A directory that files are put into may hold whatever it holds.
+    let container = out.last().filter(|it| it.symlink_metadata().is_ok_and(|it| it.is_dir())).cloned();
+    let is_plain = out.iter().filter(|it| Some(*it) != container.as_ref()).all(plain);
+    is_plain.then_some(out)
+}
+
+/// Paths and patterns that a command may remove, if its words name them.
+pub(super) fn removed(part: &LinePart) -> Option<Vec<&Target>> {
+    let named = matches!(&part.words[..], [Word::Literal(name), ..] if REMOVALS.contains(&&**name));
+    let known = part.words.iter().all(|it| !matches!(it, Word::Unknown(_)));
+    let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);
+    (named && known).then(|| mentions.map(|it| &it.target).collect())
+}
+
+/// Files that a command may write, if its words name them.
+pub(super) fn literal_names(part: &LinePart) -> Option<Vec<PathBuf>> {
+    let dir = part.directory.single()?;
+    let mut out = Vec::new();
+    for word in &part.words {
+        let Word::Literal(text) = word else { return None };
+        // `of=f`, `-of`, a URL: whatever follows the last mark is a name in this directory.
+        let last = text.rsplit(['=', '/', ' ', '\'', '"']).next().unwrap_or_default();
+        let parent = Path::new(text.split_once('=').map_or(text.as_str(), |(_, rest)| rest)).parent();
+        out.push(dir.join(last));
+        out.extend(parent.map(|it| dir.join(it).join(last)));
+        out.extend(last.strip_prefix("-o").or_else(|| last.strip_prefix("-O")).map(|it| dir.join(it)));
+    }
+    let computed =
+        matches!(&part.words[..], [Word::Literal(name), ..] if matches!(&**name, "xargs" | "find" | "wget"));
+    (!computed).then_some(out)
+}

@@ -1,0 +1,57 @@
+//! Commands of a session that are still running while another one is judged.
+
+use std::{fmt, sync::Arc};
+
+use haft_command::CommandReading;
+use haft_tool::CommandLine;
+
+use super::{ShellCommands, analyse, stale::Beside};
+use crate::{Analysis, CommandJudge, CommandPlace};
+
+/// Knows which commands of a session are still running.
+pub trait RunningCommands: Send + Sync {
+    /// Every command line that is still running, analysed where it runs.
+    fn running(&self) -> Vec<Arc<CommandReading>>;
+}
+
+/// Judges command lines of a session whose earlier commands may still be
+/// running: each was allowed for the files that it named at that time, so a line
+/// that would give these names to other files asks, and so does a line that uses
+/// names which a running command may change.
+#[derive(Clone)]
+pub struct SessionCommands {
+    running: Arc<dyn RunningCommands>,
+}
+
+impl SessionCommands {
+    /// A judge that asks this for the commands that are still running.
+    pub fn new(running: Arc<dyn RunningCommands>) -> Self {
+        Self { running }
+    }
+}
+
+impl fmt::Debug for SessionCommands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionCommands").finish_non_exhaustive()
+    }
+}
+
+impl CommandJudge for SessionCommands {
+    fn analyse(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Analysis {
+        analyse(line, place, &self.running.running())
+    }
+
+    fn propose(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Vec<String> {
+        ShellCommands.propose(line, place)
+    }
+}
+
+/// Running lines as they concern a line that is judged here.
+pub(super) fn beside<'a>(running: &'a [Arc<CommandReading>], place: &CommandPlace<'a>) -> Vec<Beside<'a>> {
+    let beside = |it: &'a Arc<CommandReading>| Beside {
+        analysis: &it.analysis,
+        text: it.line(),
+        place: CommandPlace { cwd: it.place().cwd, ..*place },
+    };
+    running.iter().map(beside).collect()
+}

@@ -1,0 +1,121 @@
+//! Parts whose judgement is outdated when they run, because another part of the
+//! line, or a command that is still running, changes what they look at.
+
+use haft_command::{Effect, EffectAccess, EffectOrigin, LineAnalysis, LinePart, Obeyed, Target};
+
+use super::{
+    changes::{PartChange, changes},
+    movers,
+};
+use crate::{
+    CommandPart, CommandPlace, Concern, FileReach, FileTarget, FileUse, FileUseKind, Nature, Through,
+};
+
+/// A line that is still running, and where it runs.
+pub(super) struct Beside<'a> {
+    pub(super) analysis: &'a LineAnalysis,
+    pub(super) text: &'a str,
+    pub(super) place: CommandPlace<'a>,
+}
+
+/// Makes every part ask whose judgement may be outdated when it runs. `made`
+/// belongs to the parts of `found`, in the same order.
+pub(super) fn mark(
+    made: &mut [CommandPart],
+    found: &LineAnalysis,
+    place: &CommandPlace<'_>,
+    running: &[Beside<'_>],
+) {
+    let own = changes(&found.parts, found.is_sequential, place);
+    for change in &own {
+        for (at, (part, made)) in found.parts.iter().zip(made.iter_mut()).enumerate() {
+            if change.part < at || !found.is_sequential && change.part != at {
+                outdate(made, part, change, place);
+            }
+        }
+    }
+    for line in running {
+        for change in &changes(&line.analysis.parts, false, &line.place) {
+            for (part, made) in found.parts.iter().zip(made.iter_mut()) {
+                outdate(made, part, change, place);
+            }
+        }
+        for change in &own {
+            let mut parts = line.analysis.parts.iter();
+            if parts.any(|part| depends_on(part, change, &line.place)) {
+                made[change.part].concern.get_or_insert_with(|| disturbs(line.text));
+            }
+        }
+    }
+}
+
+/// What makes a person look at a change that a running command does not expect.
+fn disturbs(line: &str) -> Concern {
+    Concern::Ask(format!(
+        "a command that is still running may then use other files than it was allowed to: `{line}`"
+    ))
+}
+
+/// Makes a part ask if a change makes its judgement outdated.
+fn outdate(made: &mut CommandPart, part: &LinePart, change: &PartChange, place: &CommandPlace<'_>) {
+    for effect in &part.effects {
+        match effect.access {
+            EffectAccess::Obey(kind) => {
+                if is_reconfigured(effect, kind, change, place) {
+                    made.nature = Nature::Other;
+                }
+            }
+            EffectAccess::Connect => (),
+            _ if !counts(effect, part) || !change.redirects(effect, place) => (),
+            EffectAccess::Read | EffectAccess::List | EffectAccess::Enter => {
+                made.files.push(unknown(effect, FileUseKind::Read));
+                if effect.origin == EffectOrigin::Mention {
+                    made.concern.get_or_insert_with(|| misleads(change));
+                }
+            }
+            EffectAccess::Write | EffectAccess::Delete => {
+                made.files.push(unknown(effect, FileUseKind::Write));
+                made.concern.get_or_insert_with(|| misleads(change));
+            }
+        }
+    }
+}
+
+/// Whether a running part was allowed because of something that changes.
+fn depends_on(part: &LinePart, change: &PartChange, place: &CommandPlace<'_>) -> bool {
+    part.effects.iter().any(|effect| match effect.access {
+        EffectAccess::Obey(kind) => is_reconfigured(effect, kind, change, place),
+        EffectAccess::Connect => false,
+        _ => counts(effect, part) && change.redirects(effect, place),
+    })
+}
+
+/// What a command that is not understood mentions matters where it is known to
+/// write files.
+fn counts(effect: &Effect, part: &LinePart) -> bool {
+    effect.origin != EffectOrigin::Mention || movers::mover(part).is_some()
+}
+
+fn is_reconfigured(effect: &Effect, kind: Obeyed, change: &PartChange, place: &CommandPlace<'_>) -> bool {
+    match &effect.target {
+        Target::Path(dir) => change.configures(kind, dir, place),
+        Target::Pattern(_) | Target::Unknown(_) => true,
+    }
+}
+
+fn misleads(change: &PartChange) -> Concern {
+    Concern::Ask(format!("`{}` may change which file it uses", change.text))
+}
+
+/// The file of an effect, as one that is known only when the command runs.
+fn unknown(effect: &Effect, kind: FileUseKind) -> FileUse {
+    let text = match &effect.target {
+        Target::Path(path) | Target::Pattern(path) => path.display().to_string(),
+        Target::Unknown(word) => word.clone(),
+    };
+    let through = match effect.origin {
+        EffectOrigin::Redirection => Through::Redirection,
+        EffectOrigin::Operand | EffectOrigin::Mention => Through::Operand,
+    };
+    FileUse { target: FileTarget::Unknown(text), kind, through, reach: FileReach::Itself }
+}
