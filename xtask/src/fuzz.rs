@@ -8,9 +8,15 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
     let lines = args.get(1).map_or("1000000", String::as_str);
     let seed = args.get(2).map_or("1", String::as_str);
-    let test = "fuzz::what_is_free_does_nothing_but_read";
-    let words = ["test", "-p", "haft-permission", "--test", "all", "--", "--exact", test, "--nocapture"];
-    run::cargo_with(&words, &[("HAFT_FUZZ_LINES", lines), ("HAFT_FUZZ_SEED", seed)])
+    let tests = [
+        "fuzz::what_is_free_does_nothing_but_read",
+        "fuzz::edits::free_lines_that_edit_stay_inside_and_start_nothing",
+    ];
+    for test in tests {
+        let words = ["test", "-p", "haft-permission", "--test", "all", "--", "--exact", test, "--nocapture"];
+        run::cargo_with(&words, &[("HAFT_FUZZ_LINES", lines), ("HAFT_FUZZ_SEED", seed)])?;
+    }
+    Ok(())
 }
 
 /// Random sessions of the real program against a server that breaks off, fails and

@@ -5,7 +5,11 @@
 //! for other parts: a name may lead to another file ([`ChangedNames`]), or a
 //! program may find other configuration ([`ChangedConfig`]).
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use haft_command::{
     Class, Effect, EffectAccess, EffectOrigin, EffectReach, FileNamePattern, LinePart, Obeyed, Target, Verb,
@@ -42,6 +46,8 @@ struct ChangedConfig {
     paths: Vec<PathBuf>,
     /// Every file that one of these patterns finds.
     patterns: Vec<PathBuf>,
+    /// Files of these names, wherever they are.
+    names: Vec<String>,
     /// The index of the repository: a repository inside it may become part of it.
     index: bool,
     anywhere: bool,
@@ -97,6 +103,10 @@ impl Draft {
         let (mut names, mut sources, mut targets) = (ChangedNames::Nowhere, Vec::new(), Vec::new());
         let mut is_linked = false;
         match (part.class, movers::mover(part)) {
+            (Class::Edit(Verb::Copy | Verb::Move), _) if !is_known(part) => {
+                names = ChangedNames::Anywhere;
+                config.anywhere = true;
+            }
             (Class::Edit(Verb::Copy | Verb::Move), _) => {
                 sources = copied(part);
                 targets = arrivals(at, part, parts);
@@ -112,7 +122,7 @@ impl Draft {
             (_, None | Some(Mover::Nothing)) => (),
             (_, Some(Mover::Index)) => config.index = true,
             (_, Some(Mover::Files)) => match movers::literal_names(part) {
-                Some(named) => config.paths.extend(named),
+                Some(named) => config.names = named,
                 None => config.anywhere = true,
             },
             (_, Some(Mover::Removal)) => match movers::removed(part) {
@@ -122,11 +132,13 @@ impl Draft {
             (_, Some(Mover::Links)) => match movers::plain_operands(part) {
                 Some(operands) => {
                     // What arrives in a directory has the names of what was there.
-                    let names = || operands.iter().filter_map(|it| it.file_name());
-                    config.paths.extend(operands.iter().flat_map(|dir| names().map(|it| dir.join(it))));
-                    config.paths.extend(operands.iter().cloned());
-                    targets.clone_from(&operands);
-                    sources = operands;
+                    let named = operands.named;
+                    let names = || named.iter().filter_map(|it| it.file_name());
+                    config.paths.extend(named.iter().flat_map(|dir| names().map(|it| dir.join(it))));
+                    config.paths.extend(named.iter().cloned());
+                    targets.clone_from(&named);
+                    sources = named;
+                    sources.extend(operands.starts);
                 }
                 None => {
                     names = ChangedNames::Anywhere;
@@ -134,9 +146,7 @@ impl Draft {
                 }
             },
         }
-        let changes_config =
-            config.anywhere || config.index || !config.paths.is_empty() || !config.patterns.is_empty();
-        let changes = changes_config || matches!(names, ChangedNames::Anywhere) || !sources.is_empty();
+        let changes = config.is_changed() || matches!(names, ChangedNames::Anywhere) || !sources.is_empty();
         let change = PartChange { part: at, text: part.text.clone(), names, config };
         let mut made = Self { change, sources, targets, is_linked: false };
         if is_linked {
@@ -179,10 +189,9 @@ impl PartChange {
             ChangedNames::Nowhere => false,
             // Where the line starts stays where it is, whatever is put into it.
             ChangedNames::Anywhere => {
-                let stays = |form: &PathBuf| {
-                    place.cwd.starts_with(form) || place.roots.iter().any(|root| root.starts_with(form))
-                };
-                linked || passed(path).iter().any(|form| !stays(form))
+                let start: Vec<PathBuf> =
+                    place.roots.iter().copied().chain([place.cwd]).flat_map(passed).collect();
+                linked || passed(path).iter().any(|it| !start.contains(it))
             }
             ChangedNames::Below(areas) => {
                 let below = passed(path).iter().any(|it| areas.iter().any(|area| it.starts_with(area)));
@@ -208,7 +217,11 @@ impl PartChange {
                 .is_some_and(|it| obeyed::is_any_config_name(&it.to_string_lossy().to_lowercase()))
         };
         let inside = |path: &PathBuf| forms(tree).iter().any(|it| path.starts_with(it));
-        config.anywhere || !config.patterns.is_empty() || config.paths.iter().filter(is_config).any(inside)
+        let named = || config.names.iter().any(|it| obeyed::is_any_config_name(it));
+        config.anywhere
+            || !config.patterns.is_empty()
+            || named()
+            || config.paths.iter().filter(is_config).any(inside)
     }
 
     /// Whether a program that obeys configuration in this directory may find
@@ -233,7 +246,8 @@ impl PartChange {
             let pattern = FileNamePattern::new(last);
             obeyed::config_names(kind).iter().any(|name| pattern.matches(name))
         };
-        config.paths.iter().any(is_found)
+        config.names.iter().any(|name| obeyed::is_config_name(kind, name))
+            || config.paths.iter().any(is_found)
             || config.patterns.iter().any(fits)
             || config.index
                 && (kind == Obeyed::GitIndex || kind == Obeyed::Git && obeyed::holds_repository(dir))
@@ -247,7 +261,17 @@ fn written(part: &LinePart) -> ChangedConfig {
     config
 }
 
+/// Whether every operand of a command that is understood is one path.
+fn is_known(part: &LinePart) -> bool {
+    part.effects.iter().all(|it| matches!(it.target, Target::Path(_)))
+}
+
 impl ChangedConfig {
+    fn is_changed(&self) -> bool {
+        let lists = [self.paths.is_empty(), self.patterns.is_empty(), self.names.is_empty()];
+        self.anywhere || self.index || lists.contains(&false)
+    }
+
     fn add(&mut self, target: &Target) {
         match target {
             Target::Path(path) => self.paths.extend(forms(path)),
@@ -320,9 +344,34 @@ fn forms(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Every place that is passed on the way to a path: `a/../b` passes `a`.
+/// Every place that the kernel passes on the way to a path now, and the path as
+/// it is written: `a/../b` passes `a`, and so does a link that leads to `a/../b`.
 fn passed(path: &Path) -> Vec<PathBuf> {
-    let steps = path.ancestors().filter(|it| it.file_name().is_none() && it.parent().is_some());
-    let turns = steps.filter_map(Path::parent).flat_map(forms);
-    turns.chain(forms(path)).collect()
+    let mut out = vec![haft_paths::lexical(path)];
+    let mut at = PathBuf::from("/");
+    let mut steps: VecDeque<OsString> = path.iter().skip(1).map(OsString::from).collect();
+    let mut links = 0;
+    while let Some(step) = steps.pop_front() {
+        if step == ".." {
+            at.pop();
+            continue;
+        }
+        at.push(&step);
+        out.push(at.clone());
+        let Ok(target) = std::fs::read_link(&at) else { continue };
+        links += 1;
+        if MOST_LINKS < links {
+            break;
+        }
+        at.pop();
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        let front = target.iter().filter(|it| *it != "/");
+        front.collect::<Vec<_>>().into_iter().rev().for_each(|it| steps.push_front(it.to_owned()));
+    }
+    out
 }
+
+/// The kernel follows at most this many links in one path.
+const MOST_LINKS: usize = 40;

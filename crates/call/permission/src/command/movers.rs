@@ -1,7 +1,7 @@
 //! Commands that are not understood completely, but are known to move, link,
 //! unpack, write or remove files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use haft_command::{Class, EffectOrigin, LinePart, Target, Word};
 
@@ -112,6 +112,8 @@ const FILES: &[&str] = &[
 
 const REMOVALS: &[&str] = &["rm", "rmdir", "shred", "srm", "trash", "unlink"];
 
+const SHELLS: &[&str] = &["ash", "bash", "busybox", "dash", "eval", "fish", "ksh", "sh", "zsh"];
+
 /// Commands of git that leave the working tree, the index and the settings as
 /// they are.
 const GIT_KEEPS: &[&str] = &[
@@ -172,6 +174,8 @@ fn by_words(words: &[String]) -> Option<Mover> {
         "find" if args.iter().any(|it| it.starts_with("-fprint") || it == "-fls") => Mover::Files,
         "dpkg" if args.iter().any(|it| it == "-x" || it == "--extract") => Mover::Links,
         "tar" | "bsdtar" | "gtar" if creates_archive(args) => Mover::Files,
+        // A redirection in the text of a shell.
+        _ if SHELLS.contains(&name) && args.iter().any(|it| it.contains('>')) => Mover::Files,
         _ if LINKS.contains(&name) => Mover::Links,
         _ if FILES.contains(&name) => Mover::Files,
         _ if REMOVALS.contains(&name) => Mover::Removal,
@@ -211,9 +215,16 @@ fn by_git(args: &[String]) -> Mover {
     }
 }
 
+/// Operands that are on the disk, without links.
+pub(super) struct PlainOperands {
+    pub(super) named: Vec<PathBuf>,
+    /// Directories in which patterns look for more.
+    pub(super) starts: Vec<PathBuf>,
+}
+
 /// The operands of `cp` and `mv` with patterns or in forms that are not
 /// understood, if all of them are known, none is a link and none holds one.
-pub(super) fn plain_operands(part: &LinePart) -> Option<Vec<PathBuf>> {
+pub(super) fn plain_operands(part: &LinePart) -> Option<PlainOperands> {
     let Some((Word::Literal(name), rest)) = part.words.split_first() else { return None };
     let plain_option = |text: &str| {
         text.strip_prefix('-').is_some_and(|it| it.bytes().all(|letter| b"afinprRuvTdxP".contains(&letter)))
@@ -226,14 +237,15 @@ pub(super) fn plain_operands(part: &LinePart) -> Option<Vec<PathBuf>> {
     if !matches!(&**name, "cp" | "mv") || !known {
         return None;
     }
-    let mut out: Vec<PathBuf> = Vec::new();
-    for effect in part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention) {
+    let (mut out, mut starts): (Vec<PathBuf>, Vec<PathBuf>) = (Vec::new(), Vec::new());
+    for effect in part.effects.iter().filter(|it| it.origin != EffectOrigin::Redirection) {
         match &effect.target {
             Target::Path(path) => out.push(path.clone()),
             Target::Pattern(pattern) => {
                 let found = expand(pattern);
                 (!found.cut).then_some(())?;
                 out.extend(found.found);
+                starts.push(found.start);
             }
             Target::Unknown(_) => return None,
         }
@@ -245,7 +257,7 @@ pub(super) fn plain_operands(part: &LinePart) -> Option<Vec<PathBuf>> {
     // A directory that files are put into may hold whatever it holds.
     let container = out.last().filter(|it| it.symlink_metadata().is_ok_and(|it| it.is_dir())).cloned();
     let is_plain = out.iter().filter(|it| Some(*it) != container.as_ref()).all(plain);
-    is_plain.then_some(out)
+    (is_plain && !out.is_empty()).then_some(PlainOperands { named: out, starts })
 }
 
 /// Paths and patterns that a command may remove, if its words name them.
@@ -256,20 +268,21 @@ pub(super) fn removed(part: &LinePart) -> Option<Vec<&Target>> {
     (named && known).then(|| mentions.map(|it| &it.target).collect())
 }
 
-/// Files that a command may write, if its words name them.
-pub(super) fn literal_names(part: &LinePart) -> Option<Vec<PathBuf>> {
-    let dir = part.directory.single()?;
+/// Names of files that a command may write, in lower case, if its words name
+/// them: everything in its words that may be a name.
+pub(super) fn literal_names(part: &LinePart) -> Option<Vec<String>> {
+    let [Word::Literal(name), ..] = &part.words[..] else { return None };
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let named_by_words = FILES.contains(&name) || matches!(name, "tar" | "bsdtar" | "gtar");
+    (named_by_words && name != "wget").then_some(())?;
     let mut out = Vec::new();
     for word in &part.words {
         let Word::Literal(text) = word else { return None };
-        // `of=f`, `-of`, a URL: whatever follows the last mark is a name in this directory.
-        let last = text.rsplit(['=', '/', ' ', '\'', '"']).next().unwrap_or_default();
-        let parent = Path::new(text.split_once('=').map_or(text.as_str(), |(_, rest)| rest)).parent();
-        out.push(dir.join(last));
-        out.extend(parent.map(|it| dir.join(it).join(last)));
-        out.extend(last.strip_prefix("-o").or_else(|| last.strip_prefix("-O")).map(|it| dir.join(it)));
+        let text = text.to_lowercase();
+        let names = text.split(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_'));
+        out.extend(names.map(str::to_owned));
+        // `-orust-toolchain.toml`
+        out.extend(text.strip_prefix('-').and_then(|it| it.get(1..)).map(str::to_owned));
     }
-    let computed =
-        matches!(&part.words[..], [Word::Literal(name), ..] if matches!(&**name, "xargs" | "find" | "wget"));
-    (!computed).then_some(out)
+    Some(out)
 }

@@ -29,7 +29,7 @@ mkdir -p src build d/sub plain/sub b/objects b/refs deny node/pkg merge/x into/m
 echo a > a.txt; echo b > b.txt; echo x > src/main.rs; echo p > plain/f; echo p > plain/sub/g
 echo KEY > deny/key; echo y > node/pkg/y; echo z > list/.hidden/x
 ln -s ../../out d/l; ln -s ../.git d/g; ln -s ../deny/key d/k; ln d/sub/h d/sub/i 2>/dev/null || true
-ln -s ../src node/link; ln -s ../out outdir; ln -s src inlink
+ln -s ../src node/link; ln -s ../out outdir; ln -s src inlink; ln -s e/../secret.txt turns; ln -s e later
 echo p > merge/x/pre-commit; ln -s ../../.git/hooks into/merge/x
 echo 'ref: refs/heads/main' > b/HEAD; printf '[diff]\n\texternal = ./evil\n' > b/config
 printf '[toolchain]\npath = "./evil"\n' > rt.toml
@@ -196,8 +196,18 @@ fn line_that_moves_links_and_then_uses_them_asks() {
         "cp -r node n2 && cat n2/link/main.rs",
         "rm -rf build; mv d build && cat build/l/secret.txt",
         "mv d e && mv e/l/secret.txt here && cat here",
+        "mv d/l e && cat turns",
+        "mv d e && cat later/l/secret.txt",
+        "mv src old && mv d src && cat inlink/l/secret.txt",
+        "cp -P d/l zz; mv z* e && cat e/secret.txt",
+        "FOO=1 mv d e; cat e/l/secret.txt",
+        "nohup mv d e; cat e/l/secret.txt",
+        "cd \"$x\"; mv d $ROOT/ws/e; cat $ROOT/ws/e/l/secret.txt",
+        "mv ./src/../d e && cat e/l/secret.txt",
+        "mv d src/../e && cat e/l/secret.txt",
+        "mv d inlink/e && cat src/e/l/secret.txt",
     ] {
-        rows.push(("Bash(cp:*),Bash(mv:*),Bash(rm:*)", line.to_owned()));
+        rows.push(("Bash(cp:*),Bash(mv:*),Bash(rm:*),Bash(FOO=1 mv d e)", line.to_owned()));
     }
     let rows: Vec<(&str, &str)> = rows.iter().map(|(allow, line)| (*allow, line.as_str())).collect();
     check(EDITS, Behavior::Ask, &rows);
@@ -308,6 +318,9 @@ fn line_that_creates_configuration_and_then_obeys_it_asks() {
         ("Bash(git config:*)", "git config diff.external ./evil && git diff"),
         ("Bash(git checkout:*)", "git checkout x && rustc --version"),
         ("Bash(split:*)", "split rt.toml rust-toolchain.toml && rustc --version"),
+        ("Bash(sudo tee *)", "echo x | sudo tee rust-toolchain.toml && rustc --version"),
+        ("Bash(tee:*)", "cd src && echo x | tee ../src/rust-toolchain.toml && rustc --version"),
+        ("Bash(bash -c *)", "bash -c 'echo x > rust-toolchain.toml' && rustc --version"),
         ("Bash(xargs:*)", "echo rt.toml rust-toolchain.toml | xargs cp && rustc --version"),
     ];
     check(DEFAULT, Behavior::Ask, &ruled);

@@ -5,6 +5,7 @@
 //! `HAFT_FUZZ_LINES` says how many lines are made and `HAFT_FUZZ_SEED` which
 //! (`cargo xtask fuzz commands`); a plain test run makes a few.
 
+mod edits;
 mod lines;
 mod programs;
 mod random;
