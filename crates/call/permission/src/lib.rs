@@ -22,6 +22,7 @@ mod about;
 mod agent;
 mod auto;
 mod builder;
+mod checkouts;
 mod command;
 mod decision;
 mod expansion;
@@ -44,6 +45,7 @@ mod rule;
 mod ruleset;
 mod scope;
 mod shown;
+mod spelling;
 mod suggest;
 mod update;
 

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use haft_paths::{expand, is_inside, lexical, real};
 
-use crate::protected::is_kernel;
+use crate::{checkouts::Checkouts, protected::is_kernel};
 
 /// The directories a policy talks about, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +58,8 @@ pub(crate) struct Anchors {
     roots: Vec<Spot>,
     readable: Vec<Spot>,
     pub(crate) own: Vec<PathBuf>,
+    /// Where path rules that forbid something hold as well.
+    pub(crate) checkouts: Checkouts,
 }
 
 impl Anchors {
@@ -72,7 +74,14 @@ impl Anchors {
             roots: std::iter::once(Spot::new(cwd)).chain(additional).collect(),
             readable: places.readable.iter().filter_map(absolute).collect(),
             own,
+            checkouts: Checkouts::default(),
         }
+    }
+
+    /// The checkouts of the repositories that the workspace, or one of `sources`,
+    /// lies in.
+    pub(crate) fn checkouts_now<'a>(&'a self, sources: impl Iterator<Item = &'a Path>) -> Checkouts {
+        Checkouts::find(self.roots.iter().flat_map(Spot::forms).chain(sources))
     }
 
     /// Whether these were made for the same directories.

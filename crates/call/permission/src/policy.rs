@@ -9,6 +9,7 @@ use crate::{
     Warning,
     agent::AgentLevel,
     auto,
+    checkouts::Checkouts,
     judge::{Facts, Level, LevelRole, Ruling, RulingStanding, Tally},
     matcher::PathUse,
     places::Anchors,
@@ -312,12 +313,28 @@ impl Policy {
         let places = &self.inner.blueprint.places;
         let cwd = places.workspace.as_deref().unwrap_or(cwd);
         let home = places.home.as_deref().or(home);
-        if let Some(anchors) = self.inner.anchors.load_full().filter(|it| it.fit(cwd, home)) {
+        let known = self.inner.anchors.load_full().filter(|it| it.fit(cwd, home));
+        // Worktrees come and go while a session runs.
+        if let Some(anchors) = known
+            && anchors.checkouts == self.checkouts(&anchors)
+        {
             return anchors;
         }
-        let anchors = Arc::new(Anchors::new(places, cwd, home));
+        let mut anchors = Anchors::new(places, cwd, home);
+        anchors.checkouts = self.checkouts(&anchors);
+        let anchors = Arc::new(anchors);
         self.inner.anchors.store(Some(Arc::clone(&anchors)));
         anchors
+    }
+
+    /// Where path rules that forbid something hold besides the workspace; looked
+    /// up only if there are such rules.
+    fn checkouts(&self, anchors: &Anchors) -> Checkouts {
+        let sets = || std::iter::once(&self.inner.rules).chain(&self.inner.held_back);
+        if !sets().any(RuleSet::forbids_some_path) {
+            return Checkouts::default();
+        }
+        anchors.checkouts_now(sets().flat_map(RuleSet::forbidding_roots))
     }
 
     pub(crate) fn held_back(&self) -> Option<&RuleSet> {

@@ -1,5 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
+use crate::spelling::fold;
+
 /// Directories whose content decides what runs later. One name, or several that
 /// follow each other.
 const DIRECTORIES: &[&[&str]] = &[
@@ -100,23 +102,6 @@ fn normal(component: Component<'_>) -> Option<String> {
         Component::Normal(name) => Some(fold(&name.to_string_lossy())),
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
     }
-}
-
-/// One form for every name that some file system takes for the same: case,
-/// invisible characters, trailing dots and blanks, streams, short names.
-fn fold(name: &str) -> String {
-    let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    if name.is_ascii() {
-        let name = name.to_ascii_lowercase();
-        return if name == "git~1" { String::from(".git") } else { name };
-    }
-    let visible = name.chars().filter(|it| !is_ignorable(*it));
-    visible.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
-}
-
-fn is_ignorable(it: char) -> bool {
-    matches!(it, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 #[cfg(test)]

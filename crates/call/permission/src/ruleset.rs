@@ -26,6 +26,9 @@ pub(crate) struct RuleSet {
     by_shape: Vec<usize>,
     /// Rules of each family and behaviour.
     families: [[Vec<usize>; 3]; 4],
+    /// Where `/` starts in path rules that forbid something.
+    forbidding_roots: Vec<Arc<Path>>,
+    forbids_some_path: bool,
     commands: CommandIndex,
     views: RwLock<HashMap<String, Arc<ToolView>>>,
     paths: ArcSwapOption<CompiledPaths>,
@@ -84,6 +87,12 @@ impl RuleSet {
         }
         if let Some(family) = rule.name.exact().and_then(Family::of) {
             self.families[family as usize][rule.slot() as usize].push(number);
+        }
+        if matches!(rule.about, RuleSubject::Path(_)) && rule.entry.behavior != Behavior::Allow {
+            self.forbids_some_path = true;
+            let root = rule.entry.origin.root.iter().filter(|it| !self.forbidding_roots.contains(it));
+            let root: Vec<Arc<Path>> = root.cloned().collect();
+            self.forbidding_roots.extend(root);
         }
         if let RuleSubject::Command(pattern) = &rule.about {
             match pattern.first_word() {
@@ -284,6 +293,16 @@ impl RuleSet {
             .flat_map(|it| self.family(Family::Read, it).chain(self.family(Family::Edit, it)))
             .next()
             .is_some()
+    }
+
+    /// Whether a rule names paths that must not be used, or not without asking.
+    pub(crate) fn forbids_some_path(&self) -> bool {
+        self.forbids_some_path
+    }
+
+    /// Where the sources of such rules start.
+    pub(crate) fn forbidding_roots(&self) -> impl Iterator<Item = &Path> {
+        self.forbidding_roots.iter().map(|root| &**root)
     }
 
     /// The compiled path rules of one family and behaviour.

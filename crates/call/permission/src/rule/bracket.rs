@@ -1,9 +1,54 @@
 //! Bracket expressions of the shell, respelled for the library that compiles
 //! patterns, which knows neither classes nor escapes in them.
 
-/// The same pattern with its bracket expressions respelled. Nothing if one of
-/// them means something that only a locale knows.
-pub(super) fn respelled(glob: &str) -> Option<String> {
+use crate::spelling::fold_text;
+
+/// Which names a pattern is compared with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Spelling {
+    /// Names as they are written.
+    Exact,
+    /// Names folded by [`crate::spelling::fold`].
+    Folded,
+}
+
+/// The same pattern with its bracket expressions respelled, for names of this
+/// spelling. `None` if one of them means something that only a locale knows.
+pub(super) fn respelled(glob: &str, spelling: Spelling) -> Option<String> {
+    match spelling {
+        Spelling::Exact => respelled_exactly(glob),
+        Spelling::Folded => Some(fold_text(&folded_brackets(glob)?).collect()),
+    }
+}
+
+/// Bracket expressions of a pattern for folded names, which have lost the
+/// difference that an expression may be about: one that a folded name cannot be
+/// compared with stands for every character.
+fn folded_brackets(glob: &str) -> Option<String> {
+    let mut out = String::with_capacity(glob.len());
+    let mut rest = glob;
+    while let Some(c) = rest.chars().next() {
+        let behind = &rest[c.len_utf8()..];
+        let copied = match c {
+            '\\' => c.len_utf8() + behind.chars().next().map_or(0, char::len_utf8),
+            '[' => match Members::read(behind) {
+                SetRead::Set(members, after) => {
+                    out.push_str(&members.folded());
+                    rest = after;
+                    continue;
+                }
+                SetRead::Open => c.len_utf8(),
+                SetRead::Unknown => return None,
+            },
+            _ => c.len_utf8(),
+        };
+        out.push_str(&rest[..copied]);
+        rest = &rest[copied..];
+    }
+    Some(out)
+}
+
+fn respelled_exactly(glob: &str) -> Option<String> {
     let mut out = String::with_capacity(glob.len());
     let mut rest = glob;
     while let Some(c) = rest.chars().next() {
@@ -78,6 +123,21 @@ impl Members {
         }
     }
 
+    /// The same for folded names: `*` or `?` where a range cannot be folded.
+    fn folded(mut self) -> String {
+        if self.ranges.iter().any(|(_, to)| !to.is_ascii()) {
+            return String::from("*");
+        }
+        let of = |kind: (char, char)| self.ranges.iter().filter_map(move |it| overlap(*it, kind));
+        let has_letters = of(('A', 'Z')).chain(of(('a', 'z'))).next().is_some();
+        if self.negated && has_letters {
+            return String::from("?");
+        }
+        let lower = of(('A', 'Z')).map(|(from, to)| (from.to_ascii_lowercase(), to.to_ascii_lowercase()));
+        self.ranges = of(('\0', '@')).chain(of(('[', '\u{7f}'))).chain(lower).collect();
+        self.spelled().unwrap_or_else(|| String::from("?"))
+    }
+
     /// Ordered so that no character means anything by where it stands.
     fn spelled(mut self) -> Option<String> {
         let special = |c: char| matches!(c, ']' | '-' | '!' | '^' | '[');
@@ -110,6 +170,11 @@ impl Members {
         out.push(']');
         Some(out)
     }
+}
+
+fn overlap(a: (char, char), b: (char, char)) -> Option<(char, char)> {
+    let both = (a.0.max(b.0), a.1.min(b.1));
+    (both.0 <= both.1).then_some(both)
 }
 
 /// One character: as it is, escaped, or as a symbol.
@@ -168,8 +233,8 @@ fn class_ranges(name: &str) -> Option<Vec<(char, char)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::respelled;
-    use crate::rule::compile;
+    use super::{Spelling, respelled};
+    use crate::{rule::compile, spelling::fold};
 
     #[test]
     fn sets_mean_what_they_mean_to_the_shell() {
@@ -195,11 +260,35 @@ mod tests {
             ("\\[a]x", "[a]x", true),
             ("{a,[[:digit:]]}x", "7x", true),
         ] {
-            let glob = compile(pattern).unwrap_or_else(|why| panic!("{pattern}: {why}")).compile_matcher();
+            let glob = compile(pattern, Spelling::Exact)
+                .unwrap_or_else(|why| panic!("{pattern}: {why}"))
+                .compile_matcher();
             assert_eq!(glob.is_match(name), want, "{pattern} {name}");
         }
         for unknown in ["[[=a=]]", "[[:nonsense:]]", "[[.aa.]]", "[[:alpha:"] {
-            assert!(respelled(unknown).is_none(), "{unknown}");
+            assert!(respelled(unknown, Spelling::Exact).is_none(), "{unknown}");
+            assert!(respelled(unknown, Spelling::Folded).is_none(), "{unknown}");
+        }
+    }
+    #[test]
+    fn folded_patterns_match_every_spelling_of_a_name() {
+        for (pattern, name, want) in [
+            ("*.PEM", "key.pem", true),
+            ("*.pem", "KEY.Pem", true),
+            ("[A-C]x", "bX", true),
+            ("[A-C]x", "dX", false),
+            ("[Z-a]x", "zx", true),
+            ("[!A-C]x", "bx", true),
+            ("[!0-9]x", "1X", false),
+            ("[[:upper:]]x", "ax", true),
+            ("[[:upper:]]x", "1x", false),
+            ("\\[A]X", "[a]x", true),
+            ("caf[\u{e9}]", "CAFE\u{301}", true),
+            ("{A,B}/x", "b/x", true),
+        ] {
+            let glob = compile(pattern, Spelling::Folded).unwrap().compile_matcher();
+            let name: Vec<String> = name.split('/').map(fold).collect();
+            assert_eq!(glob.is_match(name.join("/")), want, "{pattern} {name:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod wildcard;
 
 use std::{fmt, path::Path, sync::Arc};
 
+pub(crate) use bracket::Spelling;
 pub(crate) use command::{CommandPattern, PatternReading};
 pub(crate) use domain::{DomainPattern, host_of};
 pub(crate) use name::NamePattern;

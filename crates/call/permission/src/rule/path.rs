@@ -1,5 +1,6 @@
 use globset::{Glob, GlobBuilder};
 
+use super::bracket::Spelling;
 use crate::Behavior;
 
 /// What a path pattern is relative to.
@@ -79,7 +80,7 @@ impl PathPattern {
         }
         let glob = (!segments.is_empty()).then(|| segments.join("/"));
         if let Some(glob) = &glob {
-            compile(glob)?;
+            compile(glob, Spelling::Exact)?;
         }
         Ok(Self { anchor, up, literal, glob, written, covers })
     }
@@ -91,16 +92,13 @@ impl PathPattern {
     }
 }
 
-/// The glob of a pattern: `*` stays inside one segment.
-pub(crate) fn compile(glob: &str) -> Result<Glob, &'static str> {
-    let glob =
-        super::bracket::respelled(glob).ok_or("a bracket expression of the path pattern is not known")?;
-    let built = GlobBuilder::new(&glob)
-        .literal_separator(true)
-        .backslash_escape(true)
-        .empty_alternates(true)
-        .case_insensitive(cfg!(any(target_os = "macos", windows)))
-        .build();
+/// The glob of a pattern for names of this spelling: `*` stays inside one
+/// segment.
+pub(crate) fn compile(glob: &str, spelling: Spelling) -> Result<Glob, &'static str> {
+    let glob = super::bracket::respelled(glob, spelling)
+        .ok_or("a bracket expression of the path pattern is not known")?;
+    let built =
+        GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).empty_alternates(true).build();
     built.map_err(|_| "the path pattern is broken (a bracket or brace is not closed?)")
 }
 

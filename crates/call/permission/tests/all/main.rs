@@ -11,6 +11,7 @@
 mod agents;
 mod attacks;
 mod changing_lines;
+mod checkouts;
 mod common;
 mod file_paths;
 mod found;
@@ -21,3 +22,4 @@ mod paths;
 mod properties;
 mod reasons;
 mod rules;
+mod spelling;
