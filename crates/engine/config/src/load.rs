@@ -165,12 +165,8 @@ impl Loader<'_> {
         let mut texts = Vec::new();
         for Candidate { layer, path, base } in candidates {
             if let (Some(document), _) = self.read_file(&path, LARGEST, Fallback::LastGood) {
-                let source = SettingsText {
-                    layer,
-                    place: SettingsPlace::File(path),
-                    base,
-                    text: Arc::clone(&document.text),
-                };
+                let place = SettingsPlace::File(path);
+                let source = SettingsText::new(layer, place, base, Arc::clone(&document.text));
                 texts.push((Arc::new(source), document));
             }
         }
@@ -206,7 +202,7 @@ impl Loader<'_> {
             };
             if let Some(document) = document {
                 let (layer, base) = (argument.layer, self.places.cwd.clone());
-                let source = SettingsText { layer, place, base, text: Arc::clone(&document.text) };
+                let source = SettingsText::new(layer, place, base, Arc::clone(&document.text));
                 texts.push((Arc::new(source), document));
             }
         }
@@ -335,7 +331,7 @@ impl Loader<'_> {
         let (document, _) = self.read_file(path, largest, fallback);
         let document = document?;
         let (place, base) = (SettingsPlace::File(path.to_owned()), self.places.project.clone());
-        let source = SettingsText { layer, place, base, text: Arc::clone(&document.text) };
+        let source = SettingsText::new(layer, place, base, Arc::clone(&document.text));
         self.loaded.problems.extend(mcp::problems(&document, &source));
         Some((Arc::new(source), document))
     }

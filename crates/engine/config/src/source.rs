@@ -1,7 +1,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use crate::span;
@@ -50,7 +50,42 @@ pub struct SettingsText {
     /// What `/` at the start of a path rule of this source stands for.
     pub base: PathBuf,
     /// The text, so that a line can be named in a message.
-    pub(crate) text: Arc<str>,
+    text: Arc<str>,
+    lines: LineIndex,
+}
+
+/// Where the values of a text stand. Scanned once, when a line is asked for
+/// first: every rule of a file asks.
+#[derive(Clone, Debug, Default)]
+struct LineIndex(OnceLock<Option<ScannedText>>);
+
+#[derive(Clone, Debug)]
+struct ScannedText {
+    root: span::JsonNode,
+    /// Where each line starts but for the first.
+    starts: Vec<usize>,
+}
+
+/// It follows from the text.
+impl PartialEq for LineIndex {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for LineIndex {}
+
+impl LineIndex {
+    /// The line, counted from one, of the value at a JSON pointer.
+    fn line(&self, text: &str, pointer: &str) -> Option<usize> {
+        let scanned = self.0.get_or_init(|| {
+            let starts = text.bytes().zip(1..).filter_map(|(byte, next)| (byte == b'\n').then_some(next));
+            Some(ScannedText { root: span::scan(text)?, starts: starts.collect() })
+        });
+        let ScannedText { root, starts } = scanned.as_ref()?;
+        let at = root.at(pointer)?.range.start;
+        Some(starts.partition_point(|start| *start <= at) + 1)
+    }
 }
 
 /// Where a text stands.
@@ -72,6 +107,10 @@ impl fmt::Display for SettingsPlace {
 }
 
 impl SettingsText {
+    pub(crate) fn new(layer: Layer, place: SettingsPlace, base: PathBuf, text: Arc<str>) -> Self {
+        Self { layer, place, base, text, lines: LineIndex::default() }
+    }
+
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
@@ -91,11 +130,9 @@ pub struct SettingsOrigin {
 }
 
 impl SettingsOrigin {
-    /// The line, counted from one. Found when asked for: hardly anybody does.
+    /// The line, counted from one.
     pub fn line(&self) -> Option<usize> {
-        let node = span::scan(&self.source.text)?;
-        let found = node.at(&self.pointer)?;
-        Some(span::line_and_column(&self.source.text, found.range.start).0)
+        self.source.lines.line(&self.source.text, &self.pointer)
     }
 }
 
@@ -141,5 +178,27 @@ impl fmt::Display for SettingsNotice {
             Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.place, self.message),
             None => write!(f, "{}: {}", self.place, self.message),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_many_values_scan_their_text_once() {
+        let rules: Vec<String> = (0..1_000).map(|number| format!("    \"Read(f{number})\"")).collect();
+        let text = format!("{{\n  \"deny\": [\n{}\n  ]\n}}\n", rules.join(",\n"));
+        let place = SettingsPlace::Argument(String::from("--settings"));
+        let source = Arc::new(SettingsText::new(Layer::User, place, PathBuf::new(), text.into()));
+        let before = span::scans();
+        for number in 0..1_000 {
+            let origin = SettingsOrigin { source: Arc::clone(&source), pointer: format!("/deny/{number}") };
+            assert_eq!(origin.line(), Some(number + 3));
+            assert_eq!(origin.to_string(), format!("--settings:{}", number + 3));
+        }
+        assert_eq!(span::scans() - before, 1);
+        let absent = SettingsOrigin { source, pointer: String::from("/deny/1000") };
+        assert_eq!((absent.line(), absent.to_string()), (None, String::from("--settings")));
     }
 }

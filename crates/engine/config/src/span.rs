@@ -38,10 +38,23 @@ impl ObjectMember {
 
 /// The places of a text that is valid JSON.
 pub(crate) fn scan(text: &str) -> Option<JsonNode> {
+    #[cfg(test)]
+    SCANS.with(|scans| scans.set(scans.get() + 1));
     let mut scanner = Scanner { bytes: text.as_bytes(), text, at: 0 };
     let node = scanner.value(0)?;
     scanner.skip_blanks();
     (scanner.at == text.len()).then_some(node)
+}
+
+#[cfg(test)]
+thread_local! {
+    static SCANS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many texts this thread has scanned.
+#[cfg(test)]
+pub(crate) fn scans() -> usize {
+    SCANS.get()
 }
 
 /// As deep as `serde_json` goes.

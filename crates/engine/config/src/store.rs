@@ -241,12 +241,8 @@ impl SettingsStore {
     fn items(&self, path: &Path, layer: Layer, value: Map<String, Value>) -> Vec<TrustItem> {
         let text: Arc<str> = Value::Object(value.clone()).to_string().into();
         let base = self.places.project.clone();
-        let source = SettingsText {
-            layer,
-            place: SettingsPlace::File(path.to_owned()),
-            base,
-            text: Arc::clone(&text),
-        };
+        let place = SettingsPlace::File(path.to_owned());
+        let source = SettingsText::new(layer, place, base, Arc::clone(&text));
         let findings = take_apart(&SettingsDocument { text, value }, &source);
         let project = self.real_project();
         findings.units.iter().map(|unit| TrustItem::of(unit, &project).0).collect()
