@@ -23,4 +23,4 @@ pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop, Terminal};
 pub use notice::{BackgroundStatus, News, TaskNotice, signal_name};
 pub(crate) use precious::rm_guard;
 pub use shell::{CommandKeeper, Shell, ShellConfig};
-pub use tasks::{About, Foreground, TaskInfo, TaskKind, TaskRead, Tasks, Until};
+pub use tasks::{About, Foreground, TaskInfo, TaskKind, TaskRead, TaskReader, Tasks, Until};

@@ -23,7 +23,8 @@ use crate::{
 ///
 /// **Invariant:** the end of a task reaches its agent once: either through
 /// [`Tasks::drain`] or as the answer to [`Tasks::read`], never both, never
-/// neither. Ids stay known as long as the session lives.
+/// neither. While a [`TaskReader`] waits for it, it is the reader's. Ids stay
+/// known as long as the session lives.
 #[derive(Debug)]
 pub struct Tasks {
     shell: Arc<Shell>,
@@ -46,6 +47,8 @@ struct Task {
     cursor: Mark,
     /// Whether the agent knows how it ended.
     told: bool,
+    /// How many [`TaskReader`]s there are.
+    readers: usize,
     events: Events,
     /// Whether lines may still come in as events: its end is told after them.
     following: bool,
@@ -135,7 +138,7 @@ impl Tasks {
         let told = about.kind == TaskKind::Leftover;
         let (cursor, events) = (seen, Events::default());
         let following = about.kind == TaskKind::Watch;
-        let task = Task { job: job.clone(), about, cursor, told, events, following, reported: 0 };
+        let task = Task { job: job.clone(), about, cursor, told, readers: 0, events, following, reported: 0 };
         inner.tasks.insert(number, task);
         drop(inner);
         let tasks = Arc::clone(self);
@@ -205,6 +208,15 @@ impl Tasks {
         let bytes = std::fs::read(&file).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         Some((file, haft_types::text::tail(&text, limit).to_owned()))
+    }
+
+    /// Someone who waits for a task and then reads what it printed; `None` if
+    /// there is no such task.
+    pub fn reader(self: &Arc<Self>, id: &str) -> Option<TaskReader> {
+        let mut inner = self.inner();
+        let task = inner.named_mut(id)?;
+        task.readers += 1;
+        Some(TaskReader { tasks: Arc::clone(self), id: task.job.id().to_owned() })
     }
 
     /// What a task printed since somebody asked the last time. Whoever learns
@@ -279,7 +291,7 @@ impl Tasks {
             }
             if task.has_untold_end() {
                 task.told = true;
-                task.cursor = task.job.printed();
+                // Only the last lines are in the notice: who asks for the output gets all of it.
                 notices.push(TaskNotice::ended(task.info(), task.job.recent_lines(20)));
             }
         }
@@ -381,7 +393,7 @@ impl Task {
     }
 
     fn has_untold_end(&self) -> bool {
-        !self.told && !self.following && self.job.end().is_some()
+        !self.told && self.readers == 0 && !self.following && self.job.end().is_some()
     }
 
     fn status(&self) -> BackgroundStatus {
@@ -390,6 +402,36 @@ impl Task {
             Phase::Ended(end) if self.about.kind == TaskKind::Leftover => BackgroundStatus::LeftRunning(end),
             Phase::Ended(end) | Phase::Gone(end) => BackgroundStatus::Ended(end),
         }
+    }
+}
+
+/// Someone who waits for a task and then reads what it printed. As long as it
+/// lives, nobody else is told that the task has ended; if it did not read that,
+/// it is announced when the reader is dropped.
+#[derive(Debug)]
+pub struct TaskReader {
+    tasks: Arc<Tasks>,
+    id: String,
+}
+
+impl TaskReader {
+    /// See [`Tasks::wait`].
+    pub async fn wait(&self, until: Until, patience: Duration) {
+        self.tasks.wait(&self.id, until, patience).await;
+    }
+
+    /// See [`Tasks::read`].
+    pub fn read(&self, limit: usize) -> Option<TaskRead> {
+        self.tasks.read(&self.id, limit)
+    }
+}
+
+impl Drop for TaskReader {
+    fn drop(&mut self) {
+        if let Some(task) = self.tasks.inner().named_mut(&self.id) {
+            task.readers -= 1;
+        }
+        self.tasks.tell_news();
     }
 }
 

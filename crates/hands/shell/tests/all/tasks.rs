@@ -240,3 +240,42 @@ fn is_of_a_job(link: &std::path::Path, rig: &Rig) -> bool {
     let name = link.to_string_lossy();
     name.contains("eventfd") || name.contains("ptmx") || name.starts_with(&*rig.dir.path().to_string_lossy())
 }
+
+#[tokio::test]
+async fn task_that_ends_while_read_tells_its_end_to_the_reader_alone() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let job = rig.start("echo late; exit 3");
+    let id = tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default());
+    let reader = tasks.reader(&id).unwrap();
+    job.gone().await;
+    // Whoever announces ends wakes up at the same moment as the reader, and may come first.
+    assert!(!tasks.has_news(&"main".into()) && tasks.agents_with_news().is_empty());
+    assert!(tasks.drain(&"main".into()).is_empty());
+    reader.wait(Until::Ended, SOON).await;
+    let read = reader.read(1_000).unwrap();
+    assert_eq!((read.fresh.text.as_str(), read.info.status.name()), ("late\n", "failed"));
+    drop(reader);
+    assert!(tasks.drain(&"main".into()).is_empty(), "it is not announced again");
+    assert!(tasks.reader("bash_99").is_none());
+}
+
+#[tokio::test]
+async fn task_whose_reader_left_is_announced_and_can_still_be_read() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let job = rig.start("seq 30");
+    let id = tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default());
+    let reader = tasks.reader(&id).unwrap();
+    job.gone().await;
+    let agent = "main".into();
+    let news = tasks.news(&agent);
+    tokio::pin!(news);
+    assert!(tokio::time::timeout(Duration::ZERO, &mut news).await.is_err());
+    drop(reader);
+    tokio::time::timeout(SOON, news).await.unwrap();
+    let told = tasks.drain(&"main".into());
+    assert!(matches!(&told[0].news, News::Ended(lines) if lines.len() == 20), "{told:?}");
+    let all: String = (1..=30).map(|it| format!("{it}\n")).collect();
+    assert_eq!(tasks.read(&id, 1_000).unwrap().fresh.text, all, "the notice had the last lines only");
+}

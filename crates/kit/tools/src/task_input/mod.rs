@@ -129,6 +129,7 @@ impl Tool for TaskInput {
         let id = input.task_id.trim();
         let nobody = || unknown(id, &self.tasks, &NoOtherTasks);
         let job = self.tasks.job(id).ok_or_else(nobody)?;
+        let reader = self.tasks.reader(id).ok_or_else(nobody)?;
         self.check_walls(&job, cx)?;
         let mut typed = input.input.replace("\r\n", "\n").replace('\n', "\r");
         if input.enter != Some(false) {
@@ -142,7 +143,7 @@ impl Tool for TaskInput {
             () = answered(&job, shown, &input) => {}
             () = cx.cancel.cancelled() => {}
         }
-        fresh(&self.tasks, id, self.shown_chars).map(|it| it.outcome(id)).ok_or_else(nobody)
+        fresh(&reader, self.shown_chars).map(|it| it.outcome(id)).ok_or_else(nobody)
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_shell::run::{BackgroundStatus, TaskInfo, Tasks, Until};
+use haft_shell::run::{BackgroundStatus, TaskInfo, TaskReader, Tasks, Until};
 use haft_tool::{
     BoxFuture, CallContext, CallTrace, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
     ToolError, Traits,
@@ -157,7 +157,7 @@ impl Tool for TaskOutput {
             Some(false) => Duration::ZERO,
             _ => input.timeout.map_or(PATIENCE, Duration::from_millis).min(MOST_PATIENCE),
         };
-        if self.tasks.get(id).is_none() {
+        let Some(reader) = self.tasks.reader(id) else {
             let other = tokio::select! {
                 other = self.others.output(id, patience) => other,
                 () = cx.cancel.cancelled() => None,
@@ -166,12 +166,12 @@ impl Tool for TaskOutput {
             return found
                 .map(|it| it.outcome(id))
                 .ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()));
-        }
+        };
         tokio::select! {
-            _ = self.tasks.wait(id, Until::Ended, patience) => {}
+            () = reader.wait(Until::Ended, patience) => {}
             () = cx.cancel.cancelled() => {}
         }
-        let read = fresh(&self.tasks, id, self.shown_chars);
+        let read = fresh(&reader, self.shown_chars);
         read.map(|it| it.outcome(id)).ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()))
     }
 
@@ -196,8 +196,8 @@ pub(crate) fn shown(output: &Output) -> Rendered {
 }
 
 /// What a task printed since somebody asked the last time, and how far it is.
-pub(crate) fn fresh(tasks: &Tasks, id: &str, shown_chars: usize) -> Option<Output> {
-    let read = tasks.read(id, shown_chars)?;
+pub(crate) fn fresh(reader: &TaskReader, shown_chars: usize) -> Option<Output> {
+    let read = reader.read(shown_chars)?;
     let TaskInfo { id, about, status, elapsed, file, .. } = read.info;
     let ended = match &status {
         BackgroundStatus::Running => None,
