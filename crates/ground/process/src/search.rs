@@ -2,8 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+use rustix::{
+    io::Errno,
+    process::{
+        Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal, waitid,
+    },
 };
 
 use crate::{Process, ProcessId, ProcessMark, table};
@@ -111,10 +114,17 @@ pub(crate) fn adopted(mark: &ProcessMark, not: ProcessId) -> Option<bool> {
 /// Sends a signal to exactly this process; false if it is gone.
 pub(crate) fn signal(id: ProcessId, signal: Signal) -> bool {
     let Some(pid) = Pid::from_raw(id.pid) else { return false };
+    let is_same = || table::stat(id.pid).is_some_and(|stat| stat.id == id && !stat.is_dead());
     // The descriptor pins the process; only then its age proves which one it is.
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
-    let same = table::stat(id.pid).is_some_and(|stat| stat.id == id && !stat.is_dead());
-    same && pidfd_send_signal(handle, signal).is_ok()
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => match is_same().then(|| pidfd_send_signal(handle, signal)) {
+            Some(Err(Errno::NOSYS | Errno::PERM)) => kill_process(pid, signal).is_ok(),
+            sent => matches!(sent, Some(Ok(()))),
+        },
+        // Old kernels and strict filters have none: then its age just before has to do.
+        Err(Errno::NOSYS | Errno::PERM) => is_same() && kill_process(pid, signal).is_ok(),
+        Err(_) => false,
+    }
 }
 
 /// What these processes are called. One that is gone has an empty command.

@@ -13,7 +13,7 @@ use haft_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_shell::{
     env::EnvPolicy,
     output::Blank,
-    run::{Shell, ShellConfig, Tasks},
+    run::{NO_BASH, Shell, ShellConfig, Tasks},
 };
 use haft_tool::{CallContext, DynTool, erase};
 use haft_tools::{
@@ -153,6 +153,9 @@ impl SessionServices {
         config.keeper = Some(premises.walls.keeper());
         config.blank = Some(Arc::new(SpoolMask(premises.masker.clone())));
         let shell = open_shell(premises, config.clone(), records)?;
+        if !shell.has_bash() {
+            premises.events.notice(String::from(NO_BASH));
+        }
         let session = Some(premises.session_id.clone());
         let files = Arc::new(Files::new(Arc::new(workspace), session, in_request));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());

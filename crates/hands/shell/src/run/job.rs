@@ -79,6 +79,8 @@ pub enum Exit {
     Signal(i32),
     /// It could not be started.
     NotStarted(String),
+    /// It ran, and how it ended is not known.
+    Lost(String),
     /// It was told to end and has not done so yet.
     Ending,
     /// It was a feed, and this is how it closed.
@@ -405,7 +407,7 @@ impl End {
     /// Of a command whose supervisor is gone; should not happen.
     fn lost(elapsed: Duration) -> Self {
         Self {
-            exit: Exit::NotStarted(String::from("its supervisor is gone")),
+            exit: Exit::Lost(String::from("its supervisor is gone")),
             stopped: None,
             elapsed,
             cwd: Cwd::Untold,

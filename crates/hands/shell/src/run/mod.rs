@@ -7,6 +7,7 @@
 //! **Invariant:** a call never waits for what a command left behind, and never
 //! longer than its limit.
 
+mod bash;
 mod cgroup;
 mod job;
 mod lines;
@@ -18,6 +19,7 @@ mod tasks;
 mod terminal;
 mod threads;
 
+pub use bash::{NO_BASH, find_bash};
 pub use cgroup::parse_bytes;
 pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop, Terminal};
 pub use notice::{BackgroundStatus, News, TaskNotice, signal_name};

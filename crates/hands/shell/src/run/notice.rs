@@ -35,6 +35,7 @@ impl End {
             Exit::Code(code) => format!("exit code {code}"),
             Exit::Signal(signal) => format!("killed by {}", signal_name(*signal)),
             Exit::NotStarted(why) => format!("not started: {why}"),
+            Exit::Lost(why) => format!("it ran, and how it ended is not known: {why}"),
             Exit::Ending => String::from("told to end"),
             Exit::Closed(how) => how.clone(),
         };

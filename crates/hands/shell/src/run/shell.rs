@@ -1,4 +1,5 @@
 use std::{
+    cell::Cell,
     ffi::{CStr, CString, OsStr, OsString},
     fs::File,
     io::{self, Write as _},
@@ -24,7 +25,7 @@ use rustix::{
     event::{EventfdFlags, eventfd},
     fs::{MemfdFlags, SealFlags},
     pipe::{PipeFlags, pipe_with},
-    process::{Resource, getrlimit},
+    process::{Resource, Signal, getrlimit},
 };
 use tokio::sync::{Notify, watch};
 
@@ -32,6 +33,7 @@ use crate::{
     env::{CapturePlan, Definitions, EnvPolicy, entry},
     output::{Blank, Quota, SpoolDir, SpoolLimits},
     run::{
+        bash::{NO_BASH, find_bash, is_program},
         cgroup::Group,
         job::{ControlState, Cwd, End, Exit, Feed, Job, Phase, SharedJob, Spec},
         supervise::{Started, Supervisor},
@@ -89,7 +91,8 @@ impl ShellConfig {
         state: impl Into<PathBuf>,
         variables: Variables,
     ) -> Self {
-        let bash = find_bash();
+        let found = find_bash(variables.os_text("PATH").as_deref());
+        let bash = found.unwrap_or_else(|| PathBuf::from("/bin/bash"));
         let variable = |names: [&str; 2]| names.into_iter().find_map(|name| variables.text(name));
         let memory = variable(["HAFT_TOOL_MEMORY_LIMIT", "CLAUDE_CODE_TOOL_MEMORY_LIMIT"]);
         let state = state.into();
@@ -247,21 +250,42 @@ impl Shell {
             .ok();
     }
 
-    /// Starts a command. Returns at once; whatever goes wrong is how it ended.
+    /// Whether the shell that runs commands is there.
+    pub fn has_bash(&self) -> bool {
+        is_program(&self.config.bash)
+    }
+
+    /// Starts a command. Returns at once, with an error where there is no bash; whatever else goes
+    /// wrong is how it ended.
     pub fn start(self: &Arc<Self>, spec: Spec) -> io::Result<Job> {
+        if !self.has_bash() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, NO_BASH));
+        }
         let shared = self.shared(spec, "bash")?;
+        let wake = shared.wake_descriptor().ok_or(io::ErrorKind::NotConnected)?;
         let (shell, job) = (Arc::clone(self), Job(Arc::clone(&shared)));
         threads::run(move || {
+            // Set once there is a process.
+            let running = Cell::new(None);
             let supervised = AssertUnwindSafe(|| {
                 let started = shell.spawn(&shared)?;
-                Supervisor::new(Arc::clone(&shared), started).map(Supervisor::run)
+                running.set(Some(started.mark.clone()));
+                Supervisor::new(Arc::clone(&shared), started, wake).run();
+                Ok(())
             });
-            let ended = std::panic::catch_unwind(supervised);
+            let ended: Result<io::Result<()>, _> = std::panic::catch_unwind(supervised);
             // Whatever happens, nobody waits for ever.
-            match ended {
-                Ok(Ok(())) => {}
-                Ok(Err(err)) => not_started(&shared, &err),
-                Err(_) => not_started(&shared, &io::Error::other("its supervisor crashed")),
+            match (ended, running.take()) {
+                (Ok(Ok(())), _) => {}
+                (Ok(Err(err)), _) => end_with(&shared, Exit::NotStarted(err.to_string())),
+                (Err(_), None) => {
+                    end_with(&shared, Exit::NotStarted(String::from("its supervisor crashed")));
+                }
+                (Err(_), Some(mark)) => {
+                    shell.owner.signal(&mark, Signal::KILL);
+                    shell.owner.forget(&mark);
+                    end_with(&shared, Exit::Lost(String::from("its supervisor crashed, so it was killed")));
+                }
             }
         })?;
         Ok(job)
@@ -333,6 +357,7 @@ impl Shell {
         let channel = shared.channel.lock().unwrap_or_else(PoisonError::into_inner).take();
         descriptors.extend(channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
         descriptors.extend(door.iter().map(|door| (door.as_fd(), self.descriptors.door())));
+        let output = wires.output(shared)?;
         let mut argv: Vec<&CStr> = Vec::new();
         let mut program = bash.as_c_str();
         let wrapped =
@@ -369,7 +394,7 @@ impl Shell {
         cgroup.as_ref().map(|it| it.add(pid).ok());
         drop(descriptors);
         let guard = wrapped.map(|it| it.guard);
-        let output = wires.ours(shared)?;
+        drop(wires);
         Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
 
@@ -479,9 +504,9 @@ fn set(environment: &mut Vec<CString>, name: &str, value: &OsStr) {
     environment.extend(entry(OsStr::new(name), value));
 }
 
-fn not_started(shared: &SharedJob, err: &io::Error) {
+fn end_with(shared: &SharedJob, exit: Exit) {
     let end = Arc::new(End {
-        exit: Exit::NotStarted(err.to_string()),
+        exit,
         stopped: None,
         elapsed: shared.started.elapsed(),
         cwd: Cwd::Untold,
@@ -500,11 +525,4 @@ fn sealed(text: &str) -> io::Result<OwnedFd> {
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     rustix::fs::fcntl_add_seals(&file, seals)?;
     Ok(file.into())
-}
-
-/// The shell commands are judged for and run by.
-fn find_bash() -> PathBuf {
-    let places = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
-    let found = places.into_iter().map(Path::new).find(|path| path.is_file());
-    found.unwrap_or(Path::new("/bin/bash")).to_owned()
 }

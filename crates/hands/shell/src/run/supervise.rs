@@ -1,8 +1,7 @@
 //! One thread per command, from its start until nothing of it is left.
 
 use std::{
-    io,
-    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
+    os::fd::{AsRawFd as _, OwnedFd},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -66,8 +65,7 @@ pub(crate) struct Supervisor {
     process: Started,
     /// Says that somebody wants something.
     wake: Arc<OwnedFd>,
-    /// None once reaped.
-    handle: Option<OwnedFd>,
+    shell: ShellHandle,
     output_open: bool,
     exit: Option<(Exit, Instant)>,
     stopping: Option<Stopping>,
@@ -91,15 +89,38 @@ struct Stopping {
     all_gone: bool,
 }
 
+/// The shell of a command, until it is waited for: from then on its number may belong to another
+/// process.
+enum ShellHandle {
+    /// Readable when it has ended.
+    Pidfd(OwnedFd),
+    /// Old kernels and strict filters have no pidfd: it is looked at every [`LOOK`].
+    Polled,
+    Reaped,
+}
+
+impl ShellHandle {
+    fn of(pid: Pid) -> Self {
+        pidfd_open(pid, PidfdFlags::empty()).map_or(Self::Polled, Self::Pidfd)
+    }
+
+    fn is_reaped(&self) -> bool {
+        matches!(self, Self::Reaped)
+    }
+
+    fn is_polled(&self) -> bool {
+        matches!(self, Self::Polled)
+    }
+}
+
 impl Supervisor {
-    pub(crate) fn new(shared: Arc<SharedJob>, process: Started) -> io::Result<Self> {
-        let handle = pidfd_open(process.pid, PidfdFlags::empty())?;
-        let wake = shared.wake_descriptor().ok_or(io::ErrorKind::NotConnected)?;
-        Ok(Self {
+    /// For a process that runs: nothing here can fail, as nobody else would watch it.
+    pub(crate) fn new(shared: Arc<SharedJob>, process: Started, wake: Arc<OwnedFd>) -> Self {
+        Self {
             wake,
             shared,
+            shell: ShellHandle::of(process.pid),
             process,
-            handle: Some(handle),
             output_open: true,
             exit: None,
             stopping: None,
@@ -110,7 +131,7 @@ impl Supervisor {
             looked: Instant::now(),
             watch: (Instant::now() + WATCH, 0),
             buf: vec![0; 128 << 10],
-        })
+        }
     }
 
     pub(crate) fn run(mut self) {
@@ -145,7 +166,7 @@ impl Supervisor {
             let mut control = self.shared.control();
             (std::mem::take(&mut control.interrupt), std::mem::take(&mut control.flush))
         };
-        if interrupt && self.handle.is_some() {
+        if interrupt && !self.shell.is_reaped() {
             kill_process_group(self.process.pid, Signal::INT).ok();
         }
         if !flush.is_empty() {
@@ -221,7 +242,7 @@ impl Supervisor {
 
     fn signal(&self, signal: Signal) {
         // The group at once, as long as its number cannot mean another one.
-        if self.handle.is_some() {
+        if !self.shell.is_reaped() {
             kill_process_group(self.process.pid, signal).ok();
         }
         self.shared.owner.signal(&self.process.mark, signal);
@@ -293,10 +314,12 @@ impl Supervisor {
             fds.push(PollFd::new(&self.process.output, PollFlags::IN));
             fds.len() - 1
         });
-        let handle = self.handle.as_ref().map(|handle| {
+        let ended = if let ShellHandle::Pidfd(handle) = &self.shell {
             fds.push(PollFd::new(handle, PollFlags::IN));
-            fds.len() - 1
-        });
+            Some(fds.len() - 1)
+        } else {
+            None
+        };
         // Before the end it may hold a line; after it, only its closing counts.
         if self.end.is_some() && self.status_open {
             fds.push(PollFd::new(&self.process.status, PollFlags::empty()));
@@ -309,7 +332,7 @@ impl Supervisor {
         let timeout = self.until_next_look().map(timespec);
         let ready = poll(&mut fds, timeout.as_ref()).is_ok();
         let is_ready = |at: Option<usize>| ready && at.is_some_and(|at| !fds[at].revents().is_empty());
-        let (readable, ended, woken) = (is_ready(output), is_ready(handle), is_ready(Some(0)));
+        let (readable, ended, woken) = (is_ready(output), is_ready(ended), is_ready(Some(0)));
         let created = is_ready(created);
         drop(fds);
         if created {
@@ -321,7 +344,7 @@ impl Supervisor {
         if readable {
             self.read_output(8);
         }
-        if ended {
+        if ended || self.shell.is_polled() {
             self.reap();
         }
         if self.end.is_some()
@@ -335,7 +358,7 @@ impl Supervisor {
 
     fn until_next_look(&self) -> Option<Duration> {
         let now = Instant::now();
-        if self.stopping.is_some() {
+        if self.stopping.is_some() || self.shell.is_polled() {
             return Some(LOOK);
         }
         if self.end.is_some() {
@@ -387,19 +410,20 @@ impl Supervisor {
     }
 
     fn reap(&mut self) {
-        let Some(handle) = self.handle.take() else { return };
-        let waited = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        if self.shell.is_reaped() {
+            return;
+        }
+        // By its number, which is its own until now; kernels without pidfd know no other way.
+        let waited = waitid(WaitId::Pid(self.process.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         let exit = match waited {
-            Ok(None) => {
-                self.handle = Some(handle);
-                return;
-            }
+            Ok(None) | Err(Errno::INTR) => return,
             Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => Exit::Code(code),
                 (None, signal) => Exit::Signal(signal.unwrap_or_default()),
             },
-            Err(err) => Exit::NotStarted(format!("its end got lost: {err}")),
+            Err(err) => Exit::Lost(err.to_string()),
         };
+        self.shell = ShellHandle::Reaped;
         self.exit = Some((exit, Instant::now()));
     }
 
@@ -407,7 +431,7 @@ impl Supervisor {
     fn look_for_left(&mut self) {
         self.looked = Instant::now();
         let adopted = ProcessOwner::has_adopted(&self.process.mark, self.process.root).unwrap_or(false);
-        let held = self.status_open || self.output_open || self.handle.is_some();
+        let held = self.status_open || self.output_open || !self.shell.is_reaped();
         self.left = if held || adopted || !self.left.is_empty() {
             let alive = self.shared.owner.alive(&self.process.mark);
             alive.into_iter().filter(|id| *id != self.process.root).collect()

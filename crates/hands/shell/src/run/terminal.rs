@@ -71,16 +71,14 @@ impl Wires {
         }
     }
 
-    /// Our end, once the command has its own; what can be typed on is known to
-    /// the job from here on.
-    pub(crate) fn ours(self, shared: &SharedJob) -> io::Result<OwnedFd> {
-        match self {
-            Self::Pipe { ours, .. } => Ok(ours),
-            Self::Terminal { ours, .. } => {
-                *shared.keyboard() = Some(ours.try_clone()?);
-                Ok(ours)
-            }
+    /// A copy of our end, made before the command starts: from then on nothing may fail. What can
+    /// be typed on is known to the job from here on.
+    pub(crate) fn output(&self, shared: &SharedJob) -> io::Result<OwnedFd> {
+        let (Self::Pipe { ours, .. } | Self::Terminal { ours, .. }) = self;
+        if matches!(self, Self::Terminal { .. }) {
+            *shared.keyboard() = Some(ours.try_clone()?);
         }
+        ours.try_clone()
     }
 }
 

@@ -15,3 +15,4 @@ mod output;
 mod own;
 mod run;
 mod tasks;
+mod without_pidfd;

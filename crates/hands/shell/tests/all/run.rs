@@ -295,3 +295,12 @@ async fn variables_of_a_command_replace_what_was_there() {
     job.ended().await;
     assert_eq!(text(&job), "1\n/usr/bin:/bin\n");
 }
+
+#[tokio::test]
+async fn start_without_bash_says_what_to_install() {
+    let rig = Rig::with(|config| config.bash = PathBuf::from("/no/such/bash"));
+    assert!(!rig.shell.has_bash());
+    let why = rig.shell.start(rig.spec("true")).unwrap_err().to_string();
+    assert!(why.starts_with("there is no bash; install it (apk add bash"), "{why}");
+    assert_eq!(rig.shell.owner().list(), []);
+}
