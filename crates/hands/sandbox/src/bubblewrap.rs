@@ -27,7 +27,7 @@ pub(super) fn arguments(bwrap: &Path, order: &Order, closed: bool) -> io::Result
         bind("--bind", root, root);
     }
     let mut pinned = BTreeSet::new();
-    for path in &order.protect {
+    for path in order.layers.iter().map(|it| &it.path).chain(&order.protect) {
         let Some(root) = order.write.iter().find(|root| path.starts_with(root)) else { continue };
         let mut between: Vec<&Path> =
             path.ancestors().skip(1).take_while(|it| *it != root.as_path()).collect();

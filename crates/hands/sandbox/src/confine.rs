@@ -19,7 +19,8 @@ use rustix::{
 use crate::{
     Backend, Domains, Lookup, Network, SystemLookup, WITHOUT, WallFeatures, WallPolicy, WallReport,
     bubblewrap,
-    order::{HELPER, Net, Order, WallKind},
+    layers::{HeldLayers, LayerStore},
+    order::{HELPER, Layer, Net, Order, WallKind},
     sockets,
     space::Space,
     stand_in::{HeldPaths, StandIns},
@@ -90,6 +91,8 @@ pub struct Sandbox {
     config: SandboxConfig,
     features: OnceLock<WallFeatures>,
     stand_ins: Arc<StandIns>,
+    /// Where the layers are, once a policy has any.
+    layers: OnceLock<Option<LayerStore>>,
     /// The closed network, and the one with a way out.
     closed: Mutex<Option<Arc<Space>>>,
     proxied: Mutex<Option<Arc<Space>>>,
@@ -140,12 +143,19 @@ impl std::os::fd::AsFd for HandedDescriptor {
 /// What has to be put right when the command has ended.
 pub struct WallGuard {
     held: HeldPaths,
+    /// Until nothing uses them any more.
+    layers: HeldLayers,
     quarantine: PathBuf,
     /// The way out, and how much it had refused when the command started.
     space: Option<(Arc<Space>, u64)>,
 }
 
 impl WallGuard {
+    /// Nothing of the command runs any more: the next one gets the same layers.
+    pub fn release_layers(&mut self) {
+        self.layers = HeldLayers::default();
+    }
+
     /// Readable when something was created where nothing may be; see
     /// [`WallGuard::take_back`].
     pub fn watch(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
@@ -194,8 +204,21 @@ impl Sandbox {
     pub fn open(config: SandboxConfig) -> io::Result<Arc<Self>> {
         let stand_ins = StandIns::open(&config.state.join("stand-ins"), &config.session)?;
         DirBuilder::new().recursive(true).mode(0o700).create(config.state.join("hollow"))?;
-        let (features, closed, proxied) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { config, features, stand_ins, closed, proxied }))
+        let (features, layers) = (OnceLock::new(), OnceLock::new());
+        let (closed, proxied) = (Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { config, features, stand_ins, layers, closed, proxied }))
+    }
+
+    /// Layers for one command; read-only ones where they cannot be kept.
+    fn layers(&self, policy: &WallPolicy, backend: Backend) -> HeldLayers {
+        let held = if policy.layers.is_empty() || backend != Backend::Namespaces {
+            None
+        } else {
+            let place = self.config.state.join("layers");
+            self.layers.get_or_init(|| LayerStore::open(&place).ok()).as_ref()
+        };
+        held.and_then(|it| it.hold(&policy.layers).ok())
+            .unwrap_or_else(|| HeldLayers::read_only(&policy.layers))
     }
 
     /// What the machine offers. Blocks the first time.
@@ -295,7 +318,8 @@ impl Confinement {
     /// Wraps a launch.
     pub fn wrap(&self, numbers: WallDescriptors) -> io::Result<WalledCommand> {
         let (held, protect) = self.sandbox.stand_ins.hold(&self.policy.protect)?;
-        let order = self.order(protect, numbers);
+        let layers = self.sandbox.layers(&self.policy, self.backend);
+        let order = self.order(protect, layers.layers.clone(), numbers);
         let helper = CString::new(self.sandbox.config.helper.as_os_str().as_bytes())?;
         let number = CString::new(numbers.order.to_string())?;
         let mut arguments = vec![helper.clone(), CString::new(HELPER)?, CString::from(c"exec"), number];
@@ -315,11 +339,11 @@ impl Confinement {
         }
         let quarantine = self.sandbox.config.state.join("quarantine");
         let space = self.space.as_ref().map(|it| (Arc::clone(it), it.proxy.refusals()));
-        let guard = WallGuard { held, quarantine, space };
+        let guard = WallGuard { held, layers, quarantine, space };
         Ok(WalledCommand { program, arguments, descriptors, variables: self.variables(), guard })
     }
 
-    fn order(&self, protect: Vec<PathBuf>, numbers: WallDescriptors) -> Order {
+    fn order(&self, protect: Vec<PathBuf>, layers: Vec<Layer>, numbers: WallDescriptors) -> Order {
         let (walls, network) = match self.backend {
             Backend::Namespaces => {
                 let joined = Net::Join { user: numbers.user, net: numbers.net };
@@ -338,6 +362,7 @@ impl Confinement {
         Order {
             walls,
             write: self.policy.write.clone(),
+            layers,
             protect,
             hide,
             network,

@@ -19,6 +19,7 @@ mod confine;
 mod features;
 mod helper;
 mod keeping;
+mod layers;
 mod order;
 mod policy;
 mod proxy;

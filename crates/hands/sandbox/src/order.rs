@@ -14,6 +14,8 @@ pub(crate) struct Order {
     pub(crate) walls: WallKind,
     /// Where writing is allowed.
     pub(crate) write: Vec<PathBuf>,
+    /// What may be written in a layer alone.
+    pub(crate) layers: Vec<Layer>,
     /// What stays as it is; everything exists.
     pub(crate) protect: Vec<PathBuf>,
     /// What cannot be read; everything exists.
@@ -27,6 +29,16 @@ pub(crate) struct Order {
     pub(crate) hollow: PathBuf,
     /// Where to say that it did not work.
     pub(crate) status: i32,
+}
+
+/// A directory that stays as it is while a command seems to write there.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Layer {
+    /// The directory.
+    pub(crate) path: PathBuf,
+    /// Where the overlay keeps what is written, and its own work; the directory is
+    /// read-only without.
+    pub(crate) store: Option<(PathBuf, PathBuf)>,
 }
 
 /// Whether Unix sockets can be made.

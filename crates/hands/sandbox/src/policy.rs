@@ -11,6 +11,11 @@ pub struct WallPolicy {
     /// Why it may not write elsewhere: ends the sentence "blocked by sandbox:
     /// write /x (…)".
     pub write_rule: String,
+    /// Directories that programs outside trust, such as the sources a package
+    /// manager has fetched. They stay as they are: what a command writes there
+    /// goes into a layer that only the commands of this session see. Where the
+    /// machine has no overlays, nothing may be written there.
+    pub layers: Vec<PathBuf>,
     /// What it may not change although it is inside of `write`.
     pub protect: Vec<Protected>,
     /// What it may not read, everything below included.

@@ -69,10 +69,14 @@ impl WallReport {
         if !mounts {
             self.gaps.push(String::from("modes, owners and times of files elsewhere can be changed"));
         }
+        if backend == Backend::Namespaces && !policy.layers.is_empty() {
+            let layers = list(policy.layers.iter().map(|it| it.display()));
+            self.enforced.push(format!("what is written below {layers} is for this session alone"));
+        }
         let inside = |path: &std::path::Path| policy.write.iter().any(|root| path.starts_with(root));
         let (mut held, mut open) = (0, Vec::new());
-        for protected in &policy.protect {
-            if mounts || !inside(&protected.path) { held += 1 } else { open.push(protected.path.display()) }
+        for path in policy.protect.iter().map(|it| &it.path).chain(&policy.layers) {
+            if mounts || !inside(path) { held += 1 } else { open.push(path.display()) }
         }
         if 0 < held {
             self.enforced.push(format!("{held} protected paths stay as they are"));

@@ -76,9 +76,12 @@ const GIT_PROTECTED: [(&str, PathKind, WhenAbsent); 4] = [
     ("commondir", File, WhenAbsent::TakeBack),
 ];
 
-/// Package managers keep what they fetched below the home directory and offer
-/// no other place for it.
-const CACHES: [&str; 3] = [".cargo/registry", ".cargo/git", ".cargo/.package-cache"];
+/// What Cargo has fetched. The next build outside compiles and runs it without
+/// looking at checksums again, so it is never written itself.
+const LAYERS: [&str; 2] = [".cargo/registry", ".cargo/git"];
+
+/// The lock that Cargo takes to use those. There is nothing in it.
+const LOCKS: [&str; 1] = [".cargo/.package-cache"];
 
 /// A policy for working in these directories.
 #[derive(Clone, Debug)]
@@ -104,8 +107,15 @@ impl WorkspacePolicy<'_> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut write: Vec<PathBuf> = self.roots.iter().chain(self.write).map(|it| real(it)).collect();
         write.push(real(self.scratch));
-        let caches = self.home.iter().flat_map(|home| CACHES.map(|cache| home.join(cache)));
-        write.extend(caches.filter(|cache| cache.exists()).map(|it| real(&it)));
+        let of_home = |names: &[&str]| -> Vec<PathBuf> {
+            let paths = names.iter().filter_map(|name| Some(self.home?.join(name)));
+            paths.filter(|path| path.exists()).map(|path| real(&path)).collect()
+        };
+        write.extend(of_home(&LOCKS).into_iter().filter(|it| it.is_file()));
+        // Who names one in the settings wants it written.
+        let named: Vec<PathBuf> = self.write.iter().map(|it| real(it)).collect();
+        let mut layers = of_home(&LAYERS);
+        layers.retain(|it| it.is_dir() && !named.iter().any(|named| it.starts_with(named)));
         let mut protect: Vec<Protected> = Vec::new();
         for root in self.roots.iter().map(|it| real(it)) {
             protect.extend(PROTECTED.iter().map(|(name, kind, quiet)| Protected {
@@ -139,6 +149,7 @@ impl WorkspacePolicy<'_> {
             write_rule: String::from(
                 "only the workspace and the session's own temporary directory may be written",
             ),
+            layers,
             protect,
             hide: self.hidden(),
             network,

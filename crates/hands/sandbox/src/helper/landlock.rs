@@ -37,6 +37,10 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
     for root in &order.write {
         rules = grant(rules, root, handled).map_err(|err| failed(err.as_ref()))?;
     }
+    // Mounted over what stays as it is, or read-only.
+    for layer in order.layers.iter().filter(|_| order.walls == WallKind::Namespaces) {
+        rules = grant(rules, &layer.path, handled).map_err(|err| failed(err.as_ref()))?;
+    }
     for device in DEVICES.iter().chain(&["/dev/shm"]) {
         let wanted = if *device == "/dev/shm" { writing } else { AccessFs::WriteFile.into() };
         rules = grant(rules, Path::new(device), wanted | (handled & AccessFs::ReadFile))

@@ -3,9 +3,10 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::CString,
     fs, io,
     os::{
-        fd::{AsFd as _, OwnedFd},
+        fd::{AsFd as _, AsRawFd as _, OwnedFd},
         unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     },
     path::{Path, PathBuf},
@@ -20,13 +21,15 @@ use rustix::{
 };
 
 use super::sys;
-use crate::order::Order;
+use crate::order::{Layer, Order};
 
 /// Builds it. Afterwards nothing of it can be taken back.
 pub(super) fn build(order: &Order) -> Result<(), String> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|err| format!("make mounts private: {err}"))?;
     let roots = outermost(&order.write);
+    let layers: Vec<(&Path, io::Result<OwnedFd>)> =
+        order.layers.iter().map(|it| (it.path.as_path(), layered(it))).collect();
     // Copies made before everything becomes read-only stay as they are.
     let mut copies = Vec::new();
     for root in &roots {
@@ -50,6 +53,14 @@ pub(super) fn build(order: &Order) -> Result<(), String> {
         attach(&memory, shared_memory).map_err(|err| format!("mount {}: {err}", shared_memory.display()))?;
     }
     let mut pinned = BTreeSet::new();
+    for (path, layer) in &layers {
+        match layer {
+            Ok(layer) => pin(path, &roots, &mut pinned).and_then(|()| attach(layer, path)),
+            // Where there are no overlays it is read-only.
+            Err(_) => protect(path, &roots, &mut pinned),
+        }
+        .map_err(|err| format!("protect {}: {err}", path.display()))?;
+    }
     for path in &order.protect {
         protect(path, &roots, &mut pinned).map_err(|err| format!("protect {}: {err}", path.display()))?;
     }
@@ -101,10 +112,34 @@ pub(crate) fn attach(copy: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(copy, "", &open(path)?, "", flags)?)
 }
 
-/// Freezes a path; a link is pinned to its place. What lies between it and the root that may be written is
-/// pinned: a directory that is a mount cannot be renamed, so nothing else can
-/// take the place of the path.
+/// Mounts an overlay over a directory, and returns a copy of it that stays
+/// writable.
+fn layered(layer: &Layer) -> io::Result<OwnedFd> {
+    let Some((upper, work)) = &layer.store else { return Err(io::ErrorKind::Unsupported.into()) };
+    let [lower, upper, work] = [open(&layer.path)?, open(upper)?, open(work)?];
+    let place = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let options =
+        format!("lowerdir={},upperdir={},workdir={},userxattr", place(&lower), place(&upper), place(&work));
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("overlay", place(&lower), "overlay", flags, CString::new(options)?.as_c_str())?;
+    copy_of(&layer.path)
+}
+
+/// Freezes a path; a link is pinned to its place.
 fn protect(path: &Path, roots: &[PathBuf], pinned: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    if !roots.iter().any(|root| path.starts_with(root)) {
+        return Ok(());
+    }
+    pin(path, roots, pinned)?;
+    let copy = copy_of(path)?;
+    sys::read_only_mount(copy.as_fd())?;
+    attach(&copy, path)
+}
+
+/// Pins what lies between a path and the root that may be written: a directory
+/// that is a mount cannot be renamed, so nothing else can take the place of the
+/// path.
+fn pin(path: &Path, roots: &[PathBuf], pinned: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
     let between = path.ancestors().skip(1).take_while(|it| *it != root.as_path());
     let mut between: Vec<&Path> = between.collect();
@@ -114,9 +149,7 @@ fn protect(path: &Path, roots: &[PathBuf], pinned: &mut BTreeSet<PathBuf>) -> io
             attach(&copy_of(dir)?, dir)?;
         }
     }
-    let copy = copy_of(path)?;
-    sys::read_only_mount(copy.as_fd())?;
-    attach(&copy, path)
+    Ok(())
 }
 
 fn tmpfs(path: &Path, options: &std::ffi::CStr) -> io::Result<()> {

@@ -263,6 +263,11 @@ impl Supervisor {
         self.read_output(usize::MAX);
         self.read_status();
         self.look_for_left();
+        if self.exit.is_some() && self.left.is_empty() && self.stopping.as_ref().is_none_or(|it| it.all_gone)
+        {
+            // Before the end is told: what comes next finds what this command wrote.
+            self.process.guard.as_mut().map(WallGuard::release_layers);
+        }
         let (mut exit, at) = self.exit.clone().unwrap_or((Exit::Ending, now));
         if let Some(why) = self.status.strip_prefix(b"!") {
             exit = Exit::NotStarted(format!("the sandbox could not {}", String::from_utf8_lossy(why)));

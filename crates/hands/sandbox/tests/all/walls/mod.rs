@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
+mod caches;
 mod escapes;
 mod inside;
 mod machine;
