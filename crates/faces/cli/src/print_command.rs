@@ -327,6 +327,13 @@ impl PrintedRun<'_> {
             }
             OutputFormat::StreamJson => (),
         }
+        // Whoever reads the frames as data reads the reason as text, too.
+        if self.run.output_format != OutputFormat::Text
+            && let EndReason::Incomplete(_) | EndReason::Exhausted(_) = &turn.end.reason
+            && let Some(problem) = problem(&turn.end.reason)
+        {
+            complain(&problem);
+        }
         Ok(ExitCode::from(code))
     }
 
@@ -447,7 +454,9 @@ pub(crate) fn problem(reason: &EndReason) -> Option<String> {
         EndReason::Failed(error) => error.to_string(),
         EndReason::Exhausted(bound) => format!("stopped: {}", in_words(bound)),
         EndReason::Interrupted => String::from("interrupted"),
-        EndReason::Stopped(reason) | EndReason::NoProgress(reason) => format!("stopped: {reason}"),
+        EndReason::Stopped(reason) | EndReason::NoProgress(reason) | EndReason::Incomplete(reason) => {
+            format!("stopped: {reason}")
+        }
         EndReason::OutputTruncated => {
             String::from("stopped: the answers were cut by the output limit again and again")
         }

@@ -40,6 +40,7 @@ pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
         EndReason::Interrupted => (130, "interrupted"),
         EndReason::Stopped(_)
         | EndReason::NoProgress(_)
+        | EndReason::Incomplete(_)
         | EndReason::OutputTruncated
         | EndReason::NoStructuredOutput(_)
         | EndReason::Refused => (1, "incomplete"),
@@ -218,6 +219,7 @@ impl Ending {
                 Self::failed("error_during_execution", terminal, String::from("Interrupted"))
             }
             EndReason::NoProgress(why) => Self::failed("error_during_execution", "no_progress", why.clone()),
+            EndReason::Incomplete(why) => Self::failed("error_during_execution", "incomplete", why.clone()),
             EndReason::OutputTruncated => {
                 let why = "The answers were cut by the output limit three times in a row";
                 Self::failed("error_during_execution", "output_truncated", why.to_owned())

@@ -4,24 +4,26 @@ use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use haft_hooks::{EventInput, HookDecision, HookEvent, HookInput, HooksOutcome, UserPromptSubmit};
 use haft_model::{ModelError, Provider, StopReason};
-use haft_runtime::{CallSession, Report};
-use haft_types::{CallId, Message, ToolUse, Usage};
+use haft_runtime::CallSession;
+use haft_types::{CallId, Message, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, ForkPoint, Inbox, Kept, LateInput,
-    Ledger, Orders, Restored, Saying, Spending, StoredPrefix, SystemPrompt, TurnEnd, UserInput,
+    AgentEvent, AgentSettings, Bust, Conversation, EndReason, ForkPoint, Inbox, Kept, LateInput, Ledger,
+    Orders, Restored, Saying, Spending, StoredPrefix, SystemPrompt, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     conversation::{LineOrigin, NewLine, uuid},
     ledger::Reservation,
     log::LogState,
     prefix::{DeclaredPrefix, Watch},
+    prompt_run::PromptRun,
     repeats::Repeats,
     request::DEFAULT_MAX_TOKENS,
     structured::Structured,
     turn::{EndedAnswer, NoAnswer},
+    unusable::LastAnswer,
     window::{SeenWindow, WindowLesson},
 };
 
@@ -223,6 +225,7 @@ impl Agent {
     /// somebody interrupts.
     pub async fn run(&mut self, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
         let mut run = PromptRun::new(self.spending.usage);
+        run.is_asked = input.origin.is_none();
         self.spending.turns = 0;
         self.repeats.reset();
         self.tell(AgentEvent::Started);
@@ -425,6 +428,11 @@ impl Agent {
                 Err(reason) => return Some(reason),
             }
         }
+        match self.judge_last(run) {
+            LastAnswer::Usable => (),
+            LastAnswer::AskAgain => return None,
+            LastAnswer::End(reason) => return Some(reason),
+        }
         let outcome = self.stop_hooks(0 < run.stop_blocks).await;
         match outcome.decision {
             HookDecision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
@@ -535,42 +543,5 @@ impl Agent {
         if let Err(err) = self.conversation.note(state) {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
-    }
-}
-
-/// What one prompt keeps track of.
-pub(crate) struct PromptRun {
-    started: Instant,
-    usage_before: Usage,
-    usage_of_others: Usage,
-    messages: u32,
-    denials: Vec<Denial>,
-    stop_reason: Option<StopReason>,
-    cuts: u32,
-    /// The last step of the ladder that made room for a request that did not fit.
-    rung: u32,
-    stop_blocks: u32,
-}
-
-impl PromptRun {
-    pub(crate) fn new(usage_before: Usage) -> Self {
-        Self {
-            started: Instant::now(),
-            usage_before,
-            usage_of_others: Usage::default(),
-            messages: 1,
-            denials: Vec::new(),
-            stop_reason: None,
-            cuts: 0,
-            rung: 0,
-            stop_blocks: 0,
-        }
-    }
-
-    pub(crate) fn count(&mut self, reports: &[(ToolUse, Report)]) {
-        // The results of one answer are one turn, however many calls it made.
-        self.messages += u32::from(!reports.is_empty());
-        let denials = reports.iter().filter_map(|(call, report)| Denial::of(&call.id, &call.input, report));
-        self.denials.extend(denials);
     }
 }

@@ -169,6 +169,8 @@ pub enum EndReason {
     Stopped(String),
     /// The same call led nowhere too often.
     NoProgress(String),
+    /// The model gave no answer that could be used: why, and what to do.
+    Incomplete(String),
     /// Answers were cut by their limit too often.
     OutputTruncated,
     /// The model did not deliver the output that was asked for.
@@ -189,6 +191,7 @@ impl EndReason {
             Self::Interrupted => "interrupted",
             Self::Stopped(_) => "stopped",
             Self::NoProgress(_) => "no_progress",
+            Self::Incomplete(_) => "incomplete",
             Self::OutputTruncated => "output_truncated",
             Self::NoStructuredOutput(_) => "no_structured_output",
             Self::Failed(_) => "failed",

@@ -43,6 +43,7 @@ mod mask;
 mod on_demand;
 mod prefix;
 mod prompt;
+mod prompt_run;
 mod repeats;
 mod request;
 mod settings;
@@ -52,6 +53,7 @@ mod takeover;
 mod turn;
 mod unfinished;
 mod unique_ids;
+mod unusable;
 mod window;
 mod witness;
 

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, agent::PromptRun,
-    context::SUMMARY_REQUEST, conversation::compact_metadata,
+    Agent, AgentEvent, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, context::SUMMARY_REQUEST,
+    conversation::compact_metadata, prompt_run::PromptRun,
 };
 
 /// A change of the settings of an agent, for its next request.

@@ -99,7 +99,9 @@ impl EndReason {
     /// Why a turn ended, for the person, where it is not plain from the rest.
     pub fn remark(&self) -> Option<String> {
         match self {
-            Self::Stopped(why) | Self::NoProgress(why) => Some(format!("Stopped: {why}")),
+            Self::Stopped(why) | Self::NoProgress(why) | Self::Incomplete(why) => {
+                Some(format!("Stopped: {why}"))
+            }
             Self::Exhausted(Exhausted::Budget(most)) => {
                 Some(format!("Stopped: the budget of ${most} is spent."))
             }

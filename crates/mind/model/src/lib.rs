@@ -51,6 +51,7 @@ pub use answer::ModelAnswer;
 pub use catalog::{Catalog, ModelInfo, Price, PriceAbove, ThinkingSupport, ToolCalls};
 #[cfg(feature = "bedrock")]
 pub use cloud::aws::AwsLogin;
+pub use dialect::{UnreadCall, unread_call};
 pub use env::{KeySettings, LocalServer, ProviderChoice};
 pub use error::ModelError;
 pub use event::{BadCall, CallProblem, ModelEvent, ModelStream, Retry, StopReason};

@@ -481,7 +481,9 @@ fn ending(reason: &EndReason) -> (AgentStatus, Option<String>) {
         EndReason::Exhausted(_) => (AgentStatus::TruncatedByBudget, None),
         EndReason::Interrupted => (AgentStatus::Interrupted, None),
         EndReason::Stopped(why) => (AgentStatus::Stopped, Some(why.clone())),
-        EndReason::NoProgress(why) => (AgentStatus::Incomplete, Some(why.clone())),
+        EndReason::NoProgress(why) | EndReason::Incomplete(why) => {
+            (AgentStatus::Incomplete, Some(why.clone()))
+        }
         EndReason::OutputTruncated => {
             (AgentStatus::Incomplete, Some(String::from("its answers were cut by the output limit")))
         }

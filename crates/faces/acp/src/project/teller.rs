@@ -389,6 +389,7 @@ pub(crate) fn turn_answer(end: &TurnEnd) -> TurnAnswer {
         EndReason::Completed
         | EndReason::Stopped(_)
         | EndReason::NoProgress(_)
+        | EndReason::Incomplete(_)
         | EndReason::NoStructuredOutput(_) => "end_turn",
         EndReason::Exhausted(_) => "max_turn_requests",
         EndReason::Interrupted => "cancelled",

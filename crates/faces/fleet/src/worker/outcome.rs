@@ -78,7 +78,9 @@ fn in_words(reason: &EndReason, denied: bool) -> Option<String> {
             format!("the time limit of {} s was reached", most.as_secs())
         }
         EndReason::Interrupted => String::from("interrupted"),
-        EndReason::Stopped(why) | EndReason::NoProgress(why) => format!("stopped: {why}"),
+        EndReason::Stopped(why) | EndReason::NoProgress(why) | EndReason::Incomplete(why) => {
+            format!("stopped: {why}")
+        }
         EndReason::OutputTruncated => {
             String::from("the answers were cut by the output limit again and again")
         }

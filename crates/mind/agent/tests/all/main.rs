@@ -13,4 +13,5 @@ mod log;
 mod prefix;
 mod survival;
 mod turns;
+mod unusable;
 mod windows;

@@ -6,7 +6,7 @@ use super::{DialectRead, TextCall, bare_name};
 use crate::ToolSet;
 
 const NAMES: [&str; 4] = ["name", "tool_name", "tool", "function"];
-const INPUTS: [&str; 5] = ["arguments", "parameters", "input", "args", "tool_input"];
+pub(super) const INPUTS: [&str; 5] = ["arguments", "parameters", "input", "args", "tool_input"];
 
 /// The call an object describes.
 fn of_object(value: &Value) -> Option<TextCall> {
@@ -52,17 +52,64 @@ pub(super) fn bare(text: &str) -> Option<Vec<TextCall>> {
     if !text.starts_with(['{', '[']) {
         return None;
     }
-    let value: Value = serde_json::from_str(text).ok()?;
+    shaped(&serde_json::from_str(text).ok()?)
+}
+
+/// The calls of a value that has the shape of calls.
+pub(super) fn shaped(value: &Value) -> Option<Vec<TextCall>> {
     let is_call = |value: &Value| {
         let inner = value.get("function").filter(|inner| inner.is_object()).unwrap_or(value);
         NAMES.iter().any(|key| inner[*key].is_string()) && INPUTS.iter().any(|key| inner.get(key).is_some())
     };
-    let shaped = match &value {
+    let is_shaped = match value {
         Value::Array(items) => !items.is_empty() && items.iter().all(is_call),
         Value::Object(fields) if fields.contains_key("tool_calls") => true,
         other => is_call(other),
     };
-    shaped.then(|| of_value(&value)).flatten()
+    is_shaped.then(|| of_value(value)).flatten()
+}
+
+/// The JSON value a text begins with, and what follows it. An object whose braces
+/// are doubled (`{{"a": 1}}`, as templates show them) is read as if they were not,
+/// and closing braces that belong to nothing are passed over.
+pub(super) fn loose(text: &str) -> Option<(Value, &str)> {
+    let (plain, rest) = undoubled(text)?;
+    let value = serde_json::from_str(&plain).ok()?;
+    Some((value, rest.trim_start_matches('}').trim_start()))
+}
+
+/// The object or list a text begins with, each brace once, and what follows it.
+fn undoubled(text: &str) -> Option<(String, &str)> {
+    let mut plain = String::new();
+    // Per open bracket, whether it is a doubled brace.
+    let mut open = Vec::new();
+    let (mut in_string, mut escaped) = (false, false);
+    let mut rest = text;
+    while let Some(it) = rest.chars().next() {
+        rest = &rest[it.len_utf8()..];
+        plain.push(it);
+        match it {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            _ if in_string => {}
+            '{' => {
+                let after = rest.strip_prefix('{');
+                open.push(after.is_some());
+                rest = after.unwrap_or(rest);
+            }
+            '[' => open.push(false),
+            '}' | ']' => {
+                let is_doubled = open.pop()?;
+                rest = rest.strip_prefix('}').filter(|_| is_doubled).unwrap_or(rest);
+            }
+            _ => {}
+        }
+        if open.is_empty() {
+            return matches!(it, '}' | ']').then_some((plain, rest));
+        }
+    }
+    None
 }
 
 /// The calls up to a closing mark, or up to the end.

@@ -1,10 +1,10 @@
 //! Calls that a model writes as text.
 //!
 //! Models that run at home are trained on many ways to write a call, and not
-//! every server understands its model's. What stands in a code block, in a
-//! quotation of one, or in the model's own thoughts is never a call; bare JSON
-//! or a bare function call counts only if it is all there is and names a tool
-//! that is offered.
+//! every server understands its model's. What stands in a code block among other
+//! words, in a quotation of one, or in the model's own thoughts is never a call;
+//! bare JSON, a bare function call or a code block counts only if it is all there
+//! is and names a tool that is offered ([`whole`]).
 //!
 //! Only for models that are marked for it ([`ModelInfo::dialects`](crate::ModelInfo)).
 
@@ -12,6 +12,7 @@ mod json;
 mod markup;
 mod python;
 mod special;
+mod whole;
 
 use serde_json::{Map, Value};
 
@@ -86,9 +87,29 @@ const THOUGHTS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</
 
 /// Finds the calls in a text.
 pub(crate) fn recover(text: &str, tools: &ToolSet) -> Recovered {
-    if let Some(calls) = whole(text, tools) {
-        return Recovered { text: String::new(), calls };
+    match whole::calls(text, tools) {
+        Some(calls) => Recovered { text: String::new(), calls },
+        None => syntaxes(text, tools),
     }
+}
+
+/// A call in a form that is not taken for one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadCall {
+    /// The offered tool it names.
+    pub tool: String,
+    /// `{"name": …, "arguments": …}`, where it can be read and suits the tool's schema.
+    pub call: Option<Value>,
+}
+
+/// The call that a text without calls plainly tries to make: it names an offered tool
+/// and has arguments. Thoughts do not count.
+pub fn unread_call(text: &str, tools: &ToolSet) -> Option<UnreadCall> {
+    whole::attempt(text, tools)
+}
+
+/// Takes the calls with a syntax of their own out of a text.
+fn syntaxes(text: &str, tools: &ToolSet) -> Recovered {
     let mut out = Recovered::default();
     let mut at = 0;
     while at < text.len() {
@@ -106,14 +127,6 @@ pub(crate) fn recover(text: &str, tools: &ToolSet) -> Recovered {
         out.text = out.text.trim().to_owned();
     }
     out
-}
-
-/// The calls of a text that is nothing else.
-fn whole(text: &str, tools: &ToolSet) -> Option<Vec<TextCall>> {
-    let text = text.trim();
-    let calls = json::bare(text).or_else(|| python::bare(text))?;
-    let known = !calls.is_empty() && calls.iter().all(|call| tools.by_wire_name(&call.name).is_some());
-    known.then_some(calls)
 }
 
 fn syntax_at(rest: &str, tools: &ToolSet) -> Option<(DialectRead, usize)> {
@@ -172,7 +185,7 @@ fn skipped(rest: &str) -> usize {
 /// How much of a text that still grows can be shown: up to where a call may
 /// begin. The first `shown` bytes have been looked at before.
 pub(crate) fn showable(text: &str, shown: usize, tools: &ToolSet) -> usize {
-    if shown == 0 && may_be_a_bare_call(text.trim_start(), tools) {
+    if shown == 0 && whole::may_become(text, tools) {
         return 0;
     }
     let openings: Vec<&str> =
@@ -183,16 +196,6 @@ pub(crate) fn showable(text: &str, shown: usize, tools: &ToolSet) -> usize {
     };
     let starts = text[shown..].char_indices().filter(|(_, it)| matches!(it, '<' | '[' | 'f' | '`' | 'A'));
     starts.map(|(at, _)| shown + at).find(|at| may_open(&text[*at..])).unwrap_or(text.len())
-}
-
-fn may_be_a_bare_call(text: &str, tools: &ToolSet) -> bool {
-    let names_tool = |wire_name: &str| {
-        let call = format!("{wire_name}(");
-        text.starts_with(&call) || call.starts_with(text)
-    };
-    text.is_empty()
-        || text.starts_with(['{', '['])
-        || tools.tools().iter().any(|tool| names_tool(&tool.wire_name))
 }
 
 /// A name as tools have it: some models put `functions.` before and a number

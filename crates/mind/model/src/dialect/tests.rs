@@ -7,7 +7,10 @@ fn tools() -> ToolSet {
     let weather = json!({"type": "object", "properties": {
         "city": {"type": "string"}, "days": {"type": "integer"}, "tags": {"type": "array"},
     }});
-    let run = json!({"type": "object", "properties": {"command": {"type": "string"}}});
+    let run = json!({
+        "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"],
+        "additionalProperties": false,
+    });
     ToolSet::new([ToolDef::new("get_weather", "d", weather), ToolDef::new("Bash", "d", run)])
 }
 
@@ -105,7 +108,8 @@ fn examples_and_quotations_are_not_run() {
     let fence = "```";
     for text in [
         format!("For example:\n{fence}json\n{bare}\n{fence}"),
-        format!("{fence}json\n{bare}\n{fence}"),
+        format!("{fence}json\n{bare}\n{fence}\nThat would delete everything."),
+        format!("{fence}python\n{bare}\n{fence}"),
         format!("You would write:\n{fence}\n{call}\n{fence}\nand then wait."),
         format!("You wrote `{call}` before."),
         format!("You wrote {bare} before."),
@@ -120,6 +124,110 @@ fn examples_and_quotations_are_not_run() {
         String::new(),
     ] {
         check(&text, &text, json!([]));
+    }
+}
+
+#[test]
+fn answer_that_is_one_wrapped_call_is_a_call() {
+    let ls = json!([["Bash", {"command": "ls"}]]);
+    let call = r#"{"name": "Bash", "arguments": {"command": "ls"}}"#;
+    let doubled = r#"{{"name": "Bash", "arguments": {"command": "ls"}}"#;
+    let all_doubled = r#"{{"name": "Bash", "arguments": {{"command": "ls"}}}}"#;
+    for text in [
+        format!("```json\n{call}\n```"),
+        format!("```\n{call}\n```"),
+        format!("```json\n{call}"),
+        format!("```json{call}```"),
+        format!("  ```json\n\n{call}\n\n```\n"),
+        format!("```json\n{}\n```", call.replace("arguments", "parameters")),
+        format!("```json\n[{call}]\n```"),
+        format!("```xml\n<tool_call>\n{call}\n</tool_call>\n```"),
+        format!("<tools>\n{call}\n</tools>"),
+        format!("<tools>{call}"),
+        String::from("```\n<function=Bash>{\"command\": \"ls\"}</function>\n```"),
+        String::from("```\nBash(command=\"ls\")\n```"),
+        String::from("```\n[TOOL_CALLS]Bash{\"command\": \"ls\"}\n```"),
+        // Two to four braces at the end, perhaps a fence behind or around.
+        doubled.to_owned(),
+        format!("{doubled}}}"),
+        format!("{doubled}}}}}"),
+        format!("{doubled}}}\n```"),
+        format!("```json\n{doubled}}}\n```"),
+        all_doubled.to_owned(),
+        format!("{call}}}"),
+    ] {
+        check(&text, "", ls.clone());
+    }
+    // Braces and fences inside of a value are the value's.
+    let inspect = json!([["Bash", {"command": "docker inspect -f '{{.State}}' a; echo '```'"}]]);
+    let text =
+        r#"{{"name": "Bash", "arguments": {"command": "docker inspect -f '{{.State}}' a; echo '```'"}}}"#;
+    check(text, "", inspect.clone());
+    check(&format!("```json\n{}\n```", &text[1..text.len() - 1]), "", inspect);
+}
+
+#[test]
+fn several_wrapped_calls_and_nothing_else_are_calls() {
+    let call = |command: &str| format!(r#"{{"name": "Bash", "arguments": {{"command": "{command}"}}}}"#);
+    let (a, b) = (call("a"), call("b"));
+    let both = json!([["Bash", {"command": "a"}], ["Bash", {"command": "b"}]]);
+    for text in [
+        format!("```json\n{a}\n```\n```json\n{b}\n```"),
+        format!("```json\n{a}\n{b}\n```"),
+        format!("{a}\n{b}"),
+        format!("<tools>{a}</tools><tools>{b}</tools>"),
+    ] {
+        check(&text, "", both.clone());
+    }
+    let one_unknown = format!("```json\n{a}\n```\n```json\n{}\n```", b.replace("Bash", "Nope"));
+    check(&one_unknown, &one_unknown, json!([]));
+}
+
+#[test]
+fn wrapped_json_that_is_no_call_of_an_offered_tool_stays_text() {
+    for object in [
+        r#"{"name": "Get", "arguments": {"command": "ls"}}"#,
+        r#"{"name": "haft", "version": "1.0.0"}"#,
+        r#"{"name": "Bash", "description": "a shell"}"#,
+        // Arguments that its schema does not allow.
+        r#"{"name": "Bash", "arguments": {}}"#,
+        r#"{"name": "Bash", "arguments": {"command": 3}}"#,
+        r#"{"name": "Bash", "arguments": {"command": "ls", "shell": "zsh"}}"#,
+        r#"{"name": "get_weather", "arguments": {"days": "many"}}"#,
+        r#"{"name": "Bash", "arguments": "ls"}"#,
+        r#"{"name": "Bash", "arguments": {"command": "ls""#,
+        "[1, 2]",
+    ] {
+        for text in [
+            format!("```json\n{object}\n```"),
+            format!("```\n{object}\n```"),
+            format!("{{{object}}}"),
+            format!("<tools>{object}</tools>"),
+        ] {
+            check(&text, &text, json!([]));
+        }
+    }
+}
+
+#[test]
+fn call_that_was_not_read_is_recognised() {
+    let tools = tools();
+    let call = json!({"name": "Bash", "arguments": {"command": "ls"}});
+    let found = |call: Option<&Value>| Some(UnreadCall { tool: "Bash".to_owned(), call: call.cloned() });
+    let cut = r#"{"name": "Bash", "arguments": {"command": "l"#;
+    for (text, want) in [
+        (format!("I list the files:\n```json\n{call}\n```"), found(Some(&call))),
+        (format!("<tools>{call}</tools> and then"), found(Some(&call))),
+        (format!("I call {}", call.to_string().replace("arguments", "parameters")), found(Some(&call))),
+        (format!("```json\n{cut}\n```"), found(None)),
+        (String::from(r#"{"name" : "Bash", "arguments": {}}"#), found(None)),
+        (format!("<think>perhaps {call}</think>There are two files."), None),
+        (format!("<think>perhaps {call}"), None),
+        (String::from(r#"{"name": "Get", "arguments": {}}"#), None),
+        (String::from(r#"{"name": "Bash", "stars": 5}"#), None),
+        (String::from("Use Bash for that."), None),
+    ] {
+        assert_eq!(unread_call(&text, &tools), want, "{text}");
     }
 }
 
@@ -148,6 +256,15 @@ fn text_is_shown_up_to_where_a_call_may_begin() {
         ("Basta", 5),
         ("Bash(com", 0),
         ("look:\n```tool_", 6),
+        ("``", 0),
+        ("```js", 0),
+        ("```json\n{\"name\"", 0),
+        ("```json\n{\"name\"}\n``", 0),
+        ("```json\nname", 12),
+        ("```rust\nfn", 10),
+        ("<too", 0),
+        ("<tools>{\"na", 0),
+        ("<tools> are", 11),
         ("look:\n```rust\nfn", 16),
         ("", 0),
     ] {

@@ -1,0 +1,57 @@
+use std::time::Instant;
+
+use haft_model::StopReason;
+use haft_runtime::Report;
+use haft_types::{ToolUse, Usage};
+
+use crate::{Denial, unusable::Demanded};
+
+/// What one prompt keeps track of.
+pub(crate) struct PromptRun {
+    pub(crate) started: Instant,
+    pub(crate) usage_before: Usage,
+    pub(crate) usage_of_others: Usage,
+    pub(crate) messages: u32,
+    pub(crate) denials: Vec<Denial>,
+    pub(crate) stop_reason: Option<StopReason>,
+    pub(crate) cuts: u32,
+    /// The last step of the ladder that made room for a request that did not fit.
+    pub(crate) rung: u32,
+    pub(crate) stop_blocks: u32,
+    /// Whether it is a request of somebody, and not a report.
+    pub(crate) is_asked: bool,
+    /// Whether the model called something.
+    pub(crate) has_called: bool,
+    /// Whether a call brought a result that the model can use.
+    pub(crate) has_result: bool,
+    pub(crate) demanded: Demanded,
+}
+
+impl PromptRun {
+    pub(crate) fn new(usage_before: Usage) -> Self {
+        Self {
+            started: Instant::now(),
+            usage_before,
+            usage_of_others: Usage::default(),
+            messages: 1,
+            denials: Vec::new(),
+            stop_reason: None,
+            cuts: 0,
+            rung: 0,
+            stop_blocks: 0,
+            is_asked: false,
+            has_called: false,
+            has_result: false,
+            demanded: Demanded::default(),
+        }
+    }
+
+    pub(crate) fn count(&mut self, reports: &[(ToolUse, Report)]) {
+        // The results of one answer are one turn, however many calls it made.
+        self.messages += u32::from(!reports.is_empty());
+        self.has_called |= !reports.is_empty();
+        self.has_result |= reports.iter().any(|(_, it)| it.error.is_none());
+        let denials = reports.iter().filter_map(|(call, report)| Denial::of(&call.id, &call.input, report));
+        self.denials.extend(denials);
+    }
+}
