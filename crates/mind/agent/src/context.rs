@@ -212,17 +212,26 @@ impl Agent {
         short
     }
 
-    /// What the model answers when it is asked for a summary this way.
+    /// What the model answers when it is asked for a summary this way. Nothing is sent
+    /// where a message alone does not fit: its ends say too little to be worth it.
     pub(crate) async fn summary(&mut self, wish: &str, cancel: &CancellationToken) -> Option<String> {
         let mut request = self.request();
         request.max_tokens = 4_000;
         let ask = Message::user(wish);
         request.messages.push(Arc::new(ask));
         let room = self.window().saturating_sub(u64::from(request.max_tokens)) * 9 / 10;
+        let has_history = 2 < request.messages.len();
+        if has_history && room < self.provider.estimate_tokens(&request) {
+            shorten_texts(&mut request.messages, room);
+        }
         while room < self.provider.estimate_tokens(&request) && 2 < request.messages.len() {
             // An eighth at a time: the end matters most.
             let over = request.messages.len() / 8;
             request.messages.drain(..over.max(1));
+        }
+        if room < self.provider.estimate_tokens(&request) {
+            tracing::info!(session = %self.conversation.session_id(), room, "no summary: it does not fit");
+            return None;
         }
         // As every request is asked: one that forbids calls could not go on from what
         // the provider has cached, and would bill the whole conversation again.
@@ -329,6 +338,24 @@ impl SummarySize {
             ..=MECHANICAL => Self { lines: 120, chars: 24_000, state: usize::MAX, words: 20_000 },
             4 => Self { lines: 40, chars: 4_000, state: 8_000, words: 4_000 },
             _ => Self { lines: 12, chars: 1_200, state: 1_200, words: 1_200 },
+        }
+    }
+}
+
+/// Leaves the ends of texts that alone would take more than a fourth of the room.
+fn shorten_texts(messages: &mut [Arc<Message>], room: u64) {
+    let most = usize::try_from(room * 33 / 40).unwrap_or(usize::MAX);
+    let is_long = |block: &MessageBlock| match block {
+        MessageBlock::Text { text } => most < text.len() && most < text.chars().count(),
+        _ => false,
+    };
+    for message in messages.iter_mut().filter(|it| it.content.iter().any(is_long)) {
+        for block in Arc::make_mut(message).content.iter_mut().filter(|it| is_long(it)) {
+            if let MessageBlock::Text { text } = block {
+                let left_out = text.chars().count().saturating_sub(most);
+                let (head, tail) = (text::head(text, most / 2), text::tail(text, most / 2));
+                *text = format!("{head}\n[… {left_out} characters left out …]\n{tail}");
+            }
         }
     }
 }

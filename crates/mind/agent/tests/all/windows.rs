@@ -45,6 +45,35 @@ async fn a_prompt_larger_than_the_window_is_stored_and_said() {
     }
 }
 
+/// No request holds a message that is larger than the window, the one that asks for a
+/// summary neither: what was said before it is summed up, with its ends.
+#[tokio::test]
+async fn prompt_larger_than_the_window_is_never_sent_whole() {
+    let prompt = format!("Count the words.\n{}\nEND-4711", "word ".repeat(600_000));
+    for with_history in [false, true] {
+        let summary = Turn::text("They greeted.").when("Sum up this conversation");
+        let mut turns = vec![summary.always()];
+        if with_history {
+            turns.push(Turn::text("Hello."));
+        }
+        turns.push(Turn::text("Fine."));
+        let mut rig = rig(turns).await;
+        if with_history {
+            rig.say("hello there").await;
+        }
+        let end = rig.say(&prompt).await;
+        assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Fine."), "{with_history}");
+        let sizes: Vec<usize> = rig.model.requests().iter().map(|it| it.body.len()).collect();
+        assert!(sizes.iter().all(|it| *it < 700_000), "{with_history}: {sizes:?}");
+        let asked = rig.bodies().iter().filter(|it| it.to_string().contains("Sum up this")).count();
+        assert_eq!(asked, usize::from(with_history));
+        let told = notices(&mut rig).join("\n");
+        assert!(told.contains("your last message has 3000026 characters and does not fit"), "{told}");
+        let last = rig.bodies().pop().unwrap()["messages"].to_string();
+        assert!(last.contains("END-4711") && last.contains("They greeted.") == with_history, "{last}");
+    }
+}
+
 /// A provider that only says "too long", again and again.
 #[tokio::test]
 async fn a_window_nobody_tells_is_found() {
