@@ -75,23 +75,27 @@ async fn check_messages(kind: Kind) {
     }
     std::fs::write(all_there, "").unwrap();
     let store = FleetStore::open(&FleetAddress::parse(&rig.store).unwrap()).await.unwrap();
-    let heard = async |to: usize| {
+    let heard = async |to: usize, count: usize| {
         let run = RunId::parse(&ids[to]).unwrap();
-        store.log.controls(run, 0).await.unwrap_or_default().len()
+        let begin = std::time::Instant::now();
+        loop {
+            let found = store.log.controls(run.clone(), 0).await.map(|it| it.len());
+            if found.as_ref().is_ok_and(|it| count <= *it) {
+                return;
+            }
+            let patient = begin.elapsed().as_secs() < 300;
+            assert!(patient, "agent {to}, {count} messages: {found:?}\n{}", rig.ok(&["status", "--json"]));
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
     };
-    let before_the_end = fastrand::usize(1..80);
-    while heard(1).await < before_the_end {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    heard(1, fastrand::usize(1..80)).await;
     // Whoever has the first agent dies while it sends.
     let has = |name: &str| rig.worker_said(name).contains(&format!("{}: taken", ids[0]));
     let victim = names.iter().position(|name| has(name)).unwrap();
     workers.remove(victim).kill();
     let _next = rig.worker("e", &["--slots", "1"]);
     for to in 0..4 {
-        while heard(to).await < EACH {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        heard(to, EACH).await;
     }
     std::fs::write(rig.path("go"), "").unwrap();
     rig.until("all end", || ids.iter().all(|id| rig.state(id) == "done")).await;

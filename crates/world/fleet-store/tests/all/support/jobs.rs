@@ -11,8 +11,9 @@ use serde_json::json;
 /// Longer than a machine stands still.
 pub const LEASE: Duration = Duration::from_secs(300);
 
-/// How long anything is waited for that surely comes.
-pub const WAITS: Duration = Duration::from_secs(120);
+/// How long anything is waited for that surely comes. Only a hang takes this long; servers of a
+/// cluster that share two busy cores need minutes to elect a leader.
+pub const WAITS: Duration = Duration::from_secs(300);
 
 pub fn name(text: &str) -> FleetName {
     FleetName::parse(text).unwrap()
