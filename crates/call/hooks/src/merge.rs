@@ -1,6 +1,7 @@
 //! Many answers into one outcome. The result depends on the answers and on
 //! configuration order, never on who was faster.
 
+use haft_types::tags;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -36,7 +37,9 @@ pub(crate) fn merge(contributions: Vec<Contribution>, asked_about: Option<&Value
             join(&mut outcome.stop.get_or_insert_default().reason, &reason);
         }
         outcome.system_messages.extend(system_message);
-        outcome.additional_context.extend(specific.additional_context.take());
+        let context = specific.additional_context.take();
+        // It becomes a message of its own.
+        outcome.additional_context.extend(context.map(|text| tags::neutral(&text).into_owned()));
         if let Some(input) = specific.updated_input.take() {
             rewrites.push((report.id.clone(), input, on_error));
         }

@@ -230,6 +230,7 @@ impl Executor {
 
     fn parsed(&self, tool_use: &ToolUse) -> ParsedCall {
         let mut real = tool_use.clone();
+        haft_types::tags::restore_value(&mut real.input);
         if let Some(secrets) = &self.pipeline.secrets
             && let Err(message) = secrets.unmask_input(&mut real.input)
         {

@@ -1,5 +1,5 @@
 use haft_tool::{ContextChange, ErrorKind, Output, Rendering, ToolError};
-use haft_types::{CallId, Content, Message, MessageBlock};
+use haft_types::{Block, CallId, Content, Message, MessageBlock, tags};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
@@ -86,6 +86,14 @@ impl Report {
         }
     }
 
+    /// Takes the messages to add after the result. Tags of Haft in them are
+    /// neutral.
+    pub fn take_messages(&mut self) -> Vec<Message> {
+        let mut messages = std::mem::take(&mut self.new_messages);
+        messages.iter_mut().for_each(Message::neutralise);
+        messages
+    }
+
     /// The report of a call that ran in another process and ended well there.
     pub fn recovered(id: CallId, name: String, output: Output) -> Self {
         Self::success(id, name, output)
@@ -96,11 +104,15 @@ impl Report {
         Self::failure(id, name, ToolError::new(kind, message))
     }
 
-    /// The block that answers the call in the next request.
+    /// The block that answers the call in the next request. Tags of Haft in it
+    /// are neutral.
     pub fn to_block(&self) -> MessageBlock {
         let mut content = self.content.clone();
         if content.0.is_empty() {
             content = Content::text("(no output)");
+        }
+        if content.neutralise() {
+            content.0.push(Block::text(tags::NOTE));
         }
         MessageBlock::ToolResult { tool_use_id: self.id.clone(), content, is_error: self.error.is_some() }
     }

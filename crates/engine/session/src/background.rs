@@ -12,7 +12,7 @@ use std::{
 use haft_agent::ResultEvent;
 use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo, TaskKind, Tasks};
 use haft_tool_host::HostSet;
-use haft_types::{AgentId, CallId, MessageBlock};
+use haft_types::{AgentId, CallId, MessageBlock, tags};
 use serde_json::json;
 
 use crate::{EventSender, Happening, Prompt, Speaker, premises::Premises};
@@ -115,10 +115,9 @@ impl BackgroundCommands {
             format!("Background task {} was ended.{}", named(it), file.unwrap_or_default())
         };
         let lines: Vec<String> = cut_off.iter().map(line).collect();
-        format!(
-            "<system-reminder>\nThe session was left while these still ran, so they were ended; nothing of them \
-             runs now.\n<task-notification>\n{}\n</task-notification>\n</system-reminder>",
-            lines.join("\n")
+        tags::task_notification(
+            "The session was left while these still ran, so they were ended; nothing of them runs now.",
+            &lines.join("\n"),
         )
     }
 
@@ -199,11 +198,7 @@ impl BackgroundCommands {
             ..Prompt::default()
         };
         let texts = news.map(|text| {
-            format!(
-                "<system-reminder>\nThis comes from a task in the background, not from the user.\n\
-                 <task-notification>\n{}\n</task-notification>\n</system-reminder>",
-                text
-            )
+            tags::task_notification("This comes from a task in the background, not from the user.", &text)
         });
         texts.map(prompt).collect()
     }

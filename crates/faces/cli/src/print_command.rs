@@ -92,11 +92,11 @@ fn prompt(run: &RunArgs) -> Result<String, CliFailure> {
 }
 
 /// A prompt with what was piped in. Beside a prompt it is data, and marked as
-/// such; alone it is the prompt.
+/// such; alone it is the prompt. Tags by which Haft speaks are neutral in it.
 fn together(prompt: &str, piped: &str) -> Option<String> {
     match (prompt.trim().is_empty(), piped.trim().is_empty()) {
         (true, true) => None,
-        (true, false) => Some(piped.to_owned()),
+        (true, false) => Some(haft_types::tags::neutral(piped).into_owned()),
         (false, true) => Some(prompt.to_owned()),
         (false, false) => Some(haft_session::with_piped(prompt, piped)),
     }

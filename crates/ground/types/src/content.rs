@@ -2,6 +2,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tags;
+
 /// One piece of what the model reads in a tool result, in the shape of the
 /// Messages API.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -91,6 +93,20 @@ impl Content {
             Block::Image { .. } | Block::Document { .. } => None,
         });
         texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Makes tags of Haft in every text neutral ([`crate::tags`]). Returns
+    /// whether there were any.
+    pub fn neutralise(&mut self) -> bool {
+        let mut any = false;
+        for block in &mut self.0 {
+            any |= match block {
+                Block::Text { text } => tags::neutralise_text(text),
+                Block::Document { title, .. } => title.as_mut().is_some_and(tags::neutralise_text),
+                Block::Image { .. } | Block::ToolReference { .. } => false,
+            };
+        }
+        any
     }
 
     /// Characters of all text blocks: what counts against a result limit.

@@ -8,6 +8,8 @@
 //!
 //! **Invariant:** cutting text never splits a character or a terminal escape
 //! sequence ([`text`]).
+//!
+//! **Invariant:** [`tags::restore`] undoes [`tags::neutral`] byte for byte.
 
 mod content;
 mod id;
@@ -16,6 +18,7 @@ mod message;
 mod mode;
 mod nearest;
 pub mod secrets;
+pub mod tags;
 pub mod terminal;
 pub mod text;
 mod usage;

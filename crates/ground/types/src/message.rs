@@ -4,6 +4,7 @@ use serde_json::Value;
 use crate::{
     Block, CallId, Content, MediaSource,
     loose_block::{BlockField, LooseFields, LooseValue},
+    tags,
 };
 
 /// A tool call as the model wrote it: nothing about it has been checked.
@@ -40,6 +41,22 @@ impl Message {
     /// A line from the person.
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: Role::User, content: vec![MessageBlock::Text { text: text.into() }] }
+    }
+
+    /// Makes tags of Haft in every text neutral ([`crate::tags`]).
+    pub fn neutralise(&mut self) {
+        for block in &mut self.content {
+            match block {
+                MessageBlock::Text { text } => _ = tags::neutralise_text(text),
+                MessageBlock::Document { title, .. } => _ = title.as_mut().map(tags::neutralise_text),
+                MessageBlock::ToolResult { content, .. } => _ = content.neutralise(),
+                MessageBlock::Thinking { .. }
+                | MessageBlock::RedactedThinking { .. }
+                | MessageBlock::Image { .. }
+                | MessageBlock::ToolUse(_)
+                | MessageBlock::Other(_) => (),
+            }
+        }
     }
 
     /// What the model said.

@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_types::{Block, Content, Message, MessageBlock, Role};
+use haft_types::{Block, Content, Message, MessageBlock, Role, tags};
 use serde::{Deserialize, Serialize};
 
 /// What the person, or the program in their place, says.
@@ -62,13 +62,13 @@ impl Attachment {
                 self.display_path
             ),
         };
-        let said = format!("<system-reminder>\n{said}\n</system-reminder>");
-        let shown = self.content.0.iter().filter_map(|block| match block {
-            Block::Text { text } => Some(MessageBlock::Text { text: text.clone() }),
-            Block::Image { source } => Some(MessageBlock::Image { source: source.clone() }),
-            Block::Document { source, title } => {
-                Some(MessageBlock::Document { source: source.clone(), title: title.clone() })
-            }
+        let said = tags::reminder(&said);
+        let mut content = self.content.clone();
+        content.neutralise();
+        let shown = content.0.into_iter().filter_map(|block| match block {
+            Block::Text { text } => Some(MessageBlock::Text { text }),
+            Block::Image { source } => Some(MessageBlock::Image { source }),
+            Block::Document { source, title } => Some(MessageBlock::Document { source, title }),
             _ => None,
         });
         let content = std::iter::once(MessageBlock::Text { text: said }).chain(shown).collect();

@@ -108,8 +108,7 @@ impl Agent {
         run.count(&done);
         let mut stop = None;
         for (call, mut report) in done {
-            let (added, context) =
-                (std::mem::take(&mut report.new_messages), std::mem::take(&mut report.context));
+            let (added, context) = (report.take_messages(), std::mem::take(&mut report.context));
             stop = stop.or_else(|| report.stop.clone());
             self.add_result(&call, report);
             added.into_iter().for_each(|message| self.say(message, Saying::Addition));

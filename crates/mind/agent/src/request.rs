@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_model::{Effort, ModelInfo, Request, SentPrefix, SystemPart, Thinking, ThinkingSupport, ToolSet};
 use haft_runtime::Report;
 use haft_tool::ContextChange;
-use haft_types::{Block, Message, Role, ToolUse};
+use haft_types::{Block, Message, Role, ToolUse, tags};
 
 use crate::{
     Agent, AgentEvent, Compaction, Saying, SystemPrompt, UserInput,
@@ -128,7 +128,7 @@ impl Agent {
         let declared = self.declare(Beginning::Kept);
         let (news, states) = (declared.take_news(&pool), declared.take_log());
         if !news.is_empty() {
-            let told = format!("<system-reminder>\n{}\n</system-reminder>", news.join("\n\n"));
+            let told = tags::reminder(&news.join("\n\n"));
             self.say(Message::user(told), Saying::Context);
         }
         states.into_iter().for_each(|state| self.note(state));

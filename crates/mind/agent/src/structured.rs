@@ -3,7 +3,7 @@
 use haft_model::ToolDef;
 use haft_runtime::Report;
 use haft_tool::{ErrorKind, check_input, schema_problem, wire_form};
-use haft_types::ToolUse;
+use haft_types::{ToolUse, tags};
 use serde_json::{Value, json};
 
 use crate::EndReason;
@@ -47,6 +47,7 @@ impl Structured {
     /// right is not right.
     pub(crate) fn check(&mut self, input: &Value) -> Result<(), String> {
         let mut checked = input.clone();
+        tags::restore_value(&mut checked);
         self.attempts += 1;
         match check_input(STRUCTURED_OUTPUT, &self.schema, &mut checked) {
             Ok(()) => {

@@ -414,7 +414,7 @@ impl Agent {
             self.tools.after_batch(&inputs, &mut reports).await;
         }
         for report in &mut reports {
-            for message in std::mem::take(&mut report.new_messages) {
+            for message in report.take_messages() {
                 self.say(message, Saying::Addition);
             }
             for context in std::mem::take(&mut report.context) {

@@ -18,4 +18,5 @@ mod pool;
 mod results;
 mod schedule;
 mod search_queries;
+mod tags;
 mod witness;

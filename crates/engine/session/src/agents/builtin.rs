@@ -1,6 +1,6 @@
 //! The kinds of agents Haft has itself.
 
-use haft_types::PermissionMode;
+use haft_types::{PermissionMode, tags};
 
 use super::{AgentKind, AgentSource};
 
@@ -34,7 +34,7 @@ You are a fork of the agent above: everything until here is your own memory, and
 
 /// What a fork is told.
 pub(super) fn fork_directive(task: &str) -> String {
-    format!("<system-reminder>\n{FORK_NOTES}\n</system-reminder>\n{task}")
+    format!("{}\n{}", tags::reminder(FORK_NOTES), tags::neutral(task))
 }
 
 /// The kind of forks.

@@ -11,7 +11,7 @@ use haft_model::Effort;
 use haft_runtime::{CallSession, KeptTool, Pipeline, SessionHooks};
 use haft_shell::run::Tasks;
 use haft_tools::agent::{AgentReport, AgentStatus};
-use haft_types::MessageBlock;
+use haft_types::{MessageBlock, tags};
 use haft_workspace::Files;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -294,14 +294,15 @@ impl Child {
             self.agent.remind(PLANNING);
         }
         let text = |text: String| MessageBlock::Text { text };
-        let mut content = vec![text(birth.order.prompt.clone())];
+        let mut content = vec![text(tags::neutral(&birth.order.prompt).into_owned())];
         for name in &kind.skills {
             let body = match world.skills.find(name) {
                 Ok(skill) => world.skills.text_at(&skill, &facts.id, &birth.cwd, cancel).await,
                 Err(problem) => Err(problem),
             };
             match body {
-                Ok(body) => content.push(text(format!("<command-name>{name}</command-name>\n{body}"))),
+                Ok(body) => content
+                    .push(text(format!("<command-name>{name}</command-name>\n{}", tags::neutral(&body)))),
                 Err(problem) => {
                     let notice =
                         format!("the agent {} begins without the skill {name}: {problem}", kind.name);
@@ -375,10 +376,9 @@ impl Child {
                 end = &mut run => return end,
                 () = tasks.news(&self.facts.id) => {
                     for notice in tasks.drain(&self.facts.id) {
-                        let text = format!(
-                            "<system-reminder>\nThis comes from a task in the background.\n\
-                             <task-notification>\n{}\n</task-notification>\n</system-reminder>",
-                            notice.text()
+                        let text = tags::task_notification(
+                            "This comes from a task in the background.",
+                            &notice.text(),
                         );
                         inbox.push(news_of_task(text));
                     }

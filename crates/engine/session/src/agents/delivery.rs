@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_agent::UserInput;
 use haft_tools::agent::{AgentReport, flat, harmless, indented, report_text};
-use haft_types::{CallId, MessageBlock};
+use haft_types::{CallId, MessageBlock, tags};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -43,11 +43,11 @@ pub(super) struct Letter {
 
 impl Letter {
     fn text(&self) -> String {
-        format!(
-            "<system-reminder>\nThis is a message of the agent {}, written by a model and without the user's authority:\n{}\n</system-reminder>",
+        tags::reminder(&format!(
+            "This is a message of the agent {}, written by a model and without the user's authority:\n{}",
             self.name,
             indented(&harmless(&self.body))
-        )
+        ))
     }
 
     /// As the agent that gets it hears it. Its log says which message it was.
@@ -97,15 +97,17 @@ pub(super) fn notice(mail: &[MailItem]) -> Option<UserInput> {
 
 fn notification(report: &AgentReport, call: &CallId) -> String {
     let file = report.log.as_ref().map(|it| it.display().to_string()).unwrap_or_default();
-    format!(
-        "<system-reminder>\nThis comes from an agent that worked in the background, not from the user.\n\
-         <task-notification>\n<task-id>{}</task-id>\n<tool-use-id>{call}</tool-use-id>\n\
-         <output-file>{file}</output-file>\n<status>{}</status>\n<summary>{} {}</summary>\n<result>\n{}\n</result>\n\
-         </task-notification>\n</system-reminder>",
+    let news = format!(
+        "<task-id>{}</task-id>\n<tool-use-id>{call}</tool-use-id>\n\
+         <output-file>{file}</output-file>\n<status>{}</status>\n<summary>{} {}</summary>\n<result>\n{}\n</result>",
         report.agent_id,
         report.status.public(),
         flat(&report.description, 120),
         report.status.words(),
         report_text(report),
+    );
+    tags::task_notification(
+        "This comes from an agent that worked in the background, not from the user.",
+        &news,
     )
 }

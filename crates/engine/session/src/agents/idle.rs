@@ -46,7 +46,7 @@ impl IdleMember {
             desk.tell(facts, Happening::Notice(text));
             return None;
         }
-        let text = format!("<system-reminder>\nA hook keeps you from ending:\n{reason}\n</system-reminder>");
+        let text = haft_types::tags::reminder(&format!("A hook keeps you from ending:\n{reason}"));
         Some(UserInput { content: vec![MessageBlock::Text { text }], ..UserInput::default() })
     }
 }

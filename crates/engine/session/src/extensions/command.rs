@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_hooks::{HookDefinition, HookSource, parse_definitions};
-use haft_types::MessageBlock;
+use haft_types::{MessageBlock, tags};
 use serde_json::Value;
 
 use super::{
@@ -249,6 +249,7 @@ impl SlashCommand {
     /// The prompt it becomes, once its text is there.
     pub(crate) fn expanded(&self, args: &str, text: String) -> ExpandedCommand {
         let name = &self.name;
+        let (args, text) = (tags::neutral(args), tags::neutral(&text).into_owned());
         let mut typed =
             format!("<command-message>{name}</command-message>\n<command-name>/{name}</command-name>");
         if !args.is_empty() {

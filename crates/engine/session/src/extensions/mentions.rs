@@ -55,9 +55,9 @@ pub fn as_context(name: &str, data: &str) -> String {
     format!("<context path=\"{name}\">\n{}\n</context>", inside("context", data))
 }
 
-/// The data does not say where it ends.
+/// The data does not say where it ends, and does not speak for Haft.
 fn inside(tag: &str, data: &str) -> String {
-    data.replace(&format!("</{tag}>"), &format!("<\\/{tag}>"))
+    haft_types::tags::neutral(data).replace(&format!("</{tag}>"), &format!("<\\/{tag}>"))
 }
 
 fn without_data(text: &str) -> Cow<'_, str> {

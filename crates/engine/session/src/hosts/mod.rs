@@ -135,12 +135,10 @@ impl TaskHome for NearThings {
 pub(crate) async fn news_of_hosts(premises: &Premises, agent: &AgentId) -> Vec<String> {
     let Some(hosts) = premises.hosts.get() else { return std::future::pending().await };
     hosts.news(agent).await;
-    let told = hosts.take_news(agent).into_iter().map(|text| {
-        format!(
-            "<system-reminder>\nThis comes from a task in the background.\n\
-             <task-notification>\n{text}\n</task-notification>\n</system-reminder>"
-        )
-    });
+    let told = hosts
+        .take_news(agent)
+        .into_iter()
+        .map(|text| haft_types::tags::task_notification("This comes from a task in the background.", &text));
     told.collect()
 }
 

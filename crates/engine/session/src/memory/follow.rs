@@ -11,7 +11,7 @@ use haft_agent::{Memory, MemoryFile};
 use haft_hooks::{HookEvent, OtherInput};
 use haft_runtime::{BatchCompanion, CallSession, Report};
 use haft_tool::{Access, BoxFuture, CallContext, Reach};
-use haft_types::AgentId;
+use haft_types::{AgentId, tags};
 use serde_json::{Value, json};
 
 use super::{OURS, PathRule, excludes, project_dirs, read_directory, reader::MemoryReader};
@@ -246,19 +246,19 @@ impl BatchCompanion for MemoryFollower {
                         true => String::from("about the directory of the file you just used"),
                         false => format!("about files like {}", new.globs.join(", ")),
                     };
-                    texts.push(format!(
-                        "<system-reminder>\nWhat {} says, {about}:\n\n{}\n</system-reminder>",
+                    texts.push(tags::reminder(&format!(
+                        "What {} says, {about}:\n\n{}",
                         new.file.path.display(),
                         new.file.text.trim()
-                    ));
+                    )));
                     run_hooks(calls, loaded_event(&new.file, new.reason, &new.globs, Some(&file)).into())
                         .await;
                 }
                 if !skills.is_empty() {
-                    texts.push(format!(
-                        "<system-reminder>\nThese skills are known now, since they are about files you use:\n{}\n</system-reminder>",
+                    texts.push(tags::reminder(&format!(
+                        "These skills are known now, since they are about files you use:\n{}",
                         skills.join("\n")
-                    ));
+                    )));
                 }
             }
             texts

@@ -87,7 +87,7 @@ impl Owner {
     /// Tells the model something with its next request.
     pub(super) fn mention(&self, text: String) {
         if let Some(reach) = &self.reach {
-            let text = format!("<system-reminder>\n{text}\n</system-reminder>");
+            let text = haft_types::tags::reminder(&text);
             let content = vec![MessageBlock::Text { text }];
             reach.inbox.mention(UserInput { content, ..UserInput::default() });
         }

@@ -94,10 +94,8 @@ impl Owner {
                 haft_tool::erase(haft_tools::agent::Agent::new(std::sync::Arc::clone(&self.agents) as _));
             self.change(AgentChange::Tool(AGENT_TOOL, Some(tool)));
         } else if let (Some(reach), false) = (&self.reach, fresh.is_empty()) {
-            let text = format!(
-                "<system-reminder>\nThese kinds of agents are new:\n{}\n</system-reminder>",
-                fresh.join("\n")
-            );
+            let text =
+                haft_types::tags::reminder(&format!("These kinds of agents are new:\n{}", fresh.join("\n")));
             let content = vec![haft_types::MessageBlock::Text { text }];
             reach.inbox.mention(haft_agent::UserInput { content, ..haft_agent::UserInput::default() });
         }

@@ -69,10 +69,10 @@ impl TypedSkill {
                 None,
             ),
             Spawned::Ended(report) => (
-                format!(
-                    "<system-reminder>\nThe skill ran in an agent of its own. Tell the user what came of it.\n{}\n</system-reminder>",
+                haft_types::tags::reminder(&format!(
+                    "The skill ran in an agent of its own. Tell the user what came of it.\n{}",
                     report_text(&report)
-                ),
+                )),
                 Some(report.run_id.clone()),
             ),
         })

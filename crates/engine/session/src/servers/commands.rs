@@ -31,7 +31,7 @@ pub(crate) async fn expand_command(manager: &Manager, prompt: &str) -> Result<Op
     let values: Vec<&str> = words.collect();
     let arguments = arguments(def, &values)?;
     let filled = manager.get_prompt(&server, &def.name, arguments).await.map_err(|err| err.to_string())?;
-    Ok(Some(texts(&filled)))
+    Ok(Some(haft_types::tags::neutral(&texts(&filled)).into_owned()))
 }
 
 /// Words fill the arguments in order; the last one takes all that is left.

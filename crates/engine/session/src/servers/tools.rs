@@ -223,9 +223,9 @@ impl ServerTools {
                 more => format!(" and {more} more, which ToolSearch finds by what they do"),
             };
             let named = news[..news.len().min(MAX_NAMED)].join(", ");
-            inbox.mention(UserInput::text(format!(
-                "<system-reminder>\nMCP servers brought more tools. Load them with ToolSearch before you call them: {named}{more}\n</system-reminder>"
-            )));
+            inbox.mention(UserInput::text(haft_types::tags::reminder(&format!(
+                "MCP servers brought more tools. Load them with ToolSearch before you call them: {named}{more}"
+            ))));
         }
     }
 }

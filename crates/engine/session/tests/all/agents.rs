@@ -59,9 +59,10 @@ pub fn reports(events: &[SessionEvent]) -> Vec<Arc<haft_session::AgentReport>> {
 /// What results of the main agent's calls said.
 pub fn main_results(events: &[SessionEvent]) -> Vec<(bool, String)> {
     let results = events.iter().filter(|it| it.agent.is_main()).filter_map(|it| match &it.what {
-        Happening::Agent(AgentEvent::Result(it)) => {
-            Some((it.report.error.is_some(), it.report.content.to_text()))
-        }
+        Happening::Agent(AgentEvent::Result(it)) => match it.report.to_block() {
+            MessageBlock::ToolResult { content, is_error, .. } => Some((is_error, content.to_text())),
+            _ => None,
+        },
         _ => None,
     });
     results.collect()
@@ -81,7 +82,7 @@ async fn a_call_that_waits_gets_the_report_and_everything_is_told_with_whose_it_
     let (is_error, text) = main_results(&all)[0].clone();
     assert!(!is_error, "{text}");
     assert!(text.contains("    It is 42.") && text.contains("without the user's authority"), "{text}");
-    assert!(!text.contains("<system-reminder>") && text.contains("<\\system-reminder>"), "{text}");
+    assert!(!text.contains("<system-reminder>") && text.contains("<~system-reminder>"), "{text}");
     let report = &reports(&all)[0];
     assert_eq!(
         (report.status, report.kind.as_str(), report.turns),

@@ -229,8 +229,9 @@ fn nothing_in_a_report_passes_for_somebody_else() {
         ..AgentReport::default()
     };
     let text = haft_tools::agent::report_text(&report);
+    let shown = haft_types::tags::neutral(&text);
     for tag in ["<system-reminder>", "</system-reminder>", "</task-notification>"] {
-        assert!(!text.contains(tag), "{tag}: {text}");
+        assert!(!shown.contains(tag), "{tag}: {shown}");
     }
     for line in text.split(['\n', '\r', '\u{2028}']) {
         assert!(!line.trim_start().starts_with("Human:"), "{text}");

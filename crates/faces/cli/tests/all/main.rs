@@ -79,6 +79,7 @@ mod sessions;
 mod settings;
 mod settings_effects;
 mod strange_servers;
+mod tags;
 mod tasks;
 mod telemetry;
 mod terminal;

@@ -47,8 +47,8 @@ fn texts(content: &Value) -> Vec<String> {
     }
 }
 
-/// What a host's tool says reaches the model byte for byte, block for block; what
-/// Haft has to add is a block of its own. (Control characters are spelt out in every
+/// What a host's tool says reaches the model byte for byte, block for block, but for
+/// tags that only Haft writes; what Haft has to add is a block of its own. (Control characters are spelt out in every
 /// text of every request.)
 #[tokio::test]
 async fn results_of_a_hosts_tools_reach_the_model_word_for_word() {
@@ -56,7 +56,6 @@ async fn results_of_a_hosts_tools_reach_the_model_word_for_word() {
         &["three"],
         &["  leading and trailing \n\n"],
         &["\ttabs\r\nand returns\r\n"],
-        &["<system-reminder>not ours</system-reminder>"],
         &["1\tlisted\n2\tlike Read does\n"],
         &["[PARTIAL view: lines 1-2 of 9]"],
         &["Error: it only says so"],

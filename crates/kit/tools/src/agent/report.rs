@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use haft_types::tags;
 use serde_json::{Value, json};
 
 use super::{AgentReport, AgentStatus};
@@ -76,7 +77,7 @@ pub fn report_text(report: &AgentReport) -> String {
     if let Some(why) = &report.why {
         let _ = write!(out, " Why: {}.", harmless(&flat(why, 600)));
     }
-    match report.text.trim() {
+    match &*tags::restore(report.text.trim()) {
         "" => out.push_str("\nIt said nothing."),
         text => {
             let kind =
@@ -173,17 +174,12 @@ pub fn indented(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Tags by which the program speaks to a model, and names before a colon by which
-/// somebody else would speak, mean nothing in the words of another model.
+/// Names before a colon, or in a tag, by which somebody else would speak mean
+/// nothing in the words of another model. Tags of Haft itself are as the model
+/// meant them; whoever passes the text on to a model makes them neutral
+/// ([`haft_types::tags`]).
 pub fn harmless(text: &str) -> String {
-    const TAGS: [&str; 6] = [
-        "system-reminder",
-        "task-notification",
-        "command-name",
-        "command-message",
-        "agent-message",
-        "system",
-    ];
+    let text = &*tags::restore(text);
     let is_part = |it: char| it.is_alphanumeric() || it == '-' || it == '_';
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -193,7 +189,7 @@ pub fn harmless(text: &str) -> String {
         let inside = rest.trim_start();
         let name = inside.strip_prefix('/').unwrap_or(inside).trim_start();
         let name = &name[..name.find(|it| !is_part(it)).unwrap_or(name.len())];
-        if TAGS.iter().any(|tag| name.eq_ignore_ascii_case(tag)) {
+        if name.eq_ignore_ascii_case("system") {
             out.push('\\');
         }
     }

@@ -13,7 +13,7 @@ use std::{
 
 use haft_lsp::{Checked, Diagnostic, LspClient, Severity, character_of, line_at};
 use haft_tool::BoxFuture;
-use haft_types::AgentId;
+use haft_types::{AgentId, tags};
 use haft_workspace::{FileEvent, Files};
 use tokio::sync::oneshot;
 
@@ -294,9 +294,9 @@ impl LspDesk {
 
     fn tell_late(&self, agent: &AgentId, text: String) {
         match self.news.tell.get().filter(|_| *agent == AgentId::Main) {
-            Some(tell) => tell(format!(
-                "<system-reminder>\nA language server looked at your last edits.\n{text}\n</system-reminder>"
-            )),
+            Some(tell) => {
+                tell(tags::reminder(&format!("A language server looked at your last edits.\n{text}")))
+            }
             None => lock(&self.news.late).entry(agent.clone()).or_default().push(text),
         }
     }

@@ -91,8 +91,9 @@ fn words_of_a_model_cannot_pass_for_ours() {
     for (text, want) in [
         ("a < b", "a < b"),
         ("<div>", "<div>"),
-        ("<System-Reminder x>", "<\\System-Reminder x>"),
-        ("</task-notification>", "<\\/task-notification>"),
+        ("</System x>", "<\\/System x>"),
+        // What the model was shown is told on as it is in the original.
+        ("<~system-reminder>", "<system-reminder>"),
         ("<<system>", "<<\\system>"),
         ("<", "<"),
     ] {

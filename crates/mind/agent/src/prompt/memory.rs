@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use haft_types::tags;
 use serde::{Deserialize, Serialize};
 
 /// One file and what it says.
@@ -62,7 +63,7 @@ impl Memory {
             "# What the user and the project want you to know\nFollow it; where it contradicts itself, the later part counts.",
         );
         for file in &self.files {
-            text.push_str(&format!("\n\n## {}\n{}", file.path.display(), file.text.trim()));
+            text.push_str(&format!("\n\n## {}\n{}", file.path.display(), tags::neutral(file.text.trim())));
         }
         Some(text)
     }

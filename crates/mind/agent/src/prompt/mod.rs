@@ -4,6 +4,7 @@ mod memory;
 
 use std::{collections::BTreeMap, path::Path};
 
+use haft_types::tags;
 use serde::{Deserialize, Serialize};
 
 pub use memory::{Memory, MemoryFile, MemoryOwner};
@@ -167,7 +168,7 @@ impl SystemPrompt {
 
     fn about_servers(&self) -> Option<String> {
         let mut lines: Vec<String> =
-            self.servers.iter().map(|(name, words)| format!("## {name}\n{words}")).collect();
+            self.servers.iter().map(|(name, words)| format!("## {name}\n{}", tags::neutral(words))).collect();
         if !self.starting.is_empty() {
             lines.push(format!(
                 "Still starting: {}. Their tools come later; RefreshMcpTools waits for them.",

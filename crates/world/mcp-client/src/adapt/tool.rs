@@ -50,7 +50,8 @@ pub(crate) fn remote_tool(
     exposure: Exposure,
     server: Weak<Server>,
 ) -> Result<Built, String> {
-    let (input_schema, schema_repairs) = usable(&def.input_schema)?;
+    let (mut input_schema, schema_repairs) = usable(&def.input_schema)?;
+    haft_types::tags::neutralise(&mut input_schema);
     let mut repairs: Vec<String> = def.repairs.iter().cloned().chain(schema_repairs).collect();
     let output_schema = def.output_schema.clone().filter(is_sound);
     if output_schema.is_none() && def.output_schema.is_some() {
@@ -113,6 +114,7 @@ fn description(def: &OfferedTool, schema: &Value) -> String {
         said => said,
     };
     let visible = visible(said);
+    let visible = haft_types::tags::neutral(&visible);
     let mut description = text::head(&visible, MAX_DESCRIPTION_CHARS).to_owned();
     if description.len() < visible.len() {
         description.push_str(" […]");
