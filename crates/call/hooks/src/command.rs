@@ -22,6 +22,8 @@ pub(crate) struct CommandRun<'a> {
     pub(crate) processes: &'a Arc<ProcessOwner>,
     pub(crate) handler: &'a CommandHandler,
     pub(crate) environment: &'a HookEnvironment,
+    /// Variables of this hook.
+    pub(crate) env: &'a [(String, String)],
     pub(crate) call: &'a HookCall,
     pub(crate) timeout: Duration,
     pub(crate) policy: ErrorPolicy,
@@ -82,7 +84,7 @@ impl CommandRun<'_> {
     }
 
     fn start(&self) -> io::Result<RunningHook> {
-        let variables = self.environment.variables(self.call);
+        let variables = self.environment.variables(self.call, self.env);
         let directory = working_directory(self.call, self.environment);
         let mut command = match self.handler {
             CommandHandler::Shell { line, shell } => {
@@ -107,7 +109,7 @@ impl CommandRun<'_> {
     }
 
     fn never_ran(&self, status: i32, stderr: &str) -> Option<String> {
-        let variables = self.environment.variables(self.call);
+        let variables = self.environment.variables(self.call, self.env);
         let variable = |name: &str| lookup(name, &variables);
         let cwd = working_directory(self.call, self.environment);
         let filled = match self.handler {

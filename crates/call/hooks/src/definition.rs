@@ -94,6 +94,8 @@ pub struct HookDefinition {
     pub handler: Handler,
     /// A permission rule: the hook runs only for calls the rule matches.
     pub condition: Option<String>,
+    /// Variables of its process beside those of all hooks.
+    pub env: Vec<(String, String)>,
     /// How long it may run.
     pub timeout: Duration,
     /// What it means when it breaks.
@@ -287,6 +289,7 @@ impl HookDefinition {
             timeout: event.default_timeout(handler.kind()),
             handler,
             condition: None,
+            env: Vec::new(),
             on_error: ErrorPolicy::Default,
             mode: RunMode::Wait,
             repeat: Repeat::Always,

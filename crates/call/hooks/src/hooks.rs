@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::{
-    BlockCause, HookCall, HookDecision, HookDefinition, HookEvent, HookId, HookInput, HookRewrite, HookStart,
-    HooksOutcome, IsAboutCall, OnError, Ports, Repeat, RunMode,
+    BlockCause, ErrorPolicy, HookCall, HookDecision, HookDefinition, HookEvent, HookId, HookInput,
+    HookRewrite, HookStart, HooksOutcome, IsAboutCall, OnError, Ports, Repeat, RunMode,
     background::BackgroundHooks,
     matcher::Match,
     merge::{Contribution, merge},
@@ -72,9 +72,10 @@ impl Hooks {
         let listening = definitions.iter().fold(0, |bits, it| bits | it.event.bit());
         let prepare = |definition: HookDefinition| {
             let identity = format!(
-                "{}\0{}",
+                "{}\0{}\0{:?}",
                 definition.condition.as_deref().unwrap_or_default(),
-                definition.handler.identity()
+                definition.handler.identity(),
+                definition.env
             );
             Arc::new(Prepared { definition, identity })
         };
@@ -172,10 +173,15 @@ impl Hooks {
                 continue;
             }
             let on_error = hook.definition.when_broken();
+            let is_declared_gate = hook.definition.on_error == ErrorPolicy::Explicit(OnError::Closed);
             match chosen.iter_mut().find(|it| it.hook.identity == hook.identity) {
-                Some(twin) if on_error == OnError::Closed => twin.on_error = OnError::Closed,
-                Some(_) => (),
-                None => chosen.push(Chosen { hook: Arc::clone(hook), on_error, problem }),
+                Some(twin) => {
+                    twin.is_declared_gate |= is_declared_gate;
+                    if on_error == OnError::Closed {
+                        twin.on_error = OnError::Closed;
+                    }
+                }
+                None => chosen.push(Chosen { hook: Arc::clone(hook), on_error, is_declared_gate, problem }),
             }
         }
         chosen.retain(|it| match it.hook.definition.repeat {

@@ -40,7 +40,7 @@ fn row(event: HookEvent) -> String {
         BlockEffect::Nothing => "is shown to the person",
     };
     let broken = match event.default_on_error() {
-        OnError::Closed => "counts as a no",
+        OnError::Closed => "counts as a no; a failing command does not",
         OnError::Open => "counts as nothing said",
     };
     let time = event.default_timeout(HandlerKind::Command).as_secs_f64();

@@ -150,8 +150,8 @@ pub struct HookEnvironment {
 }
 
 impl HookEnvironment {
-    /// The whole environment for one call.
-    pub(crate) fn variables(&self, call: &HookCall) -> Vec<(OsString, OsString)> {
+    /// The whole environment for one call of a hook with variables of its own.
+    pub(crate) fn variables(&self, call: &HookCall, own: &[(String, String)]) -> Vec<(OsString, OsString)> {
         let keep = |name: &OsString| {
             let name = name.to_string_lossy();
             !self.remove.iter().any(|it| *it == name)
@@ -159,7 +159,7 @@ impl HookEnvironment {
         let inherited = self.inherited.clone().unwrap_or_else(Variables::of_process);
         let inherited = inherited.inherited().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut all: Vec<_> = inherited.filter(|(name, _)| keep(name)).collect();
-        all.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
+        all.extend(self.set.iter().chain(own).map(|(name, value)| (name.into(), value.into())));
         let mut add = |names: &[&str], value: OsString| {
             all.extend(names.iter().map(|name| (OsString::from(name), value.clone())));
         };
@@ -203,6 +203,10 @@ pub struct Ports {
     pub observer: Option<Arc<dyn HookObserver>>,
     /// The settings file in which a person can disable a hook.
     pub user_settings: Option<PathBuf>,
+    /// Whether a command that cannot be started, crashes or ends with a status other
+    /// than 0 and 2 closes what its event closes. Otherwise only status 2 blocks, as
+    /// authors of hooks expect, unless a definition says `"on_error": "closed"`.
+    pub strict_commands: bool,
 }
 
 impl fmt::Debug for Ports {

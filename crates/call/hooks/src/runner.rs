@@ -37,6 +37,8 @@ pub(crate) struct Prepared {
 pub(crate) struct Chosen {
     pub(crate) hook: Arc<Prepared>,
     pub(crate) on_error: OnError,
+    /// Whether somebody declared it a gate that closes when it breaks.
+    pub(crate) is_declared_gate: bool,
     /// Set when nobody can tell whether it should run.
     pub(crate) problem: Option<String>,
 }
@@ -103,8 +105,8 @@ impl Core {
             (policy, _) => policy,
         };
         let Ports { environment, processes, .. } = &self.ports;
-        let (id, timeout) = (&definition.id, definition.timeout);
-        CommandRun { id, processes, handler, environment, call, timeout, policy }
+        let HookDefinition { id, env, timeout, .. } = definition;
+        CommandRun { id, processes, handler, environment, env, call, timeout: *timeout, policy }
     }
 
     /// Asks a handler that is not a process of ours.
@@ -136,8 +138,11 @@ impl Core {
     }
 
     pub(crate) fn settle(&self, chosen: &Chosen, answer: HandlerAnswer, duration: Duration) -> Contribution {
-        let (definition, on_error) = (&chosen.hook.definition, chosen.on_error);
-        settle(AnsweredHook { definition, on_error, answer, duration }, &self.ports, &self.state)
+        let Chosen { hook, on_error, is_declared_gate, .. } = chosen;
+        let (definition, on_error) = (&hook.definition, *on_error);
+        let answered =
+            AnsweredHook { definition, on_error, is_declared_gate: *is_declared_gate, answer, duration };
+        settle(answered, &self.ports, &self.state)
     }
 
     /// Runs a hook nobody waits for, to its end.

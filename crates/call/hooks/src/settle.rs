@@ -20,13 +20,15 @@ pub(crate) struct AnsweredHook<'a> {
     pub(crate) definition: &'a HookDefinition,
     /// The policy that counts: the strictest of identical handlers.
     pub(crate) on_error: OnError,
+    /// Whether somebody declared it a gate that closes when it breaks.
+    pub(crate) is_declared_gate: bool,
     pub(crate) answer: HandlerAnswer,
     pub(crate) duration: Duration,
 }
 
 /// Weighs an answer.
 pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookState) -> Contribution {
-    let AnsweredHook { definition, on_error, mut answer, duration } = answered;
+    let AnsweredHook { definition, on_error, is_declared_gate, mut answer, duration } = answered;
     let (id, event) = (&definition.id, definition.event);
     fit_texts(&mut answer, id, ports);
     keep_what_counts(&mut answer.output, event);
@@ -35,7 +37,9 @@ pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookStat
     let happened = match answer.failure.take() {
         Some(failure) => {
             let in_a_row = state.failed(id, Trouble::Running);
-            let effect = if can_close(event) { on_error } else { OnError::Open };
+            let is_let_pass =
+                !is_declared_gate && !ports.strict_commands && ended_by_itself(&failure, &answer);
+            let effect = if can_close(event) && !is_let_pass { on_error } else { OnError::Open };
             if effect == OnError::Closed {
                 let reason = closed_reason(definition, &failure, in_a_row, ports);
                 close(event, reason, &mut verdict, &mut answer.output);
@@ -67,6 +71,16 @@ pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookStat
 fn says_no(verdict: Option<&MergedVerdict>, output: &HookOutput) -> bool {
     verdict.is_some_and(|it| it.kind == PermissionDecision::Deny)
         || output.specific.decision.as_ref().is_some_and(|it| it.behavior == PermissionBehavior::Deny)
+}
+
+/// Whether a command ended in a way that blocks nothing in other programs with the
+/// same hooks: there only status 2 does.
+fn ended_by_itself(failure: &HookFailure, answer: &HandlerAnswer) -> bool {
+    let is_end = matches!(
+        failure,
+        HookFailure::NotStarted(_) | HookFailure::ExitStatus { .. } | HookFailure::Signal(_)
+    );
+    is_end && answer.transcript.status != Some(2)
 }
 
 /// Whether a broken hook can keep anything shut at this event.

@@ -114,7 +114,6 @@ async fn every_gate_under_both_policies() {
 async fn the_public_spelling_and_the_default_mean_the_same_machinery() {
     let rig = Rig::default();
     let broken = command("exit 7", 60.0);
-    assert_eq!(fate(&rig, broken.clone()).await.0, CouldNotRun);
     assert_eq!(fate(&rig, with(broken.clone(), "onFailure", "block")).await.0, CouldNotRun);
     assert_eq!(fate(&rig, with(broken, "onFailure", "continue")).await.0, Runs);
     // Without a word about errors, a note on standard output is just a note.
@@ -122,6 +121,65 @@ async fn the_public_spelling_and_the_default_mean_the_same_machinery() {
     // What has no handler, and what makes no sense, could not run either.
     assert_eq!(fate(&rig, json!({"type": "prompt", "prompt": "?"})).await.0, CouldNotRun);
     assert_eq!(fate(&rig, json!({"type": "comand", "command": "true"})).await.0, CouldNotRun);
+}
+
+/// Hooks are written for programs in which nothing but status 2 blocks; a setting holds
+/// all of them to more.
+#[tokio::test]
+async fn failing_commands_block_only_with_status_two_unless_strict() {
+    let mut rig = Rig::default();
+    std::fs::write(rig.path("plain.sh"), "#!/bin/sh\nexit 0\n").unwrap();
+    for strict in [false, true] {
+        rig.ports.strict_commands = strict;
+        for line in [
+            "exit 1",
+            "exit 126",
+            "exit 127",
+            "no-such-command-here",
+            "./plain.sh",
+            "kill -SEGV $$",
+            "echo note >&2; exit 3",
+        ] {
+            let hook = command(line, 60.0);
+            let want = if strict { CouldNotRun } else { Runs };
+            assert_eq!(fate(&rig, hook.clone()).await.0, want, "{line}, strict: {strict}");
+            // What a definition says counts more than the setting.
+            assert_eq!(fate(&rig, with(hook.clone(), "on_error", "open")).await.0, Runs, "{line}");
+            assert_eq!(fate(&rig, with(hook, "on_error", "closed")).await.0, CouldNotRun, "{line}");
+        }
+        for (line, want) in [
+            ("exit 0", Runs),
+            ("exit 2", SaidNo),
+            // Status 2 blocks, also that of an interpreter without its script.
+            ("python3 missing.py", CouldNotRun),
+            // An answer that breaks off is no status.
+            ("echo '{\"decision\": '", CouldNotRun),
+        ] {
+            assert_eq!(fate(&rig, command(line, 60.0)).await.0, want, "{line}, strict: {strict}");
+        }
+        assert_eq!(fate(&rig, command("sleep 600", 0.3)).await.0, CouldNotRun);
+        // A twin that is a declared gate makes the handler one.
+        let twins = json!([command("exit 1", 60.0), with(command("exit 1", 60.0), "on_error", "closed")]);
+        let hooks = rig.hooks(&json!({"PreToolUse": [{"hooks": twins}]}));
+        assert!(matches!(rig.ask(&hooks).await.decision, HookDecision::Block { .. }));
+    }
+}
+
+/// Hooks of two plugins with the same command are two hooks, each with its own variables.
+#[tokio::test]
+async fn variables_of_a_hook_are_its_own() {
+    let rig = Rig::default();
+    let line = "echo \"$CLAUDE_PLUGIN_ROOT\" >> \"$CLAUDE_PROJECT_DIR/seen\"";
+    let hooks = json!({"PreToolUse": [{"hooks": [command(line, 60.0), command(line, 60.0)]}]});
+    let mut definitions = rig.definitions(&hooks);
+    for (definition, root) in definitions.iter_mut().zip(["/a", "/b"]) {
+        definition.env = vec![(String::from("CLAUDE_PLUGIN_ROOT"), root.to_owned())];
+    }
+    rig.ask(&haft_hooks::Hooks::new(definitions, rig.ports.clone())).await;
+    let seen = std::fs::read_to_string(rig.path("seen")).unwrap();
+    let mut seen: Vec<&str> = seen.lines().collect();
+    seen.sort_unstable();
+    assert_eq!(seen, ["/a", "/b"]);
 }
 
 #[tokio::test]
@@ -169,7 +227,7 @@ async fn after_three_crashes_the_message_says_how_to_disable_the_hook() {
     let rig = Rig::default();
     let flag = rig.path("well");
     let line = format!("test -e {} || kill -SEGV $$", flag.display());
-    let hooks = rig.gate(with(command(&line, 60.0), "id", "my-gate"));
+    let hooks = rig.gate(with(with(command(&line, 60.0), "id", "my-gate"), "on_error", "closed"));
     let advice = "add \"my-gate\" to \"disabledHooks\" in /home/u/.haft/settings.json";
     for (crash, advised) in [(1, false), (2, false), (3, true), (4, true)] {
         let outcome = rig.ask(&hooks).await;

@@ -90,6 +90,7 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
     ("sandbox.filesystem.allowRead", "Paths that they may read within those."),
     ("hooks", "What runs when something happens; see [Hooks](hooks.md)."),
     ("disableAllHooks", "No hooks run."),
+    ("strictHooks", "A command hook that fails with a status other than 2 blocks what its event can block."),
     ("disabledHooks", "Hooks that do not run, by their ids."),
     ("allowManagedHooksOnly", "Only hooks of the organisation run."),
     ("allowedHttpHookUrls", "Addresses that hooks may call."),

@@ -113,6 +113,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::of("autoMode", SettingShape::Map),
     // Haft's own.
     SettingKey::of("disabledHooks", SettingShape::Texts),
+    SettingKey::of("strictHooks", SettingShape::Flag).tightens_if(is_true),
     SettingKey::of("features", SettingShape::FlagMap),
     SettingKey::of("web", SettingShape::Object(WEB)),
     SettingKey::of("lsp", SettingShape::Object(LSP)),

@@ -580,6 +580,7 @@ pub(crate) fn hook_parts(
         observer: Some(observer),
         external: Some(Arc::new(HookTools { manager: manager.downgrade() })),
         user_settings: premises.store.places().state.as_ref().map(|state| state.join("settings.json")),
+        strict_commands: premises.flag_setting("strictHooks").unwrap_or_default(),
         ..Ports::default()
     };
     (settings.hooks.clone(), ports)

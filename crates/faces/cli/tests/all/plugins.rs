@@ -32,7 +32,7 @@ fn market(haft: &Haft) {
     );
     haft.write_home(
         "market/plugins/good/hooks/hooks.json",
-        &json!({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo FROM-HOOK ${CLAUDE_PLUGIN_ROOT}"}]}]}})
+        &json!({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo FROM-HOOK ${CLAUDE_PLUGIN_ROOT} ENV-HOOK $CLAUDE_PLUGIN_ROOT"}]}]}})
             .to_string(),
     );
     let source = json!({"source": "directory", "path": haft.home().join("market")});
@@ -204,7 +204,7 @@ async fn plugins_work_in_a_session() {
     let last = bodies.last().unwrap()["messages"].to_string();
     let root = haft.home().join("market/plugins/good").display().to_string();
     assert!(last.contains("good:s is one: use its whole name"), "{last}");
-    assert!(last.contains(&format!("In {root}.")) && last.contains(&format!("FROM-HOOK {root}")), "{last}");
+    assert!(last.contains(&format!("In {root}.")) && last.contains(&format!("FROM-HOOK {root} ENV-HOOK {root}")), "{last}");
     // A project's settings alone do not switch a plugin on.
     let other = Haft::new();
     market(&other);

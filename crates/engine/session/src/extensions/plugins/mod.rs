@@ -223,7 +223,15 @@ impl Plugin {
             all.extend(found);
             problems.extend(wrong.into_iter().map(|it| it.to_string()));
         }
+        all.iter_mut().for_each(|it| it.env = self.hook_variables());
         (all, problems)
+    }
+
+    /// Variables of the processes of its hooks.
+    fn hook_variables(&self) -> Vec<(String, String)> {
+        let dir = |name: &str, dir: &Path| (name.to_owned(), dir.display().to_string());
+        let dirs = [dir("CLAUDE_PLUGIN_ROOT", &self.dir), dir("CLAUDE_PLUGIN_DATA", &self.data)];
+        dirs.into_iter().chain(self.options.variables()).collect()
     }
 
     fn hook_problems(&self) -> Vec<ExtensionProblem> {
