@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     CallDecision, CallWitness, Gate, ParsedCall, Report, ResultStore, StartingCall, Timing,
-    gate::Hooked,
     hooks::{After, Notes, RuleAnswers},
     parsed::{CalledTool, ToolCall},
     rewritten::LeftFiles,
@@ -177,13 +176,14 @@ impl Pipeline {
         let mut hooked = hooked?;
         let notes = std::mem::take(&mut hooked.notes);
         let id = cx.call_id.clone();
-        let observer = self.observer(tool, &hooked, &cx);
         tracing::debug!(call = %id, tool = tool.name(), "waits for permission");
         let permitted =
             unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx, &mut trace.decision));
         let permitted = permitted.await; //                                     4 permission
         trace.timing.permission = lap.next();
         let (call, permit) = permitted?;
+        // Whoever approved the call may have changed it: observers hear of what runs.
+        let observer = self.observer(tool, call.as_ref(), &cx);
         let hides = self.secrets.as_ref().map(|secrets| (Arc::clone(secrets), call.reach(&cx)));
         trace.starting(tool, call.as_ref(), &cx).await?; //                     written down, if it may act
         tracing::debug!(call = %id, tool = tool.name(), "runs");
@@ -277,15 +277,17 @@ impl Pipeline {
         }
     }
 
-    fn observer(&self, tool: &Arc<dyn DynTool>, hooked: &Hooked, cx: &CallContext) -> Option<CallObserver> {
+    fn observer(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        call: &dyn DynCall,
+        cx: &CallContext,
+    ) -> Option<CallObserver> {
         let wanted = AFTER.iter().any(|event| self.gate.hooks().listens(*event));
         wanted.then(|| CallObserver {
             tool: Arc::clone(tool),
-            input: hooked.call.input().clone(),
-            about: self
-                .gate
-                .subject(tool.as_ref(), hooked.call.as_ref(), cx)
-                .answers(&self.gate.hooks().get(), &AFTER),
+            input: call.input().clone(),
+            about: self.gate.subject(tool.as_ref(), call, cx).answers(&self.gate.hooks().get(), &AFTER),
             cx: cx.clone(),
             started: Instant::now(),
         })

@@ -373,6 +373,14 @@ async fn hooks_see_and_change_calls() {
             "xx",
             &["PreToolUse 2", "PermissionRequest 2", "PostToolUse 2", "PostToolBatch"],
         ),
+        // Observers hear of what ran, not of what was asked for.
+        (
+            vec![request(json!({"behavior": "allow", "updatedInput": {"size": 4}}))],
+            json!({"size": 2, "ask": true}),
+            None,
+            "xxxx",
+            &["PreToolUse 2", "PermissionRequest 2", "PostToolUse 4", "PostToolBatch"],
+        ),
         (
             vec![request(json!({"behavior": "deny", "message": "hook says no"}))],
             json!({"size": 2, "ask": true}),
