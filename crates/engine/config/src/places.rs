@@ -22,6 +22,12 @@ pub struct Places {
     pub managed: Vec<PathBuf>,
     /// The person's list of MCP servers, in the layout of other tools.
     pub claude_json: Option<PathBuf>,
+    /// `~/.claude` and `~/.haft`, also where a variable names other directories and
+    /// nothing in them counts: they stay protected.
+    pub in_home: Vec<PathBuf>,
+    /// Where stored keys are when Haft's own directory has none: `~/.haft`, if only
+    /// `CLAUDE_CONFIG_DIR` moved that directory.
+    pub further_keys: Option<PathBuf>,
 }
 
 /// The home that `HOME` names. One that depends on where somebody stands is none, for it
@@ -46,17 +52,31 @@ pub(crate) struct Candidate {
 impl Places {
     /// Finds them for a person who stands in `cwd`. `variable` looks up an
     /// environment variable.
+    ///
+    /// Either of `CLAUDE_CONFIG_DIR` and `HAFT_CONFIG_DIR` replaces all configuration
+    /// of the home unless it names the directory of the home itself. Haft's own
+    /// directory is then `.haft` in the first, or the second.
     pub fn detect(cwd: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let directory = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
         let home = home_directory(variable("HOME"));
-        let claude = directory("CLAUDE_CONFIG_DIR");
-        let haft = directory("HAFT_CONFIG_DIR").or_else(|| home.as_ref().map(|home| home.join(".haft")));
-        let claude_json = match (&claude, &home) {
-            (Some(claude), _) => Some(claude.join(".claude.json")),
-            (None, Some(home)) => Some(home.join(".claude.json")),
-            (None, None) => None,
+        let (given_claude, given_haft) = (directory("CLAUDE_CONFIG_DIR"), directory("HAFT_CONFIG_DIR"));
+        let in_home = |name: &str| home.as_ref().map(|home| home.join(name));
+        let moved = |given: &Option<PathBuf>, name: &str| {
+            given.clone().filter(|given| in_home(name).is_none_or(|usual| !is_same_directory(given, &usual)))
         };
-        let claude = claude.or_else(|| home.as_ref().map(|home| home.join(".claude")));
+        let (moved_claude, moved_haft) = (moved(&given_claude, ".claude"), moved(&given_haft, ".haft"));
+        let claude_json = match (&given_claude, &moved_haft) {
+            (Some(claude), _) => Some(claude.join(".claude.json")),
+            (None, Some(_)) => None,
+            (None, None) => in_home(".claude.json"),
+        };
+        let further_keys =
+            moved_claude.as_ref().filter(|_| given_haft.is_none()).and_then(|_| in_home(".haft"));
+        let haft = given_haft.or_else(|| match &moved_claude {
+            Some(claude) => Some(claude.join(".haft")),
+            None => in_home(".haft"),
+        });
+        let claude = given_claude.or_else(|| in_home(".claude").filter(|_| moved_haft.is_none()));
         let user: Vec<PathBuf> = claude.into_iter().chain(haft.clone()).collect();
         Self {
             project: project_of(cwd, home.as_deref()),
@@ -65,7 +85,18 @@ impl Places {
             state: haft,
             managed: vec![PathBuf::from("/etc/claude-code"), PathBuf::from("/etc/haft")],
             claude_json,
+            in_home: [".claude", ".haft"].into_iter().filter_map(in_home).collect(),
+            further_keys,
         }
+    }
+
+    /// All directories with settings of the person, keys and trust, whether they count
+    /// or not: no tool may change them.
+    pub fn protected(&self) -> impl Iterator<Item = &PathBuf> {
+        let counting = self.user.iter().chain(&self.state);
+        counting.chain(
+            self.in_home.iter().filter(|it| !self.user.contains(it) && self.state.as_ref() != Some(*it)),
+        )
     }
 
     /// The settings file Haft writes for a layer.
@@ -131,6 +162,11 @@ impl Places {
     }
 }
 
+fn is_same_directory(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    a == b || real(a).is_some_and(|a| Some(a) == real(b))
+}
+
 fn is_same(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| {
         let directory = path.parent().and_then(|it| std::fs::canonicalize(it).ok());
@@ -177,9 +213,72 @@ mod tests {
         let moved = detect(&[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c"), ("HAFT_CONFIG_DIR", "/x")]);
         assert_eq!(moved.user, [Path::new("/c"), Path::new("/x")]);
         assert_eq!(moved.state.as_deref(), Some(Path::new("/x")));
+        assert_eq!(moved.further_keys, None);
         assert_eq!(detect(&[]).state, None);
         for none in [&[("HOME", "")], &[("HOME", "h")], &[("HOME", "./h")], &[("HOME", "/dev/null")]] {
             assert_eq!(detect(none).user, Vec::<PathBuf>::new());
+        }
+    }
+
+    #[test]
+    fn config_directory_of_one_variable_replaces_all_of_the_home() {
+        let detect = |pairs: &'static [(&str, &str)]| {
+            let variable = move |name: &str| match name {
+                "HOME" => Some("/h".into()),
+                name => pairs.iter().find(|it| it.0 == name).map(|it| it.1.into()),
+            };
+            Places::detect(Path::new("/nowhere/at/all"), &variable)
+        };
+        const CLAUDE: &str = "CLAUDE_CONFIG_DIR";
+        const HAFT: &str = "HAFT_CONFIG_DIR";
+        for (pairs, user, state, json, keys) in [
+            (&[][..], &["/h/.claude", "/h/.haft"][..], "/h/.haft", Some("/h/.claude.json"), None),
+            (&[(CLAUDE, "/c")], &["/c", "/c/.haft"], "/c/.haft", Some("/c/.claude.json"), Some("/h/.haft")),
+            (&[(HAFT, "/x")], &["/x"], "/x", None, None),
+            // The usual directory is no other one.
+            (
+                &[(CLAUDE, "/h/.claude/")],
+                &["/h/.claude", "/h/.haft"],
+                "/h/.haft",
+                Some("/h/.claude/.claude.json"),
+                None,
+            ),
+            (&[(HAFT, "/h/.haft")], &["/h/.claude", "/h/.haft"], "/h/.haft", Some("/h/.claude.json"), None),
+            // What is named counts.
+            (
+                &[(CLAUDE, "/h/.claude"), (HAFT, "/x")],
+                &["/h/.claude", "/x"],
+                "/x",
+                Some("/h/.claude/.claude.json"),
+                None,
+            ),
+            (
+                &[(CLAUDE, "/c"), (HAFT, "/h/.haft")],
+                &["/c", "/h/.haft"],
+                "/h/.haft",
+                Some("/c/.claude.json"),
+                None,
+            ),
+            (
+                &[(CLAUDE, ""), (HAFT, "")],
+                &["/h/.claude", "/h/.haft"],
+                "/h/.haft",
+                Some("/h/.claude.json"),
+                None,
+            ),
+        ] {
+            let places = detect(pairs);
+            assert_eq!(places.user, user.iter().map(PathBuf::from).collect::<Vec<_>>(), "{pairs:?}");
+            assert_eq!(places.state, Some(PathBuf::from(state)), "{pairs:?}");
+            assert_eq!(places.claude_json, json.map(PathBuf::from), "{pairs:?}");
+            assert_eq!(places.further_keys, keys.map(PathBuf::from), "{pairs:?}");
+            for dir in ["/h/.claude", "/h/.haft", state] {
+                assert_eq!(
+                    places.protected().filter(|it| *it == Path::new(dir)).count().min(1),
+                    1,
+                    "{pairs:?}"
+                );
+            }
         }
     }
 

@@ -31,8 +31,7 @@ fn places(root: &Path) -> Places {
         state: Some(state),
         project: root.join("project"),
         cwd: root.join("project"),
-        managed: Vec::new(),
-        claude_json: None,
+        ..Places::default()
     }
 }
 

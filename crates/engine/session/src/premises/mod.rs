@@ -93,6 +93,7 @@ impl Premises {
         let mut places = Places::detect(&cwd, &|name| variables.os_text(name));
         if let Some(state) = &spec.place.state_dir {
             places.state = Some(state.clone());
+            places.further_keys = None;
         }
         let load = load_options(&spec.settings, &cwd);
         let store = Arc::new(SettingsStore::open(places, load));
@@ -275,7 +276,10 @@ impl Premises {
 
     /// The keys that `haft login` has kept.
     pub fn stored_keys(&self) -> Result<StoredKeys, OpenError> {
-        let path = self.state_dir().join("credentials.json");
+        let own = self.state_dir();
+        let further = self.store.places().further_keys.iter();
+        let mut all = std::iter::once(&own).chain(further).map(|dir| dir.join("credentials.json"));
+        let path = all.find(|it| it.exists()).unwrap_or_else(|| own.join("credentials.json"));
         let failed = |err: &dyn std::fmt::Display| OpenError::Spec(format!("{}: {err}", path.display()));
         match std::fs::read(&path) {
             Ok(bytes) => StoredKeys::parse(&bytes).map_err(|err| failed(&err)),

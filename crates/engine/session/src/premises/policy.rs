@@ -63,7 +63,7 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     }
     builder = sandboxed(builder, premises, &loaded);
     let places = premises.store.places();
-    for dir in places.user.iter().chain(&places.state) {
+    for dir in places.protected() {
         builder = builder.protect(dir);
     }
     for dir in premises.kept_dirs() {

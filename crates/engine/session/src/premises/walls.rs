@@ -200,7 +200,7 @@ impl Walls {
 
     fn own_keys(&self) -> impl Iterator<Item = PathBuf> {
         let places = self.store.places();
-        let dirs: Vec<PathBuf> = places.user.iter().chain(&places.state).cloned().collect();
+        let dirs: Vec<PathBuf> = places.protected().cloned().collect();
         dirs.into_iter().flat_map(|dir| OWN_KEYS.map(|name| dir.join(name))).filter(|path| path.exists())
     }
 
@@ -242,7 +242,7 @@ impl Walls {
                 let mut protect = self.paths(&wishes.filesystem.deny_write);
                 protect.extend(fence.unchangeable.iter().map(|it| it.path.clone()));
                 let places = self.store.places();
-                protect.extend(places.user.iter().chain(&places.state).cloned());
+                protect.extend(places.protected().cloned());
                 WorkspacePolicy {
                     roots,
                     scratch,

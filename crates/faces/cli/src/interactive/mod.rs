@@ -29,6 +29,7 @@ use std::{
     },
 };
 
+use haft_config::Places;
 use haft_session::{
     Asking, Command, EventStream, FaceAnswers, LogStart, Prompt, RefusalWords, Reply, Session, SessionHandle,
     SessionSpec,
@@ -110,8 +111,8 @@ fn plain(setup: TerminalSetup, face: TerminalFace, taken: UnboundedReceiver<Term
 fn setup(spec: &SessionSpec, look: TermLook, effects: UnboundedSender<TermEffect>) -> TerminalSetup {
     let place = shortened_home(&spec.place.cwd, spec.place.home().as_deref());
     let greeting = InkLine::of("haft", Ink::tone(Tone::Accent).bold()).with(&format!(" · {place}"), Ink::DIM);
-    let history = match spec.place.state_dir.clone().or_else(|| spec.place.home().map(|it| it.join(".haft")))
-    {
+    let places = Places::detect(&spec.place.cwd, &|name| spec.place.variables.os_text(name));
+    let history = match spec.place.state_dir.clone().or(places.state) {
         Some(dir) => PromptHistory::of_file(&dir.join("history.jsonl"), &spec.place.cwd.to_string_lossy()),
         None => PromptHistory::none(),
     };

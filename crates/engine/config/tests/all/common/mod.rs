@@ -49,6 +49,7 @@ impl World {
             cwd: self.path("project"),
             managed: vec![self.path("etc")],
             claude_json: Some(self.path("home/.claude.json")),
+            ..Places::default()
         }
     }
 
