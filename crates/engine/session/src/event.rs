@@ -87,6 +87,8 @@ pub enum Happening {
     CompactionBegan,
     /// A command of ours is done.
     CommandEnded(Box<CommandEnded>),
+    /// A prompt that wants no answer is part of the conversation.
+    Appended(Box<Appended>),
     /// A prompt is done.
     TurnEnded(Box<TurnEnded>),
     /// A value that the face itself wanted to read here, in order with the rest.
@@ -226,6 +228,15 @@ pub struct TurnFacts {
     pub speaker: Speaker,
     /// Which runs of agents it reports, where it does.
     pub origin: Option<Value>,
+}
+
+/// A prompt that wants no answer and is part of the conversation.
+#[derive(Clone, Debug)]
+pub struct Appended {
+    /// What it was about.
+    pub facts: TurnFacts,
+    /// What the session has used.
+    pub bill: Bill,
 }
 
 /// A prompt that is done.

@@ -77,8 +77,8 @@ pub use command::{
 };
 pub use error::OpenError;
 pub use event::{
-    Activity, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, Happening, HookRun,
-    PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
+    Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, Happening,
+    HookRun, PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
 };
 pub use extensions::{
     ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,

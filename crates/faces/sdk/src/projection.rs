@@ -19,6 +19,7 @@ use crate::{
     frames::{supersede, uuid},
     local_result,
     progress::CallProgress,
+    result::appended_frame,
     turn_frame,
 };
 
@@ -164,6 +165,7 @@ impl Projection {
             }
             Happening::CommandEnded(it) => self.command_ended(it),
             Happening::TurnEnded(it) => self.turn_ended(it),
+            Happening::Appended(it) => one(appended_frame(&self.frames.session_id, &it.bill, &it.facts)),
             Happening::Echo(frame) => one(self.echoed(frame.clone())),
             Happening::Broke(problem) => {
                 self.failed = true;

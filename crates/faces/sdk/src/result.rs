@@ -108,6 +108,13 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &Tu
     frame
 }
 
+/// The last frame of a prompt that wants no answer.
+pub(crate) fn appended_frame(session_id: &SessionId, bill: &Bill, facts: &TurnFacts) -> Value {
+    let mut frame = local_result(session_id, "", "", bill, facts);
+    frame.as_object_mut().map(|it| it.remove("local_command"));
+    frame
+}
+
 /// The last frame of a command of ours, which no model saw.
 pub fn local_result(
     session_id: &SessionId,

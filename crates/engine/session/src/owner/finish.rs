@@ -13,7 +13,8 @@ use super::{
     turn::{EndedWork, Running, TurnEnding, TurnRun, facts_of},
 };
 use crate::{
-    Activity, CommandEnded, CommandResult, Happening, Prompt, PromptState, Speaker, TurnEnded, TurnFacts,
+    Activity, Appended, CommandEnded, CommandResult, Happening, Prompt, PromptState, Speaker, TurnEnded,
+    TurnFacts,
     agents::{AgentLogs, StoppedBy},
     assembly::{Seat, stamp},
     extensions::LocalCommand,
@@ -83,6 +84,7 @@ impl Owner {
         for change in std::mem::take(&mut self.later) {
             change.apply(&mut agent, &self.catalog, model, &self.premises);
         }
+        self.tell_appended();
         self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
         self.seat = OwnedSeat::Idle(Seat::Agent(agent));
         if self.queue.is_empty() {
@@ -133,12 +135,26 @@ impl Owner {
         self.events.tell(Happening::TurnEnded(Box::new(TurnEnded { end, facts, bill })));
     }
 
+    /// Prompts without an answer that are part of the conversation now.
+    pub(super) fn tell_appended(&mut self) {
+        for name in std::mem::take(&mut self.appended) {
+            let facts = TurnFacts {
+                prompts: name.into_iter().collect(),
+                queued: self.queue.len(),
+                index: self.results + self.unanswered,
+                ..TurnFacts::default()
+            };
+            self.unanswered += 1;
+            self.events.tell(Happening::Appended(Box::new(Appended { facts, bill: self.watch.bill() })));
+        }
+    }
+
     fn turn_facts(
         &mut self,
         run: &TurnRun,
         trace: TurnTrace,
     ) -> (TurnFacts, Option<haft_agent::CompactedEvent>) {
-        let index = self.results;
+        let index = self.results + self.unanswered;
         self.results += 1;
         let facts = TurnFacts {
             prompts: run.prompts.clone(),

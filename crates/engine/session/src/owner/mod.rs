@@ -99,6 +99,10 @@ pub(crate) struct Owner {
     begins: Option<SessionSource>,
     /// Turns that have ended.
     results: usize,
+    /// Names of prompts without an answer whose end was not told yet.
+    appended: Vec<Option<String>>,
+    /// Prompts without an answer whose end was told.
+    unanswered: usize,
     api_ms: u64,
     opened: Instant,
     finishing: bool,
@@ -238,6 +242,8 @@ impl Owner {
             snapshot: None,
             begins: Some(begins),
             results: 0,
+            appended: Vec::new(),
+            unanswered: 0,
             api_ms: 0,
             opened: Instant::now(),
             finishing: false,

@@ -36,7 +36,7 @@ impl Owner {
             return self.reach.iter().for_each(|reach| reach.inbox.mention(prompt.to_input()));
         }
         if !prompt.wants_answer {
-            return self.change(AgentChange::Overhear(prompt.to_input()));
+            return self.append(&prompt);
         }
         if let Some(text) = self.initial_prompt.take() {
             self.queue.push_back(Prompt { is_verbatim: true, ..Prompt::text(&text) });
@@ -60,6 +60,21 @@ impl Owner {
             reach.inbox.push(prompt.to_input());
         }
         self.events.tell(Happening::Heard(Box::new(prompt)));
+    }
+
+    /// Adds a prompt that wants no answer, after what runs. Whoever sent it waits for
+    /// the end of it as for that of any other.
+    fn append(&mut self, prompt: &Prompt) {
+        self.change(AgentChange::Overhear(prompt.to_input()));
+        if prompt.speaker == Speaker::Task {
+            return;
+        }
+        self.appended.push(prompt.name().map(str::to_owned));
+        if matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
+            self.events.tell(Happening::Activity(Activity::Running));
+            self.tell_appended();
+            self.events.tell(Happening::Activity(Activity::Idle));
+        }
     }
 
     /// Something happened in the background: the model hears of it in this turn

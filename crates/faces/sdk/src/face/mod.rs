@@ -198,6 +198,7 @@ impl SdkFace {
             // A host that waits for its introduction hears it before the first result.
             Happening::Agent(haft_agent::AgentEvent::Result(_))
             | Happening::TurnEnded(_)
+            | Happening::Appended(_)
             | Happening::CommandEnded(_)
             | Happening::TaskStarted(..)
             | Happening::ChildStarted(_) => self.introduce(),
