@@ -153,9 +153,6 @@ impl SessionServices {
         config.keeper = Some(premises.walls.keeper());
         config.blank = Some(Arc::new(SpoolMask(premises.masker.clone())));
         let shell = open_shell(premises, config.clone(), records)?;
-        if !shell.has_bash() {
-            premises.events.notice(String::from(NO_BASH));
-        }
         let session = Some(premises.session_id.clone());
         let files = Arc::new(Files::new(Arc::new(workspace), session, in_request));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
@@ -268,9 +265,22 @@ fn environment(premises: &Premises, programs: &[PathBuf]) -> EnvPolicy {
     policy
 }
 
-/// Runs commands; from memory alone where the disk takes nothing. That another
-/// process has the session is no such case.
+/// Runs commands, and says at the start where there is no shell that could.
 fn open_shell(
+    premises: &Premises,
+    config: ShellConfig,
+    records: ShellRecords,
+) -> Result<Arc<Shell>, OpenError> {
+    let shell = open_on_disk_or_not(premises, config, records)?;
+    if !shell.has_bash() {
+        premises.events.notice(String::from(NO_BASH));
+    }
+    Ok(shell)
+}
+
+/// Opens the shell; in memory alone where the disk takes nothing. That another
+/// process has the session is no such case.
+fn open_on_disk_or_not(
     premises: &Premises,
     config: ShellConfig,
     records: ShellRecords,
