@@ -65,7 +65,7 @@ mod worktrees;
 
 pub use agents::{
     AgentKind, AgentMemory, AgentProblem, AgentReport, AgentSource, AgentStatus, ChildFacts, ChildProgress,
-    DeniedToAgent, KilledBy, LoggedAgent, logged_agents,
+    DeniedToAgent, KilledBy, LoggedAgent, logged_agents, logged_requests,
 };
 pub use assembly::{SETTINGS_TOOL, TOOLS_OF_SESSIONS, described_tools};
 pub use background::TaskTail;

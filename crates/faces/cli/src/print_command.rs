@@ -8,6 +8,7 @@ use std::{
 
 use clap::CommandFactory as _;
 use haft_agent::{AgentEvent, Bust, Denial, EndReason, Exhausted, TurnEnd};
+use haft_model::StopReason;
 use haft_sdk::{Projection, Told, local_result, turn_frame};
 use haft_session::{
     Command, CommandEnded, CommandResult, EventStream, Happening, Prompt, Session, SessionEvent,
@@ -342,6 +343,12 @@ impl PrintedRun<'_> {
         let (code, outcome) = self.outcome(end);
         frame["outcome"] = Value::from(outcome);
         frame["exit_code"] = Value::from(code);
+        // The last answer came, and cost more than it was allowed to.
+        if let EndReason::Exhausted(Exhausted::Budget(_) | Exhausted::Tokens(_)) = end.reason
+            && end.stop_reason == Some(StopReason::EndTurn)
+        {
+            frame["result"] = json!(end.text);
+        }
         let listed = frame["permission_denials"].as_array_mut().into_iter().flatten();
         for (denial, listed) in end.denials.iter().zip(listed) {
             listed["reason"] = json!(denial.reason);

@@ -265,6 +265,11 @@ impl Agent {
         }
         tracing::info!(session = %self.conversation.session_id(), ?reason, turns = self.spending.turns, "the prompt has ended");
         run.usage_of_others += self.ledger.settle(&mut self.spending, &self.settings.limits);
+        let reason = match (reason, self.settings.limits.exceeded(&self.spending)) {
+            // The answer is there, and cost more than it was allowed to.
+            (EndReason::Completed, Some(bound)) => EndReason::Exhausted(bound),
+            (reason, _) => reason,
+        };
         let usage = self.spending.usage.since(run.usage_before).since(run.usage_of_others);
         self.note_kept();
         self.note(LogState::Cost { usage: self.spending.usage, usd: self.spending.usd });
@@ -493,7 +498,7 @@ impl Agent {
             && let Some(bound) = self.settings.limits.near(&self.spending, since)
         {
             self.warned = true;
-            self.tell(AgentEvent::Notice(format!("80 % of the limit is used: {bound}")));
+            self.tell(AgentEvent::Notice(bound));
         }
     }
 

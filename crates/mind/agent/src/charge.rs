@@ -28,10 +28,10 @@ pub(crate) struct UsedTokens {
 }
 
 impl Agent {
-    /// A request that was answered, if only in part, is paid for and written down.
+    /// A request that was answered, if only in part, is paid for and written down, once.
     pub(crate) fn settle_begun(&mut self, answer: &mut IncomingAnswer) {
         self.pay(answer);
-        if let Some(used) = answer.paid {
+        if let Some(used) = answer.paid.filter(|_| !std::mem::replace(&mut answer.is_settled, true)) {
             self.settle(answer.sent.take().as_ref(), used, Purpose::Answer);
         }
     }

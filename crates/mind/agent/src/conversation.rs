@@ -15,7 +15,7 @@ use crate::{
     Attachment, Held, Kept, Masker, StoredPrefix,
     log::{
         self, AskedLine, AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogFile, LogState,
-        LogWriter, LoggedMessage, ReadReport, Stub, SystemLine, WriterLine,
+        LogWriter, LoggedMessage, ReadReport, Stub, SystemLine, UnpaidAnswers, WriterLine,
     },
     logged_results::{shorten_texts, unchanged_results},
     unfinished::{CallsInLog, SeenEffects},
@@ -81,6 +81,8 @@ pub struct Restored {
     last_answer: Option<String>,
     /// The last of them.
     pub asked: Option<Box<AskedLine>>,
+    /// Answers that a killed process did not write down the cost of.
+    unpaid: UnpaidAnswers,
     pub(crate) calls: CallsInLog,
     /// Whether the last answer is there as a whole.
     pub(crate) answer_is_whole: bool,
@@ -90,6 +92,15 @@ pub struct Restored {
     pub left_out: usize,
     /// What reading the log found.
     pub report: ReadReport,
+}
+
+impl Restored {
+    /// Counts an answer. The sum is written when a prompt ends, and the last one may
+    /// not have.
+    fn count(&mut self, asked: &AskedLine) {
+        self.usage += asked.usage;
+        self.usd += asked.usd.unwrap_or_default();
+    }
 }
 
 /// A line to be written.
@@ -192,6 +203,9 @@ impl Conversation {
         })?;
         conversation.ends = HashMap::new();
         if until.is_none() {
+            if let Some(unpaid) = restored.unpaid.end() {
+                restored.count(&unpaid);
+            }
             conversation.settle(&mut restored.calls, seen);
         }
         conversation.hold_again();
@@ -303,6 +317,9 @@ impl Conversation {
     }
 
     fn take(&mut self, entry: LogEntry, restored: &mut Restored) {
+        if let Some(unpaid) = restored.unpaid.take(&entry) {
+            restored.count(&unpaid);
+        }
         match entry {
             LogEntry::User(line) | LogEntry::Assistant(line)
                 if line.head.is_sidechain == self.is_sidechain =>
@@ -343,9 +360,7 @@ impl Conversation {
             LogEntry::Haft(LogState::Asked(asked)) => {
                 restored.requests = asked.request;
                 restored.answer_is_whole |= asked.purpose == log::Purpose::Answer;
-                // The sum is written when a prompt ends, and this one may not have.
-                restored.usage += asked.usage;
-                restored.usd += asked.usd.unwrap_or_default();
+                restored.count(&asked);
                 if asked.sent.is_some() {
                     restored.asked = Some(asked);
                 }

@@ -59,19 +59,30 @@ impl RunLimits {
 }
 
 impl RunLimits {
-    /// The first bound of which four fifths are used.
+    /// A warning about the first bound of which four fifths are used.
     pub(crate) fn near(&self, spent: &Spending, since: Instant) -> Option<String> {
-        let tokens = total(&spent.usage);
+        let (tokens, elapsed) = (total(&spent.usage), since.elapsed());
+        let how_far =
+            |is_over: bool| if is_over { "the limit is exceeded" } else { "80 % of the limit is used" };
         let usd = self.max_usd.filter(|most| *most * 0.8 <= spent.usd);
-        usd.map(|most| format!("${:.4} of ${most}", spent.usd))
+        usd.map(|most| format!("{}: ${:.4} of ${most}", how_far(most < spent.usd), spent.usd))
             .or_else(|| {
                 let most = self.max_tokens.filter(|most| most * 4 / 5 <= tokens)?;
-                Some(format!("{tokens} of {most} tokens"))
+                Some(format!("{}: {tokens} of {most} tokens", how_far(most < tokens)))
             })
             .or_else(|| {
-                let most = self.max_time.filter(|most| *most * 4 / 5 <= since.elapsed())?;
-                Some(format!("{:.0} of {:.0} s", since.elapsed().as_secs_f64(), most.as_secs_f64()))
+                let most = self.max_time.filter(|most| *most * 4 / 5 <= elapsed)?;
+                let (used, all) = (elapsed.as_secs_f64(), most.as_secs_f64());
+                Some(format!("{}: {used:.0} of {all:.0} s", how_far(most < elapsed)))
             })
+    }
+
+    /// The bound that was exceeded by what was spent. What only just suffices is within
+    /// its bound.
+    pub(crate) fn exceeded(&self, spent: &Spending) -> Option<Exhausted> {
+        let tokens = total(&spent.usage);
+        let usd = self.max_usd.filter(|most| *most < spent.usd).map(Exhausted::Budget);
+        usd.or_else(|| self.max_tokens.filter(|most| *most < tokens).map(Exhausted::Tokens))
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct IncomingAnswer {
     pub(crate) model: String,
     pub(crate) usage: Usage,
     pub(crate) paid: Option<UsedTokens>,
+    /// Whether the log says what it took.
+    pub(crate) is_settled: bool,
     /// What was sent, as the provider's cache sees it.
     pub(crate) sent: SentSlot,
     /// Words that may have to be kept when the answer is cut short.
@@ -133,9 +135,10 @@ impl Agent {
                             answer.stop = Some(StopReason::Interrupted);
                         }
                         self.settle_blocks(&mut answer);
-                        // Before its calls run: agents that they start need what was set aside.
+                        // Before its calls have run: agents that they start need what was set
+                        // aside, and a process that is killed meanwhile has paid all the same.
                         self.window_held(&answer.usage);
-                        self.pay(&mut answer);
+                        self.settle_begun(&mut answer);
                         self.spending.api_time += started.elapsed();
                         streaming = false;
                         answer.open = false;
@@ -497,6 +500,7 @@ impl IncomingAnswer {
             model: model.to_owned(),
             usage: Usage::default(),
             paid: None,
+            is_settled: false,
             sent: SentSlot::default(),
             words: OpenWords::default(),
             pending: Vec::new(),

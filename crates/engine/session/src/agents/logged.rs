@@ -96,14 +96,7 @@ pub fn logged_agents(log: &Path) -> Vec<LoggedAgent> {
 /// no agents. The sum that a session keeps itself lacks what agents used since its
 /// last prompt ended, if the process was killed then.
 pub(crate) fn logged_spending(log: &Path) -> Option<(Usage, f64)> {
-    let logs = AgentLogs::beside(log, SessionId::from(String::new()), Map::new(), false);
-    let entries = std::fs::read_dir(&logs.dir).into_iter().flatten().flatten();
-    let is_log = |path: &PathBuf| {
-        let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        name.starts_with("agent-") && name.ends_with(".jsonl")
-    };
-    let of_agents: Vec<SessionCost> =
-        entries.map(|it| it.path()).filter(is_log).filter_map(|it| cost::of_log(&it).ok()).collect();
+    let of_agents = costs_of_agents(log);
     if of_agents.is_empty() {
         return None;
     }
@@ -113,6 +106,23 @@ pub(crate) fn logged_spending(log: &Path) -> Option<(Usage, f64)> {
         usd += cost.usd;
     }
     Some((usage, usd))
+}
+
+/// How many requests of a session and its agents were answered, and what they cost in
+/// dollars, as their logs tell.
+pub fn logged_requests(log: &Path) -> (u64, f64) {
+    let costs = costs_of_agents(log).into_iter().chain(cost::of_log(log).ok());
+    costs.fold((0, 0.0), |(requests, usd), cost| (requests + cost.requests, usd + cost.usd))
+}
+
+fn costs_of_agents(log: &Path) -> Vec<SessionCost> {
+    let logs = AgentLogs::beside(log, SessionId::from(String::new()), Map::new(), false);
+    let entries = std::fs::read_dir(&logs.dir).into_iter().flatten().flatten();
+    let is_log = |path: &PathBuf| {
+        let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        name.starts_with("agent-") && name.ends_with(".jsonl")
+    };
+    entries.map(|it| it.path()).filter(is_log).filter_map(|it| cost::of_log(&it).ok()).collect()
 }
 
 fn put_below(parent: Option<&str>, all: &mut Vec<LoggedAgent>, ordered: &mut Vec<LoggedAgent>) {

@@ -54,6 +54,6 @@ pub(crate) use self::{
 pub use self::{
     facts::{ChildFacts, ChildProgress},
     kind::{AgentKind, AgentMemory, AgentProblem, AgentSource},
-    logged::{LoggedAgent, logged_agents},
+    logged::{LoggedAgent, logged_agents, logged_requests},
 };
 pub use haft_tools::agent::{AgentReport, AgentStatus, DeniedToAgent, KilledBy};

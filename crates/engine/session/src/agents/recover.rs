@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::log::{LogEntry, LogState};
+use haft_agent::log::{AskedLine, LogEntry, LogState, UnpaidAnswers};
 use haft_tools::agent::{AgentReport, AgentStatus};
 use haft_types::{AgentId, CallId, Message, MessageBlock, Role, Usage};
 use memchr::memmem::Finder;
@@ -57,6 +57,7 @@ impl AgentLogs {
         let path = self.path(&id);
         let mut found = LoggedRuns::default();
         haft_agent::log::read(&path, |entry| found.take(entry)).ok();
+        found.end();
         // The log is the truth: the small file may be of a run before or after.
         match found.runs.last().and_then(|it| it.run.clone()) {
             Some(last) if found.runs.iter().any(|it| it.run.as_ref() == Some(&meta.run_id)) => {
@@ -99,6 +100,7 @@ impl AgentLogs {
 #[derive(Default)]
 struct LoggedRuns {
     runs: Vec<LoggedRun>,
+    unpaid: UnpaidAnswers,
 }
 
 /// One of them.
@@ -116,9 +118,29 @@ struct LoggedRun {
 }
 
 impl LoggedRuns {
+    fn count(&mut self, asked: &AskedLine) {
+        if let Some(run) = self.runs.last_mut() {
+            run.requests += 1;
+            run.untold += u32::from(asked.is_estimate);
+            run.usage += asked.usage;
+            run.usd += asked.usd.unwrap_or_default();
+        }
+    }
+
+    /// A run is over: its last answer counts, although nobody wrote down its cost.
+    fn end(&mut self) {
+        if let Some(unpaid) = self.unpaid.end() {
+            self.count(&unpaid);
+        }
+    }
+
     fn take(&mut self, entry: LogEntry) {
+        if let Some(unpaid) = self.unpaid.take(&entry) {
+            self.count(&unpaid);
+        }
         match entry {
             LogEntry::Haft(LogState::RunBegan { run }) => {
+                self.end();
                 self.runs.push(LoggedRun { run: Some(run), ..LoggedRun::default() });
             }
             LogEntry::Haft(LogState::RunEnded { run, report }) => {
@@ -127,14 +149,7 @@ impl LoggedRuns {
                     it.report = report;
                 }
             }
-            LogEntry::Haft(LogState::Asked(asked)) => {
-                if let Some(run) = self.runs.last_mut() {
-                    run.requests += 1;
-                    run.untold += u32::from(asked.is_estimate);
-                    run.usage += asked.usage;
-                    run.usd += asked.usd.unwrap_or_default();
-                }
-            }
+            LogEntry::Haft(LogState::Asked(asked)) => self.count(&asked),
             LogEntry::Assistant(line) => {
                 let Some(run) = self.runs.last_mut() else { return };
                 let text = text_of(&line.message.message);

@@ -6,7 +6,7 @@ use crate::common;
 use std::{process::Stdio, time::Duration};
 
 use common::Haft;
-use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn, UsageReply};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
@@ -203,6 +203,37 @@ async fn a_long_answer_is_not_cut() {
     assert_eq!(child.wait().await.unwrap().code(), Some(0));
 }
 
+/// An answer that takes 400 000 tokens.
+fn dear(text: &str) -> Turn {
+    let usage = UsageReply { input_tokens: Some(400_000), output_tokens: Some(10), ..UsageReply::default() };
+    Turn { usage: Some(usage), ..Turn::text(text) }
+}
+
+/// Standard output has the frame, standard error the reason, once.
+#[tokio::test]
+async fn run_without_an_answer_is_incomplete_in_every_format() {
+    for format in ["text", "json", "stream-json"] {
+        let haft = Haft::new();
+        haft.write("a.txt", "37\n");
+        let read = Turn::tool("Read", json!({"file_path": "a.txt"}));
+        let model = MockModel::start(Script::of([read, Turn::of([]), Turn::of([])])).await.unwrap();
+        let args = ["-p", "which number?", "--verbose", "--output-format", format];
+        let output = command(&haft, &args, &anthropic(&model)).output().await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!((output.status.code(), model.count()), (Some(1), 3), "{format}: {stderr}");
+        assert_eq!(stderr.matches("the model gave an empty answer").count(), 1, "{format}: {stderr}");
+        let Some(frame) = stdout.lines().last().filter(|_| format != "text") else {
+            assert_eq!(stdout, "");
+            continue;
+        };
+        let result: Value = serde_json::from_str(frame).unwrap();
+        let fields = ["subtype", "is_error", "terminal_reason"].map(|it| result[it].clone());
+        assert_eq!(json!(fields), json!(["error_during_execution", true, "incomplete"]), "{format}");
+        assert!(result["errors"][0].as_str().unwrap().contains("empty answer"), "{result}");
+    }
+}
+
 #[tokio::test]
 async fn results_say_how_it_ended() {
     let haft = Haft::new();
@@ -220,6 +251,9 @@ async fn results_say_how_it_ended() {
         (denied(), vec!["--allow-denials"], 0, "success"),
         (denied(), vec!["--max-turns", "1"], 4, "incomplete"),
         (denied(), vec!["--max-budget-usd", "0.0000001"], 5, "incomplete"),
+        // The answer came, and cost more than there was.
+        (vec![dear("Yes.")], vec!["--max-budget-usd", "0.01"], 5, "incomplete"),
+        (vec![dear("Yes.")], vec!["--max-budget-usd", "100"], 0, "success"),
         (vec![Turn::error(401, "authentication_error", "invalid x-api-key")], vec![], 6, "failed"),
     ] {
         let model = MockModel::start(Script::of(turns)).await.unwrap();
@@ -228,6 +262,15 @@ async fn results_say_how_it_ended() {
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
         let got = (output.status.code(), &result["outcome"], &result["exit_code"]);
         assert_eq!(got, (Some(code), &json!(outcome), &json!(code)), "{args:?} {result}");
+        if args.contains(&"0.01") {
+            assert_eq!(
+                (&result["subtype"], &result["result"]),
+                (&json!("error_max_budget_usd"), &json!("Yes."))
+            );
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(told.contains("the limit is exceeded: $") && told.contains("of $0.01"), "{told}");
+            assert!(told.contains("the budget of $0.01 is spent (--max-budget-usd)"), "{told}");
+        }
         if outcome == "denied" {
             let reason = result["permission_denials"][0]["reason"].as_str().unwrap();
             assert!(reason.contains("nobody is there to ask"), "{reason}");

@@ -107,6 +107,12 @@ async fn check_kill(kind: Kind, point: &str) {
         _ => assert!(told.contains("This session was moved to another worker"), "{point}: {told}"),
     }
     assert_eq!(result["owners"].as_array().unwrap().len(), 2, "{point}: {result}");
+    // What the killed worker asked counts; the answer that was cut off was never there.
+    let cut = usize::from(point == "after its result");
+    assert_eq!(result["requests"], json!(rig.model.count() - cut), "{point}: {result}");
+    assert!(
+        (result["usd"].as_f64().unwrap() - result["result"]["total_cost_usd"].as_f64().unwrap()).abs() < 1e-6
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

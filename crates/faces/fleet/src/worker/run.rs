@@ -91,13 +91,18 @@ pub(super) async fn run(
         handle.prompt(Prompt { is_named: true, ..Prompt::text(prompt) });
     }
     let controls = worker.store.log.follow_controls(lease.key.run.clone(), 0);
+    // Earlier workers of this try asked, too.
+    let (requests, usd) = match has_begun {
+        true => haft_session::logged_requests(&session_log(job)),
+        false => (0, 0.0),
+    };
     let ended = EndedRun {
         session: handle.id().clone(),
         turn: None,
         allow_denials,
         denied: false,
-        usd: 0.0,
-        requests: 0,
+        usd,
+        requests,
         cancelled: false,
         waits: None,
         warning: None,
@@ -122,6 +127,11 @@ pub(super) async fn run(
     Ok(watched.ended)
 }
 
+/// The log of the session of a job.
+fn session_log(job: &ReadyJob) -> std::path::PathBuf {
+    job.dirs.state().join("session.jsonl")
+}
+
 fn open(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
@@ -143,7 +153,7 @@ fn open(
     };
     let JobSession { mut spec, allow_denials } =
         worker.sessions.session(&job.body.flags, place).map_err(wrong)?;
-    let log = state.join("session.jsonl");
+    let log = session_log(job);
     spec.log.id = Some(lease.key.run.as_str().into());
     spec.log.kept = LogKept::File(log.clone());
     spec.log.fence = Some(Arc::new(job.fence.clone()));

@@ -9,7 +9,7 @@ use std::{
 use haft_types::{Usage, text::thousands};
 use serde::Serialize;
 
-use super::{AskedLine, LogEntry, LogState, Purpose, read};
+use super::{AskedLine, LogEntry, LogState, Purpose, UnpaidAnswers, read};
 use crate::Bust;
 
 /// What a session cost.
@@ -108,20 +108,33 @@ pub fn of_log(path: &Path) -> io::Result<SessionCost> {
     let mut cost = SessionCost::default();
     let mut old = OldRequests::default();
     let mut total = None;
-    read(path, |entry| match entry {
-        LogEntry::Haft(LogState::Asked(asked)) => {
-            old.first.get_or_insert(asked.request);
-            cost.add(*asked);
+    let mut unpaid = UnpaidAnswers::default();
+    let add_unpaid = |asked: AskedLine, old: &mut OldRequests, cost: &mut SessionCost| {
+        old.first.get_or_insert(asked.request);
+        cost.add(asked);
+    };
+    read(path, |entry| {
+        if let Some(asked) = unpaid.take(&entry) {
+            add_unpaid(asked, &mut old, &mut cost);
         }
-        LogEntry::Haft(LogState::Cost { usage, usd }) => total = Some((usage, usd)),
-        LogEntry::Assistant(line) if !line.head.is_sidechain => {
-            let message = line.message;
-            if let (Some(id), Some(model), Some(usage)) = (message.id, message.model, message.usage) {
-                old.by_id.insert(id, (model, usage));
+        match entry {
+            LogEntry::Haft(LogState::Asked(asked)) => {
+                old.first.get_or_insert(asked.request);
+                cost.add(*asked);
             }
+            LogEntry::Haft(LogState::Cost { usage, usd }) => total = Some((usage, usd)),
+            LogEntry::Assistant(line) if !line.head.is_sidechain => {
+                let message = line.message;
+                if let (Some(id), Some(model), Some(usage)) = (message.id, message.model, message.usage) {
+                    old.by_id.insert(id, (model, usage));
+                }
+            }
+            _ => (),
         }
-        _ => (),
     })?;
+    if let Some(asked) = unpaid.end() {
+        add_unpaid(asked, &mut old, &mut cost);
+    }
     cost.priced = cost.models.values().all(|it| it.usd.is_some());
     cost.complete = old.by_id.is_empty() || old.first == Some(1);
     // The sum of nothing would be minus zero, and be shown so.

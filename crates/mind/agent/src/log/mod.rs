@@ -10,6 +10,7 @@ mod lock;
 mod parse;
 mod recent;
 pub mod sessions;
+mod unpaid;
 mod writer;
 
 pub use call_lines::{CallLine, StageMicros, StartedLine, WriterLine};
@@ -22,4 +23,5 @@ pub use fence::{FenceFuture, FenceOwner, FencedLog, LogFence};
 pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read, read_shown};
 pub(crate) use recent::{Recent, recent};
+pub use unpaid::UnpaidAnswers;
 pub(crate) use writer::{LogWriter, WeakLogWriter};

@@ -13,5 +13,6 @@ mod log;
 mod prefix;
 mod survival;
 mod turns;
+mod unpaid;
 mod unusable;
 mod windows;

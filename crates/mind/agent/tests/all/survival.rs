@@ -425,7 +425,9 @@ async fn cut_answers_get_more_room_and_bounds_are_announced() {
     assert!(matches!(end.reason, EndReason::Exhausted(_)), "{:?}", end.reason);
     let mut warnings = 0;
     while let Ok(event) = bounded.events.try_recv() {
-        warnings += usize::from(matches!(event, AgentEvent::Notice(text) if text.contains("80 %")));
+        warnings += usize::from(matches!(
+            event, AgentEvent::Notice(text) if text.contains("80 % of the limit") || text.contains("the limit is exceeded")
+        ));
     }
     assert_eq!(warnings, 1);
     assert!(bounded.model.count() <= 4);

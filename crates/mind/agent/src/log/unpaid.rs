@@ -1,0 +1,89 @@
+//! Answers whose process ended before it wrote down what they took.
+
+use haft_model::{Catalog, Speed};
+use haft_types::{MessageBlock, Usage};
+
+use super::{AskedLine, LogEntry, LogState, LoggedMessage, Purpose};
+
+/// Finds answers of which a log has blocks but not what they took. What is known of
+/// them is an estimate: what the provider had counted until the last block, and at
+/// least as many tokens of output as the blocks have.
+///
+/// Only logs that say what answers took are looked at: those of other programs and of
+/// old versions never do.
+#[derive(Debug, Default)]
+pub struct UnpaidAnswers {
+    says_cost: bool,
+    /// The newest request that was written down.
+    request: u64,
+    id: Option<String>,
+    open: Option<AskedLine>,
+}
+
+impl UnpaidAnswers {
+    /// Takes the next line. Returns the answer before it that nobody paid for.
+    pub fn take(&mut self, entry: &LogEntry) -> Option<AskedLine> {
+        match entry {
+            LogEntry::Haft(LogState::Writer(_)) => self.says_cost = true,
+            LogEntry::Haft(LogState::Asked(asked)) => {
+                (self.says_cost, self.request) = (true, asked.request);
+                if asked.purpose == Purpose::Answer {
+                    self.open = None;
+                }
+            }
+            // The sum has it.
+            LogEntry::Haft(LogState::Cost { .. }) => self.open = None,
+            LogEntry::Assistant(line) if self.says_cost => {
+                return self.block(&line.message, &line.head.timestamp);
+            }
+            _ => (),
+        }
+        None
+    }
+
+    /// The answer at the end that nobody paid for.
+    pub fn end(&mut self) -> Option<AskedLine> {
+        self.open.take().map(priced)
+    }
+
+    fn block(&mut self, message: &LoggedMessage, timestamp: &str) -> Option<AskedLine> {
+        let id = message.id.as_ref().filter(|id| !id.is_empty())?;
+        let (model, usage) = (message.model.as_ref()?, message.usage?);
+        let is_same = self.id.as_ref() == Some(id);
+        if is_same && self.open.is_none() {
+            return None;
+        }
+        let before = if is_same { None } else { self.end() };
+        if !is_same {
+            self.request += 1;
+            self.id = Some(id.clone());
+        }
+        let written = self.open.take().map_or(0, |it| it.usage.output_tokens);
+        let tokens = written + message.message.content.iter().map(tokens_of).sum::<u64>();
+        self.open = Some(AskedLine {
+            request: self.request,
+            timestamp: timestamp.to_owned(),
+            model: model.clone(),
+            usage: Usage { output_tokens: usage.output_tokens.max(tokens), ..usage },
+            is_estimate: true,
+            ..AskedLine::default()
+        });
+        before
+    }
+}
+
+fn priced(asked: AskedLine) -> AskedLine {
+    let price = Catalog::built_in().get(&asked.model).price;
+    AskedLine { usd: price.map(|price| price.of(&asked.usage, Speed::Normal)), ..asked }
+}
+
+/// Tokens of a block, about.
+fn tokens_of(block: &MessageBlock) -> u64 {
+    let chars = match block {
+        MessageBlock::Text { text } => text.len(),
+        MessageBlock::Thinking { thinking, .. } => thinking.len(),
+        MessageBlock::ToolUse(call) => call.name.len() + call.input.to_string().len(),
+        _ => 0,
+    };
+    chars as u64 * 10 / 33
+}
