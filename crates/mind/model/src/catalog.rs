@@ -290,6 +290,35 @@ mod tests {
         assert_eq!(catalog.resolve("other"), "other");
     }
 
+    /// The numbers in what follows the name of a line: `5-5` is newer than `5` and `4-8`.
+    /// Dates are none.
+    fn version(rest: &str) -> Vec<u32> {
+        let numbers = rest.split(|it: char| !it.is_ascii_digit()).filter(|it| !it.is_empty() && it.len() < 4);
+        numbers.map_while(|it| it.parse().ok()).collect()
+    }
+
+    #[test]
+    fn short_name_of_a_line_is_its_newest_model() {
+        let catalog = Catalog::built_in();
+        for (short, line, kind) in [
+            ("opus", "claude-opus-", ""),
+            ("sonnet", "claude-sonnet-", ""),
+            ("haiku", "claude-haiku-", ""),
+            ("fable", "claude-fable-", ""),
+            ("gpt", "gpt-", ""),
+            ("gemini", "gemini-", "pro"),
+        ] {
+            let names = catalog.models().iter().flat_map(|it| std::iter::once(&it.id).chain(&it.aliases));
+            let of_line = names.filter_map(|name| Some((version(name.strip_prefix(line)?), name)));
+            let of_kind = of_line.filter(|(version, name)| !version.is_empty() && name.contains(kind));
+            let newest = of_kind.max().map(|(_, name)| name.as_str());
+            // Whoever adds a newer model of a line moves its `short` to it.
+            assert_eq!(Some(catalog.resolve(short)), newest, "{short}");
+        }
+        let shorts = catalog.models().iter().filter(|it| it.short.is_some()).count();
+        assert_eq!(shorts, 6, "a new short name needs a row here");
+    }
+
     #[test]
     fn a_users_entry_wins() {
         let mine =

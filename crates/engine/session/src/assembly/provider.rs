@@ -60,11 +60,12 @@ impl ModelVendor {
         }
     }
 
-    /// The model when nobody names one; nothing where only its owner knows.
+    /// The model when nobody names one, as the short name of a line of models: the list
+    /// of models says which of the line is the newest. Nothing where only its owner knows.
     pub(crate) fn usual_model(self) -> Option<&'static str> {
         match self {
-            Self::Anthropic => Some("claude-opus-4-5"),
-            Self::OpenAi => Some("gpt-5"),
+            Self::Anthropic => Some("opus"),
+            Self::OpenAi => Some("gpt"),
             Self::Gemini => Some("gemini"),
             Self::OpenRouter => Some("openrouter/auto"),
             Self::ThisMachine => None,
@@ -278,5 +279,28 @@ fn key_source(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>, key
         ProviderChoice::Gemini { .. } => named(&["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
         ProviderChoice::Vertex { .. } => String::from("google"),
         _ => String::from("aws"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list of models decides; its own test keeps each short name at the newest model
+    /// of its line.
+    #[test]
+    fn usual_model_is_a_short_name_of_the_list() {
+        let catalog = Catalog::built_in();
+        for (vendor, begins) in [
+            (ModelVendor::Anthropic, "claude-opus-"),
+            (ModelVendor::OpenAi, "gpt-"),
+            (ModelVendor::Gemini, "gemini-"),
+        ] {
+            let short = vendor.usual_model().unwrap_or_default();
+            let model = catalog.resolve(short);
+            assert!(model != short && model.starts_with(begins), "{vendor:?}: {short} is {model}");
+        }
+        assert_eq!(ModelVendor::OpenRouter.usual_model(), Some("openrouter/auto"));
+        assert_eq!(ModelVendor::ThisMachine.usual_model(), None);
     }
 }

@@ -459,8 +459,8 @@ async fn a_model_that_nobody_named_is_of_who_answers() {
     let others = [("OPENAI_MODEL", "gpt-other"), ("ANTHROPIC_MODEL", "claude-other"), ("GEMINI_MODEL", "g")];
     let haft_model = [("HAFT_MODEL", "mine")];
     for (env, want) in [
-        (claude.to_vec(), "claude-opus-4-5"),
-        ([&claude[..], &others[..1]].concat(), "claude-opus-4-5"),
+        (claude.to_vec(), "claude-opus-5-5"),
+        ([&claude[..], &others[..1]].concat(), "claude-opus-5-5"),
         ([&claude[..], &others[..]].concat(), "claude-other"),
         (openai.to_vec(), "gpt-5"),
         ([&openai[..], &others[1..]].concat(), "gpt-5"),

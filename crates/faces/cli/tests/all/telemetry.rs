@@ -116,8 +116,8 @@ async fn one_trace_per_run_without_content() {
     assert_eq!(
         names,
         [
-            "chat claude-opus-4-5",
-            "chat claude-opus-4-5",
+            "chat claude-opus-5-5",
+            "chat claude-opus-5-5",
             "execute_tool Bash",
             "execute_tool Read",
             "invoke_agent haft"
@@ -126,7 +126,7 @@ async fn one_trace_per_run_without_content() {
     let root = spans.iter().find(|it| it["name"] == "invoke_agent haft").unwrap();
     assert_eq!(root["parentSpanId"], "00f067aa0ba902b7");
     let chats: Vec<&Value> =
-        spans.iter().filter(|it| it["name"] == "chat claude-opus-4-5").map(|it| &it["spanId"]).collect();
+        spans.iter().filter(|it| it["name"] == "chat claude-opus-5-5").map(|it| &it["spanId"]).collect();
     for span in &spans {
         assert_eq!(span["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
         let times = [&span["startTimeUnixNano"], &span["endTimeUnixNano"]];
@@ -151,7 +151,7 @@ async fn one_trace_per_run_without_content() {
     assert!(phases_of(bash).contains(&"permission") && !phases_of(bash).contains(&"run"), "{phases:?}");
     let read = spans.iter().find(|it| it["name"] == "execute_tool Read").unwrap();
     assert!(["permission", "run"].iter().all(|it| phases_of(read).contains(it)), "{phases:?}");
-    let chat = spans.iter().find(|it| it["name"] == "chat claude-opus-4-5").unwrap();
+    let chat = spans.iter().find(|it| it["name"] == "chat claude-opus-5-5").unwrap();
     assert!(attribute(chat, "gen_ai.usage.input_tokens")["intValue"].is_string());
 }
 
@@ -322,8 +322,8 @@ async fn spans_of_agents_nest_and_servers_are_told() {
         assert_eq!(above(agent), "execute_tool Agent");
         let chat = spans.iter().find(|it| it["spanId"] == shout["parentSpanId"]).unwrap();
         assert_eq!(chat["parentSpanId"], agent["spanId"]);
-        assert_eq!(above(named("execute_tool Agent")), "chat claude-opus-4-5");
-        assert_eq!(spans.iter().filter(|it| it["name"] == "chat claude-opus-4-5").count(), 4);
+        assert_eq!(above(named("execute_tool Agent")), "chat claude-opus-5-5");
+        assert_eq!(spans.iter().filter(|it| it["name"] == "chat claude-opus-5-5").count(), 4);
         let ids: std::collections::HashSet<String> =
             spans.iter().map(|it| it["spanId"].to_string()).collect();
         assert_eq!(ids.len(), spans.len(), "every span has an id of its own");
