@@ -10,6 +10,9 @@ use haft_types::{AgentId, Usage};
 pub struct Bill {
     /// Tokens by model.
     pub models: BTreeMap<String, Usage>,
+    /// What fits into each model, and the longest answer, where the provider knows it
+    /// better than the list of models.
+    pub windows: BTreeMap<String, (u64, u64)>,
     /// Money in all.
     pub usd: f64,
     /// The same for each agent, once the main one is not alone. Everything that was

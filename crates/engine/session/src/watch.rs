@@ -2,6 +2,7 @@
 //! will say, and passes every event on in order.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Instant,
 };
@@ -179,6 +180,7 @@ impl TurnWatch {
         let mut seen = self.seen();
         agent.ledger.take_settled().iter().for_each(|paid| seen.bill.add(paid));
         seen.bill.usd = agent.spending().usd;
+        seen.bill.windows = windows(&seen.bill, agent);
         let trace = TurnTrace {
             in_tools: seen.in_tools,
             ttft_ms: seen.ttft_ms,
@@ -212,4 +214,12 @@ impl TurnWatch {
         self.ledger.get().map(Ledger::take_settled);
         self.seen().bill = Bill::default();
     }
+}
+
+/// What fits into the models of a bill. A server may call the only one otherwise than it
+/// was asked for.
+fn windows(bill: &Bill, agent: &Agent) -> BTreeMap<String, (u64, u64)> {
+    let is_one = bill.models.len() == 1;
+    let asked = |name: &String| if is_one { agent.settings.model.clone() } else { name.clone() };
+    bill.models.keys().map(|name| (name.clone(), agent.limits_of(&asked(name)))).collect()
 }

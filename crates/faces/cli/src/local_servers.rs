@@ -118,8 +118,7 @@ async fn list(url: &str, patience: Duration) -> Option<(Vec<ServedModel>, Vec<St
     let body: Value = serde_json::from_slice(&body).ok()?;
     let list = body["data"].as_array()?;
     let models = list.iter().filter_map(|it| {
-        let window = it["max_model_len"].as_u64().or(it["meta"]["n_ctx"].as_u64());
-        Some(ServedModel { id: it["id"].as_str()?.to_owned(), window })
+        Some(ServedModel { id: it["id"].as_str()?.to_owned(), window: haft_model::listed_window(it) })
     });
     let owners = list.iter().filter_map(|it| it["owned_by"].as_str().map(str::to_owned));
     Some((models.collect(), owners.collect()))

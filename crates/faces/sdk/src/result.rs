@@ -14,13 +14,14 @@ pub(crate) fn by_model(bill: &Bill) -> Value {
     let catalog = Catalog::built_in();
     let line = |(model, used): (&String, &Usage)| {
         let info = catalog.get(model);
+        let (window, max_output) = bill.windows.get(model).copied().unwrap_or((info.window, info.max_output));
         let usd = info.price.map_or(0.0, |price| price.of(used, haft_model::Speed::Normal));
         let line = json!({
             "inputTokens": used.input_tokens, "outputTokens": used.output_tokens,
             "cacheReadInputTokens": used.cache_read_input_tokens,
             "cacheCreationInputTokens": used.cache_creation_input_tokens,
             "webSearchRequests": used.web_search_requests,
-            "costUSD": usd, "contextWindow": info.window, "maxOutputTokens": info.max_output,
+            "costUSD": usd, "contextWindow": window, "maxOutputTokens": max_output,
             "canonicalModel": model,
         });
         (model.clone(), line)
@@ -292,4 +293,20 @@ pub(crate) fn usage(usage: &Usage) -> Value {
 
 fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_that_the_server_told_is_reported() {
+        let model = String::from("qwen2.5-coder:7b");
+        let mut bill = Bill::default();
+        bill.models.insert(model.clone(), Usage::default());
+        assert_eq!(by_model(&bill)[&model]["contextWindow"], 131_072);
+        bill.windows.insert(model.clone(), (32_768, 8_192));
+        let line = &by_model(&bill)[&model];
+        assert_eq!((&line["contextWindow"], &line["maxOutputTokens"]), (&json!(32_768), &json!(8_192)));
+    }
 }

@@ -345,6 +345,10 @@ impl Agent {
             if let Some(bound) = self.settings.limits.reached(&self.spending, run.started) {
                 return EndReason::Exhausted(bound);
             }
+            tokio::select! {
+                () = self.ask_window() => (),
+                () = cancel.cancelled() => return EndReason::Interrupted,
+            }
             self.catch_up();
             self.make_room(cancel).await;
             self.spending.turns += 1;

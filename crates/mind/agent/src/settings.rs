@@ -41,6 +41,10 @@ pub struct AgentSettings {
     /// Share of the window, in percent, from which on the conversation is made
     /// shorter.
     pub compact_at_percent: u8,
+    /// The same in tokens, where somebody said so: the share follows from the window,
+    /// which may be known only when the server was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact_at_tokens: Option<u64>,
     /// What becomes of what is said while the model gives its last answer.
     pub late_input: LateInput,
 }
@@ -56,6 +60,9 @@ pub enum LateInput {
     /// prompt.
     NextPrompt,
 }
+
+/// Share of the window, in percent, that a conversation may take.
+const USUAL_SHARE: u8 = 85;
 
 impl AgentSettings {
     /// The usual, for a model.
@@ -74,9 +81,18 @@ impl AgentSettings {
             betas: Vec::new(),
             limits: RunLimits::default(),
             repeats: RepeatLimits::default(),
-            compact_at_percent: 85,
+            compact_at_percent: USUAL_SHARE,
+            compact_at_tokens: None,
             late_input: LateInput::GoOn,
         }
+    }
+
+    /// Makes the conversation shorter from so many tokens on, if that is less of the
+    /// window than usual.
+    pub fn compact_at(&mut self, tokens: u64, window: u64) {
+        let share = tokens.saturating_mul(100) / window.max(1);
+        self.compact_at_tokens = Some(tokens);
+        self.compact_at_percent = u8::try_from(share).unwrap_or(100).clamp(1, USUAL_SHARE);
     }
 
     /// What is asked for: nobody gets more than the most, and a model that would

@@ -70,6 +70,25 @@ impl Agent {
         seen.map_or(known, |seen| seen.min(known))
     }
 
+    /// The window of a model and its longest answer, in tokens: what requests showed, else
+    /// what is known about it.
+    pub fn limits_of(&self, model: &str) -> (u64, u64) {
+        let info = self.provider.info(model);
+        let seen = self.seen_window.tokens.filter(|_| self.seen_window.model == model);
+        (seen.map_or(info.window, |seen| seen.min(info.window)), info.max_output)
+    }
+
+    /// Lets the provider find out what fits into the model, where it has to ask.
+    pub(crate) async fn ask_window(&mut self) {
+        let model = self.settings.model.clone();
+        let before = self.provider.info(&model).window;
+        self.provider.prepare(&model).await;
+        let window = self.provider.info(&model).window;
+        if let Some(tokens) = self.settings.compact_at_tokens.filter(|_| window != before) {
+            self.settings.compact_at(tokens, window);
+        }
+    }
+
     /// Measures the next request. What every request begins with cannot be made
     /// shorter: where it fills most of the window, half of what it leaves is for the
     /// conversation, however full that makes the window.

@@ -7,7 +7,7 @@ use crate::{ModelError, Speed};
 
 static BUILT_IN: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
     let models = serde_json::from_str::<File>(include_str!("models.json")).map(|file| file.models);
-    Arc::new(Catalog { models: models.unwrap_or_default() })
+    Arc::new(Catalog { models: models.unwrap_or_default(), of_user: 0 })
 });
 
 #[derive(Deserialize)]
@@ -20,6 +20,8 @@ struct File {
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     models: Vec<ModelInfo>,
+    /// How many of them, from the first on, a user set.
+    of_user: usize,
 }
 
 impl Catalog {
@@ -35,8 +37,9 @@ impl Catalog {
             .or_else(|_| serde_json::from_str::<File>(user).map(|file| file.models))
             .map_err(|err| ModelError::config(format!("the list of models cannot be read: {err}")))?;
         let mut models = list;
+        let of_user = models.len() + self.of_user;
         models.extend(self.models.iter().cloned());
-        Ok(Self { models })
+        Ok(Self { models, of_user })
     }
 
     /// All entries, a user's first.
@@ -49,6 +52,15 @@ impl Catalog {
     /// several entries whose name begins the model's, the longest counts. For a
     /// model nobody has heard of there is a careful default.
     pub fn get(&self, model: &str) -> ModelInfo {
+        self.find(model).map_or_else(ModelInfo::default, |(_, info)| info.clone())
+    }
+
+    /// Whether the entry that counts for a model is a user's.
+    pub(crate) fn is_of_user(&self, model: &str) -> bool {
+        self.find(model).is_some_and(|(at, _)| at < self.of_user)
+    }
+
+    fn find(&self, model: &str) -> Option<(usize, &ModelInfo)> {
         let plain = plain_name(model);
         let fitting = self.models.iter().enumerate().flat_map(|(at, info)| {
             let names = std::iter::once(&info.id).chain(&info.aliases);
@@ -56,7 +68,7 @@ impl Catalog {
             lengths.map(|length| (length, std::cmp::Reverse(at), info))
         });
         let best = fitting.max_by_key(|(length, at, _)| (*length, *at));
-        best.map_or_else(ModelInfo::default, |(_, _, info)| info.clone())
+        best.map(|(_, at, info)| (at.0, info))
     }
 
     /// The id a short name stands for (`opus`), or the name itself.

@@ -26,6 +26,7 @@ use crate::{
     lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
     prefix::sent_prefix,
     retry::Hint,
+    served::ServedModels,
     stream::Emitter,
     wire::{
         Calibration, Decoder, Encoded, MessageCache, Meter, chat,
@@ -76,6 +77,7 @@ pub(crate) struct Engine {
     pub(crate) calibration: Calibration,
     pub(crate) told: Mutex<HashMap<String, ToldLimits>>,
     pub(crate) listed: LastListed,
+    pub(crate) served: ServedModels,
 }
 
 /// What a provider said about a model that the list does not know.
@@ -116,6 +118,7 @@ impl Engine {
             // The longer window was asked for by name.
             info.window = info.window.max(1_000_000);
         }
+        self.served.apply(self.wire_name(model), &mut info, self.catalog.is_of_user(model));
         if let Some(window) = self.told(model).window {
             info.window = info.window.min(window);
         }
@@ -134,6 +137,11 @@ impl Engine {
                 ModelInfo { tool_references: false, ..info }
             }
         }
+    }
+
+    /// Asks a server of local models about one of them, once.
+    pub(crate) async fn prepare(&self, model: &str) {
+        self.served.ask(&self.client, &self.headers, self.target.base(), self.wire_name(model)).await;
     }
 
     fn rules(&self) -> LintRules {

@@ -116,6 +116,8 @@ pub enum ProviderChoice {
         base_url: String,
         /// Key, if it wants one.
         key: Option<KeySource>,
+        /// The kind of server, where one of local models was named.
+        local: Option<LocalServer>,
     },
     /// A router of many providers, in the form of Chat Completions.
     OpenRouter {
@@ -205,12 +207,12 @@ impl ProviderChoice {
             Self::Bedrock { region, base_url, login } => {
                 HttpProvider::bedrock(&region, base_url.as_deref(), login, common)
             }
-            Self::OpenAiChat { base_url, key } => {
+            Self::OpenAiChat { base_url, key, local } => {
                 let patience = match crate::endpoint::is_this_machine(&base_url) {
                     true => common.patience.of_this_machine(),
                     false => common.patience,
                 };
-                let common = Common { patience, ..common };
+                let common = Common { patience, local, ..common };
                 HttpProvider::openai_chat(&base_url, key, ChatOptions::for_server(&base_url), common)
             }
             Self::OpenRouter { base_url, key } => {
@@ -348,7 +350,7 @@ fn openai(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelEr
     }
     let base_url = own.unwrap_or_else(|| OPENAI.to_owned());
     match vars.get("HAFT_OPENAI_FORM").as_deref() {
-        None | Some("chat") => Ok(ProviderChoice::OpenAiChat { base_url, key }),
+        None | Some("chat") => Ok(ProviderChoice::OpenAiChat { base_url, key, local: None }),
         Some("responses") => Ok(ProviderChoice::OpenAiResponses { base_url, key }),
         Some(other) => {
             Err(ModelError::config(format!("HAFT_OPENAI_FORM is {other:?}; it can be chat or responses")))
@@ -392,7 +394,7 @@ fn local(vars: &Vars<'_>, name: &str) -> Result<ProviderChoice, ModelError> {
     let root = vars.get("HAFT_LOCAL_URL").unwrap_or_else(|| server.base_url(vars.0));
     let root = root.trim_end_matches('/');
     let base_url = if root.ends_with("/v1") { root.to_owned() } else { format!("{root}/v1") };
-    Ok(ProviderChoice::OpenAiChat { base_url, key: None })
+    Ok(ProviderChoice::OpenAiChat { base_url, key: None, local: Some(server) })
 }
 
 fn foundry(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {

@@ -1,12 +1,13 @@
 use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 
 use crate::{
-    Catalog, FeatureBetas, KeySource, LoginRenewal, MediaPort, ModelError, ModelInfo, ModelStream, Patience,
-    Request, RetryPolicy,
+    Catalog, FeatureBetas, KeySource, LocalServer, LoginRenewal, MediaPort, ModelError, ModelInfo,
+    ModelStream, Patience, Request, RetryPolicy,
     endpoint::{Auth, RequestTarget, fixed_headers},
     engine::{Engine, WireForm},
     http::LazyClient,
     lint::Linter,
+    served::ServedModels,
     stream::generate,
     wire::{messages::MessagesHost, openai::ChatOptions},
 };
@@ -43,6 +44,12 @@ pub trait Provider: Send + Sync {
 
     /// Does early what the first request would have to wait for.
     fn warm_up(&self) {}
+
+    /// Finds out what [`info`](Self::info) has to know about a model, before its first
+    /// request: only servers of local models are asked, once, for at most two seconds.
+    fn prepare<'a>(&'a self, _model: &'a str) -> ProviderFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// What every provider over HTTP has in common.
@@ -65,6 +72,8 @@ pub struct Common {
     pub names: BTreeMap<String, String>,
     /// What a proxy on the way wants to be told, if it wants anything.
     pub proxy_login: Option<KeySource>,
+    /// The kind of server, where it serves local models: it is asked for their windows.
+    pub local: Option<LocalServer>,
 }
 
 impl Default for Common {
@@ -79,6 +88,7 @@ impl Default for Common {
             renewal: None,
             names: BTreeMap::new(),
             proxy_login: None,
+            local: None,
         }
     }
 }
@@ -115,6 +125,7 @@ impl HttpProvider {
             calibration: Default::default(),
             told: Default::default(),
             listed: Default::default(),
+            served: ServedModels::of(common.local),
         };
         Ok(Self { name, engine: Arc::new(engine) })
     }
@@ -293,6 +304,10 @@ impl Provider for HttpProvider {
 
     fn estimate_tokens(&self, request: &Request) -> u64 {
         self.engine.calibration.estimate(request)
+    }
+
+    fn prepare<'a>(&'a self, model: &'a str) -> ProviderFuture<'a, ()> {
+        Box::pin(self.engine.prepare(model))
     }
 
     fn warm_up(&self) {

@@ -93,6 +93,10 @@ impl Provider for Recorder {
         self.inner.estimate_tokens(request)
     }
 
+    fn prepare<'a>(&'a self, model: &'a str) -> ProviderFuture<'a, ()> {
+        self.inner.prepare(model)
+    }
+
     fn warm_up(&self) {
         self.inner.warm_up();
     }

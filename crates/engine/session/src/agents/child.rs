@@ -569,9 +569,9 @@ fn settings(desk: &AgentDesk, birth: &Birth) -> AgentSettings {
     settings.task_budget = None;
     settings.cache = desk.cache.get().copied().unwrap_or(settings.cache);
     if let (Some(tokens), Some(window)) = (birth.kind.compact_window, desk.window_of(&settings.model)) {
-        let share = tokens.saturating_mul(100) / window.max(1);
-        settings.compact_at_percent =
-            settings.compact_at_percent.min(u8::try_from(share).unwrap_or(100).max(1));
+        let usual = settings.compact_at_percent;
+        settings.compact_at(tokens, window);
+        settings.compact_at_percent = settings.compact_at_percent.min(usual);
     }
     let effort = birth.order.effort.as_deref().or(birth.kind.effort.as_deref());
     if let Some(effort) = effort.and_then(effort_of) {

@@ -142,8 +142,8 @@ fn agent_settings(
         }
         refusal.is_none()
     });
-    settings.compact_at_percent =
-        compact_at(premises, settings.compact_at_percent, chosen.provider.info(&settings.model).window);
+    let window = chosen.provider.info(&settings.model).window;
+    set_compaction(premises, &mut settings, window);
     settings.limits = model.limits;
     settings.thinking = thinking(premises, model.thinking);
     settings.thinks_where_it_can = true;
@@ -166,15 +166,14 @@ fn agent_settings(
 /// From which share of the window on the conversation is summed up:
 /// `autoCompactWindow` says how many tokens are enough, and without
 /// `autoCompactEnabled` it is summed up only when a request would not fit.
-fn compact_at(premises: &Premises, usual: u8, window: u64) -> u8 {
+fn set_compaction(premises: &Premises, settings: &mut AgentSettings, window: u64) {
     let loaded = premises.loaded();
     let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
     if setting("autoCompactEnabled").and_then(|it| it.as_bool()) == Some(false) {
-        return 100;
+        settings.compact_at_percent = 100;
+    } else if let Some(tokens) = setting("autoCompactWindow").and_then(|it| it.as_u64()) {
+        settings.compact_at(tokens, window);
     }
-    let tokens = setting("autoCompactWindow").and_then(|it| it.as_u64());
-    let share = tokens.map(|tokens| tokens.saturating_mul(100) / window.max(1));
-    share.map_or(usual, |share| usual.min(u8::try_from(share).unwrap_or(100).max(1)))
 }
 
 /// Whether the model thinks: what the spec says, else what the settings do.

@@ -52,7 +52,8 @@ pub(super) fn key(premises: &Premises) -> Finding {
         },
         Ok(ProviderChoice::OpenRouter { base_url, key }) => of(&format!("OpenRouter at {base_url}"), &key),
         Ok(
-            ProviderChoice::OpenAiChat { base_url, key } | ProviderChoice::OpenAiResponses { base_url, key },
+            ProviderChoice::OpenAiChat { base_url, key, .. }
+            | ProviderChoice::OpenAiResponses { base_url, key },
         ) => of(&format!("OpenAI's form at {base_url}"), &key),
         Ok(ProviderChoice::Gemini { base_url, key }) => of(&format!("Gemini at {base_url}"), &key),
         Ok(ProviderChoice::Vertex { place, .. }) => format!("Vertex, project {}", place.project),

@@ -134,6 +134,10 @@ impl Provider for SharedLimits {
         self.inner.estimate_tokens(request)
     }
 
+    fn prepare<'a>(&'a self, model: &'a str) -> ProviderFuture<'a, ()> {
+        self.inner.prepare(model)
+    }
+
     fn warm_up(&self) {
         self.inner.warm_up();
     }

@@ -12,5 +12,6 @@ mod prompted;
 mod property;
 mod replay;
 mod router;
+mod served;
 mod stream;
 mod support;

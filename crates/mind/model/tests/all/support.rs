@@ -172,7 +172,7 @@ pub async fn answering(status: u16, body: &serde_json::Value) -> Answering {
 }
 
 /// Whether a request has come with all of its body.
-fn is_whole(bytes: &[u8]) -> bool {
+pub fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length =
