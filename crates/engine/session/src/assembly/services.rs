@@ -174,6 +174,7 @@ impl SessionServices {
         let teams = TeamDesk::open(agents, &lists, &premises.state_dir(), premises.session_id.as_str());
         let worktrees = WorktreeDesk::new(premises, shell.owner(), &files, &late, &readers.read);
         let tasks = Tasks::new(shell);
+        premises.tasks.set(Arc::clone(&tasks)).ok();
         let voice = Arc::new(SessionVoice {
             events: premises.events.clone(),
             files: Arc::clone(&files),

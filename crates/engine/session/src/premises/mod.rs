@@ -27,7 +27,7 @@ use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
 use haft_process::Leftover;
 use haft_runtime::PoolFeatures;
-use haft_shell::run::Shell;
+use haft_shell::run::{Shell, Tasks};
 use haft_tool::DynTool;
 use haft_types::{SessionId, Variables};
 use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
@@ -78,6 +78,8 @@ pub struct Premises {
     pub(crate) hosts: OnceLock<Arc<haft_tool_host::HostSet>>,
     /// Who answers in the person's place in auto mode, once somebody does.
     pub(crate) classifier: OnceLock<Arc<dyn Classifier>>,
+    /// The commands that are running, once some can.
+    pub(crate) tasks: OnceLock<Arc<Tasks>>,
     /// What collectors are told about the session.
     pub(crate) traces: Arc<TraceDesk>,
     /// Where programs are that the search path of this process does not lead to.
@@ -140,6 +142,7 @@ impl Premises {
             masker,
             hosts: OnceLock::new(),
             classifier: OnceLock::new(),
+            tasks: OnceLock::new(),
             traces: Arc::default(),
             login_path,
         })

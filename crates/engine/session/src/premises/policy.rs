@@ -5,19 +5,47 @@ use std::{
     sync::Arc,
 };
 
+use haft_command::{CommandReading, LinePlace};
 use haft_config::{Layer, Loaded, Sourced};
 use haft_permission::{
     Behavior, Boundary, CommandJudge, Destination, Enforcement, Policy, PolicyBuilder, ReadingHeld, RuleHome,
-    SandboxedCommands, ShellCommands,
+    RunningCommands, SandboxedCommands, SessionCommands, ShellCommands,
 };
+use haft_shell::run::Tasks;
 use haft_types::PermissionMode;
 
-use super::{Premises, absolute, split_rules};
+use super::{Premises, SessionRoots, absolute, split_rules};
 use crate::{OpenError, RuleOrigin};
 
-/// What takes command lines apart.
+/// What takes command lines apart where no command of a session is running.
 fn command_judge() -> Arc<dyn CommandJudge> {
     Arc::new(ShellCommands)
+}
+
+/// The running commands of a session.
+struct SessionTasks {
+    tasks: Arc<Tasks>,
+    home: Option<PathBuf>,
+    roots: Arc<SessionRoots>,
+}
+
+impl RunningCommands for SessionTasks {
+    fn running(&self) -> Vec<Arc<CommandReading>> {
+        let roots = self.roots.now();
+        let read = |(line, cwd): (String, PathBuf)| {
+            let place = LinePlace { cwd: &cwd, home: self.home.as_deref(), roots: &roots };
+            Arc::new(CommandReading::new(&line, place))
+        };
+        self.tasks.running().into_iter().map(read).collect()
+    }
+}
+
+/// What takes the command lines of a session apart.
+fn session_commands(premises: &Premises) -> Arc<dyn CommandJudge> {
+    let Some(tasks) = premises.tasks.get() else { return command_judge() };
+    let (tasks, home) = (Arc::clone(tasks), premises.home.clone());
+    let running = SessionTasks { tasks, home, roots: Arc::clone(&premises.roots) };
+    Arc::new(SessionCommands::new(Arc::new(running)))
 }
 
 /// Whether this machine can hold what only reads to that.
@@ -29,7 +57,8 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     let permissions = &loaded.settings.permissions;
     let mode = mode(premises, &loaded)?;
     let (cwd, home) = premises.work_place();
-    let mut builder = Policy::builder(&cwd).mode(mode).commands(command_judge()).reading(READING_HELD);
+    let mut builder =
+        Policy::builder(&cwd).mode(mode).commands(session_commands(premises)).reading(READING_HELD);
     if let Some(home) = &home {
         builder = builder.home(home);
     }

@@ -36,7 +36,7 @@ pub struct Tasks {
 #[derive(Debug, Default)]
 struct TasksInner {
     tasks: BTreeMap<u64, Task>,
-    foreground: HashMap<CallId, Arc<Notify>>,
+    foreground: HashMap<CallId, (Job, Arc<Notify>)>,
     number: u64,
 }
 
@@ -168,10 +168,21 @@ impl Tasks {
 
     /// Registers a call that waits for its command, so that a person can send
     /// it to the background.
-    pub fn in_foreground(self: &Arc<Self>, call: &CallId) -> Foreground {
-        let moved = Arc::new(Notify::new());
-        self.inner().foreground.insert(call.clone(), Arc::clone(&moved));
-        Foreground { tasks: Arc::clone(self), call: call.clone(), moved }
+    pub fn in_foreground(self: &Arc<Self>, job: &Job) -> Foreground {
+        let (call, moved) = (job.spec().call.clone(), Arc::new(Notify::new()));
+        self.inner().foreground.insert(call.clone(), (job.clone(), Arc::clone(&moved)));
+        Foreground { tasks: Arc::clone(self), call, moved }
+    }
+
+    /// Command lines of which something is still running, and the directory that
+    /// each was started in: tasks, and commands that a call waits for.
+    pub fn running(&self) -> Vec<(String, PathBuf)> {
+        let inner = self.inner();
+        let waited_for = inner.foreground.values().map(|(job, _)| job);
+        let all = inner.tasks.values().map(|task| &task.job).chain(waited_for);
+        all.filter(|job| !matches!(job.phase(), Phase::Gone(_)))
+            .map(|job| (job.spec().command.clone(), job.spec().cwd.clone()))
+            .collect()
     }
 
     /// Sends a call that waits for its command to the background; false if none
@@ -181,7 +192,7 @@ impl Tasks {
         let wanted = |it: &&CallId| call.is_none_or(|call| call == *it);
         let mut moved = false;
         for call in inner.foreground.keys().filter(wanted) {
-            inner.foreground[call].notify_one();
+            inner.foreground[call].1.notify_one();
             moved = true;
         }
         moved

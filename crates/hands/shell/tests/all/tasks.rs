@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use common::{Rig, lives};
 use haft_shell::{
     output::Mark,
-    run::{About, BackgroundStatus, Exit, News, TaskKind, Tasks, Until},
+    run::{About, BackgroundStatus, Exit, News, Stop, TaskKind, Tasks, Until},
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -176,12 +176,41 @@ async fn stopping_ends_the_whole_family_and_is_no_news() {
 async fn a_person_sends_a_call_to_the_background() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
-    let foreground = tasks.in_foreground(&"call_1".into());
+    let job = rig.shell.start(rig.spec("sleep 60")).unwrap();
+    let foreground = tasks.in_foreground(&job);
     assert!(!tasks.move_to_background(Some(&"call_2".into())));
     assert!(tasks.move_to_background(None));
     foreground.moved().await;
     drop(foreground);
     assert!(!tasks.move_to_background(None));
+    job.stop(Stop::Interrupted);
+    job.gone().await;
+}
+
+#[tokio::test]
+async fn running_lists_tasks_and_waited_for_commands_until_nothing_of_them_is_left() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let lines = || {
+        let mut lines: Vec<String> = tasks.running().into_iter().map(|(line, _)| line).collect();
+        lines.sort();
+        lines
+    };
+    assert!(lines().is_empty());
+    let task = rig.shell.start(rig.spec("sleep 60")).unwrap();
+    tasks.adopt(task.clone(), about(TaskKind::Command, "main"), Mark::default());
+    let left = rig.shell.start(rig.spec("sleep 61 & true")).unwrap();
+    left.ended().await;
+    tasks.adopt(left.clone(), about(TaskKind::Leftover, "main"), Mark::default());
+    let waited = rig.shell.start(rig.spec("sleep 62")).unwrap();
+    let foreground = tasks.in_foreground(&waited);
+    assert_eq!(lines(), ["sleep 60", "sleep 61 & true", "sleep 62"]);
+    drop(foreground);
+    for job in [&task, &left, &waited] {
+        job.stop(Stop::Interrupted);
+        job.gone().await;
+    }
+    assert!(lines().is_empty());
 }
 
 #[tokio::test]

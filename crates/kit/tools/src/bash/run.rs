@@ -256,7 +256,7 @@ impl Run<'_> {
 
     async fn wait(&self, job: &Job, limit: Duration) -> WaitEnd {
         let guard = StopUnlessDone(job);
-        let foreground = self.bash.tasks.in_foreground(&self.cx.call_id);
+        let foreground = self.bash.tasks.in_foreground(job);
         let watched = self.report_progress(job);
         let waited = tokio::select! {
             biased;
