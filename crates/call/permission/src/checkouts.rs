@@ -2,6 +2,7 @@
 //! the project also holds for the same file in its worktrees.
 
 use std::{
+    collections::HashSet,
     fs,
     io::Read,
     path::{Path, PathBuf},
@@ -39,7 +40,8 @@ impl Checkouts {
     /// Looks up the repositories that `dirs` lie in.
     pub(crate) fn find<'a>(dirs: impl Iterator<Item = &'a Path>) -> Self {
         let mut repositories: Vec<Repository> = Vec::new();
-        for top in dirs.flat_map(Path::ancestors) {
+        let mut seen = HashSet::new();
+        for top in dirs.flat_map(Path::ancestors).filter(|it| seen.insert(it.as_os_str())) {
             let Some(common) = common_dir(&top.join(".git")) else { continue };
             let known = repositories.iter().position(|it| it.common == common);
             let at = known.unwrap_or_else(|| {
