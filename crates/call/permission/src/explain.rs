@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use crate::{Behavior, Decision, Destination, PermissionUpdate, RuleText, shown};
+use crate::{Behavior, Decision, Destination, PermissionUpdate, RuleText, rule::CommandPattern, shown};
 
 /// A decision for people: the answer, every part with what decided it, what
 /// each agent of the chain said, and what would change it.
@@ -83,12 +83,15 @@ fn kept(destination: Destination) -> String {
 
 fn coverage(rule: &RuleText) -> String {
     let spec = rule.rule_content.as_deref();
-    match (&*rule.tool_name, spec) {
+    match (&*rule.tool_name, spec.map(str::trim)) {
         (tool, None | Some("*")) => format!("every call of {tool}"),
         ("Read", Some(path)) => format!("reading {}", tree(path)),
         ("Edit", Some(path)) => format!("reading and changing {}", tree(path)),
         ("Bash", Some(command)) => match prefix_of(command) {
             Some(prefix) => format!("commands that start with `{}`", shown::text(prefix)),
+            None if command.contains('*') => {
+                format!("commands of the form `{}`, `*` being anything", shown::text(command))
+            }
             None => format!("the command `{}` and no other", shown::text(command)),
         },
         ("WebFetch", Some(domain)) => {
@@ -105,13 +108,21 @@ fn tree(path: &str) -> String {
     }
 }
 
+/// What every command begins with that the rule is about, if that is all it says.
 fn prefix_of(command: &str) -> Option<&str> {
-    command.strip_suffix(":*").or_else(|| command.strip_suffix(" *"))
+    let prefix = command.strip_suffix(":*").or_else(|| command.strip_suffix(" *"));
+    prefix.filter(|prefix| !prefix.contains('*'))
 }
 
-/// Two commands a rule would match and one it would not.
+/// Commands a rule would match, and some it would not. A rule about every
+/// command needs none.
 fn examples(rule: &RuleText, preview: &mut Preview) {
-    let ("Bash", Some(command)) = (&*rule.tool_name, &rule.rule_content) else { return };
+    let ("Bash", Some(command)) = (&*rule.tool_name, rule.rule_content.as_deref().map(str::trim)) else {
+        return;
+    };
+    if command == "*" {
+        return;
+    }
     match prefix_of(command) {
         Some(prefix) => {
             preview.matches.push(prefix.to_owned());
@@ -120,8 +131,12 @@ fn examples(rule: &RuleText, preview: &mut Preview) {
             preview.misses.push(format!("{prefix} && anything else"));
         }
         None => {
-            preview.matches.push(command.clone());
-            preview.misses.push(format!("{command} more"));
+            let Ok(pattern) = CommandPattern::parse(command) else { return };
+            let filled = command.strip_suffix(":*").unwrap_or(command).replace('*', "anything");
+            for example in [filled.clone(), format!("{filled} more")] {
+                let matches = pattern.matches_text(&example);
+                if matches { &mut preview.matches } else { &mut preview.misses }.push(example);
+            }
         }
     }
 }

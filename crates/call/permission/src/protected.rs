@@ -2,70 +2,108 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::spelling::fold;
 
+/// Why a place is protected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Protection {
+    /// Git runs what its configuration and hooks name.
+    Git,
+    /// Keys, and who may log in with them.
+    Keys,
+    /// Rights and settings of agents.
+    Agents,
+    /// A shell runs it.
+    Shell,
+    /// An editor, a package manager or a build tool runs what it names.
+    Tools,
+    /// State of Haft.
+    Own,
+}
+
+impl Protection {
+    /// As the end of a sentence about the place.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Git => "git runs the hooks and programs that it names",
+            Self::Keys => "it holds keys and decides who can log in",
+            Self::Agents => "it decides what agents may do",
+            Self::Shell => "shells run it when they start",
+            Self::Tools => "editors and build tools run what it names",
+            Self::Own => "it is Haft's own state",
+        }
+    }
+}
+
 /// Directories whose content decides what runs later. One name, or several that
 /// follow each other.
-const DIRECTORIES: &[&[&str]] = &[
-    &[".git"],
-    &[".config", "git"],
-    &[".config", "fish"],
-    &[".vscode"],
-    &[".idea"],
-    &[".husky"],
-    &[".cargo"],
-    &[".devcontainer"],
-    &[".yarn"],
-    &[".mvn"],
-    &[".claude"],
-    &[".haft"],
-    &[".ssh"],
-    &[".gnupg"],
+const DIRECTORIES: &[(&[&str], Protection)] = &[
+    (&[".git"], Protection::Git),
+    (&[".config", "git"], Protection::Git),
+    (&[".config", "fish"], Protection::Shell),
+    (&[".vscode"], Protection::Tools),
+    (&[".idea"], Protection::Tools),
+    (&[".husky"], Protection::Git),
+    (&[".cargo"], Protection::Tools),
+    (&[".devcontainer"], Protection::Tools),
+    (&[".yarn"], Protection::Tools),
+    (&[".mvn"], Protection::Tools),
+    (&[".claude"], Protection::Agents),
+    (&[".haft"], Protection::Agents),
+    (&[".ssh"], Protection::Keys),
+    (&[".gnupg"], Protection::Keys),
 ];
 
 /// Directories of the above in which an agent works.
 const WORKTREES: &[&[&str]] = &[&[".claude", "worktrees"], &[".haft", "worktrees"]];
 
 /// Files that decide what runs later.
-const FILES: &[&str] = &[
-    ".gitconfig",
-    ".gitmodules",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".xprofile",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".envrc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pnpmfile.cjs",
-    "bunfig.toml",
-    ".bunfig.toml",
-    ".bazelrc",
-    ".bazelversion",
-    ".bazeliskrc",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-    "lefthook.yaml",
-    ".lefthook.yml",
-    ".lefthook.yaml",
-    "gradle-wrapper.properties",
-    "maven-wrapper.properties",
-    ".devcontainer.json",
-    ".ripgreprc",
-    "pyrightconfig.json",
-    ".mcp.json",
-    ".claude.json",
-    ".haft.json",
+const FILES: &[(Protection, &[&str])] = &[
+    (Protection::Git, &[".gitconfig", ".gitmodules"]),
+    (
+        Protection::Shell,
+        &[
+            ".bashrc",
+            ".bash_profile",
+            ".bash_login",
+            ".bash_logout",
+            ".bash_aliases",
+            ".profile",
+            ".xprofile",
+            ".kshrc",
+            ".cshrc",
+            ".tcshrc",
+            ".zshrc",
+            ".zshenv",
+            ".zprofile",
+            ".zlogin",
+            ".zlogout",
+            ".envrc",
+        ],
+    ),
+    (
+        Protection::Tools,
+        &[
+            ".npmrc",
+            ".yarnrc",
+            ".yarnrc.yml",
+            ".pnpmfile.cjs",
+            "bunfig.toml",
+            ".bunfig.toml",
+            ".bazelrc",
+            ".bazelversion",
+            ".bazeliskrc",
+            ".pre-commit-config.yaml",
+            "lefthook.yml",
+            "lefthook.yaml",
+            ".lefthook.yml",
+            ".lefthook.yaml",
+            "gradle-wrapper.properties",
+            "maven-wrapper.properties",
+            ".devcontainer.json",
+            ".ripgreprc",
+            "pyrightconfig.json",
+        ],
+    ),
+    (Protection::Agents, &[".mcp.json", ".claude.json", ".haft.json"]),
 ];
 
 /// Files of which only the beginning of the name is fixed.
@@ -74,21 +112,31 @@ const FILE_PREFIXES: &[&str] = &[".pnp."];
 /// Whether writing here is never approved by a rule. `own` are directories with
 /// Haft's own state that lie elsewhere.
 pub(crate) fn is_protected(path: &Path, own: &[PathBuf]) -> bool {
-    if own.iter().any(|dir| path.starts_with(dir)) {
-        return true;
-    }
-    let names: Vec<String> = path.components().filter_map(normal).collect();
-    let is_file = names.last().is_some_and(|last| {
-        FILES.contains(&&**last) || FILE_PREFIXES.iter().any(|prefix| last.starts_with(prefix))
-    });
-    is_file || (0..names.len()).any(|at| starts_protected(&names[at..]))
+    protection(path, own).is_some()
 }
 
-/// Whether a protected directory begins with the first of these names.
-fn starts_protected(names: &[String]) -> bool {
+/// Why writing here is never approved by a rule, if it is not.
+pub(crate) fn protection(path: &Path, own: &[PathBuf]) -> Option<Protection> {
+    if own.iter().any(|dir| path.starts_with(dir)) {
+        return Some(Protection::Own);
+    }
+    let names: Vec<String> = path.components().filter_map(normal).collect();
+    let by_directory = (0..names.len()).find_map(|at| directory(&names[at..]));
+    by_directory.or_else(|| file(names.last()?))
+}
+
+/// The protected directory that begins with the first of these names.
+fn directory(names: &[String]) -> Option<Protection> {
     let starts = |list: &[&str]| list.len() <= names.len() && list.iter().zip(names).all(|(a, b)| a == b);
-    DIRECTORIES.iter().any(|dir| starts(dir))
-        && !WORKTREES.iter().any(|dir| starts(dir) && dir.len() < names.len())
+    let (_, why) = DIRECTORIES.iter().find(|(dir, _)| starts(dir))?;
+    (!WORKTREES.iter().any(|dir| starts(dir) && dir.len() < names.len())).then_some(*why)
+}
+
+fn file(name: &str) -> Option<Protection> {
+    if FILE_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return Some(Protection::Tools);
+    }
+    FILES.iter().find(|(_, files)| files.contains(&name)).map(|(why, _)| *why)
 }
 
 /// Whether the kernel makes these files up: writing one changes the machine,
@@ -145,6 +193,21 @@ mod tests {
             ("/state/haftx", false),
         ] {
             assert_eq!(is_protected(Path::new(path), &[PathBuf::from("/state/haft")]), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn places_are_protected_for_their_own_reasons() {
+        for (path, want) in [
+            ("/ws/.git/hooks/pre-commit", Protection::Git),
+            ("/root/.ssh/authorized_keys", Protection::Keys),
+            ("/ws/.claude/settings.json", Protection::Agents),
+            ("/home/u/.bashrc", Protection::Shell),
+            ("/ws/.vscode/tasks.json", Protection::Tools),
+            ("/ws/.pnp.cjs", Protection::Tools),
+            ("/state/haft/.git/config", Protection::Own),
+        ] {
+            assert_eq!(protection(Path::new(path), &[PathBuf::from("/state/haft")]), Some(want), "{path}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 use haft_paths::PathProblem;
 use haft_types::PermissionMode;
 
-use crate::{Behavior, RuleEntry, matcher::PathUse, shown};
+use crate::{Behavior, RuleEntry, matcher::PathUse, protected::Protection, shown};
 
 /// Every reason there is, as data; its text is made when somebody looks.
 #[derive(Clone, Debug)]
@@ -66,10 +66,14 @@ pub(crate) enum Why {
         rule: RuleEntry,
         word: Option<String>,
     },
-    /// What runs later is decided there.
+    /// No rule approves changing it.
     Protected {
         path: PathBuf,
+        /// Where it leads.
         real: Option<PathBuf>,
+        /// What is protected in it, if it is not itself.
+        inside: Option<PathBuf>,
+        reason: Protection,
     },
     /// The kernel's own files.
     Kernel(PathBuf),
@@ -161,7 +165,16 @@ impl fmt::Display for Why {
             Self::Outside { path, real, blocked } => outside_text(f, path, real.as_deref(), *blocked),
             Self::NoRule(action) => write!(f, "no rule allows {action}"),
             Self::NearMiss { action, rule, word } => near_text(f, action, rule, word.as_deref()),
-            Self::Protected { path, real } => protected_text(f, path, real.as_deref()),
+            Self::Protected { path, inside: Some(inside), reason, .. } => write!(
+                f,
+                "the command changes all of {}, and {} in it is protected: {}, so no rule approves changing it",
+                shown::path(path),
+                shown::path(inside),
+                reason.reason()
+            ),
+            Self::Protected { path, real, inside: None, reason } => {
+                protected_text(f, path, real.as_deref(), *reason)
+            }
             Self::Kernel(path) => write!(f, "{} is not a file but a switch of the system", shown::path(path)),
             Self::Plan(action) => {
                 write!(f, "plan mode only reads; {action} has to wait until the plan is approved")
@@ -227,12 +240,17 @@ fn outside_text(f: &mut fmt::Formatter<'_>, path: &Path, real: Option<&Path>, bl
     if blocked { f.write_str(", and the settings block that") } else { Ok(()) }
 }
 
-fn protected_text(f: &mut fmt::Formatter<'_>, path: &Path, real: Option<&Path>) -> fmt::Result {
+fn protected_text(
+    f: &mut fmt::Formatter<'_>,
+    path: &Path,
+    real: Option<&Path>,
+    reason: Protection,
+) -> fmt::Result {
     f.write_str(&shown::path(path))?;
     if let Some(real) = real {
         write!(f, " leads to {}, which", shown::path(real))?;
     }
-    f.write_str(" is protected: it decides what runs later, so no rule approves changing it")
+    write!(f, " is protected: {}, so no rule approves changing it", reason.reason())
 }
 
 fn near_text(

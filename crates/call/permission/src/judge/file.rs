@@ -7,7 +7,7 @@ use crate::{
     Behavior, FileReach, Through,
     expansion::PathShape,
     matcher::PathUse,
-    protected::is_protected,
+    protected::protection,
     reason::{CallAction, Why},
 };
 
@@ -60,15 +60,27 @@ impl Level<'_> {
         }
         match file.using {
             PathUse::Read => None,
-            PathUse::Write => self.protected_inside(real),
+            PathUse::Write => self.protected_inside(lexical, real),
         }
     }
 
-    fn protected_inside(&self, dir: &Path) -> Option<Ruling> {
+    /// What is protected in a directory, or the directory itself where it is: a
+    /// reader looks for the name in the command.
+    fn protected_inside(&self, named: &Path, dir: &Path) -> Option<Ruling> {
+        let own = &self.anchors().own;
+        let guarded = |path: &Path, reason, inside| {
+            let why = Why::Protected { path: path.to_owned(), real: None, inside, reason };
+            Some(Ruling::new(RulingStanding::Guarded, why))
+        };
+        if let Some(reason) = protection(dir, own) {
+            return dir.is_dir().then(|| guarded(named, reason, None)).flatten();
+        }
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().take(MAX_ENTRIES);
-        let mut paths = entries.map(|entry| entry.path());
-        let path = paths.find(|path| is_protected(path, &self.anchors().own))?;
-        Some(Ruling::new(RulingStanding::Guarded, Why::Protected { path, real: None }))
+        let mut found: Vec<_> =
+            entries.filter_map(|entry| Some((entry.path(), protection(&entry.path(), own)?))).collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let (path, reason) = found.into_iter().next()?;
+        guarded(named, reason, Some(path))
     }
 
     /// A file that a pattern would find once it exists.

@@ -128,7 +128,10 @@ impl Level<'_> {
     fn mention_guarded(&self, part: &CommandPart, file: &FileSpot) -> Option<Ruling> {
         let FileWhat::Spotted(Ok(spotted)) = &file.what else { return None };
         let spelled = || self.policy.rules().command_exactly(part);
-        let may_write = file.using == PathUse::Write && part.nature == Nature::Other && writes(part);
+        let may_write = file.using == PathUse::Write
+            && part.nature == Nature::Other
+            && writes(part)
+            && !only_prints(part);
         self.path_guarded(file.using, &spotted.located).filter(|_| may_write && !spelled())
     }
 
@@ -236,6 +239,29 @@ fn writes(part: &CommandPart) -> bool {
             && subcommand.is_some_and(|name| GIT_READERS.contains(&name.as_str()))
     };
     !part.allow_faces.iter().any(|face| git(&face.words))
+}
+
+/// Whether a command is a program on the command line that prints literals and
+/// does nothing else: what it names is text. Anything that is not clearly so is not.
+fn only_prints(part: &CommandPart) -> bool {
+    let is_literal = |text: &str| {
+        let text = text.trim();
+        let quoted = |mark: char| text.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
+        let inner = quoted('\'').or_else(|| quoted('"'));
+        inner.is_some_and(|inner| !inner.contains(['\'', '"', '\\']))
+    };
+    let prints = |call: &str, program: &str| {
+        let arguments = |statement: &str| {
+            let inner = statement.trim().strip_prefix(call)?.strip_prefix('(')?.strip_suffix(')')?;
+            Some(inner.split(',').all(is_literal))
+        };
+        program.split([';', '\n']).all(|statement| arguments(statement) == Some(true))
+    };
+    part.allow_faces.iter().any(|face| match &face.words[..] {
+        [name, flag, program] if name.starts_with("python") && flag == "-c" => prints("print", program),
+        [name, flag, program] if name == "node" && flag == "-e" => prints("console.log", program),
+        _ => false,
+    })
 }
 
 /// What nobody speaks about may run behind walls. Files outside the workspace

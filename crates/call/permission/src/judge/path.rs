@@ -8,7 +8,7 @@ use crate::{
     Behavior, Boundary,
     matcher::PathUse,
     places::PathForm,
-    protected::{is_kernel, is_protected},
+    protected::{is_kernel, protection},
     reason::{CallAction, Via, Why},
     rule::{Rule, RuleSubject},
     ruleset::RuleSet,
@@ -84,13 +84,13 @@ impl Level<'_> {
             return None;
         }
         let own = &self.anchors().own;
-        let guarded = |path: &Path| is_protected(path, own);
-        if guarded(&located.lexical) {
-            let why = Why::Protected { path: located.lexical.clone(), real: None };
+        let path = located.lexical.clone();
+        if let Some(reason) = protection(&located.lexical, own) {
+            let why = Why::Protected { path, real: None, inside: None, reason };
             return Some(Ruling::new(RulingStanding::Guarded, why));
         }
-        if guarded(&located.real) {
-            let why = Why::Protected { path: located.lexical.clone(), real: Some(located.real.clone()) };
+        if let Some(reason) = protection(&located.real, own) {
+            let why = Why::Protected { path, real: Some(located.real.clone()), inside: None, reason };
             return Some(Ruling::new(RulingStanding::Guarded, why));
         }
         let outside = |path: &Path, form| is_kernel(path) && !self.anchors().in_workspace(path, form);

@@ -2,7 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Opinion, Policy, ReadingHeld, RuleHome, ShellCommands};
+use haft_permission::{
+    Behavior, Decision, Destination, Opinion, Policy, ReadingHeld, RuleHome, ShellCommands,
+};
 use haft_types::PermissionMode;
 
 use crate::common::{Call, context};
@@ -32,6 +34,10 @@ impl Rig {
     }
 
     fn judge(&self, mode: PermissionMode, rules: &[(Behavior, &str)], cwd: &str, line: &str) -> Behavior {
+        self.decide(mode, rules, cwd, line).behavior
+    }
+
+    fn decide(&self, mode: PermissionMode, rules: &[(Behavior, &str)], cwd: &str, line: &str) -> Decision {
         let origin = RuleHome::new("test", Destination::Session).rooted(self.ws.as_path());
         let mut builder =
             Policy::builder(&self.ws).mode(mode).commands(Arc::new(ShellCommands)).reading(ReadingHeld::Yes);
@@ -39,7 +45,7 @@ impl Rig {
             builder = builder.rules(&origin, *behavior, [(*text).to_owned()]);
         }
         let cx = context(&self.ws.join(cwd), None);
-        builder.build().judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior
+        builder.build().judge("Bash", &Call::command(line), &cx, &Opinion::None)
     }
 }
 
@@ -276,5 +282,68 @@ fn links_lead_out_also_without_a_name() {
     }
     for line in ["du", "du -sh", "du -l", "ls -R", "ls -L", "tree", "tree -L 2"] {
         assert_eq!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Allow, "{line}");
+    }
+}
+
+/// What a program only prints is text. Everything else that it names counts, unless
+/// a rule spells out the whole command.
+#[test]
+fn program_that_only_prints_may_name_protected_places() {
+    let rig = Rig::new(&[(".git/hooks/pre-commit", "x")], &[]);
+    let rules = [(Behavior::Allow, "Bash(python3:*)"), (Behavior::Allow, "Bash(node:*)")];
+    for (line, want) in [
+        ("python3 -c \"print('.git/hooks')\"", Behavior::Allow),
+        ("python3 -c \"print('.git/hooks', 'x'); print('.git')\"", Behavior::Allow),
+        ("node -e \"console.log('.git/hooks')\"", Behavior::Allow),
+        ("python3 -c \"open('.git/hooks/pre-commit', 'w')\"", Behavior::Ask),
+        ("python3 -c \"print('x', file=open('.git/hooks/pre-commit', 'w'))\"", Behavior::Ask),
+        ("python3 -c \"print('.git/hooks'); import x\"", Behavior::Ask),
+        ("python3 -c \"print('.git/hooks' + f())\"", Behavior::Ask),
+        ("python3 -c \"print('x')\" > .git/hooks/pre-commit", Behavior::Ask),
+        ("python3 x.py .git/hooks", Behavior::Ask),
+        ("node -p \"'.git/hooks'\"", Behavior::Ask),
+    ] {
+        for mode in [PermissionMode::Default, PermissionMode::AcceptEdits] {
+            assert_eq!(rig.judge(mode, &rules, "", line), want, "{line}");
+        }
+        assert_eq!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Ask, "{line}");
+    }
+}
+
+#[test]
+fn reason_about_a_protected_place_names_what_the_command_names() {
+    let rig = Rig::new(
+        &[
+            (".git/description", "x"),
+            (".git/HEAD", "x"),
+            ("home/.ssh/id_rsa", "x"),
+            (".claude/settings.json", "x"),
+            (".bashrc", "x"),
+            ("sub/.vscode/tasks.json", "x"),
+        ],
+        &[],
+    );
+    let at = |path: &str| rig.ws.join(path).display().to_string();
+    for (line, want) in [
+        (
+            "rm -rf .git",
+            format!("{} is protected: git runs the hooks and programs that it names", at(".git")),
+        ),
+        ("rm -rf .git/HEAD", format!("{} is protected: git runs", at(".git/HEAD"))),
+        ("rm -rf home/.ssh", format!("{} is protected: it holds keys", at("home/.ssh"))),
+        ("rm -rf .claude", format!("{} is protected: it decides what agents may do", at(".claude"))),
+        ("rm -f .bashrc", format!("{} is protected: shells run it when they start", at(".bashrc"))),
+        (
+            "rm -rf sub",
+            format!(
+                "changes all of {}, and {} in it is protected: editors and build tools run what it names",
+                at("sub"),
+                at("sub/.vscode")
+            ),
+        ),
+    ] {
+        let decision = rig.decide(PermissionMode::AcceptEdits, &[], "", line);
+        assert_eq!(decision.behavior, Behavior::Ask, "{line}");
+        assert!(decision.reason.contains(&want), "{line}: {}", decision.reason);
     }
 }

@@ -255,6 +255,9 @@ fn previews_of_changes() {
     for update in [
         add("Bash", Some("npm test *"), Destination::LocalSettings),
         add("Bash", Some("python x.py"), Destination::LocalSettings),
+        add("Bash", Some("*"), Destination::LocalSettings),
+        add("Bash", Some("git * main"), Destination::LocalSettings),
+        add("Bash", Some("ls*"), Destination::LocalSettings),
         add("Bash", None, Destination::Session),
         add("Read", Some("//etc/ssl/**"), Destination::Session),
         add("Edit", Some("//srv/a"), Destination::UserSettings),
