@@ -11,6 +11,7 @@ use crate::{
     cron_command::has_timer,
     local_servers::{self, FoundState},
     login_command::found_in,
+    permissions_command::unknown_tool,
     spec,
 };
 
@@ -79,6 +80,7 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
     if !loaded.warnings.is_empty() {
         out.push(Finding::warn(NAME, shown(&loaded.warnings), "look whether this is what you meant"));
     }
+    out.extend(rules_of_no_tool(&loaded.settings.permissions));
     if !loaded.without_effect.is_empty() {
         out.push(without_effect(&loaded.without_effect));
     }
@@ -93,6 +95,15 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
         out.push(Finding::ok(NAME, "no mistakes"));
     }
     out
+}
+
+/// Rules that match nothing, since they name a tool nobody has.
+fn rules_of_no_tool(permissions: &haft_config::PermissionSettings) -> Option<Finding> {
+    let rules = [&permissions.allow, &permissions.ask, &permissions.deny].into_iter().flatten();
+    let lines: Vec<String> =
+        rules.filter_map(|rule| Some(format!("{}: {}", rule.origin, unknown_tool(&rule.value)?))).collect();
+    let remedy = "correct these rules, or leave them for the program that has such a tool";
+    (!lines.is_empty()).then(|| Finding::warn("settings", lines.join("\n"), remedy))
 }
 
 /// Keys that other programs read and Haft does nothing with, file by file.

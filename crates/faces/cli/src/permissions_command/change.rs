@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     args::{Options, RuleArgs, RuleScope, is_tool_name, tool_names},
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliFailure, Ended, print_line},
     show, spec, trust_command,
 };
 
@@ -23,6 +23,11 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> End
     let policy = policy_of_rules(&premises.cwd, premises.home.as_deref(), mode, rules, Vec::new());
     if let Some(warning) = policy.warnings().first() {
         return Err(CliFailure::Message(format!("{}: {}", warning.rule.text, warning.message)));
+    }
+    for rule in &args.rules {
+        if let Some(why) = unknown_tool(rule) {
+            return Err(CliFailure::Message(format!("nothing was saved: {why}")));
+        }
     }
     let (scope, destination) = match args.scope {
         RuleScope::Local => (SettingsScope::Local, Destination::LocalSettings),
@@ -44,21 +49,23 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> End
             )?,
             false => print_line(&told(&shown))?,
         }
-        tell_slip(rule);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says so where a rule names a tool that does not come with Haft. It is kept: another
-/// program may have such a tool.
-fn tell_slip(rule: &str) {
+/// What is wrong with a rule that names a tool nobody has. Tools of MCP servers are not
+/// looked up: a server may come later.
+pub(crate) fn unknown_tool(rule: &str) -> Option<String> {
     let name = rule.split('(').next().unwrap_or_default().trim();
     if name.contains(['*', '?']) || name.starts_with("mcp__") || is_tool_name(name) {
-        return;
+        return None;
     }
     let meant = nearest(name, tool_names().iter().map(String::as_str), 1);
-    let hint = meant.first().map(|it| format!("; did you mean {it}?")).unwrap_or_default();
-    complain(&format!("there is no tool {name}, so {rule} matches nothing{hint}"));
+    let hint = match meant.first() {
+        Some(meant) => format!("did you mean {}?", rule.replacen(name, meant, 1)),
+        None => String::from("`haft tool list` shows the tools"),
+    };
+    Some(format!("there is no tool {name}, so {rule} matches nothing; {hint}"))
 }
 
 /// Agrees to these rules where they wait for trust: the person has just said so, also of

@@ -5,6 +5,8 @@ mod batch;
 mod change;
 mod log;
 
+pub(crate) use change::unknown_tool;
+
 use std::{process::ExitCode, sync::Arc};
 
 use haft_permission::{Behavior, Decision, explain};

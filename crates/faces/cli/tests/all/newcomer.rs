@@ -109,8 +109,8 @@ fn nothing_is_answered_with_silence() {
         (&["plugins", "disable", "nope"], 2, "there is no plugin nope"),
         (&["plugins", "uninstall", "nope"], 2, "there is no plugin nope"),
         (&["permissions", "explain", "Read"], 2, "Read is a tool"),
-        (&["permissions", "allow", "Bsah(ls)"], 0, "did you mean Bash?"),
-        (&["permissions", "deny", "NoSuchTool"], 0, "so NoSuchTool matches nothing"),
+        (&["permissions", "allow", "Bsah(ls)"], 2, "did you mean Bash(ls)?"),
+        (&["permissions", "deny", "NoSuchTool"], 2, "so NoSuchTool matches nothing"),
         (&["mcp", "add", "-t", "http", "web", "not-a-url"], 2, "`not-a-url` is no address"),
         (&["mcp", "add-json", "web", "{\"url\": \"x.test\"}"], 2, "`x.test` is no address"),
         (&["sessoins"], 2, "did you mean `haft sessions`?"),
@@ -123,6 +123,15 @@ fn nothing_is_answered_with_silence() {
     }
     assert!(!haft.home().join(".haft/mcp.json").exists(), "what is refused is not written");
     assert!(!haft.home().join(".haft/settings.json").exists(), "what is refused is not written");
+    assert!(!haft.ws().join(".haft/settings.local.json").exists(), "what is refused is not written");
+    for rule in ["mcp__later__get", "mcp__later", "Task(explore)", "BashTool(nope)"] {
+        haft.ok(&["permissions", "deny", rule], "");
+    }
+    let rules = r#"{"permissions": {"allow": ["Bsah(ls)", "mcp__later__get"]}}"#;
+    haft.write_home(".haft/settings.json", rules);
+    let told = haft.run(&["doctor"], "").stdout;
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("did you mean Bash(ls)?") && !told.contains("mcp__later"), "{told}");
     haft.ok(&["mcp", "add", "-t", "http", "late", "${WEB_ADDRESS}/mcp"], "");
     assert!(!haft.ok(&["permissions", "explain", "ls"], "").is_empty());
 }
