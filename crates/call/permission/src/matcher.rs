@@ -216,7 +216,7 @@ impl PathTable {
 }
 
 /// A directory or file that a pattern starts at.
-struct Start<'a> {
+struct PatternStart<'a> {
     path: PathBuf,
     prefix: PathBuf,
     glob: Option<&'a str>,
@@ -227,37 +227,37 @@ struct Start<'a> {
 /// Where a pattern starts. A deny names a thing, not a spelling: it also holds
 /// where the named directory leads, and in every checkout of the project. An
 /// allow holds only where it says.
-fn starts<'a>(rule: &Rule, pattern: &'a PathPattern, anchors: &Anchors) -> Vec<Start<'a>> {
+fn starts<'a>(rule: &Rule, pattern: &'a PathPattern, anchors: &Anchors) -> Vec<PatternStart<'a>> {
     let glob = pattern.glob.as_deref();
     let forbids = rule.entry.behavior != Behavior::Allow;
     let named = |path: &Path| match glob {
         None => Some(path.to_owned()),
         Some(_) => pattern.any_depth_name().map(|name| path.join(name)),
     };
-    let mut starts: Vec<Start<'a>> = Vec::new();
+    let mut starts: Vec<PatternStart<'a>> = Vec::new();
     for base in bases(rule, pattern, anchors) {
         let start: PathBuf = base.iter().chain(pattern.literal.iter().map(AsRef::as_ref)).collect();
         let followed = real(&start).ok().filter(|it| forbids && *it != start);
         for path in std::iter::once(start).chain(followed) {
-            starts.push(Start { named: named(&path), path, prefix: PathBuf::new(), glob });
+            starts.push(PatternStart { named: named(&path), path, prefix: PathBuf::new(), glob });
         }
         // Names such as `[id].tsx` look like a pattern and are none.
         if forbids && glob.is_some() {
             let path = base.join(&pattern.written);
-            starts.push(Start { path, prefix: PathBuf::new(), glob: None, named: None });
+            starts.push(PatternStart { path, prefix: PathBuf::new(), glob: None, named: None });
         }
     }
     if forbids {
         let twins = starts.iter().flat_map(|it| {
             let twins = anchors.checkouts.twins(&it.path, it.glob.is_some()).into_iter();
-            twins.map(|twin| Start {
+            twins.map(|twin| PatternStart {
                 named: it.named.as_ref().and_then(|_| named(&twin.base)),
                 path: twin.base,
                 prefix: twin.prefix,
                 glob: it.glob,
             })
         });
-        let twins: Vec<Start<'a>> = twins.collect();
+        let twins: Vec<PatternStart<'a>> = twins.collect();
         starts.extend(twins);
     }
     starts
@@ -275,7 +275,7 @@ impl TableBuilder {
         Self { spelling, exact: HashMap::new(), groups: BTreeMap::new() }
     }
 
-    fn add(&mut self, start: &Start<'_>, entry: MatcherEntry) {
+    fn add(&mut self, start: &PatternStart<'_>, entry: MatcherEntry) {
         let spelled = |path: &Path| match self.spelling {
             Spelling::Exact => path.to_owned(),
             Spelling::Folded => fold_path(path).into_owned(),
