@@ -4,7 +4,8 @@ use arc_swap::ArcSwap;
 use haft_tool::DynCall;
 
 use crate::{
-    AgentRights, Behavior, Decision, Destination, Names, PermissionUpdate, Policy, RuleHome, Warning,
+    AgentRights, Behavior, Decision, Destination, Names, PermissionUpdate, Policy, PolicyBuilder, RuleHome,
+    Warning,
     auto::{Breaker, ForeseenAnswer},
 };
 
@@ -116,6 +117,20 @@ impl LivePermissions {
             };
             let new: Vec<String> = texts.into_iter().filter(is_new).collect();
             policy.to_builder().rules(origin, Behavior::Deny, new).build()
+        });
+    }
+
+    /// Replaces all rules of an origin; those of others stay. For permissions of a main
+    /// agent.
+    pub fn set_rules_of<I>(&self, origin: &RuleHome, rules: I)
+    where
+        I: IntoIterator<Item = (Behavior, String)>,
+    {
+        self.change(|policy| {
+            let mut builder = policy.to_builder();
+            builder.rules.retain(|it| it.origin.label != origin.label);
+            let add = |builder: PolicyBuilder, (behavior, text)| builder.rules(origin, behavior, [text]);
+            rules.into_iter().fold(builder, add).build()
         });
     }
 

@@ -239,6 +239,11 @@ pub struct HostParts {
     pub output_schema: Option<Value>,
     /// Names of servers inside the program.
     pub servers: Vec<String>,
+    /// What it says about them: `tools` with a permission policy each.
+    pub server_configs: Map<String, Value>,
+    /// The directory of the project, if the program answers for what its settings run
+    /// and allow.
+    pub trusted_directory: Option<std::path::PathBuf>,
     /// Whether it wants to hear now and then what agents do, in words of their
     /// models.
     pub agent_summaries: bool,

@@ -10,7 +10,7 @@ use haft_model::{Catalog, Effort, Provider, Thinking, ThinkingDisplay};
 use haft_runtime::Ask;
 use haft_tool::DynTool;
 use haft_types::{PermissionMode, SessionId, Variables};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Everything a session is made of. Flags, an SDK's `initialize`, an editor's
 /// `session/new`, a fleet job and the facade's builder each turn into one of
@@ -98,9 +98,10 @@ pub struct SettingsSpec {
     /// Which files are read: all of them, or only these layers. Settings of the
     /// organisation always count.
     pub sources: Option<Vec<Layer>>,
-    /// Whether naming a source is trust in it: so it is for a program that opens a
-    /// session in a folder of its own, and not for flags that a person copied.
-    pub sources_are_trusted: bool,
+    /// Whether the program that opens the session answers for the project, so that its
+    /// hooks, servers, variables and allow rules count although the person did not
+    /// agree to them. Naming a source is no such answer.
+    pub trusts_project: bool,
     /// Settings for this session: JSON text, or the path of a file with it.
     pub flags: Option<String>,
     /// Settings nobody can weaken, from the program that embeds the session.
@@ -279,6 +280,9 @@ pub struct ServerSpec {
     pub start: ServerStart,
     /// Configurations: JSON text or files (`--mcp-config`).
     pub configs: Vec<String>,
+    /// Servers by name from the program that opens the session. One that cannot be
+    /// used is reported and left out; in `configs` it keeps the session from opening.
+    pub offered: Map<String, Value>,
     /// Whether only those count, and not the servers of the settings.
     pub only_those: bool,
     /// Only the server this tool belongs to is needed, if it belongs to one.

@@ -12,7 +12,8 @@ pub(crate) use crate::command_args::{
 };
 use crate::{
     mcp_command::McpCommand,
-    output::CliFailure,
+    newer_flags,
+    output::{CliFailure, complain},
     sdk_args::SdkArgs,
     setup_args::{BugArgs, DoctorArgs, ImportArgs, InitArgs, LoginArgs, LogoutArgs, ModelsArgs, NewCommand},
     tool_host_command::ToolHostArgs,
@@ -47,7 +48,14 @@ impl Args {
             // Never taken apart: that would take half as long again as putting it together.
             let mut root = std::mem::ManuallyDrop::new(Self::command());
             let words = word_lists::one_word_each(std::env::args_os().collect(), &root, &is_tool_name);
-            let matches = root.try_get_matches_from_mut(words)?;
+            let matches = match newer_flags::is_of_sdk(&words) {
+                false => root.try_get_matches_from_mut(words)?,
+                true => {
+                    let (matches, ignored) = newer_flags::parse(&mut root, words)?;
+                    ignored.iter().for_each(|flag| complain(&format!("ignored the unknown option {flag}")));
+                    matches
+                }
+            };
             return Ok((Self::from_arg_matches(&matches)?, matches));
         }
         Self::of_nothing()

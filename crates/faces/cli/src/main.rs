@@ -40,6 +40,7 @@ mod mcp_command;
 mod mock_model_command;
 mod models_command;
 mod new_command;
+mod newer_flags;
 mod output;
 mod permissions_command;
 mod person;

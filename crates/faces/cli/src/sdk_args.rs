@@ -102,6 +102,9 @@ pub(crate) struct SdkArgs {
     /// Use the editor that has this directory open: selection, diagnostics and diffs as tools of the server `ide`.
     #[arg(long)]
     pub(crate) ide: bool,
+    /// The host sends what the session is opened with on standard input first.
+    #[arg(long, hide = true)]
+    pub(crate) await_initialize: bool,
     #[command(flatten)]
     _accepted: Accepted,
 }
@@ -114,9 +117,16 @@ struct Accepted {
     #[arg(long, hide = true)]
     debug_file: Option<PathBuf>,
     #[arg(long, hide = true)]
-    await_initialize: bool,
+    debug_to_stderr: bool,
     #[arg(long, hide = true)]
     await_claim: bool,
+    /// What `initialize` will hold is found in it.
+    #[arg(long, hide = true)]
+    initialize_fields: Option<String>,
+    #[arg(long, hide = true)]
+    managed_settings_in_initialize: bool,
+    #[arg(long, hide = true)]
+    nested_model_access: bool,
     #[arg(long, hide = true)]
     project_config_root: Option<PathBuf>,
     #[arg(long, hide = true)]
@@ -225,10 +235,6 @@ pub(crate) fn refuse(err: &clap::Error) -> ExitCode {
         }
         return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
     }
-    let line = match (err.kind(), err.get(ContextKind::InvalidArg)) {
-        (ErrorKind::UnknownArgument, Some(flag)) => format!("error: unknown option '{flag}'"),
-        _ => err.render().to_string().lines().next().unwrap_or("error: bad flags").to_owned(),
-    };
-    write_error(&line);
+    write_error(err.render().to_string().lines().next().unwrap_or("error: bad flags"));
     ExitCode::from(1)
 }

@@ -1,13 +1,14 @@
 //! `haft --input-format stream-json`: the executable behind the Agent SDKs.
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use haft_sdk::{
-    EndSignal, HostServers, NobodyToAsk, Projection, SdkFace, SdkHost, StateFrames, Told, bounded_line,
-    failed_start,
+    EndSignal, HostInput, HostServers, LaunchFields, LaunchRequest, NobodyToAsk, Projection, SdkFace,
+    SdkHost, StateFrames, Told, bounded_line, fail, failed_start,
 };
 use haft_session::{Asking, EventSender, LogKept, OpenError, RefusalWords, Session, SessionSpec};
 use haft_types::{PermissionMode, Variables};
+use serde_json::{Map, Value};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -31,12 +32,8 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
     };
     let (run, options) = (run.clone(), options.clone());
     let code = spec::run_beside_session(&runtime, async move {
-        let spec = match spec::of_run(&run, &options) {
-            Ok(mut spec) => {
-                // The program on the other side chose them, not whoever wrote the folder.
-                spec.settings.sources_are_trusted = true;
-                spec
-            }
+        let mut spec = match spec::of_run(&run, &options) {
+            Ok(spec) => spec,
             Err(failure) => return failed(&failure),
         };
         if spec.permissions.mode == Some(PermissionMode::BypassPermissions)
@@ -44,14 +41,78 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
         {
             return failed(&failure);
         }
-        serve(spec, &run).await
+        let mut input = HostInput::start();
+        let launch = match run.sdk.await_initialize {
+            true => input.launch_request().await,
+            false => None,
+        };
+        if let Some(launch) = &launch
+            && let Err(failure) = apply_launch(&mut spec, &launch.fields)
+        {
+            return refused(Some(launch), &failure);
+        }
+        serve(spec, &run, launch, input).await
     });
     // What is still blocked somewhere does not keep us from ending.
     runtime.shutdown_background();
     code
 }
 
-async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
+/// Takes over what the host's first request says about the session that is opened.
+fn apply_launch(spec: &mut SessionSpec, fields: &LaunchFields) -> Result<(), CliFailure> {
+    let cwd = spec.place.cwd.clone();
+    let settings = &mut spec.settings;
+    if let Some(more) = fields.settings() {
+        settings.flags = Some(joined("--settings", settings.flags.as_deref(), &cwd, more)?);
+    }
+    if let Some(more) = fields.managed_settings() {
+        settings.managed = Some(joined("--managed-settings", settings.managed.as_deref(), &cwd, more)?);
+    }
+    spec.permissions.deny.extend(fields.disallowed_tools());
+    spec.servers
+        .offered
+        .extend(fields.mcp_servers().into_iter().flatten().map(|(name, it)| (name.clone(), it.clone())));
+    Ok(())
+}
+
+/// Settings of a flag (JSON text or a file) together with those of the host's first
+/// request: lists are joined, otherwise the request wins.
+fn joined(
+    flag: &str,
+    given: Option<&str>,
+    cwd: &Path,
+    more: &Map<String, Value>,
+) -> Result<String, CliFailure> {
+    let mut all = Map::new();
+    if let Some(given) = given {
+        let text = match given.trim_start().starts_with('{') {
+            true => given.to_owned(),
+            false => {
+                std::fs::read_to_string(cwd.join(given)).map_err(|err| format!("{flag}: {given}: {err}"))?
+            }
+        };
+        all = serde_json::from_str(&text).map_err(|err| format!("{flag} is not a JSON object: {err}"))?;
+    }
+    join(&mut all, more);
+    Ok(Value::Object(all).to_string())
+}
+
+fn join(into: &mut Map<String, Value>, more: &Map<String, Value>) {
+    for (key, value) in more {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(into)), Value::Object(more)) => join(into, more),
+            (Some(Value::Array(into)), Value::Array(more)) => into.extend(more.iter().cloned()),
+            _ => drop(into.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+async fn serve(
+    mut spec: SessionSpec,
+    run: &RunArgs,
+    launch: Option<LaunchRequest>,
+    input: HostInput,
+) -> ExitCode {
     let (events, stream) = EventSender::channel();
     let host = SdkHost::new(events.clone());
     let variables = spec.place.variables.clone();
@@ -80,7 +141,7 @@ async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
     let wanted = wanted_id(run);
     let handle = match Session::open_on(spec, events) {
         Ok(handle) => handle,
-        Err(OpenError::Spec(problem)) => return failed(&CliFailure::Message(problem)),
+        Err(OpenError::Spec(problem)) => return refused(launch.as_ref(), &CliFailure::Message(problem)),
         // The SDKs turn this frame into the text of their error.
         Err(err) => {
             print_line(&bounded_line(&failed_start(&wanted, &err.to_string()))).ok();
@@ -91,8 +152,9 @@ async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
         return failed(&CliFailure::Message(String::from("signals cannot be received")));
     };
     let projection = Projection::new(handle.id().clone(), told);
-    let face = SdkFace::new(handle, stream, projection, host, servers, write_error);
-    ExitCode::from(face.run(signals).await)
+    let launched = launch.map(|it| it.fields).unwrap_or_default();
+    let face = SdkFace::new(handle, stream, projection, host, servers, write_error).launched_with(launched);
+    ExitCode::from(face.run(input, signals).await)
 }
 
 /// Who answers permission questions.
@@ -129,6 +191,14 @@ fn signals() -> Option<mpsc::UnboundedReceiver<EndSignal>> {
 fn wanted_id(run: &RunArgs) -> String {
     let named = run.session_id.map(|id| id.to_string()).or_else(|| run.resume.clone());
     named.unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
+}
+
+/// The session cannot be opened: a host that waits for its answer gets the reason.
+fn refused(launch: Option<&LaunchRequest>, failure: &CliFailure) -> ExitCode {
+    if let (Some(launch), CliFailure::Message(problem)) = (launch, failure) {
+        print_line(&bounded_line(&fail(&launch.request_id, problem))).ok();
+    }
+    failed(failure)
 }
 
 fn failed(failure: &CliFailure) -> ExitCode {

@@ -1,7 +1,7 @@
 //! Lines from the host, taken apart.
 
 use haft_session::{Prompt, Speaker};
-use haft_types::MessageBlock;
+use haft_types::{MessageBlock, text};
 use serde_json::{Value, json};
 
 /// What a line says.
@@ -21,6 +21,8 @@ pub enum Inbound {
     /// The host no longer wants an answer. All of ours come at once, so there
     /// is nothing to stop.
     Cancel,
+    /// A message of a type that this version does not know.
+    Unknown(String),
     /// Nothing that concerns us.
     Nothing,
 }
@@ -35,8 +37,7 @@ pub struct Control {
 }
 
 impl Inbound {
-    /// Takes a line apart. `None` for a line that is not JSON. What is JSON
-    /// but unknown is ignored: newer hosts say newer things.
+    /// Takes a line apart. `None` for a line that is not JSON.
     pub fn parse(line: &[u8]) -> Option<Self> {
         if line.trim_ascii().is_empty() {
             return Some(Self::Nothing);
@@ -49,7 +50,8 @@ impl Inbound {
             Some("control_request") => control(&mut frame).map_or(Self::Nothing, Self::Control),
             Some("control_response") => answer(frame["response"].take()),
             Some("control_cancel_request") => Self::Cancel,
-            _ => Self::Nothing,
+            None | Some("keep_alive") => Self::Nothing,
+            Some(newer) => Self::Unknown(text::one_line(newer, 80)),
         })
     }
 }
@@ -129,7 +131,8 @@ mod tests {
         };
         check("", Some(Inbound::Nothing));
         check("  \r", Some(Inbound::Nothing));
-        assert_eq!(Inbound::parse(b"{\"type\":\"x\",\"y\":\"\xff\"}"), Some(Inbound::Nothing));
+        let newer = Some(Inbound::Unknown(String::from("x")));
+        assert_eq!(Inbound::parse(b"{\"type\":\"x\",\"y\":\"\xff\"}"), newer);
         check("nope", None);
         check("{\"type\":", None);
         check("[1]", Some(Inbound::Nothing));

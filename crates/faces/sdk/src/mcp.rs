@@ -10,7 +10,7 @@ use haft_mcp_client::{
     Connector, Endpoint, HostedServer, McpConnection, PeerInbox, ServerConfig, ServerScope, Trust,
 };
 use haft_tool::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{HostError, SdkHost, host::fits};
 
@@ -21,7 +21,12 @@ pub struct HostServers {
     /// How long a call may take, where somebody says so.
     call_limit: Option<Duration>,
     known: Arc<Mutex<BTreeMap<String, KnownServer>>>,
+    /// How long a call to one server may take, where the host says so.
+    own_limits: Arc<Mutex<BTreeMap<String, Duration>>>,
 }
+
+/// Shorter limits for calls are not meant.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
 
 struct KnownServer {
     connector: Arc<dyn Connector>,
@@ -37,11 +42,23 @@ struct HostConnection {
 impl HostServers {
     /// Servers of this host, whose calls may take so long.
     pub fn new(host: SdkHost, call_limit: Option<Duration>) -> Self {
-        Self { host, call_limit, known: Arc::default() }
+        Self { host, call_limit, known: Arc::default(), own_limits: Arc::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, KnownServer>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over `timeout` in milliseconds of these configurations, for servers that
+    /// are configured from now on.
+    pub fn limit_calls(&self, configs: &Map<String, Value>) {
+        let mut limits = self.own_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, config) in configs {
+            let limit = config["timeout"].as_u64().map(Duration::from_millis);
+            if let Some(limit) = limit.filter(|it| SHORTEST_LIMIT <= *it) {
+                limits.insert(name.clone(), limit);
+            }
+        }
     }
 
     /// The configuration of one server. Its tools are in every request: the
@@ -61,7 +78,8 @@ impl HostServers {
         config.scope = ServerScope::Sdk;
         config.trust = Trust::Approved;
         config.always_load = true;
-        if let Some(limit) = self.call_limit {
+        let own_limits = self.own_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limit) = own_limits.get(name).copied().or(self.call_limit) {
             config.timeouts.total = limit;
         }
         config

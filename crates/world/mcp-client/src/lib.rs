@@ -34,7 +34,7 @@ mod tools;
 mod transport;
 mod wire;
 
-pub use adapt::{Media, MediaDirectory, ShownPicture, tool_prefix};
+pub use adapt::{Media, MediaDirectory, ShownPicture, tool_name, tool_prefix};
 pub use client::{
     Annotations, CallTracing, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, HostPorts, NotSampled,
     OfferedTool, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Sample, ServerInfo, ServerRoot,

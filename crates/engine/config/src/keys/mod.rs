@@ -93,7 +93,7 @@ impl FromProject {
     fn words(self) -> &'static str {
         match self {
             Self::NeedsTrust => "",
-            Self::Tightens => "everything",
+            Self::Tightens | Self::Harmless => "everything",
             Self::TightensIf(_) => "what is stricter",
             Self::Never => "nothing, trusted or not",
             Self::NeverIf { .. } => "what is stricter; some values never",
@@ -148,6 +148,8 @@ pub(crate) enum FromProject {
     NeedsTrust,
     /// Everything: it can only make things stricter.
     Tightens,
+    /// Everything: it runs nothing and allows nothing.
+    Harmless,
     /// What makes things stricter; the rest needs trust.
     TightensIf(fn(&Value) -> bool),
     /// Nothing, trusted or not: only the person can say this.
@@ -177,6 +179,11 @@ impl SettingKey {
 
     const fn tightens(mut self) -> Self {
         self.from_project = FromProject::Tightens;
+        self
+    }
+
+    const fn harmless(mut self) -> Self {
+        self.from_project = FromProject::Harmless;
         self
     }
 

@@ -205,7 +205,7 @@ enum TrustStanding {
 
 fn standing_of(unit: &SettingUnit, mode: TrustMode) -> TrustStanding {
     let (never, tightens) = match unit.key.from_project {
-        FromProject::Tightens => (false, true),
+        FromProject::Tightens | FromProject::Harmless => (false, true),
         FromProject::NeedsTrust => (false, false),
         FromProject::TightensIf(test) => (false, test(&unit.value)),
         FromProject::Never => (true, false),

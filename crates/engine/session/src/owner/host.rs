@@ -2,7 +2,7 @@
 
 use haft_hooks::HandlerKind;
 use haft_mcp_client::Enabled;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     AgentChange, LeftForLater, OwnedSeat, Owner,
@@ -13,7 +13,7 @@ use crate::{
     agents::{AgentShelf, summary_pace},
     assembly::Seat,
     extensions::Extensions,
-    servers::server_configs,
+    servers::{ToolPolicies, server_configs},
 };
 
 /// The name of the tool that starts agents.
@@ -22,6 +22,10 @@ const AGENT_TOOL: &str = <haft_tools::agent::Agent as haft_tool::Tool>::NAME;
 impl Owner {
     /// Takes in what the host brings. May come again: the newest parts count.
     pub(super) fn equip(&mut self, parts: HostParts) -> Introduction {
+        if let Some(directory) = &parts.trusted_directory {
+            self.premises.trust_project(directory);
+            self.follow_settings();
+        }
         let applied = parts.plugins.map(|plugins| self.add_plugins(plugins));
         self.pipeline.gate.hooks().set(self.own_hooks.and(parts.hooks));
         self.host_agents = self.spec.extensions.agents.clone();
@@ -39,6 +43,11 @@ impl Owner {
         self.become_named_agent();
         if let Some(hosted) = &self.spec.servers.hosted {
             self.servers.add(parts.servers.iter().map(|name| hosted(name)).collect());
+        }
+        let policies = &self.premises.tool_policies;
+        let configs = parts.servers.iter().filter_map(|name| Some((name, parts.server_configs.get(name)?)));
+        if configs.fold(false, |any, (name, config)| policies.add(name, config) || any) {
+            self.follow_tool_policies();
         }
         let was_begun = self.servers_begun;
         if !parts.servers.is_empty() {
@@ -156,6 +165,9 @@ impl Owner {
 
     pub(super) fn set_servers(&mut self, servers: &Value) -> ServersSet {
         let hosted = self.spec.servers.hosted.as_ref();
+        let map = servers.get("mcpServers").unwrap_or(servers).as_object();
+        self.premises.tool_policies.replace(map.unwrap_or(&Map::new()));
+        self.follow_tool_policies();
         let (configs, mut errors) = server_configs(servers, hosted, &self.premises);
         let (may_run, refused) = self.servers.permitted(configs.clone());
         errors.extend(refused.into_iter().map(|it| (it.server, it.reason)));
@@ -166,6 +178,12 @@ impl Owner {
         self.servers_begun = true;
         self.servers.replace(configs);
         ServersSet { added, removed, errors }
+    }
+
+    /// Rules for tools of the host's servers, as the host says them now.
+    fn follow_tool_policies(&self) {
+        let rules = self.premises.tool_policies.rules();
+        self.pipeline.gate.permissions().set_rules_of(&ToolPolicies::origin(), rules);
     }
 
     /// Takes as long as the server takes; the answer comes then.

@@ -11,7 +11,8 @@ use super::{OwnedSeat, Owner};
 use crate::{
     Happening, ModeRefused, WrittenScope,
     assembly::{ModelPolicy, Seat, hook_parts},
-    servers::names,
+    premises::resolved,
+    servers::{names, server_roots},
 };
 
 impl Owner {
@@ -134,6 +135,7 @@ impl Owner {
         let mut of_host: Vec<_> = gate.hooks().get().definitions().cloned().collect();
         of_host.drain(..self.own_hooks.definitions().count().min(of_host.len()));
         let (definitions, ports) = hook_parts(&self.premises, self.servers.manager(), &self.processes);
+        self.follow_directories();
         self.own_hooks = self
             .own_hooks
             .reconfigured(definitions, ports)
@@ -142,6 +144,19 @@ impl Owner {
         gate.hooks().set(self.own_hooks.and(of_host));
         self.obey_orders();
         Ok(())
+    }
+
+    /// Directories that settings name now become part of the workspace.
+    fn follow_directories(&self) {
+        let roots = &self.premises.roots;
+        let named = self.premises.named_directories().into_iter();
+        let added: Vec<_> = named.filter(|dir| roots.add(dir)).collect();
+        if let Some(files) = &self.files {
+            added.iter().for_each(|dir| files.workspace().add_root(resolved(dir)));
+        }
+        if !added.is_empty() {
+            self.servers.manager().set_roots(server_roots(&roots.now()));
+        }
     }
 
     /// Settings of the person that a face may write.

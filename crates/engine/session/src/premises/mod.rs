@@ -39,7 +39,10 @@ pub use self::{
     rules_text::split_rules,
     walls::{CallLimits, WallDemand, Walls},
 };
-use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec, telemetry::TraceDesk};
+use crate::{
+    EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec, servers::ToolPolicies,
+    telemetry::TraceDesk,
+};
 
 /// Where large results of calls are, in the directory of a session.
 pub(crate) const TOOL_RESULTS: &str = "tool-results";
@@ -82,6 +85,8 @@ pub struct Premises {
     pub(crate) tasks: OnceLock<Arc<Tasks>>,
     /// What collectors are told about the session.
     pub(crate) traces: Arc<TraceDesk>,
+    /// Rules of the program that opened the session for tools of its servers.
+    pub(crate) tool_policies: ToolPolicies,
     /// Where programs are that the search path of this process does not lead to.
     pub(crate) login_path: Arc<LoginPath>,
 }
@@ -144,6 +149,7 @@ impl Premises {
             classifier: OnceLock::new(),
             tasks: OnceLock::new(),
             traces: Arc::default(),
+            tool_policies: ToolPolicies::default(),
             login_path,
         })
     }
@@ -384,6 +390,28 @@ impl Premises {
         }
     }
 
+    /// The directories that flags and settings name now.
+    pub(crate) fn named_directories(&self) -> Vec<PathBuf> {
+        directories(&self.cwd, self.home.as_deref(), &self.loaded(), &self.extra_dirs)
+    }
+
+    /// Counts everything in the settings of the project from now on, if this is its
+    /// directory: the program that opened the session answers for it.
+    pub(crate) fn trust_project(&self, directory: &Path) {
+        if !directory.is_absolute() || resolved(directory) != resolved(&self.store.places().project) {
+            let (other, project) = (directory.display(), self.store.places().project.display());
+            self.events
+                .notice(format!("{other} is not the project {project}; trust in it changes nothing here"));
+            return;
+        }
+        let spec = {
+            let mut spec = self.settings_spec.lock().unwrap_or_else(PoisonError::into_inner);
+            spec.trusts_project = true;
+            spec.clone()
+        };
+        self.store.set_options(load_options(&spec, &self.cwd));
+    }
+
     /// Where plans are kept: where the settings say, or in Haft's own directory.
     pub(crate) fn plans_dir(&self) -> PathBuf {
         match self.text_setting("plansDirectory") {
@@ -474,8 +502,7 @@ fn refuse_broken_flags(spec: &SettingsSpec, loaded: &Loaded, cwd: &Path) -> Resu
     }
 }
 
-/// What is read, from where. A program that names the project's own files answers
-/// for them; a person who does still has to trust them.
+/// What is read, from where. Naming the project's own files is not trusting them.
 fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
     let managed = spec.managed.iter().map(|json| Argument::managed(json));
     let named = spec.flags.iter().map(|value| Argument::settings(value, cwd));
@@ -483,9 +510,9 @@ fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
     let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
     if let Some(layers) = &spec.sources {
         load.layers.clone_from(layers);
-        if spec.sources_are_trusted && layers.iter().any(|it| is_of_folder(*it)) {
-            load.trust = TrustMode::Assume;
-        }
+    }
+    if spec.trusts_project {
+        load.trust = TrustMode::Assume;
     }
     load
 }

@@ -15,7 +15,7 @@ use haft_shell::run::Tasks;
 use haft_types::PermissionMode;
 
 use super::{Premises, SessionRoots, absolute, split_rules};
-use crate::{OpenError, RuleOrigin};
+use crate::{OpenError, RuleOrigin, servers::ToolPolicies};
 
 /// What takes command lines apart where no command of a session is running.
 fn command_judge() -> Arc<dyn CommandJudge> {
@@ -81,6 +81,9 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
         Behavior::Deny,
         split_rules(&spec.deny),
     );
+    for (behavior, tool) in premises.tool_policies.rules() {
+        builder = builder.rules(&ToolPolicies::origin(), behavior, [tool]);
+    }
     for dir in &permissions.additional_directories {
         builder = builder.additional_dir(expanded(&dir.value, &cwd, home.as_deref()), None);
     }

@@ -9,6 +9,7 @@ mod host_configs;
 mod journal;
 mod media;
 mod sampling;
+mod tool_policy;
 mod tools;
 
 use std::{
@@ -33,6 +34,7 @@ pub(crate) use self::{
     hooks::HookTools,
     host_configs::server_configs,
     sampling::Sampler,
+    tool_policy::ToolPolicies,
     tools::{ServerTools, names},
 };
 pub use self::{journal::journal_path, tools::needs_servers};
@@ -101,8 +103,10 @@ const ATTACH_PATIENCE: Duration = Duration::from_secs(60);
 pub struct SessionServers {
     premises: Arc<Premises>,
     spec: ServerSpec,
-    /// What `--mcp-config` declares.
+    /// What `--mcp-config` declares, and the program that opened the session.
     flagged: Vec<Declared>,
+    /// What is wrong with servers that program offered.
+    unusable: Vec<Problem>,
     manager: Manager,
     processes: Arc<ProcessOwner>,
     pub(crate) answerer: Answerer,
@@ -130,7 +134,14 @@ impl SessionServers {
         spec: ServerSpec,
         processes: Arc<ProcessOwner>,
     ) -> Result<Self, OpenError> {
-        let flagged = flag_servers(&spec.configs, &premises.cwd)?;
+        let mut flagged = flag_servers(&spec.configs, &premises.cwd)?;
+        let offered = json!({"mcpServers": spec.offered});
+        let (offered, unusable) = declared_servers(&offered, ServerScope::Dynamic);
+        flagged.retain(|it| !spec.offered.contains_key(&it.name));
+        flagged.extend(offered);
+        for server in &flagged {
+            premises.tool_policies.add(&server.name, &Value::Object(server.value.clone()));
+        }
         let hosted = flagged.iter().filter(|it| it.value.get("type").is_some_and(|kind| kind == "sdk"));
         let added = match &spec.hosted {
             Some(config) => hosted.map(|it| config(&it.name)).collect(),
@@ -140,7 +151,7 @@ impl SessionServers {
         let manager = manager(&premises, &processes, &answerer, &sampler);
         let chosen = Mutex::new(ChosenServers { added, ..ChosenServers::default() });
         let editor = spec.editor.as_ref().map(|name| EditorNews::new(name, manager.events()));
-        Ok(Self { premises, spec, flagged, manager, processes, answerer, sampler, editor, chosen })
+        Ok(Self { premises, spec, flagged, unusable, manager, processes, answerer, sampler, editor, chosen })
     }
 
     /// Runs the servers and knows their states.
@@ -162,7 +173,7 @@ impl SessionServers {
     pub fn found(&self) -> FoundServers {
         let premises = &self.premises;
         let mut declared = self.flagged.clone();
-        let mut found = FoundServers::default();
+        let mut found = FoundServers { problems: self.unusable.clone(), ..FoundServers::default() };
         self.agree_to_named_servers();
         let loaded = premises.loaded();
         let settings = &loaded.settings;

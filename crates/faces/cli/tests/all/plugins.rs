@@ -204,7 +204,10 @@ async fn plugins_work_in_a_session() {
     let last = bodies.last().unwrap()["messages"].to_string();
     let root = haft.home().join("market/plugins/good").display().to_string();
     assert!(last.contains("good:s is one: use its whole name"), "{last}");
-    assert!(last.contains(&format!("In {root}.")) && last.contains(&format!("FROM-HOOK {root} ENV-HOOK {root}")), "{last}");
+    assert!(
+        last.contains(&format!("In {root}.")) && last.contains(&format!("FROM-HOOK {root} ENV-HOOK {root}")),
+        "{last}"
+    );
     // A project's settings alone do not switch a plugin on.
     let other = Haft::new();
     market(&other);

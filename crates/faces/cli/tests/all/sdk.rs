@@ -193,7 +193,6 @@ async fn flags_come_in_both_spellings_and_bad_ones_are_one_line() {
     assert!(!init["tools"].as_array().unwrap().contains(&json!("Edit")), "{init}");
     assert_eq!(peer.end().await.1, Some(0));
     for (flag, says) in [
-        ("--frobnicate", "error: unknown option '--frobnicate'"),
         ("--session-id=nope", "nope"),
         ("--permission-mode=nope", "nope"),
         ("--mcp-config=/nowhere/at-all.json", "/nowhere/at-all.json"),

@@ -12,7 +12,7 @@ async fn typescript_cases() {
     let Some(dir) = hosts::node() else { return };
     // Modules are looked for from where a program is.
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/agent_sdk");
-    for name in ["harness.mjs", "cases.mjs", "more_cases.mjs"] {
+    for name in ["harness.mjs", "cases.mjs", "launch_cases.mjs", "more_cases.mjs"] {
         std::fs::copy(cases.join(name), dir.join(name)).unwrap();
     }
     let mut program = Command::new("node");

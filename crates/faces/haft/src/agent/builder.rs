@@ -121,7 +121,8 @@ impl AgentBuilder {
     }
 
     /// Reads settings files of these layers, with their rules, hooks, servers,
-    /// skills and memory. Without this only settings of the organisation count.
+    /// skills and memory. Without this only settings of the organisation count. What a
+    /// project's files allow or run needs `haft trust` or [`Self::trust_project`].
     #[must_use]
     pub fn settings(mut self, layers: impl IntoIterator<Item = Layer>) -> Self {
         let layers: Vec<Layer> = layers.into_iter().collect();
@@ -130,7 +131,15 @@ impl AgentBuilder {
             self.spec.servers.start = ServerStart::FirstPrompt;
         }
         self.spec.settings.sources = Some(layers);
-        self.spec.settings.sources_are_trusted = true;
+        self
+    }
+
+    /// Answers for the project: what its own files say about hooks, servers, variables,
+    /// directories and allow rules counts although the user did not agree to it with
+    /// `haft trust`. For directories whose content this program controls.
+    #[must_use]
+    pub fn trust_project(mut self) -> Self {
+        self.spec.settings.trusts_project = true;
         self
     }
 

@@ -6,9 +6,12 @@
 
 mod requests;
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
-use haft_host::{InputLine, LineWriter, read_elicitation, read_lines};
+use haft_host::{InputLine, LineWriter, read_elicitation};
 use haft_session::{
     CloseHow, Command, EventStream, Happening, QuestionAnswer, QuestionSubject, SessionEvent, SessionHandle,
     SessionQuestion, Settled, read_permission_answer,
@@ -17,8 +20,8 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    HostServers, Inbound, Projection, SdkHost, ask::permission_request, elicit::elicitation_request,
-    host::fits,
+    HostInput, HostServers, Inbound, LaunchFields, Projection, SdkHost, ask::permission_request,
+    elicit::elicitation_request, host::fits,
 };
 
 /// A session that a host drives over standard input and output.
@@ -32,6 +35,10 @@ pub struct SdkFace {
     questions: HashMap<String, QuestionForm>,
     /// Names of the host's agents.
     agents: Vec<String>,
+    /// What the session was opened with, of the host's first request.
+    launched: LaunchFields,
+    /// Types of messages that were reported as unknown.
+    unknown: HashSet<String>,
     /// Whether the host can end single tasks.
     stops_single_tasks: bool,
     /// The answer to `initialize` while it waits, and until when.
@@ -64,6 +71,9 @@ const LONGEST_INTRODUCTION: Duration = Duration::from_secs(20);
 const LAST_LINES: Duration = Duration::from_secs(30);
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
 
+/// Maximum number of unknown message types that are reported.
+const MAX_REPORTED_TYPES: usize = 20;
+
 /// The key of an echoed introduction.
 pub(crate) const INTRODUCTION: &str = "haft_introduction";
 
@@ -85,6 +95,8 @@ impl SdkFace {
             servers,
             questions: HashMap::new(),
             agents: Vec::new(),
+            launched: LaunchFields::default(),
+            unknown: HashSet::new(),
             stops_single_tasks: false,
             introduction: None,
             out: LineWriter::start(),
@@ -92,10 +104,17 @@ impl SdkFace {
         }
     }
 
+    /// These fields of the host's first request were applied before the session was
+    /// opened.
+    #[must_use]
+    pub fn launched_with(mut self, fields: LaunchFields) -> Self {
+        self.launched = fields;
+        self
+    }
+
     /// Works until the host has nothing more to say and everything is done. The
     /// exit code of the program.
-    pub async fn run(mut self, mut signals: mpsc::UnboundedReceiver<EndSignal>) -> u8 {
-        let mut lines = read_lines();
+    pub async fn run(mut self, mut lines: HostInput, mut signals: mpsc::UnboundedReceiver<EndSignal>) -> u8 {
         let broken = self.out.broken();
         let mut input_open = true;
         let mut code: Option<u8> = None;
@@ -119,7 +138,7 @@ impl SdkFace {
                     self.host.close();
                     self.handle.send(Command::Close(CloseHow::AtOnce));
                 }
-                line = lines.recv(), if input_open => match line {
+                line = lines.next(), if input_open => match line {
                     None => {
                         input_open = false;
                         self.introduce();
@@ -164,9 +183,18 @@ impl SdkFace {
             Some(Inbound::User(prompt)) => self.handle.send(Command::Prompt(prompt)),
             Some(Inbound::Control(control)) => self.control(control),
             Some(Inbound::Answer { request_id, answer }) => self.answered(&request_id, answer),
+            Some(Inbound::Unknown(kind)) => self.report_unknown(kind),
             Some(Inbound::Cancel | Inbound::Nothing) => (),
         }
         Ok(())
+    }
+
+    /// Reports a message of a newer host, once for each type.
+    fn report_unknown(&mut self, kind: String) {
+        if self.unknown.len() < MAX_REPORTED_TYPES && !self.unknown.contains(&kind) {
+            (self.complain)(&format!("haft: ignored a message of the unknown type {kind:?}"));
+            self.unknown.insert(kind);
+        }
     }
 
     /// The host answered one of our questions, or something else we asked.

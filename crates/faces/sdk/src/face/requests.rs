@@ -192,13 +192,16 @@ impl SdkFace {
                 return self.done(&id, json!({}));
             }
             ControlRequest::McpStatus => return self.done(&id, mcp_status(self.handle.servers())),
-            ControlRequest::McpSetServers { servers } => Command::SetServers {
-                servers,
-                reply: answering(id, |it: haft_session::ServersSet| {
-                    let (added, removed, errors) = (it.added, it.removed, it.errors);
-                    Ok(ServersAnswer { added, removed, errors }.into())
-                }),
-            },
+            ControlRequest::McpSetServers { servers } => {
+                self.servers.limit_calls(servers.as_object().unwrap_or(&Map::new()));
+                Command::SetServers {
+                    servers,
+                    reply: answering(id, |it: haft_session::ServersSet| {
+                        let (added, removed, errors) = (it.added, it.removed, it.errors);
+                        Ok(ServersAnswer { added, removed, errors }.into())
+                    }),
+                }
+            }
             ControlRequest::McpReconnect { server_name } => Command::SwitchServer {
                 server: server_name,
                 switch: ServerSwitch::Reconnect,
@@ -232,6 +235,7 @@ impl SdkFace {
 
     fn initialize(&mut self, id: String, request: InitializeRequest) {
         let hooks = hook_definitions(&request.hooks, &self.host);
+        let launch_fields = request.launch.applied(&self.launched);
         self.projection.forward_text(request.forward_subagent_text);
         self.stops_single_tasks = request.per_task_stop_affordance;
         self.projection.leave_out(hooks.iter().map(|it| it.id.clone()));
@@ -242,6 +246,7 @@ impl SdkFace {
             };
             plugins.into_iter().map(dir).collect()
         });
+        self.servers.limit_calls(&request.sdk_mcp_server_configs);
         self.agents = request.agents.iter().map(|it| it.0.clone()).collect();
         let parts = HostParts {
             plugins,
@@ -251,11 +256,16 @@ impl SdkFace {
             system_prompt: request.system_prompt,
             append_system_prompt: request.append_system_prompt,
             output_schema: request.json_schema.map(Value::Object),
+            trusted_directory: request.trusted_directory,
             servers: request.sdk_mcp_servers,
+            server_configs: request.sdk_mcp_server_configs,
             agent_summaries: request.agent_progress_summaries,
         };
         let reply = Reply::echoed(move |it: Introduction| {
             let mut frame = succeed(&id, introduction_json(&it));
+            for (field, applied) in launch_fields {
+                frame["response"]["response"][field] = applied;
+            }
             if let Some(applied) = it.plugins_applied {
                 frame["response"]["response"]["plugins_applied"] = json!(applied);
             }

@@ -1,16 +1,19 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use haft_session::HostAgent;
 use serde_json::{Map, Value};
 
 use super::fields::RequestFields;
+use crate::LaunchFields;
 
 /// What a host says when it introduces itself. Everything is optional.
 ///
-/// `sdkMcpServerManifests`, `sdkMcpServerConfigs` and `systemPromptSnapshot` are
-/// not read: Haft asks the host's servers themselves, and makes its own prompt.
+/// `sdkMcpServerManifests` and `systemPromptSnapshot` are not read: Haft asks the
+/// servers of the host themselves, and makes its own prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InitializeRequest {
+    /// What counts only when the session is opened.
+    pub launch: LaunchFields,
     /// Callbacks by event, for [`hook_definitions`](crate::hook_definitions).
     pub hooks: Value,
     /// Agents of the host by name, in its order.
@@ -24,12 +27,16 @@ pub struct InitializeRequest {
     pub json_schema: Option<Map<String, Value>>,
     /// MCP servers in the host's process, by name.
     pub sdk_mcp_servers: Vec<String>,
+    /// What the host says about those servers, by name.
+    pub sdk_mcp_server_configs: Map<String, Value>,
     /// The only skills the model gets, if the host names some.
     pub skills: Option<Vec<String>>,
     /// Plugins of the host; `None` where it does not speak of plugins.
     pub plugins: Option<Vec<HostPlugin>>,
     /// A name for the session.
     pub title: Option<String>,
+    /// The directory whose project the host trusts (`workspaceTrust`).
+    pub trusted_directory: Option<PathBuf>,
     /// Names the model uses, and the tools they stand for.
     pub tool_aliases: BTreeMap<String, String>,
     /// What the model is told in plan mode.
@@ -62,6 +69,7 @@ impl InitializeRequest {
         let is_on = |fields: &RequestFields, name: &str| fields.look(name) == true;
         let aliases = fields.look("toolAliases").as_object().into_iter().flatten();
         Self {
+            launch: LaunchFields::read(&|name| fields.look(name)),
             tool_aliases: aliases
                 .filter_map(|(name, tool)| Some((name.clone(), tool.as_str()?.to_owned())))
                 .collect(),
@@ -73,12 +81,18 @@ impl InitializeRequest {
             agents: agents(fields.look("agents")),
             system_prompt: texts(fields.look("systemPrompt")),
             sdk_mcp_servers: strings(fields.look("sdkMcpServers")).unwrap_or_default(),
+            sdk_mcp_server_configs: fields
+                .look("sdkMcpServerConfigs")
+                .as_object()
+                .cloned()
+                .unwrap_or_default(),
             skills: strings(fields.look("skills")),
             plugins: plugins(fields.look("plugins")),
             supported_dialog_kinds: strings(fields.look("supportedDialogKinds")).unwrap_or_default(),
             append_system_prompt: string(fields.look("appendSystemPrompt")),
             plan_mode_instructions: string(fields.look("planModeInstructions")),
             title: string(fields.look("title")),
+            trusted_directory: trusted_directory(fields.look("workspaceTrust")),
             json_schema: fields.take("jsonSchema").and_then(|it| match it {
                 Value::Object(schema) => Some(schema),
                 _ => None,
@@ -86,6 +100,11 @@ impl InitializeRequest {
             hooks: fields.take("hooks").unwrap_or_default(),
         }
     }
+}
+
+/// Trust that is accepted, for one directory.
+fn trusted_directory(trust: &Value) -> Option<PathBuf> {
+    (trust["accepted"] == true).then(|| string(&trust["directory"]).map(PathBuf::from)).flatten()
 }
 
 fn agents(agents: &Value) -> Vec<(String, HostAgent)> {

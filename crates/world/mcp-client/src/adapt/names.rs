@@ -35,6 +35,12 @@ pub fn tool_prefix(server: &str) -> String {
     format!("mcp__{}__", server_part(server))
 }
 
+/// The name of one tool of a server, unless another tool of that server would have
+/// the same.
+pub fn tool_name(server: &str, tool: &str) -> String {
+    tool_prefix(server) + &sanitised(tool)
+}
+
 /// A server's part of the names of its tools. Where nothing of its name is left,
 /// every such server would have the same: those get a mark of their own.
 pub(crate) fn server_part(server: &str) -> String {

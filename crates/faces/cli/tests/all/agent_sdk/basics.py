@@ -320,17 +320,6 @@ async def context_can_be_asked_for(t):
         assert usage["percentage"] >= 0 and usage["model"]
 
 
-@case(text("ok"))
-async def unknown_flags_are_refused(t):
-    try:
-        await t.run(extra_args={"no-such-flag": None})
-        raise AssertionError("accepted")
-    except ProcessError as error:
-        assert error.exit_code == 1
-    assert any("no-such-flag" in line for line in t.stderr), t.stderr
-    t.stderr.clear()
-
-
 @case(tool("Bash", command="echo first"), text("Done."))
 async def what_is_said_meanwhile_is_heard(t):
     async with t.client(allowed_tools=["Bash"]) as client:

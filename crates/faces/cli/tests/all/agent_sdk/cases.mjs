@@ -6,6 +6,7 @@ import path from "node:path";
 import { createSdkMcpServer, tool as sdkTool } from "@anthropic-ai/claude-agent-sdk";
 import { z } from "zod";
 import { add, both, init, json, last, main, Prompts, results, stall, systems, text, tool, turns, users, write } from "./harness.mjs";
+import "./launch_cases.mjs";
 import "./more_cases.mjs";
 
 add("a_query_answers", [text("Hello!")], async (t) => {

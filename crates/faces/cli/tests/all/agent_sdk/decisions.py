@@ -396,3 +396,25 @@ async def output_that_never_comes_is_an_error(t):
     except (ResultError, ProcessError):
         pass
     assert last(seen).subtype == "error_max_structured_output_retries" and last(seen).structured_output is None
+
+
+@case(text("ok"))
+async def flags_of_a_newer_sdk_are_left_out(t):
+    result = await t.result(extra_args={"future-flag": None, "future-mode": "update", "future-limit": "-3"})
+    assert result.result == "ok"
+    names = ["--future-flag", "--future-mode", "--future-limit"]
+    assert [line.strip() for line in t.stderr] == [f"haft: ignored the unknown option {it}" for it in names], t.stderr
+    t.stderr.clear()
+
+
+@case(text("Heard both."))
+async def a_prompt_without_an_answer_has_a_result(t):
+    async def silent():
+        yield {"type": "user", "message": {"role": "user", "content": "Remember xyzzy."}, "shouldQuery": False}
+
+    async with t.client() as client:
+        await client.query(silent())
+        first = [message async for message in client.receive_response()][-1]
+        assert (first.subtype, first.result, first.num_turns) == ("success", "", 0), first
+        assert last(await turn(client, "go")).result == "Heard both."
+    assert "xyzzy" in json.dumps((await t.requests())[0]["messages"])

@@ -21,10 +21,10 @@ use tokio::{
 use crate::common::Haft;
 
 /// The newest SDKs, pinned.
-pub const PYTHON_SDK: &str = "claude-agent-sdk==0.2.182";
+pub const PYTHON_SDK: &str = "claude-agent-sdk==0.2.184";
 /// One of the SDK's examples uses it.
 const TRIO: &str = "trio==0.35.0";
-pub const NODE_SDK: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.325", "zod@4.1.12"];
+pub const NODE_SDK: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.327", "zod@4.1.12"];
 
 /// Generous: only a hang is this slow.
 const PATIENCE: Duration = Duration::from_secs(300);

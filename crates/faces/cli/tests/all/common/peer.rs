@@ -31,7 +31,16 @@ impl Peer {
         Self::of(haft, Script::of(turns), args).await
     }
 
+    /// The same with variables of its own.
+    pub async fn with(haft: &Haft, turns: Vec<Turn>, args: &[&str], variables: &[(&str, String)]) -> Self {
+        Self::start_in(haft, Script::of(turns), args, variables).await
+    }
+
     pub async fn of(haft: &Haft, script: Script, args: &[&str]) -> Self {
+        Self::start_in(haft, script, args, &[]).await
+    }
+
+    async fn start_in(haft: &Haft, script: Script, args: &[&str], variables: &[(&str, String)]) -> Self {
         let model = MockModel::start(script).await.unwrap();
         let mut child = haft
             .async_command()
@@ -39,6 +48,8 @@ impl Peer {
             .args(args)
             .env("ANTHROPIC_BASE_URL", model.url())
             .env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1")
+            .env("IS_SANDBOX", "1")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
