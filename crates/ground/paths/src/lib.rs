@@ -27,5 +27,5 @@ mod resolve;
 
 pub use expand::{PathProblem, expand, is_inside, lexical};
 pub use kernel::{is_kernel_interface, is_of_kernel};
-pub use replace::{Durability, ReplacedMode, UnfinishedFile, replace_file, sweep_unfinished};
+pub use replace::{Durability, ReplacedMode, UnfinishedFile, replace_file, sweep_unfinished, sync_content};
 pub use resolve::{Located, locate, real};

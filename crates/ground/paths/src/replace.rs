@@ -5,7 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
     hash::{BuildHasher as _, Hasher as _},
-    io::{self, Write as _},
+    io::{self, Seek as _, Write as _},
     os::{
         fd::{AsFd as _, AsRawFd as _},
         unix::fs::MetadataExt as _,
@@ -13,7 +13,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags},
+    io::Errno,
+};
 
 /// The end of the name of every file that is not finished yet.
 const UNFINISHED: &str = ".haft-tmp";
@@ -120,7 +123,8 @@ impl UnfinishedFile {
     pub fn nameless(target: &Path) -> io::Result<Self> {
         let directory = target.parent().ok_or_else(|| io::Error::other("a file needs a directory"))?;
         let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::TMPFILE;
+        // To be read, too: where it cannot get a name it is copied.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => Ok(Self { file: File::from(file), name: UnfinishedName(None) }),
             Err(_) => Self::named(unfinished_name(target)),
@@ -135,11 +139,11 @@ impl UnfinishedFile {
     /// Takes the place of the target, in one step. The file comes back for those
     /// who hold a lock on it or want to sync it later.
     pub fn take_place_of(self, target: &Path, durability: Durability) -> io::Result<File> {
-        let Self { file, mut name } = self;
+        let Self { mut file, mut name } = self;
         match durability {
             Durability::Whenever => {}
-            Durability::Content => file.sync_data()?,
-            Durability::ContentAndName => file.sync_all()?,
+            Durability::Content => sync_content(&file)?,
+            Durability::ContentAndName => done_or_unknown(file.sync_all())?,
         }
         let beside = match &name.0 {
             Some(beside) => beside.clone(),
@@ -148,17 +152,50 @@ impl UnfinishedFile {
             None => {
                 let beside = unfinished_name(target);
                 let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-                rustix::fs::linkat(CWD, path, CWD, &beside, AtFlags::SYMLINK_FOLLOW)?;
-                name.0 = Some(beside.clone());
+                match rustix::fs::linkat(CWD, path, CWD, &beside, AtFlags::SYMLINK_FOLLOW) {
+                    Ok(()) => name.0 = Some(beside.clone()),
+                    Err(Errno::PERM | Errno::ACCESS | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOENT) => {
+                        let mut copy = copied(file, &beside, durability)?;
+                        file = copy.0;
+                        name.0 = copy.1.0.take();
+                    }
+                    Err(errno) => return Err(errno.into()),
+                }
                 beside
             }
         };
         fs::rename(beside, target)?;
         name.0 = None;
         if durability == Durability::ContentAndName {
-            File::open(target.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+            done_or_unknown(File::open(target.parent().unwrap_or(Path::new(".")))?.sync_all())?;
         }
         Ok(file)
+    }
+}
+
+/// The content of a file without a name under a name, where nothing gets a further
+/// one.
+fn copied(mut from: File, beside: &Path, durability: Durability) -> io::Result<(File, UnfinishedName)> {
+    let UnfinishedFile { mut file, name } = UnfinishedFile::named(beside.to_owned())?;
+    from.rewind()?;
+    io::copy(&mut from, &mut file)?;
+    file.set_permissions(from.metadata()?.permissions())?;
+    if durability != Durability::Whenever {
+        sync_content(&file)?;
+    }
+    Ok((file, name))
+}
+
+/// Waits until the content of a file is on the disk. A file system that does not
+/// know how (some in user space) has done what it can.
+pub fn sync_content(file: &File) -> io::Result<()> {
+    done_or_unknown(file.sync_data())
+}
+
+fn done_or_unknown(synced: io::Result<()>) -> io::Result<()> {
+    match synced.as_ref().err().and_then(Errno::from_io_error) {
+        Some(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
+        _ => synced,
     }
 }
 

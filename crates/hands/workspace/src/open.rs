@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{ContentHash, FileError, FileKind, Stamp, at_hand};
+use crate::{ContentHash, FileError, FileKind, FileObject, Stamp, at_hand};
 
 /// A regular file, open for reading, together with what the kernel said about
 /// it at that moment.
@@ -64,6 +64,11 @@ impl OpenFile {
     /// The open file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Which object it is, whatever its names.
+    pub(crate) fn object(&self) -> Option<FileObject> {
+        self.file.metadata().ok().map(|it| FileObject::of(&it))
     }
 
     /// What the kernel says now.

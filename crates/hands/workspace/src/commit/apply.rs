@@ -4,12 +4,13 @@ use std::{
 };
 
 use rustix::{
-    fs::{Advice, RenameFlags, fadvise},
+    fs::{Advice, RenameFlags, fadvise, renameat, renameat_with},
     io::Errno,
 };
 
 use super::{
     Change, CommitError, Committed, CommittedFile, FileSlot, Way,
+    free_name::{lacks_flags, move_to_free_name},
     in_place::{open_for_writing, overwrite},
     parents::remove_created,
     plan::{LARGE, PlannedChange},
@@ -158,7 +159,7 @@ impl<'a> CommitBatch<'a> {
             return;
         }
         for old in self.planned.iter().filter_map(|it| it.old.as_ref()).filter(|it| 1 < it.stamp().links) {
-            if let Some(held) = HeldObject::open(old.path(), old.stamp().id) {
+            if let Some(held) = old.object().and_then(|object| HeldObject::open(old.path(), object)) {
                 journal.keep_object(&held);
             }
         }
@@ -238,6 +239,10 @@ impl<'a> CommitBatch<'a> {
                     let found = old.read_all(MAX_EDITABLE).unwrap_or_default();
                     super::overwrite_at(old, &found, bytes).ok();
                 }
+                (Way::Swap, Some(old), _) if slot.take_back().is_err() => {
+                    slot.put_back(&mut old.from_start(), Some(old)).ok();
+                }
+                (Way::Swap, ..) => (),
                 _ => drop(slot.take_back()),
             }
         }
@@ -365,7 +370,7 @@ fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), F
         // before is the one that counts.
         SlotExchange::Unsupported if !base.is_current(&found)? => return Err(changed()),
         SlotExchange::Unsupported => {
-            return rustix::fs::renameat(dir, &*slot.temp, dir, &slot.name).map_err(failed);
+            return renameat(dir, &*slot.temp, dir, &slot.name).map_err(failed);
         }
     }
     if open_temp(dir, slot).and_then(|swapped_out| base.is_current(&swapped_out)).unwrap_or(false) {
@@ -377,16 +382,19 @@ fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), F
 
 fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), FileError> {
     let failed = |errno| FileError::from_errno(&slot.path(), "remove", errno);
-    let rename = |from: &Path, to: &Path| {
-        rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE).map_err(failed)
-    };
-    rename(&slot.name, slot.temp.as_ref())?;
+    let temp: &Path = slot.temp.as_ref();
+    // Nobody else knows the temporary name: a plain rename replaces nothing.
+    match renameat_with(dir, &slot.name, dir, temp, RenameFlags::NOREPLACE) {
+        Err(errno) if lacks_flags(errno) => renameat(dir, &slot.name, dir, temp),
+        other => other,
+    }
+    .map_err(failed)?;
     let moved_out = open_temp(dir, slot);
     let current = base.map(|base| moved_out.and_then(|file| base.is_current(&file)));
     if matches!(current, Some(Ok(true))) {
         return Ok(());
     }
-    rename(slot.temp.as_ref(), &slot.name)?;
+    move_to_free_name(dir, temp, &slot.name).map_err(failed)?;
     Err(FileError::Changed { path: slot.path(), expected: base.map(Snapshot::hash) })
 }
 

@@ -8,8 +8,9 @@
 
 use std::{fs::File, os::fd::AsFd, path::Path};
 
+use haft_paths::sync_content;
 use rustix::{
-    fs::{FallocateFlags, Mode, OFlags, fallocate, fdatasync, fstat, ftruncate, openat},
+    fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, ftruncate, openat},
     io::{Errno, pwrite},
 };
 
@@ -66,7 +67,7 @@ fn write_difference(file: &File, old: &[u8], new: &[u8]) -> Result<(), Errno> {
         }
     }
     ftruncate(file, new.len() as u64)?;
-    fdatasync(file)
+    sync_content(file).map_err(|err| Errno::from_io_error(&err).unwrap_or(Errno::IO))
 }
 
 /// Whether `found` is what a crash in the middle of [`overwrite`] leaves: the

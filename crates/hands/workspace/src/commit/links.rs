@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::Stamp;
+use crate::{FileObject, Stamp};
 
 /// How long to look for other names.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -57,17 +57,18 @@ pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf], ours: u
 }
 
 /// A name in the given directory trees, other than `path`, of an object that is
-/// known by its device and number.
-pub(crate) fn name_of_object(path: &Path, object: (u64, u64), roots: &[PathBuf]) -> Option<PathBuf> {
+/// known by its identity.
+pub(crate) fn name_of_object(path: &Path, object: FileObject, roots: &[PathBuf]) -> Option<PathBuf> {
     let deadline = Instant::now() + PATIENCE;
-    let mut search = LinkSearch { path, object, found: Vec::new(), deadline, wanted: 1 };
+    let mut search = LinkSearch { path, object: object.id(), found: Vec::new(), deadline, wanted: 1 };
     if let Some(parent) = path.parent() {
         search.directory(parent);
     }
     for root in roots {
         search.tree(root);
     }
-    search.found.pop()
+    let is_it = |found: &PathBuf| found.symlink_metadata().is_ok_and(|it| FileObject::of(&it).is(&object));
+    search.found.pop().filter(is_it)
 }
 
 struct LinkSearch<'a> {

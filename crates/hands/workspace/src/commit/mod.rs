@@ -7,6 +7,7 @@
 //! back, and so does the next process if this one dies.
 
 mod apply;
+mod free_name;
 mod in_place;
 mod links;
 mod parents;
@@ -22,7 +23,7 @@ pub(crate) use links::name_of_object;
 pub(crate) use parents::remove_created;
 pub(crate) use plan::overwrite_at;
 pub(crate) use slot::{FileSlot, SlotProgress, Way};
-pub(crate) use stage::{link_open_file, temporary_name};
+pub(crate) use stage::{copy_attributes, link_open_file, temporary_name};
 
 use crate::{ContentHash, EntryId, FileError, Snapshot, text::Bytes};
 

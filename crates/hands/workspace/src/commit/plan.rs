@@ -151,8 +151,9 @@ impl PlannedChange {
     /// What an undo has to know of a file with several names.
     pub(super) fn linked_names(&self) -> Vec<LinkedName> {
         let Some(old) = self.old.as_ref().filter(|it| 1 < it.stamp().links) else { return Vec::new() };
-        let (before, elsewhere) = (Some(old.stamp().id), self.elsewhere);
-        self.slots.iter().map(|slot| LinkedName { path: slot.path(), before, elsewhere }).collect()
+        let (before, elsewhere) = (old.object(), self.elsewhere);
+        let name = |slot: &FileSlot| LinkedName { path: slot.path(), before, after: None, elsewhere };
+        self.slots.iter().map(name).collect()
     }
 
     /// What was there.

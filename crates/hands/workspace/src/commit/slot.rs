@@ -1,14 +1,20 @@
 use std::{
+    fs::File,
+    io::Read,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, RenameFlags, renameat, renameat_with, unlinkat},
+    fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, unlinkat},
     io::Errno,
 };
 use serde::{Deserialize, Serialize};
 
+use super::{
+    free_name::{lacks_flags, move_to_free_name},
+    stage::copy_attributes,
+};
 use crate::{
     ContentHash, FileError, OpenFile,
     journal::path_text,
@@ -92,9 +98,7 @@ impl FileSlot {
         let failed = |errno| FileError::from_errno(&self.path(), "restore", errno);
         match self.way {
             Way::Create => unlinkat(&dir, &self.name, AtFlags::empty()).map_err(failed),
-            Way::Remove => {
-                renameat_with(&dir, &*self.temp, &dir, &self.name, RenameFlags::NOREPLACE).map_err(failed)
-            }
+            Way::Remove => move_to_free_name(&dir, Path::new(&self.temp), &self.name).map_err(failed),
             Way::Swap => {
                 swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
                 let ours = content_of(&dir, Path::new(&self.temp), &self.path()).ok().flatten() == self.after;
@@ -108,6 +112,29 @@ impl FileSlot {
             // The caller has the old bytes and writes them back.
             Way::InPlace => Ok(()),
         }
+    }
+
+    /// Takes back a trade of places on a file system that knows none, where the old
+    /// object has lost its name: its content gets the user's name again, unless
+    /// another writer has put something else there.
+    pub(crate) fn put_back(&self, content: &mut impl Read, old: Option<&OpenFile>) -> Result<(), FileError> {
+        let dir = self.open()?;
+        let found = content_of(&dir, &self.name, &self.path())?;
+        if self.way != Way::Swap || found != self.after {
+            return Ok(());
+        }
+        let failed = |errno| FileError::from_errno(&self.path(), "restore", errno);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&dir, &*self.temp, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?);
+        let now = open_in(&dir, &self.name, &self.path()).ok();
+        // The new object has the attributes of the old one, but for a mode that was set.
+        if let Some(like) = old.or(now.as_ref()) {
+            copy_attributes(like, &file, None).ok();
+        }
+        let copied =
+            std::io::copy(content, &mut file).map_err(|err| FileError::from_io(&self.path(), "restore", err));
+        let done = copied.and_then(|_| renameat(&dir, &*self.temp, &dir, &self.name).map_err(failed));
+        done.inspect_err(|_| self.forget_temp(&dir))
     }
 
     /// Removes what is left under the temporary name.
@@ -129,7 +156,7 @@ impl FileSlot {
 pub(crate) fn exchange(dir: &OwnedFd, temp: &str, name: &Path) -> Result<SlotExchange, Errno> {
     match renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(SlotExchange::Done),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(SlotExchange::Unsupported),
+        Err(errno) if lacks_flags(errno) => Ok(SlotExchange::Unsupported),
         Err(errno) => Err(errno),
     }
 }

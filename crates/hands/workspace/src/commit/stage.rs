@@ -1,18 +1,22 @@
 use std::{
     fs::File,
-    io::Write,
-    os::fd::{AsFd, AsRawFd},
+    io::{Seek as _, Write},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    time::UNIX_EPOCH,
 };
 
+use haft_paths::sync_content;
 use rustix::{
     fs::{
-        AtFlags, CWD, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fdatasync, fgetxattr, flistxattr,
-        fsetxattr, linkat, openat, unlinkat,
+        AtFlags, CWD, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fsetxattr,
+        fstat, linkat, openat, unlinkat,
     },
     io::Errno,
 };
 
+use super::free_name::{copy, lacks_links, move_to_free_name};
 use crate::{ContentHash, FileError, OpenFile, Stamp, text::Bytes};
 
 /// New content on the way to its place: a file without a name where the file
@@ -43,11 +47,21 @@ pub(crate) fn temporary_name() -> String {
             Err(Errno::INTR) => (),
             // Without a source of randomness the exclusive creation still
             // protects; the name only has to be new.
-            Err(_) => break,
+            Err(_) => return format!(".haft-{}", new_digits(random.len())),
         }
     }
     let digits: String = random.iter().map(|it| format!("{it:02x}")).collect();
     format!(".haft-{digits}")
+}
+
+/// Hexadecimal digits for so many bytes that no other call gets.
+fn new_digits(bytes: usize) -> String {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let mut digits = ContentHash::of(format!("{now} {} {call}", std::process::id()).as_bytes()).to_string();
+    digits.truncate(2 * bytes);
+    digits
 }
 
 impl Staged {
@@ -113,7 +127,8 @@ impl Staged {
     }
 
     fn unnamed(dir: impl AsFd, mode: Mode) -> Result<Self, Errno> {
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::TMPFILE;
+        // To be read, too: where it cannot get a name it is copied.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         openat(dir, ".", flags, mode).map(|fd| Self { file: File::from(fd), named: false })
     }
 
@@ -139,7 +154,7 @@ impl Staged {
     }
 
     fn sync(&self, path: &Path) -> Result<(), FileError> {
-        fdatasync(&self.file).map_err(|errno| FileError::from_errno(path, "write", errno))
+        sync_content(&self.file).map_err(|err| FileError::from_io(path, "write", err))
     }
 
     fn or_discard(self, dir: impl AsFd, temp: &str, done: Result<(), FileError>) -> Result<Self, FileError> {
@@ -158,17 +173,37 @@ impl Staged {
     }
 
     /// Gives the object a name that must not exist.
-    pub(super) fn link(&mut self, dir: impl AsFd, name: &Path, temp: &str) -> Result<(), Errno> {
-        if self.named && name == Path::new(temp) {
-            return Ok(());
+    pub(super) fn link(&mut self, dir: &OwnedFd, name: &Path, temp: &str) -> Result<(), Errno> {
+        let is_temp = name == Path::new(temp);
+        if !self.named {
+            match link_open_file(&self.file, dir, name) {
+                Err(errno) if lacks_links(errno) => self.name_by_copy(dir, temp)?,
+                linked => {
+                    self.named |= linked.is_ok();
+                    return linked;
+                }
+            }
         }
-        if self.named {
-            // A named one moves, so that no second name stays behind.
-            rustix::fs::renameat_with(&dir, temp, &dir, name, rustix::fs::RenameFlags::NOREPLACE)?;
-            return Ok(());
+        // A named one moves, so that no second name stays behind.
+        if is_temp { Ok(()) } else { move_to_free_name(dir, Path::new(temp), name) }
+    }
+
+    /// Puts the content into a file with the temporary name, where files without a
+    /// name cannot get one.
+    fn name_by_copy(&mut self, dir: &OwnedFd, temp: &str) -> Result<(), Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let copied = File::from(openat(dir, temp, flags, Mode::RUSR | Mode::WUSR)?);
+        let mut from = &self.file;
+        let done = from
+            .rewind()
+            .map_err(|err| Errno::from_io_error(&err).unwrap_or(Errno::IO))
+            .and_then(|()| copy_all(&self.file, &Stamp::new(&fstat(&self.file)?), &copied, None))
+            .and_then(|()| copy(&mut self.file, &copied));
+        if let Err(errno) = done {
+            unlinkat(dir, temp, AtFlags::empty()).ok();
+            return Err(errno);
         }
-        link_open_file(&self.file, dir, name)?;
-        self.named = true;
+        *self = Self { file: copied, named: true };
         Ok(())
     }
 
@@ -190,12 +225,16 @@ pub(crate) fn link_open_file(file: impl AsFd, dir: impl AsFd, name: &Path) -> Re
 }
 
 /// Owner, permissions and extended attributes, access lists among them.
-fn copy_attributes(old: &OpenFile, new: &File, mode: Option<u32>) -> Result<(), Errno> {
-    let (from, to) = (old.stamp(), Stamp::new(&rustix::fs::fstat(new)?));
+pub(crate) fn copy_attributes(old: &OpenFile, new: &File, mode: Option<u32>) -> Result<(), Errno> {
+    copy_all(old.file(), old.stamp(), new, mode)
+}
+
+fn copy_all(old: &File, from: &Stamp, new: &File, mode: Option<u32>) -> Result<(), Errno> {
+    let to = Stamp::new(&fstat(new)?);
     if (from.uid, from.gid) != (to.uid, to.gid) {
         fchown(new, Some(Uid::from_raw(from.uid)), Some(Gid::from_raw(from.gid)))?;
     }
-    copy_xattrs(old.file(), new)?;
+    copy_xattrs(old, new)?;
     // Last, because a change of owner drops the special bits.
     fchmod(new, Mode::from_raw_mode(mode.unwrap_or(from.permissions())))
 }

@@ -16,7 +16,7 @@ use haft_paths::{Durability, UnfinishedFile};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::{Journal, JournalEntry, store::read_dir};
+use super::{Journal, JournalEntry, path_text, store::read_dir};
 use crate::{
     FileError, FileState, OpenFile,
     commit::{FileSlot, SlotProgress, Way, remove_created, temporary_name, torn},
@@ -29,6 +29,7 @@ pub(crate) struct JournalPlan {
     pub(crate) entry: JournalEntry,
     pub(crate) slots: Vec<FileSlot>,
     /// Directories made for it, outermost first.
+    #[serde(with = "path_text::list")]
     pub(crate) created: Vec<PathBuf>,
 }
 
@@ -156,7 +157,11 @@ impl Journal {
         if !complete {
             for (slot, progress) in plan.slots.iter().zip(progress).rev() {
                 if progress == SlotProgress::Done {
-                    slot.take_back().ok();
+                    if slot.take_back().is_err()
+                        && let Some(old) = slot.before.and_then(|it| self.store().get(&it).ok())
+                    {
+                        slot.put_back(&mut old.as_slice(), None).ok();
+                    }
                     self.restore_in_place(slot).ok();
                 }
             }

@@ -19,7 +19,7 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{EntryId, Journal, path_text, store::read_dir};
+use super::{EntryId, FileObject, Journal, path_text, store::read_dir};
 use crate::lock::private_dir;
 
 /// More than this of extended attributes is not looked at.
@@ -49,12 +49,8 @@ pub struct AttributeChange {
     pub after: Option<Attributes>,
 }
 
-/// Which file a name stood for: its device and its number there. Names of one
-/// object are hard links of each other.
-pub type FileObject = (u64, u64);
-
-/// Which object a name with hard links stood for. Said of all names that are
-/// known to share one with something that changed.
+/// Which object a name with hard links stood for. Recorded for all names that
+/// are known to share one with something that changed, before or after.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct LinkedName {
     /// The name.
@@ -62,7 +58,10 @@ pub struct LinkedName {
     pub path: PathBuf,
     /// The object it was before, if it was a file or a link.
     pub before: Option<FileObject>,
-    /// Whether that had names which are not said here.
+    /// The object it became, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<FileObject>,
+    /// Whether the object before had names that are not recorded here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
 }

@@ -9,31 +9,28 @@
 use std::{
     collections::HashSet,
     fs::{self, File},
-    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{OFlags, fstat},
-    io::Errno,
-};
+use rustix::{fs::OFlags, io::Errno};
 
 use super::{Beside, FileObject, Journal, store::read_dir};
-use crate::{Stamp, commit::link_open_file, lock::private_dir, open::open_no_links};
+use crate::{commit::link_open_file, lock::private_dir, open::open_no_links};
 
 /// A file or a symbolic link that is within reach whatever becomes of its names.
 #[derive(Debug)]
 pub struct HeldObject {
-    fd: OwnedFd,
+    file: File,
     object: FileObject,
 }
 
 impl HeldObject {
     /// Holds what is at a path, if it is this object. Nothing is read of it.
     pub fn open(path: &Path, object: FileObject) -> Option<Self> {
-        let fd = open_no_links(path, OFlags::PATH).ok()?;
-        let found = Stamp::new(&fstat(&fd).ok()?);
-        (found.id == object).then_some(Self { fd, object })
+        let file = File::from(open_no_links(path, OFlags::PATH).ok()?);
+        let found = FileObject::of(&file.metadata().ok()?);
+        found.is(&object).then_some(Self { file, object: found })
     }
 
     /// Which object it is.
@@ -51,19 +48,19 @@ impl Journal {
     /// another disk, it is not ours to link, or its last name is gone.
     pub fn keep_object(&self, held: &HeldObject) -> bool {
         let kept = private_dir(&self.kept_names()).ok().and_then(|dir| File::open(dir).ok());
-        let linked = kept.map(|dir| link_open_file(&held.fd, &dir, spelt(held.object).as_ref()));
+        let linked = kept.map(|dir| link_open_file(&held.file, &dir, spelt(held.object.id()).as_ref()));
         matches!(linked, Some(Ok(()) | Err(Errno::EXIST)))
     }
 
     /// Our name of an object, if it has one.
     pub(crate) fn kept_object(&self, object: FileObject) -> Option<PathBuf> {
-        let path = self.kept_names().join(spelt(object));
-        path.symlink_metadata().is_ok().then_some(path)
+        let path = self.kept_names().join(spelt(object.id()));
+        path.symlink_metadata().is_ok_and(|it| FileObject::of(&it).is(&object)).then_some(path)
     }
 
     /// How many names of an object are ours and not the user's: this journal's,
     /// and those of journals beside it, whose workspaces may overlap.
-    pub(crate) fn names_of_ours(&self, object: FileObject) -> u64 {
+    pub fn names_of_ours(&self, object: (u64, u64)) -> u64 {
         let journals = self.dir.parent().into_iter().flat_map(read_dir);
         let paths = journals.map(|journal| journal.join("linked").join(spelt(object)));
         let is_it = |meta: fs::Metadata| (meta.dev(), meta.ino()) == object;
@@ -73,8 +70,11 @@ impl Journal {
     /// Lets go of what no entry speaks of any more.
     /// Very new ones may belong to an entry that is not written yet.
     pub(super) fn prune_kept_names(&self, remaining: &[Beside], young: i64) {
-        let wanted: HashSet<String> =
-            remaining.iter().flat_map(|it| &it.links).filter_map(|it| it.before.map(spelt)).collect();
+        let wanted: HashSet<String> = remaining
+            .iter()
+            .flat_map(|it| &it.links)
+            .filter_map(|it| it.before.map(|it| spelt(it.id())))
+            .collect();
         for path in read_dir(&self.kept_names()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_young = path.symlink_metadata().is_ok_and(|it| young <= it.ctime());
@@ -85,6 +85,6 @@ impl Journal {
     }
 }
 
-fn spelt((device, number): FileObject) -> String {
+fn spelt((device, number): (u64, u64)) -> String {
     format!("{device:x}-{number:x}")
 }

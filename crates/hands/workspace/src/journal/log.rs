@@ -5,8 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, UnfinishedFile};
-use rustix::fs::{FlockOperation, flock};
+use haft_paths::{Durability, UnfinishedFile, sync_content};
+use rustix::{
+    fs::{FallocateFlags, FlockOperation, fallocate, flock},
+    io::Errno,
+};
 
 use super::JournalEntry;
 use crate::{FileError, commit::temporary_name};
@@ -46,7 +49,19 @@ impl Log {
 
     /// Adds an entry and waits until it is on the disk.
     pub(crate) fn append(&self, entry: &JournalEntry) -> Result<(), FileError> {
-        self.write(entry)?.sync_data().map_err(self.failed("write"))
+        sync_content(&self.write(entry)?).map_err(self.failed("write"))
+    }
+
+    /// Sets room aside for what is added next, where the file system can do that.
+    /// An error where there is none.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<(), FileError> {
+        let failed = self.failed("write");
+        let mut file = self.locked().map_err(&failed)?;
+        let end = file.seek(SeekFrom::End(0)).map_err(&failed)?;
+        match fallocate(&file, FallocateFlags::KEEP_SIZE, end, bytes) {
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(failed(errno.into())),
+            _ => Ok(()),
+        }
     }
 
     /// Adds an entry; the file that comes back has yet to be synced. A line that

@@ -10,6 +10,7 @@ mod bulk;
 mod entry;
 mod kept_names;
 mod log;
+mod object;
 pub(crate) mod path_text;
 mod prune;
 mod store;
@@ -22,10 +23,11 @@ use std::{
 };
 
 pub(crate) use active::{Active, JournalPlan};
-pub use attributes::{AttributeChange, Attributes, Beside, FileObject, LinkedName};
+pub use attributes::{AttributeChange, Attributes, Beside, LinkedName};
 pub use entry::{ChangeOrigin, EntryId, FileChange, FileState, How, JournalEntry, TurnId};
 pub use kept_names::HeldObject;
 use log::Log;
+pub use object::FileObject;
 pub use prune::JournalLimits;
 use store::ContentStore;
 
@@ -81,6 +83,12 @@ impl Journal {
     /// Content that was kept.
     pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, FileError> {
         self.store.get(hash)
+    }
+
+    /// Sets room aside for an entry of about this many bytes. An error where there
+    /// is none: what happens now could not be recorded.
+    pub fn reserve(&self, bytes: u64) -> Result<(), FileError> {
+        self.log.reserve(bytes)
     }
 
     /// Records changes that something else made, such as a command: the caller

@@ -29,3 +29,21 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         PathText::Bytes { bytes } => PathBuf::from(OsString::from_vec(bytes)),
     })
 }
+
+/// The same for several.
+pub(crate) mod list {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize, Serialize)]
+    struct Listed(#[serde(with = "super")] PathBuf);
+
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().cloned().map(Listed))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+        Ok(Vec::<Listed>::deserialize(deserializer)?.into_iter().map(|it| it.0).collect())
+    }
+}

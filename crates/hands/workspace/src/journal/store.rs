@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, UnfinishedFile};
+use haft_paths::{Durability, UnfinishedFile, sync_content};
 
 use crate::{
     ContentHash, FileError, OpenFile,
@@ -64,7 +64,9 @@ impl ContentStore {
     /// Waits until something written is on the disk.
     pub(crate) fn sync(&self, written: impl IntoIterator<Item = File>) -> Result<(), FileError> {
         let mut written = written.into_iter();
-        written.try_for_each(|it| it.sync_data()).map_err(|err| FileError::from_io(&self.dir, "write", err))
+        written
+            .try_for_each(|it| sync_content(&it))
+            .map_err(|err| FileError::from_io(&self.dir, "write", err))
     }
 
     /// Keeps the content of an open file, read once, without waiting for the

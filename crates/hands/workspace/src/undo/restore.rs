@@ -1,4 +1,5 @@
 use std::{
+    fs::Metadata,
     os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::Path,
 };
@@ -14,12 +15,16 @@ use super::{
     tree,
 };
 use crate::{
-    Change, ChangeOrigin, FileChange, FileError, FileState, How, Journal, JournalEntry, Locked, Snapshot,
-    Workspace,
+    Change, ChangeOrigin, FileChange, FileError, FileState, How, Journal, JournalEntry, Locked, OpenFile,
+    Snapshot, Workspace,
     commit::temporary_name,
     open::{open_dir, split},
     text::Bytes,
 };
+
+/// Bytes that the entry of an undo needs, by and large, and for each path.
+const ROOM: u64 = 1 << 10;
+const ROOM_FOR_EACH: u64 = 1 << 10;
 
 /// Puts back what some entries changed. They are newest first.
 pub(super) fn restore(
@@ -34,14 +39,25 @@ pub(super) fn restore(
     let locked = workspace.lock(&paths)?;
     let mut report = UndoReport::default();
     let mut steps = plan(history, &entries, &mut report.conflicts)?;
+    // What cannot be recorded is not begun.
+    journal.reserve(ROOM + ROOM_FOR_EACH * steps.len() as u64)?;
+    keep_current(journal, &steps)?;
     let undone = entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>();
     // Names that were one file go back together, and to that file.
-    let is_linked =
-        |step: &UndoStep| step.path.symlink_metadata().is_ok_and(|it| it.is_file() && 1 < it.nlink());
+    let is_linked = |step: &UndoStep| {
+        step.path.symlink_metadata().is_ok_and(|it| it.is_file() && 1 < names(journal, &it))
+    };
     let observed =
         |entry: &JournalEntry| entry.how == How::Observed || !journal.beside(&entry.id).links.is_empty();
+    if steps.is_empty() && report.conflicts.is_empty() {
+        // Everything is as it was before them. They count as undone, so that the next
+        // undo finds what is older.
+        report.entry = Some(journal.record_as(origin, Vec::new(), undone.clone())?.id);
+        report.undone = undone;
+        return Ok(report);
+    }
     if entries.iter().any(observed) || steps.iter().any(is_linked) {
-        return tree::restore((workspace, journal), steps, &entries, origin, report);
+        return tree::restore((workspace, journal), history, steps, &entries, origin, report);
     }
     let done = before_files(&mut steps, &mut report);
     let (files, others): (Vec<UndoStep>, Vec<UndoStep>) = steps.into_iter().partition(is_about_files);
@@ -56,6 +72,27 @@ pub(super) fn restore(
         report.undone = undone;
     }
     Ok(report)
+}
+
+/// Keeps what is there now, for a redo. An error where there is no room: then
+/// nothing is touched. What cannot be read is a conflict later.
+fn keep_current(journal: &Journal, steps: &[UndoStep]) -> Result<(), FileError> {
+    let files = steps.iter().filter(|step| matches!(step.current, FileState::File { .. }));
+    for file in files.filter_map(|step| OpenFile::open(&step.path).ok()) {
+        journal
+            .keep_soon(&file)
+            .map(drop)
+            .or_else(|err| if err.is_no_space() { Err(err) } else { Ok(()) })?;
+    }
+    Ok(())
+}
+
+/// How many names a file has besides those in journals.
+fn names(journal: &Journal, found: &Metadata) -> u64 {
+    match found.nlink() {
+        1 => 1,
+        all => all.saturating_sub(journal.names_of_ours((found.dev(), found.ino()))),
+    }
 }
 
 fn is_about_files(step: &UndoStep) -> bool {
@@ -215,6 +252,10 @@ impl RestoreBatch<'_> {
         let base = self.locked.read(&step.path)?.map(|(snapshot, _)| snapshot);
         if base.as_ref().map(Snapshot::hash) != step.current.hash() {
             return Err(FileError::Changed { path: step.path.clone(), expected: step.current.hash() });
+        }
+        if let Some(base) = &base {
+            // What cannot be kept for a redo stays.
+            self.journal.store().keep(base.file(), base.disk_hash())?;
         }
         let content = step.wanted.hash().map(|hash| self.journal.content(&hash)).transpose()?;
         Ok((base, content))

@@ -15,20 +15,21 @@ use std::{
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 use super::{
-    Conflict, UndoError, UndoReport, attributes,
+    Conflict, HistoryItem, UndoError, UndoReport, attributes,
     links::WantedLinks,
     plan::UndoStep,
     restore::{beside, replace_by_link, to_change},
 };
 use crate::{
     Beside, ChangeOrigin, EntryId, FileChange, FileState, Journal, JournalEntry, OpenFile, Workspace,
-    commit::temporary_name,
+    commit::{copy_attributes, temporary_name},
     open::{open_dir, split},
 };
 
 /// Puts everything back, as far as it can be, and writes down what was done.
 pub(super) fn restore(
     (workspace, journal): (&Workspace, &Journal),
+    history: &[HistoryItem],
     mut steps: Vec<UndoStep>,
     entries: &[JournalEntry],
     origin: &ChangeOrigin,
@@ -37,7 +38,7 @@ pub(super) fn restore(
     steps.sort_by(|a, b| a.path.cmp(&b.path));
     let undone: Vec<EntryId> = entries.iter().map(|entry| entry.id.clone()).collect();
     let attributes = attributes::WantedAttributes::of(journal, &undone);
-    let links = WantedLinks::of(journal, entries, workspace.roots());
+    let links = WantedLinks::of(journal, history, entries, workspace.roots());
     let held = links.hold();
     let mut work = TreeWork { journal, links: &links, failed: HashSet::new(), report: &mut report };
     // Outermost first: only where one can pass one can work.
@@ -54,7 +55,7 @@ pub(super) fn restore(
     let (there, gone): (Vec<&UndoStep>, Vec<&UndoStep>) =
         steps.iter().filter(|step| step.wanted != FileState::Absent).partition(is_there);
     for step in there.into_iter().chain(gone) {
-        work.attempt(step, |work| work.create(step));
+        work.attempt(step, |work| work.create(step).inspect(|()| links.note_placed(&step.path)));
     }
     // A directory that may not be written gets its mode when all is in it.
     for step in steps.iter().rev() {
@@ -156,10 +157,13 @@ impl TreeWork<'_> {
             let is_back = kept.hash() == Some(*hash);
             if is_back && !self.links.is_foreign(&step.path) {
                 // It may have been torn off the names it was one file with.
-                self.links.link(&step.path, &step.wanted);
+                if !self.links.is_the_same(&step.path) {
+                    self.links.link(&step.path, &step.wanted);
+                }
                 return set_mode(&step.path, mode);
             }
-            if !is_back && kept.hash() != step.current.hash() {
+            let is_ours = self.links.has_written(&step.path, kept.hash());
+            if !is_back && !is_ours && kept.hash() != step.current.hash() {
                 return Err(String::from("it was changed just now"));
             }
             if let Some(done) = self.links.overwrite(&step.path, hash) {
@@ -171,11 +175,19 @@ impl TreeWork<'_> {
         }
         let (parent, name) = split(&step.path).map_err(|err| err.to_string())?;
         let dir = open_dir(parent).map_err(|err| err.to_string())?;
-        self.write(&dir, name, hash, mode)
+        let old = matches!(step.current, FileState::File { .. }).then(|| OpenFile::open(&step.path));
+        self.write(&dir, name, hash, (mode, old.and_then(Result::ok).as_ref()))
     }
 
-    /// A whole file or none, under its name in one step.
-    fn write(&self, dir: &OwnedFd, name: &Path, hash: &crate::ContentHash, mode: u32) -> Result<(), String> {
+    /// A whole file or none, under its name in one step, with the mode that is given
+    /// and otherwise the owner and the attributes of the file in its place.
+    fn write(
+        &self,
+        dir: &OwnedFd,
+        name: &Path,
+        hash: &crate::ContentHash,
+        (mode, old): (u32, Option<&OpenFile>),
+    ) -> Result<(), String> {
         let temp = temporary_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let told = |err: std::io::Error| err.to_string();
@@ -185,7 +197,11 @@ impl TreeWork<'_> {
             .journal
             .write_content(hash, &mut file)
             .map_err(|err| err.to_string())
-            .and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode)).map_err(told))
+            .and_then(|()| {
+                // As far as we may: content and mode come back all the same.
+                old.map(|old| copy_attributes(old, &file, Some(mode)).ok());
+                file.set_permissions(fs::Permissions::from_mode(mode)).map_err(told)
+            })
             .and_then(|()| renameat(dir, &*temp, dir, name).map_err(|err| told(err.into())));
         done.inspect_err(|_| {
             unlinkat(dir, &*temp, AtFlags::empty()).ok();

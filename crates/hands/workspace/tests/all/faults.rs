@@ -128,18 +128,15 @@ fn child() {
 
 /// Runs the child with one fault. `None` when a signal ended it.
 fn run_child(scratch: &Scratch, action: Action, fault: &str) -> Option<i32> {
-    let calls = fault.split(':').next().unwrap();
+    run_child_with(scratch, action, &[fault])
+}
+
+fn run_child_with(scratch: &Scratch, action: Action, faults: &[&str]) -> Option<i32> {
+    let calls: Vec<&str> = faults.iter().map(|it| it.split(':').next().unwrap()).collect();
+    let injected = faults.iter().flat_map(|it| [String::from("-e"), format!("inject={it}")]);
     let status = Command::new("strace")
-        .args([
-            "-f",
-            "-qq",
-            "-o",
-            "/dev/null",
-            "-e",
-            &format!("trace={calls}"),
-            "-e",
-            &format!("inject={fault}"),
-        ])
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={}", calls.join(","))])
+        .args(injected)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "faults::child", "--test-threads=1"])
         .env("ROOT", &scratch.root)
@@ -251,6 +248,53 @@ fn every_call_fails_once() {
         }
     }
     assert!(20 < refused, "{refused}");
+}
+
+/// File systems that do not know flags of rename, links, or how to sync.
+#[test]
+fn every_change_is_made_where_calls_are_not_supported() {
+    if !have_strace() {
+        return;
+    }
+    for faults in [
+        &["renameat2:error=EINVAL"][..],
+        &["renameat2:error=ENOSYS"],
+        &["renameat2:error=EPERM"],
+        &["fdatasync:error=EINVAL"],
+        &["linkat:error=EPERM"],
+        &["linkat:error=ENOSYS"],
+        &["getrandom:error=ENOSYS"],
+        &["linkat:error=EOPNOTSUPP", "renameat2:error=EINVAL"],
+        &["linkat:error=EPERM", "renameat2:error=ENOSYS", "fdatasync:error=EINVAL"],
+    ] {
+        for action in ACTIONS {
+            // A new object for several names needs links.
+            let needs_links =
+                matches!(action, Action::HardLinks) && faults.iter().any(|it| it.starts_with("linkat"));
+            let scratch = Scratch::new();
+            action.set_up(&scratch);
+            let code = run_child_with(&scratch, action, faults);
+            let what = format!("{action:?} with {faults:?}");
+            assert_eq!(code, Some(if needs_links { REFUSED } else { DONE }), "{what}");
+            let state = state(&scratch, action);
+            assert!(state.iter().all(|it| *it != needs_links), "{what}: {state:?}");
+            let litter: Vec<String> =
+                scratch.names().into_iter().filter(|it| it.contains(".haft-")).collect();
+            assert!(litter.is_empty(), "{what}: {litter:?}");
+            if needs_links {
+                continue;
+            }
+            // And back again, on a file system that knows everything.
+            let report = scratch
+                .workspace()
+                .undo(&haft_workspace::UndoTarget::Last, &support::origin("undo"))
+                .unwrap();
+            assert_eq!(report.conflicts, [], "{what}");
+            for (name, old, _) in action.files() {
+                assert!(fs::read(scratch.root.join(name)).ok() == old, "{what}: {name}");
+            }
+        }
+    }
 }
 
 /// How many calls of a kind one thread of a run makes: faults are counted by

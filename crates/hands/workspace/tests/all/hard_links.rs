@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_workspace::{
-    Beside, FileChange, HeldObject, LinkedName, OpenFile, UndoReport, UndoTarget, Workspace,
+    Beside, FileChange, FileObject, HeldObject, LinkedName, OpenFile, UndoReport, UndoTarget, Workspace,
 };
 
 use crate::support::{Scratch, origin, origin_in, put_as, remove_as};
@@ -87,7 +87,7 @@ fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
         let state = |path: PathBuf| {
             let state = journal.keep_soon(&OpenFile::open(&path).unwrap()).unwrap();
             let meta = path.metadata().unwrap();
-            (path, (state, (meta.dev(), meta.ino()), meta.nlink()))
+            (path, (state, FileObject::of(&meta), meta.nlink()))
         };
         found.into_iter().map(state).collect::<BTreeMap<_, _>>()
     };
@@ -101,15 +101,17 @@ fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
     for path in names {
         let (old, new) = (before.get(path), after.get(path));
         if old.map(|it| (&it.0, it.1)) != new.map(|it| (&it.0, it.1)) {
-            let state = |it: Option<&(haft_workspace::FileState, (u64, u64), u64)>| {
+            let state = |it: Option<&(haft_workspace::FileState, FileObject, u64)>| {
                 it.map_or(absent.clone(), |it| it.0.clone())
             };
             changes.push(FileChange { path: path.clone(), before: state(old), after: state(new) });
         }
     }
     let linked = before.iter().filter(|(_, it)| 1 < it.2);
-    let links =
-        linked.map(|(path, it)| LinkedName { path: path.clone(), before: Some(it.1), elsewhere: true });
+    let links = linked.map(|(path, it)| {
+        let after = after.get(path).map(|it| it.1);
+        LinkedName { path: path.clone(), before: Some(it.1), after, elsewhere: true }
+    });
     for it in &held {
         // What lost its last name cannot be kept; nothing depends on it.
         journal.keep_object(it);

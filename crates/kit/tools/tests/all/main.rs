@@ -14,6 +14,7 @@ mod bash_analysed_once;
 mod bash_limits;
 mod bash_undo;
 mod bash_undo_rest;
+mod bash_undo_safety;
 mod cron;
 mod edit;
 mod encodings;

@@ -45,7 +45,7 @@ impl HeldLinks {
             if bulk.holds(path) {
                 continue;
             }
-            let reachable = Some(object.0) == store && links.held.len() < MOST_HELD;
+            let reachable = Some(object.id().0) == store && links.held.len() < MOST_HELD;
             match reachable.then(|| HeldObject::open(path, object)).flatten() {
                 Some(held) => drop(links.held.insert(object, held)),
                 None => links.beyond += usize::from(known < stamp.names()),
@@ -104,27 +104,40 @@ pub(super) fn is_relinked(before: &Node, after: Option<&Node>) -> bool {
     old.object() != new.object() && (old.is_linked() || new.is_linked())
 }
 
-/// The names that an undo of these changes has to know: changed ones that had or
-/// have further names, and those that were one file with them.
-pub(super) fn linked_names(before: &Tree, after: &Tree, changes: &[FileChange]) -> Vec<LinkedName> {
-    let object = |tree: &Tree, change: &FileChange| {
-        let stamp = tree.get(&change.path)?.stamp?;
-        stamp.is_linked().then(|| stamp.object())
+/// The names that an undo of these changes, and an undo of that, have to know:
+/// changed ones that had or have further names, and those that are one file with
+/// them before or after.
+pub(super) fn linked_names(
+    journal: &Journal,
+    before: &Tree,
+    after: &Tree,
+    changes: &[FileChange],
+) -> Vec<LinkedName> {
+    let object = |tree: &Tree, path: &Path| tree.get(path)?.stamp.map(|it| it.object());
+    let linked = |tree: &Tree| -> BTreeSet<FileObject> {
+        let stamps = changes.iter().filter_map(|it| tree.get(&it.path)?.stamp);
+        stamps.filter(FileStamp::is_linked).map(|it| it.object()).collect()
     };
-    let torn: BTreeSet<FileObject> = changes.iter().filter_map(|it| object(before, it)).collect();
-    let shared = |node: &Node| node.stamp.is_some_and(|it| it.is_linked() && torn.contains(&it.object()));
-    let were = before.iter().filter(|(_, node)| shared(node)).map(|(path, _)| path);
-    let became = changes.iter().filter(|it| object(after, it).is_some()).map(|it| &it.path);
-    let names: BTreeSet<_> = were.chain(became).collect();
+    let (torn, tied) = (linked(before), linked(after));
+    let shares = |node: &Node, objects: &BTreeSet<FileObject>| {
+        node.stamp.is_some_and(|it| it.is_linked() && objects.contains(&it.object()))
+    };
+    let were = before.iter().filter(|(_, node)| shares(node, &torn)).map(|(path, _)| path);
+    let became = after.iter().filter(|(_, node)| shares(node, &tied)).map(|(path, _)| path);
+    let names: BTreeSet<&PathBuf> = were.chain(became).collect();
     let mut known: HashMap<FileObject, u64> = HashMap::new();
-    for object in names.iter().filter_map(|path| Some(before.get(*path)?.stamp?.object())) {
+    for object in names.iter().filter_map(|path| object(before, path)) {
         *known.entry(object).or_default() += 1;
+    }
+    for (object, known) in &mut known {
+        *known += journal.names_of_ours(object.id());
     }
     let name = |path: &PathBuf| {
         let stamp = before.get(path).and_then(|it| it.stamp);
         let elsewhere =
             stamp.is_some_and(|it| known.get(&it.object()).is_none_or(|known| *known < it.names()));
-        LinkedName { path: path.clone(), before: stamp.map(|it| it.object()), elsewhere }
+        let after = object(after, path);
+        LinkedName { path: path.clone(), before: stamp.map(|it| it.object()), after, elsewhere }
     };
     names.into_iter().map(name).collect()
 }

@@ -8,12 +8,11 @@ mod commits;
 mod links;
 mod record;
 mod scope;
+mod taker;
 mod tree;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fs, io,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -27,14 +26,14 @@ use haft_shell::{
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_types::SessionId;
 use haft_workspace::{
-    AttributeChange, Attributes, Beside, ChangeOrigin, FileChange, FileError, FileState, Files, Journal,
-    OpenFile, Workspace,
+    AttributeChange, Beside, ChangeOrigin, FileChange, FileError, FileState, Files, Journal, Workspace,
 };
 
 use super::ports::{Coverage, Snapshots, Upcoming};
 use links::HeldLinks;
 use record::{Left, Pending, UndoRecord};
-use tree::{FileStamp, Found, Node, TooMuch, Tree, Walk};
+use taker::{Contents, Known, Skipped, TakeError, Taken, Taker};
+use tree::Tree;
 
 pub use tree::SnapshotLimits;
 
@@ -67,15 +66,6 @@ struct State {
     told: Vec<String>,
 }
 
-/// What was kept, and when the store was last seen to hold it.
-#[derive(Default)]
-struct Known {
-    files: HashMap<PathBuf, (FileStamp, FileState, Attributes)>,
-    /// The times of the store's directories: whatever is added or removed
-    /// changes them.
-    store: Vec<Option<SystemTime>>,
-}
-
 #[derive(Clone)]
 struct Window {
     number: u64,
@@ -84,13 +74,8 @@ struct Window {
     pending: Pending,
     /// Files with several names, within reach whatever becomes of those.
     held: Arc<HeldLinks>,
-}
-
-/// What was found, and what of it cannot be brought back.
-struct Taken {
-    tree: Tree,
-    left_out: Vec<PathBuf>,
-    unreadable: usize,
+    /// Whether all of this is on disk, so that a later session can settle it.
+    recorded: bool,
 }
 
 impl JournalSnapshots {
@@ -136,9 +121,6 @@ impl Snapshots for JournalSnapshots {
     }
 }
 
-/// From so many files on it is worth looking at the directories of the store.
-const MANY: usize = 512;
-
 /// How long each orphan of a killed session may take to end.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -169,10 +151,10 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
         for (pending, tree) in &left.pending {
             let taken =
                 Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut Known::default() }
-                    .take(&pending.starts, pending.left_out.clone());
+                    .take(&pending.starts, &Skipped::of(pending), Contents::Known);
             if let Ok(now) = taken {
                 let change = SettledCommand { pending, before: tree, held: &HeldLinks::default() };
-                all_settled &= change.write_down(workspace, &now.tree).is_ok();
+                all_settled &= change.write_down(workspace, &now).is_ok();
             }
         }
         if all_settled {
@@ -198,10 +180,7 @@ impl Inner {
         }
         let journal = match workspace.journal() {
             Ok(journal) => journal,
-            Err(why) => {
-                workspace.note_unseen(origin);
-                return Coverage::Partial(format!("this cannot be undone: {why}"));
-            }
+            Err(why) => return self.unseen(origin, &why),
         };
         let record = self.record(workspace, journal);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,20 +188,30 @@ impl Inner {
             state.learn();
         }
         let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
-        let (starts, taken, over) = match taker.take(&starts, Vec::new()) {
-            Ok(taken) => (starts, taken, false),
+        let none = Skipped::default();
+        let found = match taker.take(&starts, &none, Contents::Stored) {
+            Ok(taken) => Ok((starts, taken, false)),
             // What the command names is better than nothing.
-            Err(TooMuch) => match taker.take(&scope.named, Vec::new()) {
-                Ok(taken) => (scope.named.clone(), taken, true),
-                Err(TooMuch) => return self.too_much(),
+            Err(TakeError::TooMuch) => taker
+                .take(&scope.named, &none, Contents::Stored)
+                .map(|taken| (scope.named.clone(), taken, true)),
+            Err(full) => Err(full),
+        };
+        let room = |taken: &Taken| journal.reserve(room_for(&taken.tree)).map_err(|err| err.reason());
+        let (starts, taken, over) = match found {
+            Ok(found) => match room(&found.1) {
+                Ok(()) => found,
+                Err(why) => return self.unseen(origin, &why),
             },
+            Err(TakeError::TooMuch) => return self.too_much(),
+            Err(TakeError::Store(why)) => return self.unseen(origin, &why),
         };
         let mut notes = Vec::new();
         if over {
             let Coverage::Partial(note) = self.too_much() else { return Coverage::Full };
             notes.push(note);
         }
-        notes.extend(notes_of(&taken));
+        notes.extend(taken.notes());
         let names = |it: &PathBuf| scope.named.iter().any(|named| it.starts_with(named));
         let elsewhere: Vec<&PathBuf> =
             scope.trees.iter().filter(|tree| !inside.iter().any(|root| tree.starts_with(root))).collect();
@@ -232,9 +221,10 @@ impl Inner {
         let urgent = taken.left_out.iter().any(names) || !elsewhere.is_empty();
         let held = Arc::new(HeldLinks::hold(&taken.tree, journal));
         notes.extend(held.note());
-        let pending = Pending { origin, starts, left_out: taken.left_out, since: now_millis() };
+        let Taken { tree, left_out, left_objects, .. } = taken;
+        let pending = Pending { origin, starts, left_out, left_objects, since: now_millis() };
         let call = pending.origin.call.clone();
-        let window = state.begin(pending, taken.tree, held, record);
+        let window = state.begin(pending, tree, held, record);
         state.windows.insert(call, window);
         match urgent {
             // It names what cannot come back: that is said every time.
@@ -249,6 +239,13 @@ impl Inner {
             self.limits.entries,
             self.limits.bytes >> 20
         ))
+    }
+
+    /// Nothing of the command can be undone: an undo says so instead of taking back
+    /// what was there before it.
+    fn unseen(&self, origin: ChangeOrigin, why: &str) -> Coverage {
+        self.files.workspace().note_unseen(origin);
+        Coverage::Partial(format!("this cannot be undone: {why}"))
     }
 
     /// What the session writes down on disk; the first time, what others left is
@@ -284,13 +281,19 @@ impl Inner {
         // What a command made too large is still compared with what was there.
         taker.limits.entries = taker.limits.entries.saturating_mul(4);
         taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
-        if let Ok(taken) = taker.take(&window.pending.starts, window.pending.left_out.clone())
-            && (SettledCommand { pending: &window.pending, before: &window.tree, held: &window.held })
-                .write_down(workspace, &taken.tree)
-                .is_err()
-        {
-            // The record stays: the next session writes down what this one could not.
-            return;
+        let (starts, skipped) = (&window.pending.starts, Skipped::of(&window.pending));
+        let command = SettledCommand { pending: &window.pending, before: &window.tree, held: &window.held };
+        match taker.take(starts, &skipped, Contents::Known) {
+            Ok(taken) => {
+                if command.write_down(workspace, &taken).is_err() {
+                    if !window.recorded {
+                        workspace.note_unseen(window.pending.origin);
+                    }
+                    // A record stays: the next session writes down what this one could not.
+                    return;
+                }
+            }
+            Err(_) => workspace.note_unseen(window.pending.origin.clone()),
         }
         if let Some(record) = self.record.get().and_then(Option::as_ref) {
             record.end(window.number);
@@ -298,17 +301,6 @@ impl Inner {
             let newest = state.written.as_ref().is_some_and(|it| it.0 == window.tree_number);
             if !newest && !used(window.tree_number) {
                 record.drop_tree(window.tree_number);
-            }
-        }
-    }
-}
-
-impl Known {
-    /// Takes over what a session knew that is gone.
-    fn learn(&mut self, left: &Left) {
-        for (path, node) in left.last().into_iter().flatten() {
-            if let Some(stamp) = node.stamp {
-                self.files.insert(path, (stamp, node.state, node.attributes));
             }
         }
     }
@@ -330,32 +322,29 @@ impl State {
         held: Arc<HeldLinks>,
         record: Option<&UndoRecord>,
     ) -> Window {
-        let (tree_number, tree) = match &self.written {
-            Some((number, written)) if **written == tree => (*number, Arc::clone(written)),
+        let (tree_number, tree, is_kept) = match &self.written {
+            Some((number, written)) if **written == tree => (*number, Arc::clone(written), true),
             _ => self.write(tree, record),
         };
         self.number += 1;
         let number = self.number;
-        if let Some(record) = record {
-            // Without it, only a kill in the middle cannot be undone.
-            record.begin(number, tree_number, &pending).ok();
-        }
-        Window { number, tree_number, tree, pending, held }
+        // Without it, only a kill in the middle cannot be undone.
+        let begun = record.is_some_and(|it| it.begin(number, tree_number, &pending).is_ok());
+        Window { number, tree_number, tree, pending, held, recorded: is_kept && begun }
     }
 
-    fn write(&mut self, tree: Tree, record: Option<&UndoRecord>) -> (u64, Arc<Tree>) {
+    fn write(&mut self, tree: Tree, record: Option<&UndoRecord>) -> (u64, Arc<Tree>, bool) {
         self.number += 1;
         let (number, tree) = (self.number, Arc::new(tree));
-        if let Some(record) = record {
-            record.keep(number, &tree).ok();
-            if let Some((old, _)) = self.written.take()
-                && !self.windows.values().any(|it| it.tree_number == old)
-            {
-                record.drop_tree(old);
-            }
+        let is_kept = record.is_some_and(|it| it.keep(number, &tree).is_ok());
+        if let Some(record) = record
+            && let Some((old, _)) = self.written.take()
+            && !self.windows.values().any(|it| it.tree_number == old)
+        {
+            record.drop_tree(old);
         }
-        self.written = Some((number, Arc::clone(&tree)));
-        (number, tree)
+        self.written = is_kept.then(|| (number, Arc::clone(&tree)));
+        (number, tree, is_kept)
     }
 
     /// Says what is new to say.
@@ -363,93 +352,6 @@ impl State {
         let news: Vec<String> = notes.into_iter().filter(|note| !self.told.contains(note)).collect();
         self.told.extend(news.iter().cloned());
         if news.is_empty() { Coverage::Full } else { Coverage::Partial(news.join("; ")) }
-    }
-}
-
-/// Looks at the disk and keeps contents.
-struct Taker<'a> {
-    workspace: &'a Workspace,
-    journal: &'a Journal,
-    limits: SnapshotLimits,
-    known: &'a mut Known,
-}
-
-impl Taker<'_> {
-    fn take(&mut self, starts: &[PathBuf], left_out: Vec<PathBuf>) -> Result<Taken, TooMuch> {
-        let now = now();
-        let except = [self.workspace.state_dir().to_owned()];
-        let mut limits = self.limits;
-        let device = |path: &Path| fs::metadata(path).map(|it| it.dev()).ok();
-        let store = device(self.journal.dir());
-        if starts.iter().any(|start| device(start).is_some_and(|it| Some(it) != store)) {
-            // Nothing gets a second name on another disk.
-            limits.objects = limits.generated;
-        }
-        let mut walk = Walk::new(limits, &except, left_out);
-        let roots = self.workspace.roots();
-        for start in starts {
-            walk.add(start)?;
-            if !roots.contains(start) {
-                walk.add_around(start);
-            }
-        }
-        // Looking whether each of a few contents is there is less work than looking at the whole store.
-        let looks_at_store = MANY < walk.files.len();
-        let times = if looks_at_store { self.journal.store_times() } else { Vec::new() };
-        let untouched = looks_at_store && self.known.store == times;
-        let mut nodes = walk.others;
-        let (mut left_out, mut unreadable) = (walk.left_out, walk.unreadable);
-        for found in walk.files {
-            match self.content(&found, now, untouched) {
-                Ok((state, attributes)) => {
-                    nodes.push((found.path, Node { state, stamp: Some(found.stamp), attributes }));
-                }
-                Err(_) => unreadable.push(found.path),
-            }
-        }
-        let count = unreadable.len();
-        // What was there and could not be seen must not look new afterwards.
-        left_out.append(&mut unreadable);
-        if looks_at_store {
-            self.known.store = match self.journal.store_times() {
-                after if after == times => times,
-                // What we added ourselves is looked at once more.
-                _ => Vec::new(),
-            };
-        }
-        Ok(Taken { tree: nodes.into_iter().collect(), left_out, unreadable: count })
-    }
-
-    fn content(
-        &mut self,
-        found: &Found,
-        now: (i64, i64),
-        untouched: bool,
-    ) -> io::Result<(FileState, Attributes)> {
-        if let Some((stamp, state, attributes)) = self.known.files.get(&found.path)
-            && *stamp == found.stamp
-            && let FileState::File { hash, len, .. } = state
-            && (untouched || self.journal.has(hash, *len))
-        {
-            return Ok((FileState::File { hash: *hash, len: *len, mode: found.mode() }, attributes.clone()));
-        }
-        let file = OpenFile::open(&found.path).map_err(|err| io::Error::other(err.to_string()))?;
-        let attributes = Attributes::of(&found.path, &found.meta);
-        let kept = match found.immutable {
-            true => self.journal.keep_immutable(&file),
-            false => self.journal.keep_soon(&file),
-        };
-        let state = kept.map_err(|err| io::Error::other(err.to_string()))?;
-        // A change in the same tick of the clock would not show.
-        let stamp = fs::symlink_metadata(&found.path).map(|it| FileStamp::of(&it))?;
-        // A second name is a change, too, and not one of the content.
-        let same = stamp == found.stamp || (found.immutable && stamp.has_content_of(&found.stamp));
-        if same && (found.immutable || stamp.is_settled(now)) {
-            self.known.files.insert(found.path.clone(), (stamp, state.clone(), attributes.clone()));
-        } else {
-            self.known.files.remove(&found.path);
-        }
-        Ok((state, attributes))
     }
 }
 
@@ -462,9 +364,18 @@ struct SettledCommand<'a> {
 
 impl SettledCommand<'_> {
     /// The difference goes into the journal, but for what other calls did meanwhile.
-    fn write_down(&self, workspace: &Workspace, after: &Tree) -> Result<(), FileError> {
+    fn write_down(&self, workspace: &Workspace, now: &Taken) -> Result<(), FileError> {
         let Self { pending, before, held } = self;
+        let after = &now.tree;
         let mut changes = differences(before, after, GitChanges::of(&pending.origin));
+        // What could not be seen before or after is not known to have changed.
+        let unseen: Vec<&PathBuf> = pending.left_out.iter().chain(&now.left_out).collect();
+        let is_unseen = |path: &Path| {
+            unseen
+                .iter()
+                .any(|it| path.starts_with(it) && (path != it.as_path() || !after.contains_key(path)))
+        };
+        changes.retain(|change| !is_unseen(&change.path));
         if changes.is_empty() {
             return Ok(());
         }
@@ -481,7 +392,7 @@ impl SettledCommand<'_> {
         if changes.is_empty() {
             return Ok(());
         }
-        let links = links::linked_names(before, after, &changes);
+        let links = links::linked_names(journal, before, after, &changes);
         held.keep_torn(journal, &links, after);
         let (attributes, commits) = (attributes(before, after, &changes), commits::made(before, after));
         let entry = journal.record(&pending.origin, changes)?;
@@ -557,23 +468,6 @@ fn git_directory(path: &Path) -> Option<&Path> {
     path.ancestors().find(|it| it.file_name().is_some_and(|name| name == ".git"))
 }
 
-fn notes_of(taken: &Taken) -> Vec<String> {
-    let mut notes = Vec::new();
-    let large: Vec<String> = taken
-        .left_out
-        .iter()
-        .take(taken.left_out.len() - taken.unreadable)
-        .map(|it| it.display().to_string())
-        .collect();
-    if !large.is_empty() {
-        notes.push(format!("undo does not cover {}", large.join(", ")));
-    }
-    if 0 < taken.unreadable {
-        notes.push(format!("undo does not cover {} paths that cannot be read", taken.unreadable));
-    }
-    notes
-}
-
 /// Paths that are inside of no other.
 fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
@@ -586,9 +480,12 @@ fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     kept
 }
 
-fn now() -> (i64, i64) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (i64::try_from(now.as_secs()).unwrap_or(i64::MAX), i64::from(now.subsec_nanos()))
+/// Room that the entry of a command on these files needs, by and large.
+fn room_for(tree: &Tree) -> u64 {
+    const LEAST: u64 = 4 << 10;
+    const EACH: u64 = 1 << 10;
+    const MOST: u64 = 256 << 10;
+    (LEAST + EACH * tree.len() as u64).min(MOST)
 }
 
 fn now_millis() -> u64 {

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_workspace::{ChangeOrigin, Journal};
+use haft_workspace::{ChangeOrigin, FileObject, Journal};
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Node, Tree};
@@ -20,8 +20,13 @@ use super::tree::{Node, Tree};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Pending {
     pub(crate) origin: ChangeOrigin,
+    #[serde(with = "spelt_paths")]
     pub(crate) starts: Vec<PathBuf>,
+    #[serde(with = "spelt_paths")]
     pub(crate) left_out: Vec<PathBuf>,
+    /// What was at the paths in `left_out`.
+    #[serde(default)]
+    pub(crate) left_objects: Vec<FileObject>,
     /// Milliseconds since 1970.
     pub(crate) since: u64,
 }
@@ -148,6 +153,22 @@ impl Spelt {
             Self::Text(text) => PathBuf::from(text),
             Self::Bytes(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
         }
+    }
+}
+
+mod spelt_paths {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::Spelt;
+
+    pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|it| Spelt::of(it)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+        Ok(Vec::<Spelt>::deserialize(deserializer)?.into_iter().map(Spelt::path).collect())
     }
 }
 

@@ -10,6 +10,8 @@ use std::{
 use haft_workspace::{Attributes, FileObject, FileState};
 use serde::{Deserialize, Serialize};
 
+use super::taker::Skipped;
+
 /// Everything below some starting points, by path.
 pub(crate) type Tree = BTreeMap<PathBuf, Node>;
 
@@ -29,7 +31,7 @@ pub(crate) struct Node {
 /// Tells two versions of a file apart. The last number cannot be set by anybody.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct FileStamp {
-    id: (u64, u64),
+    id: FileObject,
     len: u64,
     modified: (i64, i64),
     changed: (i64, i64),
@@ -46,7 +48,7 @@ fn one_name() -> u64 {
 impl FileStamp {
     pub(crate) fn of(meta: &Metadata) -> Self {
         Self {
-            id: (meta.dev(), meta.ino()),
+            id: FileObject::of(meta),
             len: meta.len(),
             modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
@@ -126,6 +128,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) limits: SnapshotLimits,
     /// Never entered.
     pub(crate) except: &'a [PathBuf],
+    /// Neither looked at nor noted.
+    skipped: &'a Skipped,
     /// What was too large and was left out.
     pub(crate) left_out: Vec<PathBuf>,
     /// Directories that cannot be looked into.
@@ -142,11 +146,12 @@ pub(crate) struct Walk<'a> {
 pub(crate) struct TooMuch;
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(limits: SnapshotLimits, except: &'a [PathBuf], left_out: Vec<PathBuf>) -> Self {
+    pub(super) fn new(limits: SnapshotLimits, except: &'a [PathBuf], skipped: &'a Skipped) -> Self {
         Self {
             limits,
             except,
-            left_out,
+            skipped,
+            left_out: Vec::new(),
             unreadable: Vec::new(),
             files: Vec::new(),
             others: Vec::new(),
@@ -158,7 +163,7 @@ impl<'a> Walk<'a> {
     /// Adds everything at and below a path. What is not there is nothing.
     pub(crate) fn add(&mut self, start: &Path) -> Result<(), TooMuch> {
         let Ok(meta) = fs::symlink_metadata(start) else { return Ok(()) };
-        if self.except.iter().any(|it| start.starts_with(it)) {
+        if self.except.iter().any(|it| start.starts_with(it)) || self.skips(start, &meta) {
             return Ok(());
         }
         self.note(start.to_owned(), &meta);
@@ -176,6 +181,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Whether nothing was known of this, or of what is at this path now.
+    fn skips(&self, path: &Path, meta: &Metadata) -> bool {
+        self.skipped.paths.contains(path)
+            || (!self.skipped.objects.is_empty() && self.skipped.objects.contains(&FileObject::of(meta)))
+    }
+
     fn below(&mut self, dir: PathBuf) -> Result<(), TooMuch> {
         let mut open = vec![dir];
         while let Some(dir) = open.pop() {
@@ -186,7 +197,7 @@ impl<'a> Walk<'a> {
             for entry in entries.flatten() {
                 let path = entry.path();
                 let Ok(meta) = entry.metadata() else { continue };
-                if self.left_out.contains(&path) || self.except.contains(&path) {
+                if self.skips(&path, &meta) || self.except.contains(&path) {
                     // Its own existence is not noted either: nothing of it is touched.
                 } else if !meta.is_dir() {
                     self.note(path, &meta);
@@ -212,7 +223,7 @@ impl<'a> Walk<'a> {
     fn bounded(&mut self, dir: PathBuf, meta: &Metadata, bounds: (usize, u64), immutable: bool) {
         let (entries, bytes) = bounds;
         let limits = SnapshotLimits { entries, bytes, generated: bounds, objects: bounds };
-        let mut inner = Walk::new(limits, self.except, Vec::new());
+        let mut inner = Walk::new(limits, self.except, self.skipped);
         inner.immutable = immutable;
         inner.note(dir.clone(), meta);
         match inner.below(dir.clone()) {

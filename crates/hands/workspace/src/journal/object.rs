@@ -1,0 +1,76 @@
+use std::{fs::Metadata, os::unix::fs::MetadataExt as _, time::UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// Which file a name stands for. Names of one object are hard links of each other.
+///
+/// Inode numbers are reused, so the time of birth is part of the identity where
+/// the file system records it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(from = "ObjectNumbers", into = "ObjectNumbers")]
+pub struct FileObject {
+    /// Device and inode number.
+    id: (u64, u64),
+    /// Nanoseconds since 1970; `None` where the file system does not say.
+    born: Option<u64>,
+}
+
+impl FileObject {
+    /// The object that the metadata of a file or a symbolic link describes.
+    pub fn of(meta: &Metadata) -> Self {
+        let born = meta.created().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+        let born = born.and_then(|it| u64::try_from(it.as_nanos()).ok());
+        Self { id: (meta.dev(), meta.ino()), born }
+    }
+
+    /// Device and inode number.
+    pub fn id(&self) -> (u64, u64) {
+        self.id
+    }
+
+    /// Whether both are the same object, as far as both say when it was born.
+    pub fn is(&self, other: &Self) -> bool {
+        let reused = matches!((self.born, other.born), (Some(a), Some(b)) if a != b);
+        self.id == other.id && !reused
+    }
+}
+
+/// Journals of earlier versions do not name the time of birth.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum ObjectNumbers {
+    Born(u64, u64, u64),
+    Unborn(u64, u64),
+}
+
+impl From<ObjectNumbers> for FileObject {
+    fn from(numbers: ObjectNumbers) -> Self {
+        match numbers {
+            ObjectNumbers::Born(device, number, born) => Self { id: (device, number), born: Some(born) },
+            ObjectNumbers::Unborn(device, number) => Self { id: (device, number), born: None },
+        }
+    }
+}
+
+impl From<FileObject> for ObjectNumbers {
+    fn from(FileObject { id: (device, number), born }: FileObject) -> Self {
+        match born {
+            Some(born) => Self::Born(device, number, born),
+            None => Self::Unborn(device, number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_without_birth_time_reads_and_matches() {
+        let old: FileObject = serde_json::from_str("[1,2]").unwrap();
+        let new: FileObject = serde_json::from_str("[1,2,3]").unwrap();
+        let reused: FileObject = serde_json::from_str("[1,2,4]").unwrap();
+        assert_eq!(serde_json::to_string(&[old, new]).unwrap(), "[[1,2],[1,2,3]]");
+        assert!(old.is(&new) && new.is(&old) && !new.is(&reused));
+    }
+}
