@@ -64,11 +64,17 @@ impl SessionLogs {
     fn tell_replaced(&self, premises: &Premises, path: &Path) {
         if let Some(dir) = self.unwritable.as_deref().filter(|_| path.starts_with(self.dir())) {
             premises.events.notice(format!(
-                "{} cannot be written: this session is kept in {}. Make it writable, or set HAFT_CONFIG_DIR to a \
-                 directory that is",
+                "{} cannot be written: this session is kept in {}. Make it writable (or make room), or set \
+                 HAFT_CONFIG_DIR to a directory that is",
                 dir.display(),
                 self.dir().display()
             ));
+            if !can_be_written(&self.dir()) {
+                let here = self.dir().display().to_string();
+                premises.events.notice(format!(
+                    "{here} has no room either: calls that may change something do not run until there is room"
+                ));
+            }
         }
     }
 

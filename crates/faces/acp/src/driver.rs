@@ -136,7 +136,7 @@ impl SessionDriver {
         };
         let premises = self.handle.premises();
         let mut driven = DrivenSession {
-            journal: JournalView::new(premises.state_dir(), &premises.cwd, self.handle.id().clone()),
+            journal: JournalView::new(premises.journal_state_dir(), &premises.cwd, self.handle.id().clone()),
             teller: UpdateTeller::new(looks, self.abilities),
             prompts: HashMap::new(),
             unwanted: HashSet::new(),

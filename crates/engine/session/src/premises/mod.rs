@@ -30,7 +30,7 @@ use haft_runtime::PoolFeatures;
 use haft_shell::run::{Shell, Tasks};
 use haft_tool::DynTool;
 use haft_types::{SessionId, Variables};
-use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{Journal, JournalLimits, Workspace, WorkspaceConfig};
 
 use self::policy::directories;
 pub(crate) use self::{login_path::LoginPath, roots::SessionRoots, walls::WorktreeFence};
@@ -234,12 +234,29 @@ impl Premises {
         self.roots.now().iter().skip(1).for_each(|dir| workspace.add_root(resolved(dir)));
         workspace.recover();
         self.tell_ended(&haft_tools::bash::undo::recover(&workspace));
+        self.tell_unrecorded(&workspace);
         Ok(workspace)
     }
 
     fn workspace_config(&self) -> WorkspaceConfig {
         let root = resolved(&self.cwd);
-        WorkspaceConfig { state_dir: self.state_dir(), root, limits: JournalLimits::default() }
+        WorkspaceConfig { state_dir: self.journal_state_dir(), root, limits: JournalLimits::default() }
+    }
+
+    /// The directory with the record of changes: Haft's own, or one in the temp
+    /// directory where we may not write there.
+    pub fn journal_state_dir(&self) -> PathBuf {
+        journal_state_dir(self.state_dir())
+    }
+
+    /// Tells the user before the first change that no change can be undone.
+    fn tell_unrecorded(&self, workspace: &Workspace) {
+        let room = |journal: &Journal| journal.reserve(ROOM_FOR_ENTRIES).map_err(|err| err.reason());
+        if let Err(why) = workspace.journal().and_then(room) {
+            self.events.notice(format!(
+                "changes cannot be undone: {why}. Make room there, or set HAFT_CONFIG_DIR to another directory"
+            ));
+        }
     }
 
     /// The same for tools that are only described: nothing is written or put right.
@@ -454,6 +471,13 @@ impl Premises {
 /// Whether there is no such file.
 fn is_absent(err: &std::io::Error) -> bool {
     matches!(err.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+/// Bytes that the first changes of a session need in the record of changes.
+const ROOM_FOR_ENTRIES: u64 = 16 << 10;
+
+fn journal_state_dir(state: PathBuf) -> PathBuf {
+    if state_place::may_be_written(&state) { state } else { state_place::temporary_state() }
 }
 
 fn state_dir(store: &SettingsStore) -> PathBuf {

@@ -8,7 +8,7 @@ use std::{
     sync::OnceLock,
 };
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access, statvfs};
 
 /// A directory in the temp directory that belongs to this user alone, the same
 /// for all of their sessions. Where somebody has put something else in its
@@ -29,10 +29,29 @@ fn private_below(temp: &Path) -> PathBuf {
 }
 
 /// Whether something can be written below a directory that may not be there
-/// yet. Nothing is tried or made.
+/// yet: we may, and there is room. Nothing is tried or made.
 pub(crate) fn can_be_written(dir: &Path) -> bool {
-    let there = dir.ancestors().find(|it| it.symlink_metadata().is_ok());
-    there.is_some_and(|it| access(it, Access::WRITE_OK | Access::EXEC_OK).is_ok())
+    may_be_written(dir) && existing(dir).is_some_and(has_room)
+}
+
+/// Whether we may write below a directory that may not be there yet.
+pub(crate) fn may_be_written(dir: &Path) -> bool {
+    existing(dir).is_some_and(|it| access(it, Access::WRITE_OK | Access::EXEC_OK).is_ok())
+}
+
+fn existing(dir: &Path) -> Option<&Path> {
+    dir.ancestors().find(|it| it.symlink_metadata().is_ok())
+}
+
+/// Less than this is no room for the log of a session.
+const LEAST_ROOM: u64 = 64 << 10;
+
+/// File systems that do not say how large they are have room.
+fn has_room(dir: &Path) -> bool {
+    let Ok(found) = statvfs(dir) else { return true };
+    let free = if rustix::process::geteuid().is_root() { found.f_bfree } else { found.f_bavail };
+    let bytes = free.saturating_mul(found.f_frsize);
+    (found.f_blocks == 0 || LEAST_ROOM <= bytes) && (found.f_files == 0 || 0 < found.f_ffree)
 }
 
 #[cfg(test)]

@@ -88,7 +88,8 @@ impl Walls {
         home: Option<PathBuf>,
         events: EventSender,
     ) -> Self {
-        let keeper = StoreKeeper::new(Arc::clone(&store), state.clone(), Arc::clone(&roots), home.clone());
+        let journal = super::journal_state_dir(state.clone());
+        let keeper = StoreKeeper::new(Arc::clone(&store), journal, Arc::clone(&roots), home.clone());
         Self {
             store,
             keeper: Arc::new(keeper),
