@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use haft_types::PermissionMode;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Behavior, PolicyBuilder, RuleEntry};
 
@@ -25,6 +25,7 @@ pub enum PermissionUpdate {
     /// Adds directories to the workspace.
     AddDirectories {
         /// Which.
+        #[serde(serialize_with = "lossy")]
         directories: Vec<PathBuf>,
         /// Where it is kept.
         destination: Destination,
@@ -32,6 +33,7 @@ pub enum PermissionUpdate {
     /// Takes directories out of the workspace.
     RemoveDirectories {
         /// Which.
+        #[serde(serialize_with = "lossy")]
         directories: Vec<PathBuf>,
         /// Where it is kept.
         destination: Destination,
@@ -173,4 +175,9 @@ fn belongs(rule: &RuleEntry, list: &RuleList) -> bool {
 fn is_same(a: &str, b: &str) -> bool {
     let bare = |text: &str| text.trim().strip_suffix("(*)").unwrap_or(text.trim()).to_owned();
     bare(a) == bare(b)
+}
+
+/// Paths that are not UTF-8 are shown as closely as JSON can.
+fn lossy<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|it| it.to_string_lossy()))
 }

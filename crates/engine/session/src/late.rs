@@ -55,6 +55,8 @@ impl LatePipeline {
         let (read, cx) = (Arc::clone(read), cx.clone());
         move |path: &Path| {
             let Some(policy) = &policy else { return false };
+            // A path that no input can name is not one that rules allow.
+            let Some(path) = path.to_str() else { return false };
             let Ok(call) = Arc::clone(&read).parse(json!({"file_path": path}), &cx) else { return false };
             policy.judge(read.name(), call.as_ref(), &cx, &Opinion::default()).approved().is_ok()
         }

@@ -1,8 +1,10 @@
 //! What tools changed in a directory, and taking it back: for commands, and for
 //! callers on other machines.
 
+use std::path::PathBuf;
+
 use haft_workspace::{
-    ChangeOrigin, EntryId, EntryStanding, HistoryItem, TurnId, UndoReport, UndoTarget, Workspace,
+    ChangeOrigin, Conflict, EntryId, EntryStanding, HistoryItem, TurnId, UndoReport, UndoTarget, Workspace,
 };
 use serde_json::{Value, json};
 
@@ -26,14 +28,20 @@ pub fn redo_change(premises: &Premises) -> Result<UndoReport, String> {
     workspace.redo(&origin(premises, "redo")).map_err(|err| err.to_string())
 }
 
-/// What an undo did, for programs.
+/// What an undo did, for programs. Paths that are not UTF-8 are shown as closely
+/// as JSON can.
 pub fn undo_json(report: &UndoReport) -> Value {
-    let conflicts: Vec<Value> =
-        report.conflicts.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect();
+    let texts = |paths: &[PathBuf]| -> Vec<String> {
+        paths.iter().map(|it| it.to_string_lossy().into_owned()).collect()
+    };
+    let conflict = |it: &Conflict| json!({"path": it.path.to_string_lossy(), "reason": it.reason});
+    let is_gone = |path: &&PathBuf| path.symlink_metadata().is_err();
+    let removed: Vec<PathBuf> = report.restored.iter().filter(is_gone).cloned().collect();
     json!({
-        "restored": report.restored,
-        "conflicts": conflicts,
-        "untied": report.untied,
+        "restored": texts(&report.restored),
+        "removed": texts(&removed),
+        "conflicts": report.conflicts.iter().map(conflict).collect::<Vec<_>>(),
+        "untied": texts(&report.untied),
         "commits": report.commits,
     })
 }

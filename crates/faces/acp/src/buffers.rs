@@ -95,7 +95,7 @@ impl EditorOverlay for EditorBuffers {
         if self.is_left_alone() {
             return BufferAnswer::Silent;
         }
-        let params = json!({"sessionId": session, "path": self.named(path)});
+        let params = json!({"sessionId": session, "path": self.named(path).to_string_lossy()});
         match self.ask("fs/read_text_file", params, READ_PATIENCE) {
             Some(Ok(answer)) => {
                 let text = answer["content"].as_str();
@@ -119,7 +119,8 @@ impl EditorOverlay for EditorBuffers {
             BufferAnswer::Text(_) => return BufferChange::Changed,
             _ => return BufferChange::Failed(String::from("it does not say what it shows")),
         }
-        let params = json!({"sessionId": session, "path": self.named(path), "content": new});
+        let params =
+            json!({"sessionId": session, "path": self.named(path).to_string_lossy(), "content": new});
         match self.ask("fs/write_text_file", params, WRITE_PATIENCE) {
             Some(Ok(_)) => BufferChange::Made,
             Some(Err(error)) => BufferChange::Failed(error.message),

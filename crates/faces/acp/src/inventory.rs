@@ -47,7 +47,8 @@ fn entry(info: &SessionInfo, params: &Value) -> Option<Value> {
         Some(cwd) => PathBuf::from(cwd),
         None => cwd_of(&info.path)?,
     };
-    let mut entry = json!({"sessionId": info.id, "cwd": cwd, "updatedAt": iso(info.modified)});
+    let mut entry =
+        json!({"sessionId": info.id, "cwd": cwd.to_string_lossy(), "updatedAt": iso(info.modified)});
     if !info.title.is_empty() {
         entry["title"] = json!(info.title);
     }

@@ -22,7 +22,7 @@ pub(crate) fn agents(options: &Options) -> Ended {
         let kinds: Vec<Value> = kinds.iter().map(|it| kind_json(it, usual.as_deref())).collect();
         let problems: Vec<Value> = problems
             .iter()
-            .map(|it| json!({"file": it.file, "line": it.line, "reason": it.reason, "isLost": it.is_lost}))
+            .map(|it| json!({"file": it.file.to_string_lossy(), "line": it.line, "reason": it.reason, "isLost": it.is_lost}))
             .collect();
         print_line(&json!({"agents": kinds, "problems": problems}).to_string())?;
     } else {
@@ -40,7 +40,7 @@ pub(crate) fn agents(options: &Options) -> Ended {
 fn kind_json(kind: &AgentKind, usual: Option<&str>) -> Value {
     let (model, from) = kind.model_named(usual).unzip();
     json!({
-        "name": kind.name, "description": kind.description, "source": kind.source.label(), "file": kind.file,
+        "name": kind.name, "description": kind.description, "source": kind.source.label(), "file": kind.file.as_deref().map(std::path::Path::to_string_lossy),
         "tools": kind.tools, "disallowedTools": kind.disallowed, "model": model, "modelFrom": from,
         "effort": kind.effort,
         "permissionMode": kind.mode.map(|it| it.name()), "maxTurns": kind.max_turns,
@@ -118,8 +118,8 @@ fn skill_about(it: &SlashCommand) -> Vec<String> {
 fn skill_json(it: &SlashCommand) -> Value {
     json!({
         "name": it.name, "description": it.description, "argumentHint": it.argument_hint,
-        "isSkill": it.skill_dir().is_some(), "forModel": it.is_skill_for_model(), "directory": it.skill_dir(),
-        "source": it.source.label(), "file": it.file, "allowedTools": it.allowed_tools(), "paths": it.paths(),
+        "isSkill": it.skill_dir().is_some(), "forModel": it.is_skill_for_model(), "directory": it.skill_dir().map(std::path::Path::to_string_lossy),
+        "source": it.source.label(), "file": it.file.as_deref().map(std::path::Path::to_string_lossy), "allowedTools": it.allowed_tools(), "paths": it.paths(),
         "agent": it.forks(),
     })
 }

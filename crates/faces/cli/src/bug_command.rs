@@ -62,7 +62,7 @@ pub(crate) fn run(args: &BugArgs, options: &Options) -> Ended {
             .iter()
             .map(|it| json!({"name": it.name, "bytes": it.text.len(), "about": it.about}))
             .collect();
-        print_line(&json!({"archive": path, "files": list}).to_string())?;
+        print_line(&json!({"archive": path.to_string_lossy(), "files": list}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     print_line(&format!("{} holds, with secrets masked:", path.display()))?;

@@ -96,7 +96,7 @@ fn logs(store: &CronStore, id: Option<&str>, options: &Options) -> Ended {
         let file = store.output_of(&run.job, run.slot);
         if options.json {
             let mut line = json!(run);
-            line["output"] = json!(file.exists().then_some(&file));
+            line["output"] = json!(file.exists().then(|| file.to_string_lossy()));
             print_line(&line.to_string())?;
             continue;
         }

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &InitArgs, options: &Options) -> Ended {
             .iter()
             .map(|it| json!({"path": it.path, "text": it.text, "written": written.contains(&it.path)}))
             .collect();
-        let line = json!({"project": root, "files": files, "kept": kept});
+        let line = json!({"project": root.to_string_lossy(), "files": files, "kept": kept});
         print_line(&line.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -75,14 +75,15 @@ fn list_json(found: &PluginList) -> Value {
         let adds: Map<String, Value> =
             it.adds.iter().map(|(kind, count)| ((*kind).to_owned(), json!(count))).collect();
         json!({
-            "id": it.id, "enabled": it.is_enabled, "saidBy": it.said_by, "directory": it.dir,
+            "id": it.id, "enabled": it.is_enabled, "saidBy": it.said_by,
+            "directory": it.dir.as_deref().map(std::path::Path::to_string_lossy),
             "version": it.version, "description": it.description, "adds": adds,
         })
     };
     let plugins: Vec<Value> = found.plugins.iter().map(plugin).collect();
     let markets = found.marketplaces.iter().map(|it| {
         let names: Vec<&str> = it.plugins.iter().map(|it| it.name.as_str()).collect();
-        json!({"name": it.name, "directory": it.dir, "knownFrom": it.known_from, "plugins": names})
+        json!({"name": it.name, "directory": it.dir.to_string_lossy(), "knownFrom": it.known_from, "plugins": names})
     });
     json!({
         "plugins": plugins, "marketplaces": markets.collect::<Vec<_>>(),
@@ -91,7 +92,7 @@ fn list_json(found: &PluginList) -> Value {
 }
 
 pub(crate) fn problem_json(it: &ExtensionProblem) -> Value {
-    json!({"what": it.what, "file": it.file, "line": it.line, "reason": it.reason, "isLost": it.is_lost})
+    json!({"what": it.what, "file": it.file.to_string_lossy(), "line": it.line, "reason": it.reason, "isLost": it.is_lost})
 }
 
 /// The whole id of a plugin that is known here.
@@ -167,7 +168,10 @@ fn install(id: &str, scope: PluginScope, options: &Options) -> Ended {
     let (scope, name) = scope_of(scope);
     premises.switch_plugin(scope, &id, true).map_err(CliFailure::Message)?;
     match options.json {
-        true => print_line(&json!({"id": id, "directory": dir, "enabled": true, "scope": name}).to_string())?,
+        true => print_line(
+            &json!({"id": id, "directory": dir.to_string_lossy(), "enabled": true, "scope": name})
+                .to_string(),
+        )?,
         false => print_line(&format!("{id} is installed and on ({name} settings): {}", dir.display()))?,
     }
     let wanted = spec::premises(options)?.plugin_options(&id).unwrap_or_default();

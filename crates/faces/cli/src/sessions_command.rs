@@ -91,7 +91,7 @@ fn list(logs: &SessionLogs, options: &Options) -> Ended {
     for it in found {
         let line = if options.json {
             let modified = it.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            json!({"id": it.id, "title": it.title, "bytes": it.size, "modified": modified.as_secs(), "path": it.path})
+            json!({"id": it.id, "title": it.title, "bytes": it.size, "modified": modified.as_secs(), "path": it.path.to_string_lossy()})
                 .to_string()
         } else {
             let id: String = it.id.chars().take(8).collect();

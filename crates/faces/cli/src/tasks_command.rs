@@ -49,7 +49,7 @@ fn line(task: &Leftover, state: &Path) -> Value {
     let file = Shell::output_of(state, &task.session, &task.task);
     json!({
         "id": id_of(task), "owner": task.purpose.label(), "call": task.call, "session": task.session, "command": task.command,
-        "standing": standing(task), "processes": processes, "output": file.exists().then_some(file),
+        "standing": standing(task), "processes": processes, "output": file.exists().then(|| file.to_string_lossy()),
     })
 }
 

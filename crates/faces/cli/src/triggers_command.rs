@@ -60,7 +60,7 @@ pub(crate) fn run(command: TriggersCommand, options: &Options) -> Ended {
 fn list(triggers: &BTreeMap<String, Trigger>, options: &Options) -> Ended {
     for it in triggers.values() {
         if options.json {
-            let line = json!({"name": it.name, "dir": it.dir, "scheme": it.scheme, "mode": it.mode,
+            let line = json!({"name": it.name, "dir": it.dir.to_string_lossy(), "scheme": it.scheme, "mode": it.mode,
                 "prompt": it.prompt, "maxTurns": it.max_turns, "maxMinutes": it.max_minutes});
             print_line(&line.to_string())?;
             continue;
@@ -94,7 +94,7 @@ fn logs(store: &TriggerStore, name: Option<&str>, options: &Options) -> Ended {
         let file = store.output_of(&run.id);
         if options.json {
             let mut line = json!(run);
-            line["output"] = json!(file.exists().then_some(&file));
+            line["output"] = json!(file.exists().then(|| file.to_string_lossy()));
             print_line(&line.to_string())?;
             continue;
         }

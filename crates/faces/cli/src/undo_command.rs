@@ -1,6 +1,6 @@
 //! `haft undo | redo | history | diff`: what tools changed, and taking it back.
 
-use std::{io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
+use std::{collections::HashSet, io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
 
 use haft_session::{history_json, open_hosts, redo_change, undo_change, undo_json};
 use haft_tool::{LineStyle, Rendered, RenderedLine};
@@ -62,11 +62,10 @@ fn told(done: &Value, verb: &str, options: &Options) -> Ended {
         print_line(&done.to_string())?;
     } else {
         let restored = list("restored").iter().map(text).collect::<Vec<String>>();
-        // Whether a file of another machine is there now is not known here.
-        let is_there = |path: &str| !options.host.is_empty() || Path::new(path).symlink_metadata().is_ok();
-        let restored = restored.into_iter().map(|path| match is_there(&path) {
-            true => RenderedLine::new(LineStyle::Added, format!("{verb} {path}")),
-            false => RenderedLine::new(LineStyle::Removed, format!("removed {path}")),
+        let removed: HashSet<String> = list("removed").iter().map(text).collect();
+        let restored = restored.into_iter().map(|path| match removed.contains(&path) {
+            true => RenderedLine::new(LineStyle::Removed, format!("removed {path}")),
+            false => RenderedLine::new(LineStyle::Added, format!("{verb} {path}")),
         });
         let kept = conflicts.iter().map(|it| {
             RenderedLine::new(
@@ -83,7 +82,11 @@ fn told(done: &Value, verb: &str, options: &Options) -> Ended {
         let commits = commits
             .iter()
             .map(|it| RenderedLine::new(LineStyle::Dim, format!("the commit stays: {}", text(it))));
-        let lines = restored.chain(kept).chain(untied).chain(commits).collect();
+        let nothing = list("restored").is_empty() && conflicts.is_empty();
+        let nothing = nothing.then(|| {
+            RenderedLine::new(LineStyle::Dim, "nothing to do: the files are already as they were".to_owned())
+        });
+        let lines = nothing.into_iter().chain(restored).chain(kept).chain(untied).chain(commits).collect();
         let rendered = Rendered { lines, ..Rendered::default() };
         print_bytes(show::text(&rendered, show::colours()).as_bytes())?;
     }
@@ -107,10 +110,22 @@ pub(crate) fn history(options: &Options) -> Ended {
     print_bytes(out.as_bytes())
 }
 
+/// A path of the journal: text, or the bytes of one that is not UTF-8.
+fn path_text(path: &Value) -> String {
+    let bytes = || -> Option<Vec<u8>> {
+        let bytes = path["bytes"].as_array()?.iter();
+        bytes.map(|it| u8::try_from(it.as_u64()?).ok()).collect()
+    };
+    match (path.as_str(), bytes()) {
+        (Some(text), _) => text.to_owned(),
+        (None, bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
+    }
+}
+
 fn line(item: &Value) -> String {
     let changes = item["changes"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let paths: Vec<String> = changes.iter().take(3).map(|change| text(&change["path"])).collect();
+    let paths: Vec<String> = changes.iter().take(3).map(|change| path_text(&change["path"])).collect();
     let more = changes.len().saturating_sub(3);
     let more = if 0 < more { format!(" and {more} more") } else { String::new() };
     let head = show::painted(&text(&item["id"]), "1", show::colours());
@@ -166,7 +181,7 @@ fn json_diff(journal: &Journal, entry: &JournalEntry) -> Ended {
             let hunks = text(journal, &change.before)
                 .zip(text(journal, &change.after))
                 .map(|(before, after)| patch(&before, &after));
-            json!({"path": change.path, "before": change.before, "after": change.after, "structuredPatch": hunks})
+            json!({"path": change.path.to_string_lossy(), "before": change.before, "after": change.after, "structuredPatch": hunks})
         })
         .collect();
     let origin = &entry.origin;

@@ -64,7 +64,7 @@ fn list(premises: &Premises, keeper: &WorktreeKeeper, options: &Options) -> Ende
             .map(|(record, state, inside)| {
                 let found = inside.as_ref().and_then(|it| it.as_ref().ok());
                 json!({
-                    "name": record.name, "path": record.path, "branch": record.branch, "base": record.base,
+                    "name": record.name, "path": record.path.to_string_lossy(), "branch": record.branch, "base": record.base,
                     "state": state, "session": record.session,
                     "agent": record.holder.as_ref().map(|it| it.agent.as_str()),
                     "changedFiles": found.map(|it| it.changed.len()), "commits": found.map(|it| it.commits),
@@ -135,7 +135,7 @@ fn remove(premises: &Premises, keeper: &WorktreeKeeper, name: &str, options: &Op
     if options.json {
         print_line(
             &json!({
-                "name": record.name, "path": record.path, "rescued": removed.rescued, "undo": removed.undo,
+                "name": record.name, "path": record.path.to_string_lossy(), "rescued": removed.rescued, "undo": removed.undo,
                 "branchRemoved": removed.branch_removed, "notes": removed.notes,
             })
             .to_string(),

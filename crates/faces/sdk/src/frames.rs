@@ -22,15 +22,18 @@ impl Frames {
     /// The first frame of a turn.
     pub fn init(&self, facts: &SessionFacts) -> Value {
         let plugins: Vec<Value> = facts.plugins.iter().map(plugin_json).collect();
+        // A path that is not UTF-8 is shown as closely as JSON can.
+        let cwd = facts.cwd.to_string_lossy();
+        let extra_dirs: Vec<_> = facts.extra_dirs.iter().map(|it| it.to_string_lossy()).collect();
         let mut frame = self.system(
             "init",
             json!({
-                "cwd": facts.cwd, "tools": facts.tools, "mcp_servers": mcp_servers(&facts.servers),
+                "cwd": cwd, "tools": facts.tools, "mcp_servers": mcp_servers(&facts.servers),
                 "model": facts.model, "permissionMode": facts.mode.name(), "slash_commands": facts.commands,
                 "apiKeySource": facts.key_source, "claude_code_version": PROTOCOL_VERSION,
                 "output_style": facts.output_style, "agents": facts.agents, "skills": facts.skills,
-                "plugins": plugins, "capabilities": CAPABILITIES, "original_cwd": facts.cwd,
-                "additional_directories": facts.extra_dirs,
+                "plugins": plugins, "capabilities": CAPABILITIES, "original_cwd": cwd,
+                "additional_directories": extra_dirs,
             }),
         );
         if !facts.betas.is_empty() {
@@ -186,7 +189,8 @@ impl Frames {
 
 /// A plugin, as hosts know it.
 pub(crate) fn plugin_json(plugin: &PluginFacts) -> Value {
-    let mut shown = json!({"name": plugin.name, "path": plugin.path, "source": plugin.source});
+    let mut shown =
+        json!({"name": plugin.name, "path": plugin.path.to_string_lossy(), "source": plugin.source});
     if let Some(version) = &plugin.version {
         shown["version"] = json!(version);
     }

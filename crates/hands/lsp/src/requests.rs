@@ -57,7 +57,7 @@ pub(crate) fn initialize(plan: &ServerPlan) -> Value {
         "processId": null,
         "clientInfo": {"name": "haft", "version": env!("CARGO_PKG_VERSION")},
         "rootUri": root,
-        "rootPath": plan.root,
+        "rootPath": plan.root.to_string_lossy(),
         "workspaceFolders": folders(plan),
         "capabilities": capabilities(),
     });

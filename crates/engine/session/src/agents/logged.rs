@@ -47,7 +47,7 @@ impl LoggedAgent {
         json!({
             "id": self.id, "parent": self.parent, "name": self.name, "kind": self.kind,
             "description": self.description, "status": self.status, "model": self.model, "modelFrom": self.model_from,
-            "depth": self.depth, "worktree": self.worktree, "log": self.log,
+            "depth": self.depth, "worktree": self.worktree.as_deref().map(Path::to_string_lossy), "log": self.log.to_string_lossy(),
             "requests": cost.map(|it| it.requests), "usage": cost.map(|it| it.usage),
             "usd": cost.map(|it| it.usd), "priced": cost.map(|it| it.priced),
             "estimated": cost.map(|it| it.estimated),

@@ -82,7 +82,7 @@ fn change(file: &mut Map<String, Value>, update: &PermissionUpdate) {
         }
         PermissionUpdate::AddDirectories { directories, .. } => {
             let known = array(permissions, "additionalDirectories");
-            for dir in directories.iter().map(|dir| json!(dir)) {
+            for dir in directories.iter().map(|dir| json!(dir.to_string_lossy())) {
                 if !known.contains(&dir) {
                     known.push(dir);
                 }
@@ -90,7 +90,7 @@ fn change(file: &mut Map<String, Value>, update: &PermissionUpdate) {
         }
         PermissionUpdate::RemoveDirectories { directories, .. } => {
             array(permissions, "additionalDirectories")
-                .retain(|known| !directories.iter().any(|dir| *known == json!(dir)));
+                .retain(|known| !directories.iter().any(|dir| *known == json!(dir.to_string_lossy())));
         }
     }
 }

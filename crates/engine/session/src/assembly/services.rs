@@ -114,6 +114,8 @@ impl Readers {
         }
         let mut cx = CallContext::detached(String::from("memory"), Arc::clone(&calls.state.cwd));
         cx.home.clone_from(&calls.state.home);
+        // A path that no input can name is not one that rules allow.
+        let Some(path) = path.to_str() else { return false };
         let Ok(call) = Arc::clone(&self.read).parse(json!({"file_path": path}), &cx) else { return false };
         let policy = calls.pipeline.gate.permissions().policy();
         policy.judge(self.read.name(), call.as_ref(), &cx, &Opinion::default()).approved().is_ok()

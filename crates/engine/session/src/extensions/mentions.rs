@@ -173,7 +173,11 @@ pub(crate) async fn attachments(
     for mention in mentions(text) {
         let Some(path) = mention.find(&state.cwd, state.home.as_deref()) else { continue };
         let (kind, tool, input) = match path.is_dir() {
-            true => (AttachmentKind::Directory, &readers.list, json!({"path": path, "depth": 1})),
+            true => (
+                AttachmentKind::Directory,
+                &readers.list,
+                json!({"path": path.to_string_lossy(), "depth": 1}),
+            ),
             false => (AttachmentKind::File, &readers.read, mention.reading(&path)),
         };
         let is_meant = named_by.is_by_person(&mention) && !leads_out(&path, &state.cwd);
@@ -232,7 +236,7 @@ pub(crate) async fn from_editor(agent: &Agent, news: &EditorNews, readers: &Read
 
 impl PathMention {
     fn reading(&self, path: &Path) -> Value {
-        let mut input = json!({"file_path": path});
+        let mut input = json!({"file_path": path.to_string_lossy()});
         if let Some((first, last)) = self.lines {
             input["offset"] = json!(first);
             input["limit"] = json!(last.saturating_sub(first) + 1);

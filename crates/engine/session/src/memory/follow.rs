@@ -322,16 +322,16 @@ pub(crate) async fn tell_hooks(calls: &CallSession, memory: &Memory) {
 
 fn loaded_event(file: &MemoryFile, reason: &str, globs: &[String], trigger: Option<&Path>) -> OtherInput {
     let mut fields = json!({
-        "file_path": file.path, "memory_type": file.owner.word(), "load_reason": reason,
+        "file_path": file.path.to_string_lossy(), "memory_type": file.owner.word(), "load_reason": reason,
     });
     if !globs.is_empty() {
         fields["globs"] = json!(globs);
     }
     if let Some(trigger) = trigger {
-        fields["trigger_file_path"] = json!(trigger);
+        fields["trigger_file_path"] = json!(trigger.to_string_lossy());
     }
     if let Some(parent) = &file.imported_by {
-        fields["parent_file_path"] = json!(parent);
+        fields["parent_file_path"] = json!(parent.to_string_lossy());
     }
     OtherInput {
         event: HookEvent::InstructionsLoaded,

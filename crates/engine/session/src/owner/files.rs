@@ -124,6 +124,8 @@ impl Owner {
 /// Whether Read would show a file without asking anybody.
 fn may_read(policy: &Policy, read: &Arc<dyn DynTool>, path: &Path, cwd: &Path) -> bool {
     let cx = CallContext::detached("read_file", cwd);
+    // A path that no input can name is not one that rules allow.
+    let Some(path) = path.to_str() else { return false };
     let parsed = Arc::clone(read).parse(json!({"file_path": path}), &cx);
     let judged = parsed.map(|call| policy.judge(read.name(), call.as_ref(), &cx, &Opinion::default()));
     judged.is_ok_and(|decision| decision.permit().is_ok())

@@ -60,7 +60,7 @@ impl EditorDiffs {
         };
         let name = path.file_name()?.to_string_lossy();
         let tab = DiffTab { editor: self, name: format!("{name} (haft {})", question.call_id) };
-        let arguments = json!({"old_file_path": path, "new_file_path": path, "new_file_contents": proposed,
+        let arguments = json!({"old_file_path": path.to_string_lossy(), "new_file_path": path.to_string_lossy(), "new_file_contents": proposed,
             "tab_name": tab.name});
         let Value::Object(arguments) = arguments else { return None };
         let manager = self.manager.upgrade()?;

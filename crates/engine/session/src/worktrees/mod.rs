@@ -189,7 +189,9 @@ impl WorktreeDesk {
         });
         let is_removed = removed.await.unwrap_or(false);
         if is_removed && self.late.listens(HookEvent::WorktreeRemove) {
-            self.late.run(HookEvent::WorktreeRemove, json!({"worktree_path": path}), cx).await;
+            self.late
+                .run(HookEvent::WorktreeRemove, json!({"worktree_path": path.to_string_lossy()}), cx)
+                .await;
         }
         !is_removed
     }
@@ -223,7 +225,10 @@ impl WorktreeDesk {
         });
         let mut removed = removed.await?;
         if self.late.listens(HookEvent::WorktreeRemove) {
-            let outcome = self.late.run(HookEvent::WorktreeRemove, json!({"worktree_path": path}), cx).await;
+            let outcome = self
+                .late
+                .run(HookEvent::WorktreeRemove, json!({"worktree_path": path.to_string_lossy()}), cx)
+                .await;
             if let Err(why) = refusal(outcome) {
                 removed.notes.push(format!("A hook objected: {why}"));
             }

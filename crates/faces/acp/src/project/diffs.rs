@@ -27,7 +27,7 @@ pub(crate) fn diff(path: &Path, old: Option<&str>, new: &str) -> Value {
         }
         old => (old.map(bounded), bounded(new)),
     };
-    json!({"type": "diff", "path": path, "oldText": old, "newText": new})
+    json!({"type": "diff", "path": path.to_string_lossy(), "oldText": old, "newText": new})
 }
 
 fn bounded(side: &str) -> String {

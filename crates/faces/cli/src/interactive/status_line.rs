@@ -89,12 +89,13 @@ impl StatusLine {
     }
 
     async fn run(&self, session: &str, facts: &StatusFacts) -> Option<String> {
+        let cwd = self.cwd.to_string_lossy();
         let told = json!({
             "hook_event_name": "Status",
             "session_id": session,
-            "cwd": self.cwd,
+            "cwd": cwd,
             "model": {"id": facts.model, "display_name": facts.model},
-            "workspace": {"current_dir": self.cwd, "project_dir": self.cwd},
+            "workspace": {"current_dir": cwd, "project_dir": cwd},
             "version": env!("CARGO_PKG_VERSION"),
             "permission_mode": facts.mode,
             "cost": {"total_cost_usd": facts.usd},

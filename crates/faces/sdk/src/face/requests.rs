@@ -450,7 +450,7 @@ fn context_json(usage: &ContextUsage, agents: &[String]) -> Value {
     let memory = usage.memory();
     let memory: Vec<Value> = memory
         .iter()
-        .map(|(path, tokens)| json!({"path": path, "type": "Project", "tokens": tokens}))
+        .map(|(path, tokens)| json!({"path": path.to_string_lossy(), "type": "Project", "tokens": tokens}))
         .collect();
     let agents: Vec<Value> = agents.iter().map(|name| json!({"agentType": name, "tokens": 0})).collect();
     json!({

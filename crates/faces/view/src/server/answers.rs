@@ -377,8 +377,11 @@ async fn undo_plan(
     let told = looking(shared, key, move |index, shared| {
         let (workspace, target) = undoable(index, shared, &entry)?;
         let plan = workspace.undo_plan(&target).map_err(|err| err.to_string())?;
-        let steps: Vec<Value> =
-            plan.steps.iter().map(|it| json!({"path": it.path, "what": it.what.words()})).collect();
+        let steps: Vec<Value> = plan
+            .steps
+            .iter()
+            .map(|it| json!({"path": it.path.to_string_lossy(), "what": it.what.words()}))
+            .collect();
         Ok(json!({"steps": steps, "conflicts": conflicts(&plan.conflicts)}))
     })
     .await?;
@@ -397,7 +400,7 @@ fn undoable(index: &LogIndex, shared: &ViewShared, entry: &str) -> Result<(Works
 }
 
 fn conflicts(all: &[Conflict]) -> Vec<Value> {
-    all.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect()
+    all.iter().map(|it| json!({"path": it.path.to_string_lossy(), "reason": it.reason})).collect()
 }
 
 fn told_or_why(told: Result<Value, String>) -> Response {
@@ -425,7 +428,8 @@ async fn undo(
         };
         let report = workspace.undo(&target, &origin).map_err(|err| err.to_string())?;
         let conflicts = conflicts(&report.conflicts);
-        Ok(json!({"restored": report.restored, "conflicts": conflicts, "commits": report.commits}))
+        let restored: Vec<_> = report.restored.iter().map(|it| it.to_string_lossy()).collect();
+        Ok(json!({"restored": restored, "conflicts": conflicts, "commits": report.commits}))
     })
     .await?;
     Ok(told_or_why(told))

@@ -61,7 +61,7 @@ impl AgentReport {
             shown["log"] = json!(log);
         }
         if let Some((path, branch)) = &self.worktree {
-            shown["worktreePath"] = json!(path);
+            shown["worktreePath"] = json!(path.to_string_lossy());
             shown["worktreeBranch"] = json!(branch);
         }
         shown

@@ -1,11 +1,11 @@
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
 use haft_command::CommandReading;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Runs a command line in bash and returns what it printed, standard output and error in the order
 /// they came.
@@ -79,6 +79,7 @@ pub struct Output {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub return_code_interpretation: Option<String>,
     /// The directory of the next command.
+    #[serde(serialize_with = "lossy_path")]
     pub cwd: PathBuf,
     /// How long it ran.
     pub duration_ms: u64,
@@ -99,7 +100,7 @@ pub struct Output {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timed_out_after_ms: Option<u64>,
     /// Where it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "lossy", skip_serializing_if = "Option::is_none")]
     pub background_cwd_hint: Option<PathBuf>,
     /// Processes it left running.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -111,7 +112,7 @@ pub struct Output {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<String>,
     /// Where all it printed is, when that is more than is shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "lossy", skip_serializing_if = "Option::is_none")]
     pub persisted_output_path: Option<PathBuf>,
     /// How many lines it printed, when that is more than is shown.
     #[serde(skip)]
@@ -120,7 +121,7 @@ pub struct Output {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persisted_output_size: Option<u64>,
     /// Where the bytes are that are no text.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "lossy", skip_serializing_if = "Option::is_none")]
     pub raw_output_path: Option<PathBuf>,
     /// Bytes it printed that nobody keeps.
     #[serde(skip_serializing_if = "is_zero")]
@@ -161,4 +162,14 @@ fn is_false(it: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks this way")]
 fn is_zero(it: &u64) -> bool {
     *it == 0
+}
+
+/// A path that is not UTF-8 must not take the rest of the data with it.
+fn lossy_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+#[expect(clippy::ref_option, reason = "serde asks this way")]
+fn lossy<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_deref().map(Path::to_string_lossy).serialize(serializer)
 }

@@ -75,7 +75,9 @@ impl Premises {
     pub fn add_marketplace(&self, from: &str) -> Result<Marketplace, String> {
         let place = LocalSource::of(from, &self.cwd)?;
         let (dir, source) = match &place {
-            LocalSource::Directory(dir) => (dir.clone(), json!({"source": "directory", "path": dir})),
+            LocalSource::Directory(dir) => {
+                (dir.clone(), json!({"source": "directory", "path": dir.to_string_lossy()}))
+            }
             LocalSource::Git(path) => {
                 let copied = self.copied(path, None)?;
                 (copied, json!({"source": "git", "url": path}))
@@ -104,7 +106,7 @@ impl Premises {
         };
         let market =
             market::read(&name, &dir, String::from("the command line")).map_err(|it| it.to_string())?.0;
-        let entry = json!({"source": source, "installLocation": dir, "lastUpdated": now()});
+        let entry = json!({"source": source, "installLocation": dir.to_string_lossy(), "lastUpdated": now()});
         self.own_file(KNOWN, |table| drop(table.insert(name.clone(), entry)))?;
         Ok(market)
     }
@@ -163,7 +165,7 @@ impl Premises {
             return Err(format!("{id} cannot be used: {}", why.join("; ")));
         }
         let version = version.or_else(|| plugin.and_then(|it| it.version));
-        let entry = json!({"scope": "user", "installPath": dir, "version": version, "installedAt": now(),
+        let entry = json!({"scope": "user", "installPath": dir.to_string_lossy(), "version": version, "installedAt": now(),
             "lastUpdated": now()});
         self.own_file(INSTALLED, |table| {
             table.insert(String::from("version"), json!(2));
