@@ -57,6 +57,7 @@ mod mcp_terminal;
 mod model_mistakes;
 mod new_tool;
 mod newcomer;
+mod odd_paths;
 mod page_commands;
 #[path = "common/peer.rs"]
 mod peer;
