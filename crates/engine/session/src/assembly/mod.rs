@@ -56,7 +56,7 @@ use crate::{
     logs::{LogChoice, SessionLogs},
     memory::MemoryFollower,
     premises::{Premises, TOOL_RESULTS},
-    questions::{AskFace, AskTool, AskedCalls, EditorDiffs, ElicitFromFace, OF_PERSON, QuestionDesk},
+    questions::{AskFace, AskTool, AskedCalls, EditorDiffs, ElicitFromFace, QuestionDesk, needs_answers},
     servers::{HookTools, SessionServers},
     watch::TurnWatch,
 };
@@ -452,7 +452,7 @@ fn tools(
         Asking::Port(port) => port.is_somebody(),
         Asking::Face(_) | Asking::Tool(_) => true,
     };
-    tools.retain(|tool| is_attended || is_replay || !OF_PERSON.contains(&tool.name()));
+    tools.retain(|tool| is_attended || is_replay || !needs_answers(tool.name()));
     tools.extend(spec.tools.own.iter().cloned());
     tools
 }

@@ -20,6 +20,12 @@ use crate::RefusalWords;
 /// answers.
 pub(crate) const OF_PERSON: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
 
+/// Whether a tool is there only where somebody answers. Plan mode ends with the user's approval, so
+/// where nobody can give it the model is not offered the way in: it could not come out again.
+pub(crate) fn needs_answers(tool: &str) -> bool {
+    OF_PERSON.contains(&tool) || tool == "EnterPlanMode"
+}
+
 /// What became of permission questions, for those who tell about calls.
 #[derive(Default)]
 pub(crate) struct AskedCalls {

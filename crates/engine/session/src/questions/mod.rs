@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub(crate) use self::{
-    ask_face::{AskFace, AskedCalls, ElicitFromFace, OF_PERSON},
+    ask_face::{AskFace, AskedCalls, ElicitFromFace, needs_answers},
     ask_tool::AskTool,
     editor_diff::EditorDiffs,
 };

@@ -396,3 +396,22 @@ async fn an_agent_rests_until_its_own_agents_report() {
     let outer = requests.all().iter().filter(|it| first(it).contains("outer task")).count();
     assert!(outer <= 3, "{outer} requests");
 }
+
+/// Nobody can approve a plan, so plan mode could not be left again.
+#[tokio::test]
+async fn unattended_session_offers_no_way_into_plan_mode() {
+    let place = Place::new();
+    let (mut spec, requests) = place.answering(|request| match request.messages.len() {
+        1 => Said::Blocks(call("p", "EnterPlanMode", json!({}))),
+        3 => Said::Blocks(call("w", "Write", json!({"file_path": "made.txt", "content": "made"}))),
+        _ => Said::text("done"),
+    });
+    assert!(matches!(spec.asking, haft_session::Asking::Nobody));
+    spec.permissions.mode = Some(PermissionMode::AcceptEdits);
+    run(spec, "go").await;
+    let all = requests.all();
+    assert!(all.iter().all(|it| tools(it).iter().all(|name| !name.contains("PlanMode"))));
+    let said = whole(&all[1]);
+    assert!(said.contains("no tool named EnterPlanMode"), "{said}");
+    assert_eq!(std::fs::read_to_string(place.ws().join("made.txt")).unwrap(), "made");
+}
