@@ -44,6 +44,7 @@ mod newer_flags;
 mod output;
 mod permissions_command;
 mod person;
+mod piped_input;
 mod plugins_command;
 mod print_command;
 mod reference_pages;

@@ -1,7 +1,7 @@
 //! `haft -p`: a run without a person.
 
 use std::{
-    io::{IsTerminal as _, Read as _, Write},
+    io::{IsTerminal as _, Write},
     process::ExitCode,
     sync::Arc,
 };
@@ -22,7 +22,7 @@ use crate::{
     cost_command::lost_line,
     interrupt::Interrupt,
     output::{CliFailure, Ended, complain, print_foreign, print_line},
-    spec,
+    piped_input, spec,
     watch::{Detail, Look, Watcher, width},
 };
 
@@ -82,12 +82,10 @@ fn refuse_flags(run: &RunArgs) -> Result<(), CliFailure> {
 
 /// The prompt from the command line and from standard input, together.
 fn prompt(run: &RunArgs) -> Result<String, CliFailure> {
-    let mut piped = Vec::new();
-    if !std::io::stdin().is_terminal() {
-        std::io::stdin().read_to_end(&mut piped)?;
-    }
+    let given = run.prompt.as_deref().unwrap_or_default();
+    let piped = piped_input::read(!given.trim().is_empty())?;
     let piped = String::from_utf8_lossy(&piped);
-    together(run.prompt.as_deref().unwrap_or_default(), piped.trim_end()).ok_or_else(|| {
+    together(given, piped.trim_end()).ok_or_else(|| {
         CliFailure::Message(String::from("there is nothing to do: give a prompt, or pipe one in"))
     })
 }
