@@ -10,6 +10,7 @@ use tokio::{
 
 use crate::{
     args::{Options, RunArgs},
+    interrupt::is_ignored,
     output::{CliFailure, Ended},
     spec,
 };
@@ -51,6 +52,9 @@ fn signals() -> Option<mpsc::UnboundedReceiver<AcpEnd>> {
     for (kind, meaning) in
         [(SignalKind::terminate(), AcpEnd::Terminate), (SignalKind::interrupt(), AcpEnd::Interrupt)]
     {
+        if is_ignored(kind) {
+            continue;
+        }
         let (mut signal, sender) = (signal(kind).ok()?, sender.clone());
         tokio::spawn(async move { while signal.recv().await.is_some() && sender.send(meaning).is_ok() {} });
     }

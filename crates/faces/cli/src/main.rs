@@ -95,6 +95,7 @@ fn not_parsed(err: &clap::Error) -> ExitCode {
 fn main() -> ExitCode {
     // Before anything else: as the helper of the sandbox we become another program.
     haft_sandbox::run_if_helper();
+    interrupt::reset_signals();
     keep_one_heap();
     #[expect(unsafe_code, reason = "the environment is changed, and nothing else runs yet")]
     // SAFETY: no thread has been started.

@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     args::{Options, RunArgs},
+    interrupt::is_ignored,
     output::{CliFailure, print_line, write_error},
     spec,
 };
@@ -181,6 +182,9 @@ fn signals() -> Option<mpsc::UnboundedReceiver<EndSignal>> {
     for (kind, meaning) in
         [(SignalKind::terminate(), EndSignal::Terminate), (SignalKind::interrupt(), EndSignal::Interrupt)]
     {
+        if is_ignored(kind) {
+            continue;
+        }
         let (mut signal, sender) = (signal(kind).ok()?, sender.clone());
         tokio::spawn(async move { while signal.recv().await.is_some() && sender.send(meaning).is_ok() {} });
     }

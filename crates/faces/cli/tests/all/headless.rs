@@ -354,3 +354,48 @@ async fn many_large_pictures_of_the_person_are_made_smaller() {
     let pictures = blocks.iter().filter(|block| block["type"] == "image").count();
     assert_eq!(pictures, 21, "{}", body["messages"]);
 }
+
+/// A run that was started as a parent does that ignores or blocks signals.
+#[tokio::test]
+async fn signals_set_by_the_parent_are_kept_when_ignored_and_unblocked() {
+    let rows = [
+        (vec!["--ignore-signal=HUP,INT"], vec!["HUP", "INT"], 0),
+        (vec!["--block-signal=TERM,HUP"], vec!["TERM"], 143),
+        (vec!["--block-signal=HUP"], vec!["HUP"], 129),
+    ];
+    for (how, signals, code) in rows {
+        let haft = Haft::new();
+        let waits = "touch begun; until [ -e go ]; do sleep 0.01; done";
+        let turns = [Turn::tool("Bash", json!({"command": waits})), Turn::text("Done.")];
+        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let args = ["-p", "go", "--permission-mode", "bypassPermissions"];
+        let inner = command(&haft, &args, &anthropic(&model));
+        let inner = inner.as_std();
+        let mut outer = tokio::process::Command::new("env");
+        outer.args(&how).arg(inner.get_program()).args(inner.get_args()).env_clear().current_dir(haft.ws());
+        outer.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        for (name, value) in inner.get_envs() {
+            outer.env(name, value.unwrap_or_default());
+        }
+        let child = outer.spawn().unwrap();
+        let begun = haft.ws().join("begun");
+        tokio::time::timeout(Duration::from_secs(120), async {
+            while !begun.exists() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .unwrap();
+        for signal in signals {
+            let kill = format!("kill -{signal} {}", child.id().unwrap());
+            assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        }
+        if code == 0 {
+            haft.write("go", "");
+        }
+        let output =
+            tokio::time::timeout(Duration::from_secs(120), child.wait_with_output()).await.unwrap().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{how:?}: {errors}");
+    }
+}
