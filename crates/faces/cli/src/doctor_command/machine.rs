@@ -8,6 +8,7 @@ use std::{
 };
 
 use haft_session::{CallLimits, Premises, WallDemand};
+use haft_shell::run::find_bash;
 
 use super::Finding;
 use crate::{login_command::found_in, update_command::InstallChannel};
@@ -104,15 +105,17 @@ fn found(premises: &Premises, name: &str) -> Option<PathBuf> {
 }
 
 pub(super) fn shell(premises: &Premises) -> Finding {
-    let shells = ["bash", "zsh", "sh"];
-    match shells.iter().find_map(|name| Some((*name, found(premises, name)?))) {
-        Some(("sh", path)) => Finding::warn(
+    shell_finding(find_bash(premises.variables.os_text("PATH").as_deref()))
+}
+
+fn shell_finding(bash: Option<PathBuf>) -> Finding {
+    match bash {
+        Some(path) => Finding::ok("shell", path.display().to_string()),
+        None => Finding::fail(
             "shell",
-            format!("only {}", path.display()),
-            "install bash: models write commands for it",
+            "there is no bash, so no command can run",
+            "install bash (apk add bash, apt-get install bash, …), or put its directory into PATH",
         ),
-        Some((_, path)) => Finding::ok("shell", path.display().to_string()),
-        None => Finding::fail("shell", "neither bash, zsh nor sh is in PATH", "install bash, or repair PATH"),
     }
 }
 
@@ -238,4 +241,16 @@ pub(super) fn terminal() -> Finding {
         return Finding::warn(NAME, format!("{kind}; the locale {locale:?} is not UTF-8"), remedy);
     }
     Finding::ok(NAME, format!("{kind}, {locale}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor_command::Health;
+
+    #[test]
+    fn shell_without_bash_fails() {
+        assert_eq!(shell_finding(None).health, Health::Fail);
+        assert_eq!(shell_finding(Some(PathBuf::from("/nix/store/x/bin/bash"))).health, Health::Ok);
+    }
 }
