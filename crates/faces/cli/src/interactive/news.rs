@@ -330,7 +330,7 @@ impl NewsMaker {
     }
 
     /// Paths inside the working directory without it.
-    fn shortened(&self, words: &str) -> String {
+    pub(super) fn shortened(&self, words: &str) -> String {
         let cwd = self.cwd.display().to_string();
         words.replace(&format!("{cwd}/"), "").replace(&cwd, ".")
     }

@@ -1,20 +1,21 @@
 //! Going on with another session, and what was said in it.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     io::{BufRead as _, BufReader},
     path::Path,
+    sync::Arc,
     time::SystemTime,
 };
 
 use haft_agent::log::{LogEntry, sessions};
-use haft_session::{Command, EventStream, LogStart, SessionHandle, SessionLogs};
+use haft_session::{CallPort, Command, EventStream, LogStart, SessionHandle, SessionLogs};
 use haft_terminal::{CallFinish, PickRow, SessionNews};
-use haft_tool::{LineStyle, Rendered, RenderedLine};
-use haft_types::{Message, MessageBlock, Role, text};
+use haft_tool::{CallContext, LineStyle, Rendered, RenderedLine};
+use haft_types::{CallId, Message, MessageBlock, Role, ToolUse, text};
 use serde_json::Value;
 
-use super::{NewsSink, TerminalFace};
+use super::{NewsSink, TerminalFace, news::NewsMaker};
 
 /// How a log says that the person stopped the work.
 const INTERRUPTION: &str = "[Request interrupted by user";
@@ -93,13 +94,14 @@ impl TerminalFace {
     pub(super) async fn show_before(&mut self, handle: &SessionHandle, news: &NewsSink) {
         let messages = handle.ask(Command::Messages).await.unwrap_or_default();
         let hidden = messages.len().saturating_sub(SHOWN);
-        let told = |message: &Message| -> Vec<SessionNews> {
-            message.content.iter().flat_map(|block| before(message.role, block)).collect()
+        let mut past = PastCalls::of(handle);
+        let mut told = |message: &Message| -> Vec<SessionNews> {
+            message.content.iter().flat_map(|block| past.before(message.role, block, &self.maker)).collect()
         };
         if 0 < hidden {
-            news.tell(SessionNews::Earlier(messages.iter().take(hidden).flat_map(told).collect()));
+            news.tell(SessionNews::Earlier(messages.iter().take(hidden).flat_map(&mut told).collect()));
         }
-        for it in messages.iter().skip(hidden).flat_map(told) {
+        for it in messages.iter().skip(hidden).flat_map(&mut told) {
             news.tell(it);
         }
         if let Some(log) = super::log_of(handle) {
@@ -192,36 +194,91 @@ fn previewed(role: Role, block: &MessageBlock) -> Vec<RenderedLine> {
     }
 }
 
-fn before(role: Role, block: &MessageBlock) -> Vec<SessionNews> {
-    match block {
-        MessageBlock::Text { text } if role == Role::User => match is_said(text) {
-            true => vec![SessionNews::SaidBefore(text.clone())],
-            false if text.starts_with(INTERRUPTION) => vec![SessionNews::Notice(String::from("stopped"))],
-            // What the program told the model is not the person's.
-            false => Vec::new(),
-        },
-        MessageBlock::Text { text } => vec![SessionNews::Text(text.clone()), SessionNews::BlockEnded],
-        MessageBlock::ToolUse(call) => vec![SessionNews::CallBegan {
-            id: call.id.to_string(),
-            agent: None,
-            name: call.name.clone(),
-            headline: text::one_line(&call.input.to_string(), 200),
-        }],
-        MessageBlock::ToolResult { tool_use_id, content, is_error } => {
-            let said = content.to_text();
-            let first = text::one_line(said.lines().next().unwrap_or_default(), 200);
-            let style = if *is_error { LineStyle::Error } else { LineStyle::Dim };
-            vec![SessionNews::CallEnded(Box::new(CallFinish {
-                id: tool_use_id.to_string(),
-                agent: None,
-                name: String::new(),
-                headline: String::new(),
-                failed: *is_error,
-                rendered: Rendered { lines: vec![RenderedLine::new(style, first)], ..Rendered::default() },
-                whole: None,
-            }))]
+/// The calls of a conversation that is taken up: results name theirs by id alone.
+struct PastCalls {
+    port: CallPort,
+    calls: HashMap<CallId, PastCall>,
+}
+
+/// A call in the words of its tool.
+struct PastCall {
+    name: String,
+    headline: String,
+    /// What it was about to change in a file.
+    diff: Vec<RenderedLine>,
+}
+
+impl PastCalls {
+    fn of(handle: &SessionHandle) -> Self {
+        Self { port: handle.calls().clone(), calls: HashMap::new() }
+    }
+
+    /// What a block of a message was when it was said.
+    fn before(&mut self, role: Role, block: &MessageBlock, maker: &NewsMaker) -> Vec<SessionNews> {
+        match block {
+            MessageBlock::Text { text } if role == Role::User => match is_said(text) {
+                true => vec![SessionNews::SaidBefore(text.clone())],
+                false if text.starts_with(INTERRUPTION) => {
+                    vec![SessionNews::Notice(String::from("stopped"))]
+                }
+                // What the program told the model is not the person's.
+                false => Vec::new(),
+            },
+            MessageBlock::Text { text } => vec![SessionNews::Text(text.clone()), SessionNews::BlockEnded],
+            MessageBlock::ToolUse(call) => {
+                let past = self.read(call, maker);
+                let (id, name, headline) = (call.id.to_string(), past.name.clone(), past.headline.clone());
+                self.calls.insert(call.id.clone(), past);
+                vec![SessionNews::CallBegan { id, agent: None, name, headline }]
+            }
+            MessageBlock::ToolResult { tool_use_id, content, is_error } => {
+                let said = content.to_text();
+                let first = text::one_line(said.lines().next().unwrap_or_default(), 200);
+                let style = if *is_error { LineStyle::Error } else { LineStyle::Dim };
+                let (name, headline, diff) = match self.calls.remove(tool_use_id) {
+                    Some(call) => (call.name, call.headline, call.diff),
+                    None => (String::from("result"), String::new(), Vec::new()),
+                };
+                let lines = match diff.is_empty() || *is_error {
+                    true => vec![RenderedLine::new(style, maker.shortened(&first))],
+                    false => diff,
+                };
+                vec![SessionNews::CallEnded(Box::new(CallFinish {
+                    id: tool_use_id.to_string(),
+                    agent: None,
+                    name,
+                    headline,
+                    failed: *is_error,
+                    rendered: Rendered { lines, ..Rendered::default() },
+                    whole: None,
+                }))]
+            }
+            _ => Vec::new(),
         }
-        _ => Vec::new(),
+    }
+
+    /// A call as it was shown while it ran; its input where its tool is not here any more.
+    fn read(&self, call: &ToolUse, maker: &NewsMaker) -> PastCall {
+        let state = &self.port.state;
+        let cx = CallContext {
+            home: state.home.clone(),
+            ..CallContext::detached(call.id.clone(), Arc::clone(&state.cwd))
+        };
+        let tool = self.port.pool.get().get(&call.name).cloned();
+        let Some(parsed) = tool.and_then(|tool| tool.parse(call.input.clone(), &cx).ok()) else {
+            let headline = text::one_line(&call.input.to_string(), 200);
+            return PastCall { name: call.name.clone(), headline, diff: Vec::new() };
+        };
+        let mut lines = parsed.render().lines;
+        let is_diff = lines.iter().any(|it| matches!(it.style, LineStyle::Added | LineStyle::Removed));
+        if !is_diff {
+            lines.clear();
+        }
+        PastCall {
+            name: call.name.clone(),
+            headline: maker.shortened(&text::one_line(&parsed.describe(), 200)),
+            diff: lines,
+        }
     }
 }
 

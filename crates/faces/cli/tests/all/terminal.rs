@@ -473,3 +473,28 @@ async fn what_was_sent_is_found_after_a_kill() {
     let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
     assert_eq!(code, 0, "{shown}");
 }
+
+#[tokio::test]
+async fn resumed_session_shows_calls_with_names_paths_and_diffs() {
+    let haft = Haft::new();
+    haft.write("a.txt", "first\n");
+    let path = haft.ws().join("a.txt");
+    let edit = json!({"file_path": path, "old_string": "first", "new_string": "second-4711"});
+    let turns = vec![
+        Turn::tool("Read", json!({"file_path": path})),
+        Turn::tool("Edit", edit),
+        Turn::tool("Bash", json!({"command": "cat gone-4711.txt"})),
+        Turn::text("Edited it."),
+    ];
+    let model = model_of(turns).await;
+    let args = ["--permission-mode", "acceptEdits"];
+    let keys = [(READY, "change it\r"), ("Edited it.", ""), (READY, "\u{4}")];
+    typed(&haft, Some(&model), &args, &keys).await;
+    let keys = [("Edited it.", ""), (READY, "\u{4}")];
+    let (shown, code) = typed(&haft, Some(&model), &["--continue"], &keys).await;
+    assert_eq!(code, 0, "{shown}");
+    for want in ["Read", "Edit", "a.txt", "-first", "+second-4711", "Bash", "cat gone-4711.txt"] {
+        assert!(shown.contains(want), "{want} is missing in {shown}");
+    }
+    assert!(!shown.contains(&haft.ws().display().to_string()) || !shown.contains("file_path"), "{shown}");
+}
