@@ -20,7 +20,7 @@ use crate::{
     Backend, Domains, Lookup, Network, SystemLookup, WITHOUT, WallFeatures, WallPolicy, WallReport,
     bubblewrap,
     layers::{HeldLayers, LayerStore},
-    order::{HELPER, Layer, Net, Order, WallKind},
+    order::{HELPER, Net, Order, OverlayLayer, WallKind},
     sockets,
     space::Space,
     stand_in::{HeldPaths, StandIns},
@@ -343,7 +343,7 @@ impl Confinement {
         Ok(WalledCommand { program, arguments, descriptors, variables: self.variables(), guard })
     }
 
-    fn order(&self, protect: Vec<PathBuf>, layers: Vec<Layer>, numbers: WallDescriptors) -> Order {
+    fn order(&self, protect: Vec<PathBuf>, layers: Vec<OverlayLayer>, numbers: WallDescriptors) -> Order {
         let (walls, network) = match self.backend {
             Backend::Namespaces => {
                 let joined = Net::Join { user: numbers.user, net: numbers.net };

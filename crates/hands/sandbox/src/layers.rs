@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::order::Layer;
+use crate::order::OverlayLayer;
 
 /// Maximum number of sets of layers, and so of commands at the same time that
 /// have one.
@@ -32,7 +32,7 @@ pub(crate) struct LayerStore {
 /// The layers of one command.
 #[derive(Debug, Default)]
 pub(crate) struct HeldLayers {
-    pub(crate) layers: Vec<Layer>,
+    pub(crate) layers: Vec<OverlayLayer>,
     /// Held as long as the command runs.
     _lock: Option<File>,
 }
@@ -85,12 +85,12 @@ impl Drop for LayerStore {
 impl HeldLayers {
     /// Nothing may be written there.
     pub(crate) fn read_only(paths: &[PathBuf]) -> Self {
-        let layers = paths.iter().map(|path| Layer { path: path.clone(), store: None });
+        let layers = paths.iter().map(|path| OverlayLayer { path: path.clone(), store: None });
         Self { layers: layers.collect(), _lock: None }
     }
 }
 
-fn layer(set: &Path, path: &Path) -> io::Result<Layer> {
+fn layer(set: &Path, path: &Path) -> io::Result<OverlayLayer> {
     let mut name = DefaultHasher::new();
     path.hash(&mut name);
     let own = set.join(format!("{:016x}", name.finish()));
@@ -99,7 +99,7 @@ fn layer(set: &Path, path: &Path) -> io::Result<Layer> {
     private(&work)?;
     // The layer stands for the directory, so it has its mode.
     std::fs::set_permissions(&upper, Permissions::from_mode(path.metadata()?.mode() & 0o777))?;
-    Ok(Layer { path: path.to_owned(), store: Some((upper, work)) })
+    Ok(OverlayLayer { path: path.to_owned(), store: Some((upper, work)) })
 }
 
 fn private(dir: &Path) -> io::Result<()> {

@@ -15,7 +15,7 @@ pub(crate) struct Order {
     /// Where writing is allowed.
     pub(crate) write: Vec<PathBuf>,
     /// What may be written in a layer alone.
-    pub(crate) layers: Vec<Layer>,
+    pub(crate) layers: Vec<OverlayLayer>,
     /// What stays as it is; everything exists.
     pub(crate) protect: Vec<PathBuf>,
     /// What cannot be read; everything exists.
@@ -33,7 +33,7 @@ pub(crate) struct Order {
 
 /// A directory that stays as it is while a command seems to write there.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Layer {
+pub(crate) struct OverlayLayer {
     /// The directory.
     pub(crate) path: PathBuf,
     /// Where the overlay keeps what is written, and its own work; the directory is

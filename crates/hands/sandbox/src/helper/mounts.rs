@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use super::sys;
-use crate::order::{Layer, Order};
+use crate::order::{Order, OverlayLayer};
 
 /// Builds it. Afterwards nothing of it can be taken back.
 pub(super) fn build(order: &Order) -> Result<(), String> {
@@ -114,7 +114,7 @@ pub(crate) fn attach(copy: &OwnedFd, path: &Path) -> io::Result<()> {
 
 /// Mounts an overlay over a directory, and returns a copy of it that stays
 /// writable.
-fn layered(layer: &Layer) -> io::Result<OwnedFd> {
+fn layered(layer: &OverlayLayer) -> io::Result<OwnedFd> {
     let Some((upper, work)) = &layer.store else { return Err(io::ErrorKind::Unsupported.into()) };
     let [lower, upper, work] = [open(&layer.path)?, open(upper)?, open(work)?];
     let place = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
