@@ -151,6 +151,12 @@ fn check_content(at: usize, content: &Value) -> RuleVerdict {
                 "* {path}.data: required oneof field 'data' must have one initialized field"
             ));
         }
+        let inner = part["functionResponse"]["parts"].as_array().into_iter().flatten();
+        for data in std::iter::once(part).chain(inner) {
+            if data["inlineData"]["mimeType"] == "image/gif" {
+                return invalid("Unsupported MIME type: image/gif");
+            }
+        }
         if part.get("functionCall").is_some() {
             known(&format!("{path}.function_call"), &part["functionCall"], &["id", "name", "args"])?;
             if content["role"] != "model" || !part["functionCall"]["args"].is_object() {

@@ -222,6 +222,10 @@ impl CleanJudge<'_> {
         let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
         let rules = self.media;
         match media::check_image(media_type, data, rules.image_side, rules.image_base64) {
+            Ok(()) | Err(ImageFault::MediaType(_)) if !rules.gif && media::is_gif(data) => {
+                let why = "this provider takes no GIF";
+                Fix::Become(vec![self.shrunk(data, rules.image_side, why, &place(), report)])
+            }
             Ok(()) => Fix::Keep,
             Err(ImageFault::MediaType(actual)) => Fix::Become(vec![Block::image(actual, data.clone())]),
             Err(ImageFault::NoImage(what)) => {
@@ -250,6 +254,7 @@ impl CleanJudge<'_> {
         });
         let fits = |media_type: &str, data: &str| {
             media::check_image(media_type, data, side, self.media.image_base64).is_ok()
+                && (self.media.gif || !media::is_gif(data))
         };
         match small {
             Some((media_type, data)) if fits(&media_type, &data) => {

@@ -48,6 +48,8 @@ pub struct MediaRules {
     pub many_side: usize,
     /// Pictures in all.
     pub images: usize,
+    /// Whether GIF is among the types of pictures.
+    pub gif: bool,
     /// PDF pages in all.
     pub pdf_pages: usize,
     /// Base64 bytes of all media together, so that the body stays below its
@@ -63,6 +65,7 @@ impl Default for MediaRules {
             many: 20,
             many_side: 2000,
             images: 100,
+            gif: true,
             pdf_pages: 100,
             total_base64: 24 * 1024 * 1024,
         }
@@ -127,6 +130,11 @@ pub(crate) fn check_image(
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 fn megabytes(bytes: usize) -> String {
     format!("{:.1} MB", bytes as f64 / (1024.0 * 1024.0))
+}
+
+/// Whether base64 data begins as a GIF does.
+pub(crate) fn is_gif(data: &str) -> bool {
+    data.starts_with("R0lGOD")
 }
 
 /// The longer side of a picture in pixels.

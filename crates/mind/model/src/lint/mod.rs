@@ -69,7 +69,8 @@ impl LintRules {
     /// The rules of Google's Gemini API. What was thought is not sent back, but
     /// what it was signed with is.
     pub fn gemini() -> Self {
-        Self { thinking: ThinkingRule::All, ..Self::chat() }
+        let media = MediaRules { gif: false, ..MediaRules::default() };
+        Self { thinking: ThinkingRule::All, media, ..Self::chat() }
     }
 
     /// The rules of OpenAI's Responses.

@@ -66,6 +66,17 @@ const OPTIONAL_FIELDS: [&str; 9] = [
     "strict",
 ];
 
+/// What providers say about a picture or document they cannot read, without saying
+/// which one.
+const MEDIA_REFUSALS: [&str; 6] = [
+    "Could not process image",
+    "Could not process PDF",
+    "PDF pages",
+    "Unsupported MIME type",
+    "Unable to process input image",
+    "Unable to process input document",
+];
+
 struct Patterns {
     place: Regex,
     inner: Regex,
@@ -117,8 +128,7 @@ pub(crate) fn diagnose(message: &str) -> Option<Cure> {
         let inner = patterns.inner.captures(after).and_then(|found| found[1].parse().ok());
         return Some(Cure::Block { message: found[1].parse().ok()?, block: found[2].parse().ok()?, inner });
     }
-    if ["Could not process image", "Could not process PDF", "PDF pages"].iter().any(|it| message.contains(it))
-    {
+    if MEDIA_REFUSALS.iter().any(|it| message.contains(it)) {
         return Some(Cure::LastMedia);
     }
     if let Some(found) = patterns.tool.captures(message) {
@@ -142,6 +152,10 @@ fn is_about_calls(message: &str) -> bool {
 }
 
 fn is_about_thinking(message: &str) -> bool {
+    // Gemini's signatures are of thoughts that come with calls.
+    if message.to_lowercase().replace('_', " ").contains("thought signature") {
+        return true;
+    }
     let names_it = message.contains("`thinking`") || message.contains("`redacted_thinking`");
     let complains = [
         "signature",
@@ -203,6 +217,11 @@ mod tests {
             ),
             ("invalid beta flag", Some(Cure::Beta(String::new()))),
             ("Could not process image", Some(Cure::LastMedia)),
+            ("Unsupported MIME type: image/gif", Some(Cure::LastMedia)),
+            ("Unable to process input image. Please retry or report", Some(Cure::LastMedia)),
+            ("Thought signature is not valid.", Some(Cure::Thinking)),
+            ("Corrupted thought signature.", Some(Cure::Thinking)),
+            ("Function call is missing a thought_signature in functionCall parts.", Some(Cure::Thinking)),
             ("Invalid 'tools[2].function.name': string does not match", Some(Cure::Tool(2))),
             ("Invalid 'messages[4]': bad image", Some(Cure::Item(4))),
             ("Invalid 'input[2].arguments': not a JSON object", Some(Cure::Item(2))),

@@ -83,7 +83,10 @@ impl Encoder<'_> {
             MessageBlock::ToolUse(call) => Some((call.id.as_str(), call.name.as_str())),
             _ => None,
         });
-        let context = GeminiContext { names: names.collect(), newer: self.is_newer() };
+        let context = GeminiContext {
+            names: names.collect(),
+            newer: self.is_newer() || is_signed_generation(&request.model),
+        };
         let mut origins = Vec::new();
         append_raw(out, "contents", b"[");
         for (at, message) in request.messages.iter().enumerate() {
@@ -191,6 +194,14 @@ fn tool_value(tool: &WireTool) -> Value {
     json!({
         "name": tool.wire_name, "description": tool.def.description, "parametersJsonSchema": tool.schema,
     })
+}
+
+/// Whether a model insists on signatures, as its name tells: a user's own entry may not
+/// say how it thinks.
+fn is_signed_generation(model: &str) -> bool {
+    let name = model_name(model).rsplit('/').next().unwrap_or_default();
+    let generation = name.strip_prefix("gemini-").and_then(|rest| rest.split(['.', '-']).next());
+    generation.and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| 3 <= it)
 }
 
 /// A message as one content; nothing where nothing of it can be sent.

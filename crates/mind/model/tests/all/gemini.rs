@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_model::{Effort, ModelError, Provider as _, Request, StopReason, Thinking, ToolChoice};
+use haft_model::{
+    Catalog, Common, Effort, ImageLimit, MediaPort, ModelError, Provider as _, Request, ShrunkImage,
+    StopReason, Thinking, ToolChoice,
+};
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
-use haft_types::{Block, Content, Message, MessageBlock, Role, ToolUse};
+use haft_types::{Block, Content, MediaSource, Message, MessageBlock, Role, ToolUse};
 use serde_json::{Value, json};
 
 use crate::{
@@ -209,4 +212,85 @@ async fn answers_may_be_odd() {
     let asked = Request { model: NEWER.to_owned(), ..say("go") };
     let answer = ask(&gemini(&mock, quick()), asked).await.unwrap();
     assert_eq!((answer.text().as_str(), answer.retries.len()), ("better", 1));
+}
+
+/// The smallest GIF there is.
+const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+
+/// Makes a PNG of everything.
+struct Converts;
+
+impl MediaPort for Converts {
+    fn shrink(&self, _image: &[u8], _limit: ImageLimit) -> Option<ShrunkImage> {
+        Some(ShrunkImage { media_type: "image/png".to_owned(), bytes: png(1, 1) })
+    }
+}
+
+#[tokio::test]
+async fn gif_is_sent_as_another_picture_or_as_words() {
+    for (media, sent_as) in [
+        (None, "[image removed: this provider takes no GIF]"),
+        (Some(Arc::new(Converts) as Arc<dyn MediaPort>), "image/png"),
+    ] {
+        for model in [NEWER, OLDER] {
+            let mut messages = conversation();
+            let gif = Block::image("image/gif", base64(GIF));
+            // In a result, and in what the user says.
+            if let MessageBlock::ToolResult { content, .. } = &mut messages[2].content[0] {
+                content.0.push(gif.clone());
+            }
+            let source = MediaSource::Base64 { media_type: "image/gif".to_owned(), data: base64(GIF) };
+            messages[2].content.push(MessageBlock::Image { source });
+            let mock = mock([Turn::text("seen").always()]).await;
+            let provider = gemini(&mock, Common { media: media.clone(), ..quick() });
+            let asked = Request { model: model.to_owned(), ..request(messages) };
+            assert_eq!(ask(&provider, asked).await.unwrap().text(), "seen", "{model} {sent_as}");
+            assert!(body(&mock, 0).to_string().contains(sent_as), "{model} {sent_as}");
+            assert_eq!(mock.refusals(), [""; 0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn damaged_signature_is_left_out_and_the_session_goes_on() {
+    for model in [NEWER, OLDER] {
+        let mock =
+            mock([Turn::tool("Read", json!({"file_path": "a"})), Turn::text("done"), Turn::text("more")])
+                .await;
+        let provider = gemini(&mock, quick());
+        let mut asked = Request { model: model.to_owned(), ..say("go") };
+        let answer = ask(&provider, asked.clone()).await.unwrap();
+        let mut message = answer.message();
+        for block in &mut message.content {
+            if let MessageBlock::Thinking { signature, .. } = block {
+                *signature = String::from("ZGFtYWdlZA==");
+            }
+        }
+        let id = answer.calls()[0].id.clone();
+        asked.messages.push(Arc::new(message));
+        asked.messages.push(Arc::new(Message { role: Role::User, content: vec![result(id.as_str())] }));
+        assert_eq!(ask(&provider, asked.clone()).await.unwrap().text(), "done", "{model}");
+        // It is known from then on.
+        let refusals = mock.refusals().len();
+        asked
+            .messages
+            .push(Arc::new(Message::assistant(vec![MessageBlock::Text { text: "done".to_owned() }])));
+        asked.messages.push(Arc::new(Message::user("and now")));
+        assert_eq!(ask(&provider, asked).await.unwrap().text(), "more", "{model}");
+        assert_eq!(mock.refusals().len(), refusals, "{model}");
+    }
+}
+
+/// An entry of a user may say no more than a window: the model is as strict as before.
+#[tokio::test]
+async fn model_of_a_users_entry_gets_the_signatures_its_name_demands() {
+    let entry = json!([{"id": NEWER, "window": 100_000}]).to_string();
+    let catalog = Arc::new(Catalog::built_in().with(&entry).unwrap());
+    let mock = mock([Turn::text("fine")]).await;
+    let mut messages = conversation();
+    messages[2].content.truncate(1);
+    let asked = Request { model: NEWER.to_owned(), ..request(messages) };
+    let answer = ask(&gemini(&mock, Common { catalog, ..quick() }), asked).await;
+    assert_eq!(answer.unwrap().text(), "fine");
+    assert_eq!(mock.refusals(), [""; 0]);
 }
