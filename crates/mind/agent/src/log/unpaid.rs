@@ -24,7 +24,8 @@ impl UnpaidAnswers {
     /// Takes the next line. Returns the answer before it that nobody paid for.
     pub fn take(&mut self, entry: &LogEntry) -> Option<AskedLine> {
         match entry {
-            LogEntry::Haft(LogState::Writer(_)) => self.says_cost = true,
+            // Versions that write this write down what answers took, too.
+            LogEntry::Haft(LogState::Prompt { .. }) => self.says_cost = true,
             LogEntry::Haft(LogState::Asked(asked)) => {
                 (self.says_cost, self.request) = (true, asked.request);
                 if asked.purpose == Purpose::Answer {
