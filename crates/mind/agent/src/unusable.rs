@@ -59,6 +59,10 @@ impl Agent {
     }
 
     fn judge_empty(&mut self, run: &mut PromptRun) -> LastAnswer {
+        if self.tools.agent_id.child().is_some() {
+            // Whoever started it asks for a report, and takes earlier words for one.
+            return LastAnswer::Usable;
+        }
         if run.has_result && !std::mem::replace(&mut run.demanded.words, true) {
             return self.demand(run, ANSWER_IN_WORDS.to_owned());
         }
