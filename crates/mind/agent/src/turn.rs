@@ -135,8 +135,7 @@ impl Agent {
                             answer.stop = Some(StopReason::Interrupted);
                         }
                         self.settle_blocks(&mut answer);
-                        // Before its calls have run: agents that they start need what was set
-                        // aside, and a process that is killed meanwhile has paid all the same.
+                        // Before its calls have run: their agents need what was set aside, and a kill loses nothing.
                         self.window_held(&answer.usage);
                         self.settle_begun(&mut answer);
                         self.spending.api_time += started.elapsed();
