@@ -164,14 +164,7 @@ impl<'a> Walker<'a> {
     }
 
     fn compound(&mut self, command: &ParsedCommand, mut state: ShellState) -> WalkOutcome {
-        self.interleaves |= matches!(
-            command.kind,
-            CommandKind::Loop { .. }
-                | CommandKind::For { .. }
-                | CommandKind::ForArithmetic { .. }
-                | CommandKind::Function { .. }
-                | CommandKind::Coprocess(_)
-        );
+        self.interleaves |= command.kind.runs_out_of_order();
         match &command.kind {
             CommandKind::Simple { .. } => WalkOutcome::either(state),
             CommandKind::Subshell(list) => {

@@ -55,8 +55,8 @@ struct ChangedConfig {
 
 /// What the parts of one line change.
 pub(super) fn changes(parts: &[LinePart], is_sequential: bool, place: &CommandPlace<'_>) -> Vec<PartChange> {
-    let mut found: Vec<Draft> =
-        parts.iter().enumerate().filter_map(|(at, part)| Draft::new(at, part, parts)).collect();
+    let mut found: Vec<ChangeDraft> =
+        parts.iter().enumerate().filter_map(|(at, part)| ChangeDraft::new(at, part, parts)).collect();
     // What is copied from a changed place is as unknown as that place.
     loop {
         let mut grew = false;
@@ -65,8 +65,9 @@ pub(super) fn changes(parts: &[LinePart], is_sequential: bool, place: &CommandPl
                 continue;
             }
             let (part, sources) = (found[at].change.part, found[at].sources.clone());
-            let before =
-                |other: &&Draft| other.change.part < part || !is_sequential && other.change.part != part;
+            let before = |other: &&ChangeDraft| {
+                other.change.part < part || !is_sequential && other.change.part != part
+            };
             let any = |test: &dyn Fn(&PartChange, &Path) -> bool| {
                 let mut others = found.iter().filter(before);
                 others.any(|other| sources.iter().any(|source| test(&other.change, source)))
@@ -88,7 +89,7 @@ pub(super) fn changes(parts: &[LinePart], is_sequential: bool, place: &CommandPl
 }
 
 /// A change whose sources may still turn out to be changed themselves.
-struct Draft {
+struct ChangeDraft {
     change: PartChange,
     /// Trees that are copied or moved.
     sources: Vec<PathBuf>,
@@ -97,7 +98,7 @@ struct Draft {
     is_linked: bool,
 }
 
-impl Draft {
+impl ChangeDraft {
     fn new(at: usize, part: &LinePart, parts: &[LinePart]) -> Option<Self> {
         let mut config = written(part);
         let (mut names, mut sources, mut targets) = (ChangedNames::Nowhere, Vec::new(), Vec::new());

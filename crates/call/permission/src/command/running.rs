@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use haft_command::CommandReading;
 use haft_tool::CommandLine;
 
-use super::{ShellCommands, analyse, stale::Beside};
+use super::{ShellCommands, analyse, stale::RunningLine};
 use crate::{Analysis, CommandJudge, CommandPlace};
 
 /// Knows which commands of a session are still running.
@@ -47,8 +47,11 @@ impl CommandJudge for SessionCommands {
 }
 
 /// Running lines as they concern a line that is judged here.
-pub(super) fn beside<'a>(running: &'a [Arc<CommandReading>], place: &CommandPlace<'a>) -> Vec<Beside<'a>> {
-    let beside = |it: &'a Arc<CommandReading>| Beside {
+pub(super) fn beside<'a>(
+    running: &'a [Arc<CommandReading>],
+    place: &CommandPlace<'a>,
+) -> Vec<RunningLine<'a>> {
+    let beside = |it: &'a Arc<CommandReading>| RunningLine {
         analysis: &it.analysis,
         text: it.line(),
         place: CommandPlace { cwd: it.place().cwd, ..*place },

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A line that is still running, and where it runs.
-pub(super) struct Beside<'a> {
+pub(super) struct RunningLine<'a> {
     pub(super) analysis: &'a LineAnalysis,
     pub(super) text: &'a str,
     pub(super) place: CommandPlace<'a>,
@@ -24,7 +24,7 @@ pub(super) fn mark(
     made: &mut [CommandPart],
     found: &LineAnalysis,
     place: &CommandPlace<'_>,
-    running: &[Beside<'_>],
+    running: &[RunningLine<'_>],
 ) {
     let own = changes(&found.parts, found.is_sequential, place);
     for change in &own {

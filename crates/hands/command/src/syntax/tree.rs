@@ -99,6 +99,20 @@ pub(crate) enum CommandKind {
     Test(Vec<Word>),
 }
 
+impl CommandKind {
+    /// Whether what is inside may run repeatedly, later, or beside what follows.
+    pub(crate) fn runs_out_of_order(&self) -> bool {
+        matches!(
+            self,
+            Self::Loop { .. }
+                | Self::For { .. }
+                | Self::ForArithmetic { .. }
+                | Self::Function { .. }
+                | Self::Coprocess(_)
+        )
+    }
+}
+
 /// One branch of a `case`.
 #[derive(Debug)]
 pub(crate) struct Arm {
