@@ -288,16 +288,21 @@ fn open_on_disk_or_not(
     config: ShellConfig,
     records: ShellRecords,
 ) -> Result<Arc<Shell>, OpenError> {
-    use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    use std::io::ErrorKind::{
+        AlreadyExists, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    // A file or a link to nowhere in the place of a directory is the same as one that cannot be written.
+    let takes_nothing = |err: &std::io::Error| {
+        let refused = matches!(err.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem);
+        refused || matches!(err.kind(), PermissionDenied | NotADirectory | AlreadyExists)
+    };
     let failed = |err: std::io::Error| OpenError::Start(format!("commands cannot run: {err}"));
     if records == ShellRecords::None {
         return Shell::open_without_disk(config).map_err(failed);
     }
     end_own_orphans(premises);
     match Shell::open(config.clone()) {
-        Err(err)
-            if matches!(err.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied) =>
-        {
+        Err(err) if takes_nothing(&err) => {
             let state = config.state.display().to_string();
             premises.events.notice(format!(
                 "{state} cannot be written ({err}): output of commands stays in memory, and what a killed session \

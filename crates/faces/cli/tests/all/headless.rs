@@ -399,3 +399,26 @@ async fn signals_set_by_the_parent_are_kept_when_ignored_and_unblocked() {
         assert_eq!(output.status.code(), Some(code), "{how:?}: {errors}");
     }
 }
+
+#[tokio::test]
+async fn state_directory_that_is_a_file_or_a_dangling_link_runs_from_memory() {
+    for is_link in [false, true] {
+        let haft = Haft::new();
+        let state = haft.home().join(".haft");
+        if is_link {
+            std::os::unix::fs::symlink("/no/such/place", &state).unwrap();
+        } else {
+            std::fs::write(&state, "").unwrap();
+        }
+        let turns = [Turn::tool("Bash", json!({"command": "echo made > made.txt"})), Turn::text("Done.")];
+        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let args = ["-p", "go", "--permission-mode", "bypassPermissions"];
+        let mut command = command(&haft, &args, &anthropic(&model));
+        command.env("TMPDIR", haft.dir.path());
+        let output = command.output().await.unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        assert!(errors.contains(&*state.to_string_lossy()), "{errors}");
+        assert!(haft.ws().join("made.txt").exists(), "{errors}");
+    }
+}
