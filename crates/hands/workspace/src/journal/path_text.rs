@@ -37,13 +37,13 @@ pub(crate) mod list {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Deserialize, Serialize)]
-    struct Listed(#[serde(with = "super")] PathBuf);
+    struct PathItem(#[serde(with = "super")] PathBuf);
 
     pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(paths.iter().cloned().map(Listed))
+        serializer.collect_seq(paths.iter().cloned().map(PathItem))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
-        Ok(Vec::<Listed>::deserialize(deserializer)?.into_iter().map(|it| it.0).collect())
+        Ok(Vec::<PathItem>::deserialize(deserializer)?.into_iter().map(|it| it.0).collect())
     }
 }

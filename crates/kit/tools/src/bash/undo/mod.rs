@@ -32,7 +32,7 @@ use haft_workspace::{
 use super::ports::{Coverage, Snapshots, Upcoming};
 use links::HeldLinks;
 use record::{Left, Pending, UndoRecord};
-use taker::{Contents, Known, Skipped, TakeError, Taken, Taker};
+use taker::{Known, Skipped, StoredContents, TakeError, Taken, Taker};
 use tree::Tree;
 
 pub use tree::SnapshotLimits;
@@ -151,7 +151,7 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
         for (pending, tree) in &left.pending {
             let taken =
                 Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut Known::default() }
-                    .take(&pending.starts, &Skipped::of(pending), Contents::Known);
+                    .take(&pending.starts, &Skipped::of(pending), StoredContents::Known);
             if let Ok(now) = taken {
                 let change = SettledCommand { pending, before: tree, held: &HeldLinks::default() };
                 all_settled &= change.write_down(workspace, &now).is_ok();
@@ -189,11 +189,11 @@ impl Inner {
         }
         let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
         let none = Skipped::default();
-        let found = match taker.take(&starts, &none, Contents::Stored) {
+        let found = match taker.take(&starts, &none, StoredContents::Stored) {
             Ok(taken) => Ok((starts, taken, false)),
             // What the command names is better than nothing.
             Err(TakeError::TooMuch) => taker
-                .take(&scope.named, &none, Contents::Stored)
+                .take(&scope.named, &none, StoredContents::Stored)
                 .map(|taken| (scope.named.clone(), taken, true)),
             Err(full) => Err(full),
         };
@@ -283,7 +283,7 @@ impl Inner {
         taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
         let (starts, skipped) = (&window.pending.starts, Skipped::of(&window.pending));
         let command = SettledCommand { pending: &window.pending, before: &window.tree, held: &window.held };
-        match taker.take(starts, &skipped, Contents::Known) {
+        match taker.take(starts, &skipped, StoredContents::Known) {
             Ok(taken) => {
                 if command.write_down(workspace, &taken).is_err() {
                     if !window.recorded {

@@ -74,7 +74,7 @@ impl Skipped {
 
 /// What has to be known of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Contents {
+pub(super) enum StoredContents {
     /// Its content is in the store, for an undo.
     Stored,
     /// Its fingerprint is known. An undo stores what it replaces by itself.
@@ -124,7 +124,7 @@ impl Taker<'_> {
         &mut self,
         starts: &[PathBuf],
         skipped: &Skipped,
-        contents: Contents,
+        contents: StoredContents,
     ) -> Result<Taken, TakeError> {
         let now = now();
         let except = [self.workspace.state_dir().to_owned()];
@@ -178,7 +178,7 @@ impl Taker<'_> {
         found: &Found,
         now: (i64, i64),
         untouched: bool,
-        contents: Contents,
+        contents: StoredContents,
     ) -> Result<Option<(FileState, Attributes)>, TakeError> {
         if let Some((stamp, state, attributes)) = self.known.files.get(&found.path)
             && *stamp == found.stamp
@@ -200,7 +200,7 @@ impl Taker<'_> {
                 self.known.files.remove(&found.path);
                 // What can be read and not kept is the fault of the store.
                 let Ok(hash) = hash_file(&found.path) else { return Ok(None) };
-                if contents == Contents::Stored {
+                if contents == StoredContents::Stored {
                     return Err(TakeError::Store(err.reason()));
                 }
                 let state = FileState::File { hash, len: file.stamp().len, mode: found.mode() };
