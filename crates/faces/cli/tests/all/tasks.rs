@@ -20,7 +20,11 @@ struct Open {
 
 impl Open {
     fn new(haft: &Haft) -> Self {
-        let mut child = haft.spawn(&["tool", "run", "--permission-mode", "bypassPermissions"]);
+        Self::in_mode(haft, "bypassPermissions")
+    }
+
+    fn in_mode(haft: &Haft, mode: &str) -> Self {
+        let mut child = haft.spawn(&["tool", "run", "--permission-mode", mode]);
         let out = BufReader::new(child.stdout.take().unwrap());
         Self { child, out }
     }
@@ -100,6 +104,32 @@ fn everything_is_listed_and_ends_with_the_session() {
         assert!(!lives(pid), "{pid} outlived its session");
     }
     assert_eq!(tasks(&haft), Vec::<Value>::new());
+}
+
+#[test]
+fn move_beside_a_running_command_that_uses_the_target_is_denied() {
+    let haft = Haft::new();
+    let ws = haft.ws();
+    for dir in ["d", "plain"] {
+        std::fs::create_dir_all(ws.join(dir)).unwrap();
+        std::fs::write(ws.join(dir).join("f"), "x").unwrap();
+    }
+    std::os::unix::fs::symlink("/etc", ws.join("d/l")).unwrap();
+    let mut open = Open::in_mode(&haft, "acceptEdits");
+    let line = json!({"command": "sleep 600; cat e/l/hostname", "run_in_background": true});
+    let started = open.bash("bg", line);
+    assert_eq!(started["is_error"], false, "{started}");
+    let denied = open.bash("mv", json!({"command": "mv d e"}));
+    assert_eq!(denied["is_error"], true, "{denied}");
+    assert!(text(&denied).contains("still running"), "{denied}");
+    assert!(ws.join("d/l").is_symlink());
+    let moved = open.bash("other", json!({"command": "mv plain moved"}));
+    assert_eq!(moved["is_error"], false, "{moved}");
+    haft.ok(&["tasks", "stop", "bg"], "");
+    eventually("the command is gone", || tasks(&haft).is_empty());
+    let moved = open.bash("again", json!({"command": "mv d e"}));
+    assert_eq!(moved["is_error"], false, "{moved}");
+    open.close();
 }
 
 #[test]
