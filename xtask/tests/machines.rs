@@ -290,8 +290,15 @@ fn targets_are_built_where_their_rust_is_installed() {
     }
     fs::create_dir_all(place.0.join("bin")).unwrap();
     place.script("cargo", CARGO);
-    place.script("bin/rustc", &format!("#!/bin/sh\necho {}/sysroot\n", place.0.display()));
-    let path = format!("{}/bin:{}", place.0.display(), std::env::var("PATH").unwrap());
+    let usual = std::env::var("PATH").unwrap();
+    let sysroot = place.0.join("sysroot").display().to_string();
+    place.script(
+        "bin/rustc",
+        &format!(
+            "#!/bin/sh\n[ \"$1\" = --print ] && exec echo {sysroot}\nPATH='{usual}'; exec rustc \"$@\"\n"
+        ),
+    );
+    let path = format!("{}/bin:{usual}", place.0.display());
     let xtask = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.arg("dist").args(args).arg("--pages").arg(place.0.join("pages"));

@@ -42,15 +42,17 @@ async fn budgets_warn_once_before_they_are_spent() {
     std::fs::write(&config, json!({"tenant_usd": 0.5}).to_string()).unwrap();
     let _worker = rig.worker("a", &["--slots", "1", "--config", config.to_str().unwrap()]);
     rig.until("a worker is there", || rig.worker_said("a").contains("waits")).await;
-    // A request sets some eight cents aside and costs three or four.
-    let own = rig.submit("one", &["--max-usd", "0.1"]);
+    // A request to this model sets some eight cents aside and costs three or four.
+    let model = ["--model", "claude-opus-4-5"];
+    let own = rig.submit("one", &[&["--max-usd", "0.1"][..], &model].concat());
     rig.until("it ends", || rig.state(&own) == "done").await;
     let log = rig.ok(&["logs", &own]);
     assert_eq!(log.matches("of the budget of the job are spent or set aside").count(), 1, "{log}");
     assert!(rig.jobs()[&own]["warning"].as_str().unwrap().contains("of $0.10"), "{}", rig.jobs()[&own]);
     let rows: String = (0..8).map(|number| format!("r{number}\n")).collect();
     rig.haft.write("jobs.csv", &format!("repo\n{rows}"));
-    rig.run(&["map", "jobs.csv", "-p", "do {repo}", "--budget-usd", "0.2", "--wait"]);
+    let batch = ["map", "jobs.csv", "-p", "do {repo}", "--budget-usd", "0.2", "--wait"];
+    rig.run(&[&batch[..], &model].concat());
     let warned = |what: &str| {
         let jobs = rig.jobs();
         jobs.values().filter(|it| it["warning"].as_str().is_some_and(|it| it.contains(what))).count()
@@ -60,7 +62,7 @@ async fn budgets_warn_once_before_they_are_spent() {
     assert!(spent.contains("% of the budget of the batch jobs-"), "{spent}");
     assert_eq!(warned("the budget of the tenant"), 0, "{spent}");
     // The tenant's comes to its end with other batches.
-    rig.run(&["map", "jobs.csv", "-p", "again {repo}", "--wait"]);
+    rig.run(&[&["map", "jobs.csv", "-p", "again {repo}", "--wait"][..], &model].concat());
     let said = rig.worker_said("a");
     assert_eq!(said.matches("of the budget of the tenant default are").count(), 1, "{said}");
 }

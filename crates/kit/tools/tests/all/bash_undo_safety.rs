@@ -129,14 +129,13 @@ fn name() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", "e", "d/x", "d/y", "d/z"]).prop_map(String::from)
 }
 
-/// No symbolic links: a line that moves one and then writes through it changes a
-/// file that it does not name.
 fn command() -> impl Strategy<Value = String> {
     let mode = prop::sample::select(vec!["600", "755", "444"]);
     prop_oneof![
         3 => (name(), "[a-c]{1,3}").prop_map(|(it, text)| format!("echo {text} > {it}")),
         2 => (name(), "[a-c]{1,3}").prop_map(|(it, text)| format!("echo {text} >> {it}")),
         3 => (name(), name()).prop_map(|(a, b)| format!("ln -f {a} {b}")),
+        1 => (name(), name()).prop_map(|(a, b)| format!("ln -sfn {a} {b}")),
         2 => (name(), name()).prop_map(|(a, b)| format!("mv -f {a} {b}")),
         2 => (name(), name()).prop_map(|(a, b)| format!("mv {a} t; mv {b} {a}; mv t {b}")),
         1 => (name(), name()).prop_map(|(a, b)| format!("mv {a} t; mv {b} {a}; mv t {b}; echo new > {b}")),

@@ -22,6 +22,12 @@ const CHANGERS: &[&str] = &[
     "rsync", "shred", "srm", "tee", "truncate", "unlink",
 ];
 
+/// Commands that may put a symbolic link where another part of the line writes.
+const LINK_MOVERS: &[&str] = &["cp", "install", "mv", "rsync"];
+
+/// How many entries of a directory are looked at for symbolic links.
+const MAX_ENTRIES: usize = 2_000;
+
 /// What a command line may change, as far as it says so.
 pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
     let mut scope = Scope { anywhere: !analysis.doubts.is_empty(), ..Scope::default() };
@@ -42,6 +48,7 @@ pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
             scope.add_mentioned(part);
         }
     }
+    scope.anywhere |= writes_through_new_links(&analysis.parts);
     scope.trees.sort();
     scope.trees.dedup();
     scope.named.sort();
@@ -50,10 +57,57 @@ pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
 }
 
 fn changes_what_it_names(part: &LinePart) -> bool {
+    runs_one_of(part, CHANGERS)
+}
+
+fn runs_one_of(part: &LinePart, programs: &[&str]) -> bool {
     let name = |words: &Vec<String>| {
-        words.first().and_then(|word| word.rsplit('/').next()).is_some_and(|name| CHANGERS.contains(&name))
+        words.first().and_then(|word| word.rsplit('/').next()).is_some_and(|name| programs.contains(&name))
     };
     part.faces.refuse.iter().any(name)
+}
+
+/// Whether a part may place a symbolic link through which another part writes: that
+/// changes a file which the line does not name.
+fn writes_through_new_links(parts: &[LinePart]) -> bool {
+    let writes =
+        |part: &LinePart| part.effects.iter().any(|effect| matches!(effect.access, EffectAccess::Write));
+    let places_links = |part: &LinePart| {
+        runs_one_of(part, &["ln"])
+            || runs_one_of(part, LINK_MOVERS)
+                && part.effects.iter().any(|effect| match &effect.target {
+                    Target::Path(path) => holds_link(path),
+                    Target::Pattern(pattern) => holds_link(&fixed(pattern)),
+                    Target::Unknown(_) => true,
+                })
+    };
+    parts.iter().enumerate().any(|(placer, part)| {
+        parts.iter().enumerate().any(|(writer, other)| writer != placer && writes(other))
+            && places_links(part)
+    })
+}
+
+/// Whether a path is a symbolic link, or a directory that holds one or too much to tell.
+fn holds_link(path: &Path) -> bool {
+    let Ok(meta) = path.symlink_metadata() else { return false };
+    let mut directories = if meta.is_dir() { vec![path.to_owned()] } else { Vec::new() };
+    let mut entries = 0;
+    while let Some(directory) = directories.pop() {
+        let Ok(found) = directory.read_dir() else { return true };
+        for entry in found {
+            let Ok((entry, kind)) = entry.and_then(|it| it.file_type().map(|kind| (it, kind))) else {
+                return true;
+            };
+            entries += 1;
+            if kind.is_symlink() || MAX_ENTRIES < entries {
+                return true;
+            }
+            if kind.is_dir() {
+                directories.push(entry.path());
+            }
+        }
+    }
+    meta.is_symlink()
 }
 
 impl Scope {
