@@ -38,14 +38,11 @@ async fn check_messages(kind: Kind) {
     let wait = format!("{}; echo done-step-1", until_there(&go));
     // Nobody writes to a run that is not there yet.
     let all_there = rig.path("all-there").display().to_string();
-    push(
-        &rig,
-        [
-            json!({"when": {"last_user": "message"}, "times": "always", "reply": [{"text": "heard"}]}),
-            json!({"when": {"tool_result": {"regex": "done-step-1|may be done in part|outcome unknown"}}, "times": "always",
-               "reply": [{"text": "and on"}]}),
-        ],
-    );
+    // The first rule that fits answers. Messages may come with the result that makes an
+    // agent send its own, and the prompt stays the last text of a user without them.
+    let done = json!({"when": {"tool_result": {"regex": "done-step-1|may be done in part|outcome unknown"}},
+        "times": "always", "reply": [{"text": "and on"}]});
+    push(&rig, [done]);
     for from in 0..4 {
         let to = format!("run:{}", ids[(from + 1) % 4]);
         let mut reply: Vec<Value> = (0..EACH)
@@ -55,15 +52,16 @@ async fn check_messages(kind: Kind) {
             })
             .collect();
         reply.push(bash(&wait));
-        let begin = bash(&format!("{}; echo begin-{from}", until_there(&all_there)));
         // An answer that was on its way when the worker died is asked for again.
-        push(
-            &rig,
-            [
-                json!({"when": {"tool_result": format!("begin-{from}")}, "times": "always", "reply": reply}),
-                json!({"when": {"last_user": format!("I am agent {from}")}, "times": "always", "reply": [begin]}),
-            ],
-        );
+        let begun =
+            json!({"when": {"tool_result": format!("begin-{from}")}, "times": "always", "reply": reply});
+        push(&rig, [begun]);
+    }
+    push(&rig, [json!({"when": {"last_user": "message"}, "times": "always", "reply": [{"text": "heard"}]})]);
+    for from in 0..4 {
+        let begin = bash(&format!("{}; echo begin-{from}", until_there(&all_there)));
+        let prompt = format!("I am agent {from}");
+        push(&rig, [json!({"when": {"last_user": prompt}, "times": "always", "reply": [begin]})]);
     }
     let names = ["a", "b", "c", "d"];
     let mut workers: Vec<WorkerProcess> =
