@@ -20,6 +20,8 @@ use crate::{run, setup, tidy};
 /// while the tests are compiled, because one waits for the network and the other
 /// for the processor.
 pub(crate) fn test() -> Result<(), String> {
+    // The build replaces this program; its path stays the same.
+    let this = std::env::current_exe().map_err(|err| format!("the path of xtask: {err}"))?;
     let mut times = report::StageTimes::default();
     times.stage("runner", setup::test_runner)?;
     times.stage("format", || run::cargo(&["fmt", "--all", "--check"]))?;
@@ -32,7 +34,7 @@ pub(crate) fn test() -> Result<(), String> {
     // A report of an earlier run must not speak for this one.
     std::fs::remove_file(&report).ok();
     let tests = times.stage("tests", || compiled.run(&[]));
-    let examples = times.stage("rustdoc", rustdoc::check);
+    let examples = times.stage("rustdoc", || rustdoc::check(&this));
     times.print();
     report::print(&junit::read(&report)?, examples.as_ref().copied().unwrap_or_default());
     tests.and(examples.map(drop))

@@ -7,6 +7,7 @@
 
 use std::{
     env,
+    path::Path,
     process::{Command, ExitCode, Stdio},
 };
 
@@ -16,10 +17,9 @@ use crate::run;
 /// Set for the rustdoc that cargo starts, to the directory for the pages.
 const PAGES: &str = "HAFT_RUSTDOC_PAGES";
 
-/// Runs the examples of every crate and checks its documentation. Returns how many
-/// examples passed.
-pub(super) fn check() -> Result<usize, String> {
-    let this = env::current_exe().map_err(|err| format!("the path of xtask: {err}"))?;
+/// Runs the examples of every crate and checks its documentation, with `this` program
+/// in place of rustdoc. Returns how many examples passed.
+pub(super) fn check(this: &Path) -> Result<usize, String> {
     let pages = run::target_dir()?.join("rustdoc-check");
     println!("$ cargo test --workspace --doc");
     let output = Command::new(env::var("CARGO").unwrap_or_else(|_| String::from("cargo")))

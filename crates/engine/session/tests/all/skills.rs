@@ -299,10 +299,11 @@ async fn a_long_list_is_short_and_says_so() {
             &format!("---\ndescription: Number {number}. {}\n---\nB", "more words ".repeat(30)),
         );
     }
-    let (spec, requests) = place.answering(|request| match request.messages.len() {
+    let (mut spec, requests) = place.answering(|request| match request.messages.len() {
         1 => Said::Blocks(call("q", "Skill", json!({"skill": "?number 123."}))),
         _ => Said::text("done"),
     });
+    spec.model.as_mut().unwrap().model = Some(String::from("claude-opus-4-5"));
     let events = run(spec, "go").await;
     let list = described(&requests.all()[0], "Skill");
     assert_eq!(list.lines().filter(|it| it.starts_with("- s")).count(), 200);
