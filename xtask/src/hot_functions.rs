@@ -1,5 +1,5 @@
 //! `cargo xtask hot-functions`: which functions usual sessions run, written to
-//! `crates/faces/cli/hot-functions.txt`. The linker puts them together (see the
+//! `crates/frontends/cli/hot-functions.txt`. The linker puts them together (see the
 //! build script beside that file), so that a process has few pages of the program
 //! in memory. Needs valgrind and nm.
 //!
@@ -53,7 +53,7 @@ pub(crate) fn is_too_old() -> Result<bool, String> {
 }
 
 fn list_path() -> PathBuf {
-    tidy::root().join("crates/faces/cli/hot-functions.txt")
+    tidy::root().join("crates/frontends/cli/hot-functions.txt")
 }
 
 /// The first line of the list, a comment for the linker: which dependencies there are.

@@ -19,9 +19,9 @@ const POSTGRES: &str = "/usr/lib/postgresql";
 
 /// Programs from other registries: `(directory, script that installs them)`.
 const PEERS: &[(&str, &str)] = &[
-    ("mcp-peers", "crates/world/mcp-client/tests/all/support/install_peers.sh"),
-    ("lsp-peers", "crates/hands/lsp/tests/all/support/install_peers.sh"),
-    ("fleet-peers", "crates/world/fleet-store/tests/all/support/install_peers.sh"),
+    ("mcp-peers", "crates/engine/mcp-client/tests/all/support/install_peers.sh"),
+    ("lsp-peers", "crates/system/lsp/tests/all/support/install_peers.sh"),
+    ("fleet-peers", "crates/engine/fleet-store/tests/all/support/install_peers.sh"),
 ];
 
 /// Debian packages the tests use for real: `(package, the program it brings)`.

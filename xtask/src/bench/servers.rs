@@ -38,7 +38,7 @@ impl BenchPlace {
             std::fs::create_dir_all(dir.join(name)).map_err(|err| err.to_string())?;
         }
         let server = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../crates/hands/lsp/tests/all/support/fake_server.py")
+            .join("../crates/system/lsp/tests/all/support/fake_server.py")
             .canonicalize()
             .map_err(|err| format!("the server of the tests: {err}"))?;
         let settings = json!({"lsp": {"servers": {"fake": {"command": "python3", "args": [server, "--pull"],

@@ -52,7 +52,7 @@ fn tests_without_assertion(functions: &[TestFunction]) -> Vec<String> {
         .collect();
     let calls_asserting = |asserting: &BTreeSet<FunctionName>, crate_name: &str, body: &str| {
         called(body).any(|name| {
-            [crate_name, "crates/dev/testkit", "crates/world/fleet-store"]
+            [crate_name, "crates/dev/testkit", "crates/engine/fleet-store"]
                 .iter()
                 .any(|it| asserting.contains(&((*it).to_owned(), name.to_owned())))
         })

@@ -1,16 +1,16 @@
-//! Who may depend on whom: the tree is the rule.
+//! Which crate may depend on which: the directory tree is the rule.
 //!
-//! A crate depends on crates of floors below its own and on earlier ones of its
-//! own floor. `docs/architecture.md` shows the same house to people.
+//! A crate depends on crates of lower layers and on earlier crates of its own
+//! layer. `docs/architecture.md` shows the same layers to people.
 
 use std::{fs, path::Path};
 
-/// The floors, from the ground up, and the crates of each in order. A crate that
-/// stands elsewhere, or nowhere here, fails: a new one is always a decision.
-const FLOORS: &[(&str, &[&str])] = &[
-    ("ground", &["types", "paths", "process", "net"]),
+/// The layers, lowest first, and the crates of each in order. A crate in another
+/// directory, or without a place here, fails: a new crate is always a decision.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("base", &["types", "paths", "process", "net"]),
     (
-        "hands",
+        "system",
         &[
             "workspace",
             "search",
@@ -24,17 +24,18 @@ const FLOORS: &[(&str, &[&str])] = &[
             "worktree",
         ],
     ),
-    ("call", &["tool", "hooks", "permission", "runtime"]),
-    ("kit", &["tools"]),
-    ("mind", &["model", "agent"]),
-    ("world", &["mcp-auth", "mcp-client", "mcp-server", "tool-host", "fleet-store"]),
-    ("engine", &["config", "session"]),
-    ("faces", &["host", "sdk", "acp", "view", "haft", "terminal", "fleet", "cli"]),
+    ("calls", &["tool", "hooks", "permission", "runtime"]),
+    (
+        "engine",
+        &["tools", "model", "agent", "mcp-auth", "mcp-client", "mcp-server", "tool-host", "fleet-store"],
+    ),
+    ("sessions", &["config", "session"]),
+    ("frontends", &["host", "sdk", "acp", "view", "haft", "terminal", "fleet", "cli"]),
     ("dev", &["testkit"]),
 ];
 
-/// Crates that must not know others although their floors would let them.
-const STRANGERS: &[(&str, &[&str])] = &[
+/// Dependencies that are forbidden although the layers would allow them.
+const FORBIDDEN: &[(&str, &[&str])] = &[
     ("shell", &["workspace", "search", "command"]),
     ("sandbox", &["workspace", "search", "command"]),
     ("command", &["workspace", "search", "process", "net"]),
@@ -106,29 +107,27 @@ const FOR_TESTS: &str = "testkit";
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
-    for (floor, dir) in crate_dirs(root)? {
+    for (layer, dir) in crate_dirs(root)? {
         let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
-        let Some(place) = place_of(name).filter(|(number, _)| FLOORS[*number].0 == floor) else {
-            problems.push(format!(
-                "crates/{floor}/{name} has no place in the house (FLOORS in xtask/src/tidy/layers.rs)"
-            ));
+        let Some(place) = layer_of(name).filter(|(number, _)| LAYERS[*number].0 == layer) else {
+            problems.push(format!("crates/{layer}/{name} has no layer (LAYERS in xtask/src/tidy/layers.rs)"));
             continue;
         };
         let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
-        let wrong = ours(&manifest).filter(|it| !may_depend(name, place, it));
-        problems.extend(wrong.map(|it| format!("crates/{floor}/{name} must not depend on {it}")));
+        let wrong = workspace_dependencies(&manifest).filter(|it| !may_depend(name, place, it));
+        problems.extend(wrong.map(|it| format!("crates/{layer}/{name} must not depend on {it}")));
     }
     Ok(problems)
 }
 
-/// Every crate with the floor it stands on.
+/// Every crate with its layer.
 fn crate_dirs(root: &Path) -> Result<Vec<(String, std::path::PathBuf)>, String> {
     let crates = root.join("crates");
     let read = |dir: &Path| fs::read_dir(dir).map_err(|err| format!("{}: {err}", dir.display()));
     let mut found = Vec::new();
-    for floor in read(&crates)?.flatten().filter(|it| it.path().is_dir()) {
-        let name = floor.file_name().to_string_lossy().into_owned();
-        for dir in read(&floor.path())?.flatten().filter(|it| it.path().is_dir()) {
+    for layer in read(&crates)?.flatten().filter(|it| it.path().is_dir()) {
+        let name = layer.file_name().to_string_lossy().into_owned();
+        for dir in read(&layer.path())?.flatten().filter(|it| it.path().is_dir()) {
             found.push((name.clone(), dir.path()));
         }
     }
@@ -136,22 +135,22 @@ fn crate_dirs(root: &Path) -> Result<Vec<(String, std::path::PathBuf)>, String> 
     Ok(found)
 }
 
-/// The floor of a crate and its place there.
-fn place_of(name: &str) -> Option<(usize, usize)> {
-    FLOORS
+/// The layer of a crate and its position in the layer.
+fn layer_of(name: &str) -> Option<(usize, usize)> {
+    LAYERS
         .iter()
         .enumerate()
-        .find_map(|(floor, (_, crates))| crates.iter().position(|it| *it == name).map(|place| (floor, place)))
+        .find_map(|(layer, (_, crates))| crates.iter().position(|it| *it == name).map(|place| (layer, place)))
 }
 
 fn may_depend(name: &str, place: (usize, usize), on: &str) -> bool {
-    let strangers = STRANGERS.iter().find(|(it, _)| *it == name).map_or(&[][..], |it| it.1);
-    let is_below = place_of(on).is_some_and(|below| below < place) || (name == "cli" && on == FOR_TESTS);
-    is_below && !strangers.contains(&on)
+    let forbidden = FORBIDDEN.iter().find(|(it, _)| *it == name).map_or(&[][..], |it| it.1);
+    let is_below = layer_of(on).is_some_and(|below| below < place) || (name == "cli" && on == FOR_TESTS);
+    is_below && !forbidden.contains(&on)
 }
 
 /// Our crates in `[dependencies]`, not in `[dev-dependencies]`.
-fn ours(manifest: &str) -> impl Iterator<Item = String> {
+fn workspace_dependencies(manifest: &str) -> impl Iterator<Item = String> {
     let section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     let section = section.take_while(|line| !line.starts_with('['));
     section.filter_map(|line| {
@@ -171,11 +170,11 @@ mod tests {
     #[test]
     fn dependencies_are_read_from_their_section_only() {
         let manifest = "[package]\nname = \"haft-x\"\n[dependencies]\nhaft-types.workspace = true\nserde = \"1\"\nhaft = { path = \"..\" }\n\n[dev-dependencies]\nhaft-agent.workspace = true\n";
-        assert_eq!(ours(manifest).collect::<Vec<_>>(), ["types", "haft"]);
+        assert_eq!(workspace_dependencies(manifest).collect::<Vec<_>>(), ["types", "haft"]);
     }
 
     #[test]
-    fn only_what_is_below_may_be_known() {
+    fn dependencies_point_to_lower_layers_only() {
         for (name, on, want) in [
             ("paths", "types", true),
             ("types", "paths", false),
@@ -189,7 +188,7 @@ mod tests {
             ("haft", "testkit", false),
             ("cli", "nobody", false),
         ] {
-            let place = place_of(name).unwrap_or_default();
+            let place = layer_of(name).unwrap_or_default();
             assert_eq!(may_depend(name, place, on), want, "{name} -> {on}");
         }
     }

@@ -100,8 +100,8 @@ mod tests {
     #[test]
     fn crates() {
         for (file, want) in [
-            ("crates/call/tool/src/lib.rs", Some("tool")),
-            ("crates/call/tool/tests/all/main.rs", None),
+            ("crates/calls/tool/src/lib.rs", Some("tool")),
+            ("crates/calls/tool/tests/all/main.rs", None),
             ("xtask/src/main.rs", None),
         ] {
             assert_eq!(crate_of(file), want, "{file}");

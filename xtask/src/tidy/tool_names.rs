@@ -12,30 +12,30 @@ use crate::run;
 /// exception fails.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
-        "crates/call/permission/src/",
+        "crates/calls/permission/src/",
         "Read(...), Edit(...) and Bash(...) are families of rules that people write into settings, and a deny must hold under an older name also where the tool is not there",
     ),
-    ("crates/faces/cli/src/permissions_command/", "a plain text is judged as a command line"),
-    ("crates/faces/cli/src/ask_terminal.rs", "shows the effects of a command on lines of their own"),
-    ("crates/faces/cli/src/demo_command.rs", "counts what its own script did"),
+    ("crates/frontends/cli/src/permissions_command/", "a plain text is judged as a command line"),
+    ("crates/frontends/cli/src/ask_terminal.rs", "shows the effects of a command on lines of their own"),
+    ("crates/frontends/cli/src/demo_command.rs", "counts what its own script did"),
     (
-        "crates/faces/cli/src/import_command/",
+        "crates/frontends/cli/src/import_command/",
         "rules of other agents name their tools, and become rules of ours",
     ),
-    ("crates/faces/cli/src/listing.rs", "prints results the way programs of the shell print them"),
-    ("crates/faces/cli/src/spec.rs", "--bare is three tools by their names"),
-    ("crates/faces/cli/src/tool_command.rs", "reads a file for the person by calling the tool"),
+    ("crates/frontends/cli/src/listing.rs", "prints results the way programs of the shell print them"),
+    ("crates/frontends/cli/src/spec.rs", "--bare is three tools by their names"),
+    ("crates/frontends/cli/src/tool_command.rs", "reads a file for the person by calling the tool"),
     (
-        "crates/faces/fleet/src/worker/takeover.rs",
+        "crates/frontends/fleet/src/worker/takeover.rs",
         "calls that change files and nothing else may be made again when their workspace is gone",
     ),
     (
-        "crates/faces/fleet/src/worker/blob_reads.rs",
+        "crates/frontends/fleet/src/worker/blob_reads.rs",
         "only reading may mean a blob of the fleet, never changing",
     ),
-    ("crates/engine/session/", "decides which tools a session has"),
+    ("crates/sessions/session/", "decides which tools a session has"),
     (
-        "crates/faces/sdk/src/frames.rs",
+        "crates/frontends/sdk/src/frames.rs",
         "the protocol says of results of commands alone that they are no errors",
     ),
 ];
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_name_belongs_to_one_folder() {
         let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), code: code_of(text) };
-        let tool = file("crates/kit/tools/src/dig/mod.rs", &format!("    {DEFINITION}Dig\";"));
+        let tool = file("crates/engine/tools/src/dig/mod.rs", &format!("    {DEFINITION}Dig\";"));
         let check = |path: &str, text: &str| {
             problems(&[
                 SourceFile { ..file(path, text) },
@@ -124,13 +124,13 @@ mod tests {
             ])
         };
         for (path, text, allowed) in [
-            ("crates/kit/tools/src/dig/view.rs", "f(\"Dig\")", true),
-            ("crates/mind/agent/src/x.rs", "// \"Dig\"", true),
-            ("crates/mind/agent/src/x.rs", "f(\"Digs\")", true),
-            ("crates/mind/agent/src/x.rs", "#[cfg(test)] f(\"Dig\")", true),
-            ("crates/faces/sdk/src/frames.rs", "f(\"Dig\")", true),
-            ("crates/mind/agent/src/x.rs", "f(\"Dig\")", false),
-            ("crates/faces/sdk/src/frames.rs", "", false),
+            ("crates/engine/tools/src/dig/view.rs", "f(\"Dig\")", true),
+            ("crates/engine/agent/src/x.rs", "// \"Dig\"", true),
+            ("crates/engine/agent/src/x.rs", "f(\"Digs\")", true),
+            ("crates/engine/agent/src/x.rs", "#[cfg(test)] f(\"Dig\")", true),
+            ("crates/frontends/sdk/src/frames.rs", "f(\"Dig\")", true),
+            ("crates/engine/agent/src/x.rs", "f(\"Dig\")", false),
+            ("crates/frontends/sdk/src/frames.rs", "", false),
         ] {
             assert_eq!(check(path, text).is_empty(), allowed, "{path} {text}");
         }

@@ -201,11 +201,11 @@ mod tests {
     fn index() -> SourceIndex {
         let mut index = SourceIndex::default();
         index.add_file(
-            "crates/faces/cli/src/args.rs",
+            "crates/frontends/cli/src/args.rs",
             "#[derive(Debug, Subcommand)]\npub(crate) enum CliCommand {\n    /// Lists: `A`.\n    #[command(subcommand)]\n    Tool(ToolCommand),\n    Undo {\n        #[arg(long, requires = \"id\")]\n        turn: bool,\n    },\n    Redo,\n}\n#[derive(Subcommand)]\nenum ToolCommand {\n    List,\n    Run,\n}\n#[arg(long = \"allowedTools\", alias = \"allowed-tools\")]\npub(crate) allowed: Vec<String>,\n",
         );
         index.add_file(
-            "crates/call/runtime/src/pool.rs",
+            "crates/calls/runtime/src/pool.rs",
             "pub struct Pool;\nimpl Pool {\n    pub fn explaining() {}\n}\npub enum Sort {\n    First,\n}\nconst X: &str = \"HAFT_CALL\";\n",
         );
         index
@@ -231,9 +231,9 @@ mod tests {
             ("HAFT_…", true),
             ("runtime/pool", true),
             ("runtime/pools", false),
-            ("crates/call/runtime", true),
-            ("crates/<floor>/runtime", true),
-            ("crates/call/gone.rs", false),
+            ("crates/calls/runtime", true),
+            ("crates/<layer>/runtime", true),
+            ("crates/calls/gone.rs", false),
             ("pool.rs/x", true),
             ("src/pool.rs", true),
             ("a/b", true),

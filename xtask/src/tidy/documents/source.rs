@@ -7,7 +7,7 @@ use std::{
 use super::kebab;
 
 /// Where the arguments of the program are declared.
-const ARGUMENTS: &str = "crates/faces/cli/src/";
+const ARGUMENTS: &str = "crates/frontends/cli/src/";
 
 /// What exists: files, words, commands, flags and definitions.
 #[derive(Default)]

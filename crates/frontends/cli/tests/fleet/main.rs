@@ -1,0 +1,21 @@
+//! Jobs of a fleet with real workers, a strict model, and a store in one file or on
+//! a server.
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, unreachable_pub, reason = "test code")]
+
+mod clocks;
+mod clusters;
+mod commands;
+#[path = "../all/common/mod.rs"]
+mod common;
+mod cut_lines;
+mod disks;
+mod elsewhere;
+mod jobs;
+mod limits;
+mod rig;
+mod scenarios;
+#[path = "../../../../engine/fleet-store/tests/all/support/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "its own tests use the rest, from other crates")]
+mod support;
+mod takeovers;
+mod talk;
