@@ -38,7 +38,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         bench_mcp::run()?;
     }
     if wanted("overhead") {
-        run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
+        run::cargo(&["bench", "--quiet", "-p", "haft-tool-runtime", "--bench", "overhead"])?;
     }
     if wanted("sdk") {
         crate::bench_sdk::run()?;
@@ -56,7 +56,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         web::run()?;
     }
     if wanted("terminal") {
-        run::cargo(&["bench", "--quiet", "-p", "haft-terminal", "--bench", "stream"])?;
+        run::cargo(&["bench", "--quiet", "-p", "haft-tui", "--bench", "stream"])?;
     }
     if wanted("editors") {
         editors::run()?;

@@ -6,5 +6,5 @@ use crate::run;
 pub(crate) fn run() -> Result<(), String> {
     println!("commands, medians, each against the cheapest thing that does the same");
     run::cargo(&["build", "--release", "--quiet", "-p", "haft-sandbox", "--bin", "haft-sandbox-helper"])?;
-    run::cargo(&["bench", "--quiet", "-p", "haft-tools", "--bench", "shell"])
+    run::cargo(&["bench", "--quiet", "-p", "haft-builtin-tools", "--bench", "shell"])
 }

@@ -24,7 +24,8 @@ use crate::{
 
 /// Crates that are taken whole: they start processes, which valgrind does not
 /// survive.
-const WHOLE: &[&str] = &["haft_command", "haft_permission", "haft_process", "haft_sandbox", "haft_shell"];
+const WHOLE: &[&str] =
+    &["haft_bash_analysis", "haft_permission", "haft_process", "haft_sandbox", "haft_shell"];
 
 pub(crate) fn write() -> Result<(), String> {
     run::cargo(&["rustc", "--release", "-p", "haft-cli", "--bin", "haft", "--", "-C", "strip=none"])?;

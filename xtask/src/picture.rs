@@ -34,7 +34,7 @@ pub(crate) fn draw() -> Result<(), String> {
     let kept = home.join("shown");
     fs::write(&kept, shown.stdout).map_err(|err| err.to_string())?;
     let drawn = Command::new(std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo")))
-        .args(["run", "--quiet", "--package", "haft-terminal", "--example", "ansi_picture", "--"])
+        .args(["run", "--quiet", "--package", "haft-tui", "--example", "ansi_picture", "--"])
         .args([COLUMNS, BEGINS])
         .stdin(fs::File::open(&kept).map_err(|err| err.to_string())?)
         .output()

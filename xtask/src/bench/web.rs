@@ -19,7 +19,7 @@ const ROUNDS: usize = 9;
 pub(super) fn run() -> Result<(), String> {
     // One heap for all threads, as the program has.
     let heap = [("MALLOC_ARENA_MAX", "1")];
-    run::cargo_with(&["bench", "--quiet", "-p", "haft-tools", "--bench", "web"], &heap)?;
+    run::cargo_with(&["bench", "--quiet", "-p", "haft-builtin-tools", "--bench", "web"], &heap)?;
     run::cargo(&["bench", "--quiet", "-p", "haft-schedule", "--bench", "load"])?;
     run::cargo(&["bench", "--quiet", "-p", "haft-triggers", "--bench", "verify"])?;
     deliveries()?;

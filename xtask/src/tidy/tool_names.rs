@@ -35,7 +35,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
     ("crates/sessions/session/", "decides which tools a session has"),
     (
-        "crates/frontends/sdk/src/frames.rs",
+        "crates/frontends/sdk-server/src/frames.rs",
         "the protocol says of results of commands alone that they are no errors",
     ),
 ];
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_name_belongs_to_one_folder() {
         let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), code: code_of(text) };
-        let tool = file("crates/engine/tools/src/dig/mod.rs", &format!("    {DEFINITION}Dig\";"));
+        let tool = file("crates/engine/builtin-tools/src/dig/mod.rs", &format!("    {DEFINITION}Dig\";"));
         let check = |path: &str, text: &str| {
             problems(&[
                 SourceFile { ..file(path, text) },
@@ -124,13 +124,13 @@ mod tests {
             ])
         };
         for (path, text, allowed) in [
-            ("crates/engine/tools/src/dig/view.rs", "f(\"Dig\")", true),
+            ("crates/engine/builtin-tools/src/dig/view.rs", "f(\"Dig\")", true),
             ("crates/engine/agent/src/x.rs", "// \"Dig\"", true),
             ("crates/engine/agent/src/x.rs", "f(\"Digs\")", true),
             ("crates/engine/agent/src/x.rs", "#[cfg(test)] f(\"Dig\")", true),
-            ("crates/frontends/sdk/src/frames.rs", "f(\"Dig\")", true),
+            ("crates/frontends/sdk-server/src/frames.rs", "f(\"Dig\")", true),
             ("crates/engine/agent/src/x.rs", "f(\"Dig\")", false),
-            ("crates/frontends/sdk/src/frames.rs", "", false),
+            ("crates/frontends/sdk-server/src/frames.rs", "", false),
         ] {
             assert_eq!(check(path, text).is_empty(), allowed, "{path} {text}");
         }

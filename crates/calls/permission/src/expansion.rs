@@ -3,7 +3,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use haft_command::FileNamePattern;
+use haft_bash_analysis::FileNamePattern;
 
 /// As many files as are looked at one by one.
 const MAX_FILES: usize = 256;

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use haft_hooks::{EventInput, HookDecision, HookEvent, HookInput, HooksOutcome, UserPromptSubmit};
 use haft_model::{ModelError, Provider, StopReason};
-use haft_runtime::CallSession;
+use haft_tool_runtime::CallSession;
 use haft_types::{CallId, Message, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;

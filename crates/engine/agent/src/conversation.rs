@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use haft_runtime::CallWitness;
 use haft_tool::ContextChange;
+use haft_tool_runtime::CallWitness;
 use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage};
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use haft_model::{ModelEvent, Repair, Retry, StopReason};
-use haft_runtime::{Report, ShownCall};
 use haft_tool::{ErrorKind, ProgressEvent};
+use haft_tool_runtime::{Report, ShownCall};
 use haft_types::{CallId, Message, MessageBlock, Usage};
 use serde_json::Value;
 

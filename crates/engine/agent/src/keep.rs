@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use haft_runtime::Report;
 use haft_tool::{CallTrace, ContextChange, ErrorKind, WorkItem};
+use haft_tool_runtime::Report;
 use haft_types::{ToolUse, text};
 use serde::{Deserialize, Serialize};
 

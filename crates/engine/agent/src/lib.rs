@@ -67,7 +67,7 @@ pub use event::{
 };
 pub use fill::{FillPart, WindowFill};
 pub use fork::{ForkBasis, ForkPoint};
-pub use haft_runtime::LEFT_FOR_LATER;
+pub use haft_tool_runtime::LEFT_FOR_LATER;
 pub use held::Held;
 pub use input::{Attachment, AttachmentKind, Inbox, UserInput};
 pub use keep::{Kept, KeptItem};

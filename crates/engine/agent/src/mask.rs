@@ -9,8 +9,8 @@ use std::{
     sync::{Arc, LazyLock, PoisonError, RwLock},
 };
 
-use haft_runtime::SecretMask;
 use haft_tool::{Access, Reach};
+use haft_tool_runtime::SecretMask;
 use haft_types::{
     Block, Content, Message, MessageBlock,
     secrets::{is_key_file, is_secret_name},

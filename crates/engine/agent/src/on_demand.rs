@@ -133,7 +133,7 @@ impl Agent {
     }
 
     /// What came of a call that had no result, as somebody else knows it.
-    pub fn settle_call(&mut self, call: &ToolUse, mut report: haft_runtime::Report) {
+    pub fn settle_call(&mut self, call: &ToolUse, mut report: haft_tool_runtime::Report) {
         self.tools.state.apply(&report.changes);
         let context = std::mem::take(&mut report.context);
         self.add_result(call, report);

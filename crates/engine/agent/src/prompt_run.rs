@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use haft_model::StopReason;
-use haft_runtime::Report;
+use haft_tool_runtime::Report;
 use haft_types::{ToolUse, Usage};
 
 use crate::{Denial, unusable::Demanded};

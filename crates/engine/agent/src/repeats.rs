@@ -6,7 +6,7 @@ use std::{
     hash::{Hash as _, Hasher as _},
 };
 
-use haft_runtime::Report;
+use haft_tool_runtime::Report;
 use haft_types::{CallId, ToolUse};
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use haft_model::{Effort, ModelInfo, Request, SentPrefix, SystemPart, Thinking, ThinkingSupport, ToolSet};
-use haft_runtime::Report;
 use haft_tool::ContextChange;
+use haft_tool_runtime::Report;
 use haft_types::{Block, Message, Role, ToolUse, tags};
 
 use crate::{

@@ -1,8 +1,8 @@
 //! Output that must follow a schema.
 
 use haft_model::ToolDef;
-use haft_runtime::Report;
 use haft_tool::{ErrorKind, check_input, schema_problem, wire_form};
+use haft_tool_runtime::Report;
 use haft_types::{ToolUse, tags};
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Instant};
 
 use futures_util::StreamExt as _;
 use haft_model::{ModelError, ModelEvent, ModelStream, SentSlot, StopReason};
-use haft_runtime::{CallOutline, Executor, Report};
 use haft_tool::{ContextChange, ErrorKind};
+use haft_tool_runtime::{CallOutline, Executor, Report};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,6 @@
 //! Calls that act are in the log before they run.
 
-use haft_runtime::{CallWitness, StartingCall, WitnessedSoon};
+use haft_tool_runtime::{CallWitness, StartingCall, WitnessedSoon};
 use serde_json::Value;
 
 use crate::log::{LogEntry, LogState, StartedLine, WeakLogWriter};

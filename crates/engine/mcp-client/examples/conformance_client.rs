@@ -9,8 +9,8 @@ use haft_mcp_client::{
     ServerConfig, ServerState,
 };
 use haft_permission::Policy;
-use haft_runtime::{Answer, Ask, Gate, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits};
 use haft_tool::{BoxFuture, CallContext, ErrorKind, example};
+use haft_tool_runtime::{Answer, Ask, Gate, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits};
 use haft_types::ToolUse;
 use serde_json::{Value, json};
 

@@ -12,8 +12,8 @@ use haft_mcp_server::{
     ClientAsk, Clients, HttpAuth, HttpOptions, ServerOptions, ToolServer, serve_http, serve_stdio,
 };
 use haft_permission::Policy;
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use haft_tool::{DynTool, Outcome, ToolContext, ToolError, tool};
+use haft_tool_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use haft_runtime::{ParsedCall, Report, wire_name};
 use haft_tool::{BoxFuture, CallContext, CallId, ErrorKind, ProgressEvent, ProgressSink};
+use haft_tool_runtime::{ParsedCall, Report, wire_name};
 use haft_types::{AgentId, ToolUse, text};
 use rmcp::{
     ErrorData, RoleServer,

@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use haft_runtime::{Answer, Ask, Question, Unattended};
 use haft_tool::{BoxFuture, CallId};
+use haft_tool_runtime::{Answer, Ask, Question, Unattended};
 use rmcp::model::ClientCapabilities;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};

@@ -2,8 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_runtime::Pool;
 use haft_tool::{Access, CallContext, DynTool, Exposure, example};
+use haft_tool_runtime::Pool;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 

@@ -37,7 +37,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_runtime::{Pipeline, Pool, SessionState, SharedPool};
+use haft_tool_runtime::{Pipeline, Pool, SessionState, SharedPool};
 use rmcp::{model::Tool, task_manager::TaskManager};
 use tokio::sync::{Semaphore, broadcast};
 

@@ -1,7 +1,7 @@
 //! A report as a client reads it.
 
-use haft_runtime::Report;
 use haft_tool::{Block, ErrorKind};
+use haft_tool_runtime::Report;
 use haft_types::MediaSource;
 use rmcp::model::{CallToolResult, ContentBlock, ResultType};
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_runtime::{ResultStore, wire_name};
 use haft_tool::{Block, Content};
+use haft_tool_runtime::{ResultStore, wire_name};
 use rmcp::{
     ErrorData,
     model::{ContentBlock, ListResourcesResult, ReadResourceResult},

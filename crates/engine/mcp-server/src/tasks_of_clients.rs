@@ -3,8 +3,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_runtime::Report;
 use haft_tool::{CallTrace, ContextChange};
+use haft_tool_runtime::Report;
 use haft_types::Block;
 use serde_json::{Map, Value};
 

@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 
 use haft_permission::PermissionUpdate;
-use haft_runtime::Report;
 use haft_tool::{
     ContextChange, ErrorKind, LineStyle, Output, Rendered, RenderedLine, RenderedRest, Rendering, ToolError,
 };
+use haft_tool_runtime::Report;
 use haft_types::{AgentId, CallId, Content, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,10 +1,10 @@
 //! Questions of a session, as the editor reads them.
 
-use haft_host::read_elicitation;
+use haft_json_lines::read_elicitation;
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Decision, PermissionUpdate};
-use haft_runtime::Answer;
 use haft_session::{PermissionQuestion, QuestionAnswer, WaitingServer};
+use haft_tool_runtime::Answer;
 use haft_types::ToolUse;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, SettingsOrder};
-use haft_host::LineBatch;
+use haft_json_lines::LineBatch;
 use haft_model::ModelEvent;
 use haft_session::{
     CloseHow, Command, EventStream, Happening, Introduction, Prompt, PromptState, QuestionAnswer,

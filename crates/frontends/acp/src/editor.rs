@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use haft_host::{LineBatch, LineWriter, OpenQuestions, WaitingOutput};
+use haft_json_lines::{LineBatch, LineWriter, OpenQuestions, WaitingOutput};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

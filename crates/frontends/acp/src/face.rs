@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_host::{InputLine, MAX_INPUT, read_lines};
+use haft_json_lines::{InputLine, MAX_INPUT, read_lines};
 use haft_session::{
     Asking, CloseHow, Command, EventStream, FaceAnswers, LogStart, OpenError, RefusalWords, Session,
     SessionHandle, SessionSpec,

@@ -11,7 +11,7 @@
 //! starts the face hands it a function from a place to a spec.
 //!
 //! **Invariant:** every line is one JSON-RPC 2.0 message of at most
-//! [`MAX_LINE`](haft_host::MAX_LINE) bytes; every request is answered exactly
+//! [`MAX_LINE`](haft_json_lines::MAX_LINE) bytes; every request is answered exactly
 //! once.
 //!
 //! **Invariant:** an editor that does not answer, answers nonsense or is gone is

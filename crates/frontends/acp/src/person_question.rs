@@ -1,8 +1,8 @@
 //! A call that is itself a question to the person: a form where the editor has
 //! forms, else one question with the answers as options after the other.
 
-use haft_runtime::Answer;
 use haft_session::{PermissionQuestion, QuestionAnswer};
+use haft_tool_runtime::Answer;
 use serde_json::{Map, Value, json};
 
 use crate::{client::ClientAbilities, editor::EditorPeer, wire::AcpError};

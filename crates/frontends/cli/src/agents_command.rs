@@ -63,7 +63,7 @@ fn kind_text(kind: &AgentKind, usual: Option<&str>) -> String {
         (None, false) => format!("all tools but {}", kind.disallowed.join(", ")),
     };
     about.push(tools);
-    let description = haft_tools::agent::flat(&kind.description, 200);
+    let description = haft_builtin_tools::agent::flat(&kind.description, 200);
     let file = kind.file.as_ref().map(|it| format!("    {}\n", it.display())).unwrap_or_default();
     format!("{}  ({})\n    {description}\n{file}", kind.name, about.join("; "))
 }

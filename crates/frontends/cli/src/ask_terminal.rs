@@ -6,9 +6,9 @@ use std::{
 };
 
 use haft_permission::{Behavior, PermissionUpdate};
-use haft_runtime::Answer;
 use haft_session::PermissionQuestion;
 use haft_tool::{LineStyle, Rendered};
+use haft_tool_runtime::Answer;
 
 use crate::show::{clean, painted};
 

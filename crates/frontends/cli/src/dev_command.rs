@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use haft_mcp_client::{Manager, ManagerOptions};
-use haft_runtime::Pool;
 use haft_tool::DynTool;
+use haft_tool_runtime::Pool;
 use serde_json::Value;
 
 use crate::{
@@ -18,11 +18,11 @@ pub(crate) fn run(command: DevCommand) -> Ended {
         DevCommand::Docs { dir } => {
             for (name, page) in [
                 ("tools.md", tools_page()?),
-                ("terminal-keys.md", haft_terminal::keys_page()),
+                ("terminal-keys.md", haft_tui::keys_page()),
                 ("flags.md", reference_pages::flags_page()),
                 ("settings-keys.md", haft_config::settings_page()),
                 ("hook-events.md", haft_hooks::events_page()),
-                ("stream-json.md", haft_sdk::frames_page()),
+                ("stream-json.md", haft_sdk_server::frames_page()),
             ] {
                 let path = dir.join(name);
                 std::fs::write(&path, page).map_err(|err| format!("{}: {err}", path.display()))?;
@@ -89,7 +89,7 @@ mod tests {
             ("flags.md", reference_pages::flags_page()),
             ("settings-keys.md", haft_config::settings_page()),
             ("hook-events.md", haft_hooks::events_page()),
-            ("stream-json.md", haft_sdk::frames_page()),
+            ("stream-json.md", haft_sdk_server::frames_page()),
         ] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs").join(name);
             let written = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Results of looking, printed whole: as the command a person would reach for.
 
-use haft_runtime::Report;
+use haft_tool_runtime::Report;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 

@@ -155,7 +155,7 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::Options) 
         CliCommand::Context { session } => context_command::run(session, run, options),
         CliCommand::Cost { session } => cost_command::run(session.as_deref(), options),
         CliCommand::View(view) => view_command::run(&view, options),
-        CliCommand::Reset => haft_terminal::shell::repair()
+        CliCommand::Reset => haft_tui::shell::repair()
             .map(|()| ExitCode::SUCCESS)
             .map_err(|err| CliFailure::Message(format!("there is no terminal to repair here: {err}"))),
         CliCommand::Doctor(doctor) => doctor_command::run(&doctor, options),
@@ -171,9 +171,9 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::Options) 
         CliCommand::Acp { login: false } => acp_command::run(run, options),
         CliCommand::Fleet(command) => fleet_command::run(*command, options),
         CliCommand::Dev(command) => dev_command::run(command),
-        CliCommand::MediaWorker { task } => {
-            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(CliFailure::Message)
-        }
+        CliCommand::MediaWorker { task } => haft_builtin_tools::read::serve_media(&task)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(CliFailure::Message),
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);

@@ -65,7 +65,7 @@ fn plugin_text(plugin: &PluginEntry) -> String {
         Some(dir) => dir.display().to_string(),
         None => String::from("not on this machine"),
     };
-    let description = haft_tools::agent::flat(&plugin.description, 200);
+    let description = haft_builtin_tools::agent::flat(&plugin.description, 200);
     let description = if description.is_empty() { String::new() } else { format!("    {description}\n") };
     format!("{}  ({})\n{description}    {dir}\n", plugin.id, about.join("; "))
 }

@@ -9,7 +9,7 @@ use std::{
 use clap::CommandFactory as _;
 use haft_agent::{AgentEvent, Bust, Denial, EndReason, Exhausted, TurnEnd};
 use haft_model::StopReason;
-use haft_sdk::{Projection, Told, local_result, turn_frame};
+use haft_sdk_server::{Projection, Told, local_result, turn_frame};
 use haft_session::{
     Command, CommandEnded, CommandResult, EventStream, Happening, Prompt, Session, SessionEvent,
     SessionHandle, TurnEnded,
@@ -391,7 +391,7 @@ impl PrintedRun<'_> {
 
 /// What scripts branch on: the exit code and its word.
 pub(crate) fn outcome(reason: &EndReason, denied: bool, interrupt: &Interrupt) -> (u8, &'static str) {
-    match haft_sdk::run_outcome(reason, denied) {
+    match haft_sdk_server::run_outcome(reason, denied) {
         (_, word @ "interrupted") => (interrupt.code(), word),
         ended => ended,
     }

@@ -7,7 +7,7 @@ use haft_agent::{
     cassette::{Cassette, Transcript},
 };
 use haft_model::{ModelError, Provider, Replay};
-use haft_sdk::{Projection, Told, turn_frame};
+use haft_sdk_server::{Projection, Told, turn_frame};
 use haft_session::{
     EventStream, Happening, LogKept, LogStart, ModelSpec, Premises, Prompt, ProviderSpec, ReplaySpec,
     ServerStart, Session, SessionHandle, SessionSpec, TurnEnded,

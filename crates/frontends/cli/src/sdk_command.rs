@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
-use haft_sdk::{
+use haft_sdk_server::{
     EndSignal, HostInput, HostServers, LaunchFields, LaunchRequest, NobodyToAsk, Projection, SdkFace,
     SdkHost, StateFrames, Told, bounded_line, fail, failed_start,
 };

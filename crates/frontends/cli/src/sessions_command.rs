@@ -183,15 +183,8 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), CliFailure> {
                 let (id, headline) = (String::new(), String::new());
                 let rendered =
                     haft_tool::Rendered { headline: String::new(), lines: Vec::new(), ..Default::default() };
-                let call = haft_terminal::CallFinish {
-                    id,
-                    agent: None,
-                    name,
-                    headline,
-                    failed,
-                    rendered,
-                    whole: None,
-                };
+                let call =
+                    haft_tui::CallFinish { id, agent: None, name, headline, failed, rendered, whole: None };
                 printer.call(&call, 0)
             }
             _ => continue,

@@ -2,8 +2,8 @@
 
 use std::io::IsTerminal as _;
 
-use haft_terminal::{LinePrinter, TermLook};
 use haft_tool::Rendered;
+use haft_tui::{LinePrinter, TermLook};
 
 /// Whether standard output takes colours.
 pub(crate) fn colours() -> bool {

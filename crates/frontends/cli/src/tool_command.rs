@@ -3,12 +3,12 @@
 use std::{io::Read as _, process::ExitCode};
 
 use haft_agent::AgentEvent;
-use haft_runtime::{Pool, Report};
 use haft_session::{
     Asking, EventStream, FaceAnswers, Happening, RefusalWords, ServerStart, Session, SessionHandle,
     SessionSpec, needs_servers,
 };
 use haft_tool::{DynTool, ErrorKind, Rendered};
+use haft_tool_runtime::{Pool, Report};
 use haft_types::{ToolUse, nearest, text};
 use serde::Deserialize;
 use serde_json::{Value, json};

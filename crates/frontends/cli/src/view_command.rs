@@ -10,7 +10,7 @@ use std::{
 
 use haft_model::Catalog;
 use haft_paths::{Durability, ReplacedMode, replace_file};
-use haft_view::{LogIndex, LogPlaces, LogRoots, ViewSetting, page, serve, trace};
+use haft_viewer::{LogIndex, LogPlaces, LogRoots, ViewSetting, page, serve, trace};
 
 use crate::{
     args::{Options, ViewArgs},

@@ -8,9 +8,9 @@ use std::{
 
 use haft_agent::{AgentEvent, WithdrawnAnswer};
 use haft_model::ModelEvent;
-use haft_runtime::{Report, ShownCall};
-use haft_terminal::{CallFinish, LiveLines, ScreenSize};
 use haft_tool::{LineStyle, Rendered};
+use haft_tool_runtime::{Report, ShownCall};
+use haft_tui::{CallFinish, LiveLines, ScreenSize};
 use haft_types::{CallId, text};
 
 use crate::show::{clean, painted};

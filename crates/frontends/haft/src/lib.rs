@@ -178,9 +178,9 @@ pub use haft_config as config;
 pub use haft_hooks as hooks;
 pub use haft_model as model;
 pub use haft_permission as permission;
-pub use haft_runtime as runtime;
 pub use haft_session as session;
 pub use haft_tool as tool;
+pub use haft_tool_runtime as runtime;
 pub use haft_types as types;
 pub use tools::Tools;
 
@@ -195,11 +195,11 @@ pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_mode
 pub mod prelude {
     pub use haft_agent::{AgentEvent, EndReason, TurnEnd};
     pub use haft_hooks::{HookCall, HookEvent};
-    pub use haft_runtime::Answer;
     pub use haft_tool::{
         CallContext, Content, ErrorKind, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
         Traits, Verdict, erase, tool,
     };
+    pub use haft_tool_runtime::Answer;
     pub use schemars::{self, JsonSchema};
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::json;

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use haft_runtime::Report;
 use haft_session::{Session, SessionHandle, SessionSpec};
 use haft_tool::DynTool;
+use haft_tool_runtime::Report;
 use haft_types::ToolUse;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use haft_agent::{SettingsOrder, WindowFill};
 use haft_hooks::HookDefinition;
-use haft_runtime::Report;
+use haft_tool_runtime::Report;
 use haft_types::{CallId, Message, PermissionMode, SessionId, ToolUse};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use haft_builtin_tools::send_message::{AgentPost, LetterText, ListedAgent, Receipt};
 use haft_tool::{BoxFuture, CallContext};
-use haft_tools::send_message::{AgentPost, LetterText, ListedAgent, Receipt};
 
 use crate::agents::AgentDesk;
 

@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_mcp_client::Manager;
 use haft_model::{Catalog, Provider};
-use haft_runtime::{Pipeline, Pool, Report, SessionState, SharedPool};
 use haft_shell::run::Tasks;
+use haft_tool_runtime::{Pipeline, Pool, Report, SessionState, SharedPool};
 use haft_types::{SessionId, ToolUse};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_hooks::{EventInput, HookId, HookInput, HookObserver, HookReport, HookStart, HooksOutcome};
-use haft_runtime::CallSession;
+use haft_tool_runtime::CallSession;
 
 use crate::{EventSender, Happening, HookRun};
 

@@ -7,11 +7,11 @@ use std::{
 };
 
 use haft_permission::{Behavior, Decision, Opinion, Policy};
-use haft_runtime::Pool;
 use haft_tool::{
     Access, BoxFuture, CallContext, DynCall, ErrorKind, Output, Permit, Reach, Rendered, ToolError, Verdict,
     example,
 };
+use haft_tool_runtime::Pool;
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 

@@ -7,8 +7,8 @@ use std::{
 
 use haft_hooks::{EventInput, HookEvent, HookInput, HooksOutcome, OtherInput};
 use haft_permission::Opinion;
-use haft_runtime::Pipeline;
 use haft_tool::{CallContext, DynTool};
+use haft_tool_runtime::Pipeline;
 use serde_json::{Value, json};
 
 /// What calls pass through, once it is there. It is not kept alive from here.

@@ -7,8 +7,8 @@ use haft_config::Layer;
 use haft_hooks::HookDefinition;
 use haft_mcp_client::ServerConfig;
 use haft_model::{Catalog, Effort, Provider, Thinking, ThinkingDisplay};
-use haft_runtime::Ask;
 use haft_tool::DynTool;
+use haft_tool_runtime::Ask;
 use haft_types::{PermissionMode, SessionId, Variables};
 use serde_json::{Map, Value};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use haft_builtin_tools::task_list::{HeardTask, TaskLists, TaskWatch};
 use haft_hooks::{HookDecision, HookEvent, HooksOutcome};
 use haft_tool::{BoxFuture, CallContext};
-use haft_tools::task_list::{HeardTask, TaskLists, TaskWatch};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 

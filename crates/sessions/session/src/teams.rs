@@ -8,13 +8,13 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file};
-use haft_tool::{BoxFuture, CallContext};
-use haft_tools::{
+use haft_builtin_tools::{
     agent::SpawnAgent as _,
     task_list::TaskLists,
     team::{EndedTeam, MadeTeam, TeamOrder, Teams},
 };
+use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_tool::{BoxFuture, CallContext};
 use haft_types::AgentId;
 use serde::{Deserialize, Serialize};
 

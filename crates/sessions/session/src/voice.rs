@@ -7,12 +7,12 @@ use std::{
 };
 
 use haft_agent::log::{self, LogEntry};
-use haft_shell::run::Tasks;
-use haft_tool::{BoxFuture, CallContext};
-use haft_tools::{
+use haft_builtin_tools::{
     brief::{TellUser, UserMessage},
     task_list::{TaskLists, TaskStatus},
 };
+use haft_shell::run::Tasks;
+use haft_tool::{BoxFuture, CallContext};
 use haft_types::{MessageBlock, SessionId, text};
 use haft_workspace::Files;
 

@@ -10,9 +10,9 @@ use std::{
 use haft_agent::{Agent, AgentEvent, AgentListener, CompactedEvent, Ledger, TurnEnd};
 use haft_hooks::CompactTrigger;
 use haft_model::ModelEvent;
-use haft_runtime::{DeniedBy, Pipeline, Report};
 use haft_shell::run::Tasks;
 use haft_tool::ErrorKind;
+use haft_tool_runtime::{DeniedBy, Pipeline, Report};
 use haft_types::{MessageBlock, PermissionMode, ToolUse};
 
 use crate::{

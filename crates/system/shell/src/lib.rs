@@ -6,7 +6,7 @@
 //! prints.
 //!
 //! **Does not know** tools, rules, modes, agents or settings files, nor what a
-//! command line means: that is `haft-command`.
+//! command line means: that is `haft-bash-analysis`.
 //!
 //! **Invariant:** every process a command leaves behind is known by a mark it
 //! cannot lose, is listed, and ends with the session unless somebody detached

@@ -205,7 +205,7 @@ mod tests {
             "#[derive(Debug, Subcommand)]\npub(crate) enum CliCommand {\n    /// Lists: `A`.\n    #[command(subcommand)]\n    Tool(ToolCommand),\n    Undo {\n        #[arg(long, requires = \"id\")]\n        turn: bool,\n    },\n    Redo,\n}\n#[derive(Subcommand)]\nenum ToolCommand {\n    List,\n    Run,\n}\n#[arg(long = \"allowedTools\", alias = \"allowed-tools\")]\npub(crate) allowed: Vec<String>,\n",
         );
         index.add_file(
-            "crates/calls/runtime/src/pool.rs",
+            "crates/calls/tool-runtime/src/pool.rs",
             "pub struct Pool;\nimpl Pool {\n    pub fn explaining() {}\n}\npub enum Sort {\n    First,\n}\nconst X: &str = \"HAFT_CALL\";\n",
         );
         index
@@ -229,18 +229,18 @@ mod tests {
             ("HAFT_CALL=1", true),
             ("HAFT_CALLS", false),
             ("HAFT_…", true),
-            ("runtime/pool", true),
-            ("runtime/pools", false),
-            ("crates/calls/runtime", true),
-            ("crates/<layer>/runtime", true),
+            ("tool-runtime/pool", true),
+            ("tool-runtime/pools", false),
+            ("crates/calls/tool-runtime", true),
+            ("crates/<layer>/tool-runtime", true),
             ("crates/calls/gone.rs", false),
             ("pool.rs/x", true),
             ("src/pool.rs", true),
             ("a/b", true),
             ("Pool::explaining(x)", true),
             ("Pool::gone", false),
-            ("runtime::Pool::explaining", true),
-            ("runtime::Gone", false),
+            ("tool_runtime::Pool::explaining", true),
+            ("tool_runtime::Gone", false),
             ("Sort::First", true),
             ("Sort::Last", false),
             ("allowedTools", true),

@@ -77,7 +77,7 @@ impl SourceIndex {
         self.files.iter().any(|file| crate_of(file) == Some(name))
     }
 
-    /// A path from the root, from the source of a crate (`runtime/pool`), or a part
+    /// A path from the root, from the source of a crate (`tool-runtime/pool`), or a part
     /// of a path. `<name>` and `*` stand for anything in one step.
     pub(super) fn has_path(&self, path: &str) -> bool {
         let steps: Vec<&str> = path.split('/').collect();
@@ -121,7 +121,7 @@ fn fits_step(step: &str, part: &str) -> bool {
     part.starts_with(&step[..open]) && part.ends_with(&step[close..])
 }
 
-/// `runtime/pool` is `crates/*/runtime/src/pool.rs` or what lies in `pool/`.
+/// `tool-runtime/pool` is `crates/*/tool-runtime/src/pool.rs` or what lies in `pool/`.
 fn fits_crate(steps: &[&str], file: &str) -> bool {
     let Some((first, rest)) = steps.split_first() else { return false };
     let inside = file.split('/').skip(3).collect::<Vec<_>>().join("/");
@@ -146,7 +146,8 @@ fn has_kind(line: &str, kinds: &[&str]) -> bool {
 /// A file of the module `owner`: by its name, its directory, its crate, or a
 /// `mod` in it.
 fn is_module(name: &str, text: &str, owner: &str) -> bool {
-    let is_in = name.split('/').any(|step| step.strip_suffix(".rs").unwrap_or(step) == owner);
+    let is_in =
+        name.split('/').any(|step| step.strip_suffix(".rs").unwrap_or(step).replace('-', "_") == owner);
     is_in || text.contains(&format!("mod {owner} "))
 }
 

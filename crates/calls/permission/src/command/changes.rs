@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_command::{
+use haft_bash_analysis::{
     Class, Effect, EffectAccess, EffectOrigin, EffectReach, FileNamePattern, LinePart, Obeyed, Target, Verb,
 };
 

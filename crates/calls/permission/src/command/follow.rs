@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_command::{Class, EffectAccess, EffectOrigin, EffectReach, LinePart, Target, Verb, Word};
+use haft_bash_analysis::{Class, EffectAccess, EffectOrigin, EffectReach, LinePart, Target, Verb, Word};
 
 use super::MOST_NAMES;
 use crate::{FileReach, FileTarget, FileUse, FileUseKind, Through};

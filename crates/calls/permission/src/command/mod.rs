@@ -1,4 +1,4 @@
-//! The facts of `haft-command`, joined with what the disk says in the place a
+//! The facts of `haft-bash-analysis`, joined with what the disk says in the place a
 //! line would run in: which files it would obey, where links lead, what is
 //! protected.
 //!
@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_command::{
+use haft_bash_analysis::{
     self as shell, Belief, Class, Cover, Doubt, Effect, EffectAccess, EffectReach, LinePart, Obeyed, Target,
     Unless, Verb, Weight,
 };
@@ -31,7 +31,7 @@ use crate::{
     protected::is_protected,
 };
 
-/// Takes command lines apart with `haft-command`.
+/// Takes command lines apart with `haft-bash-analysis`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShellCommands;
 

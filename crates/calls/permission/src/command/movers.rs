@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use haft_command::{Class, EffectOrigin, LinePart, Target, Word};
+use haft_bash_analysis::{Class, EffectOrigin, LinePart, Target, Word};
 
 use super::survey::survey;
 use crate::expansion::expand;

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use haft_command::CommandReading;
+use haft_bash_analysis::CommandReading;
 use haft_tool::CommandLine;
 
 use super::{ShellCommands, analyse, stale::RunningLine};

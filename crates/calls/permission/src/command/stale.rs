@@ -1,7 +1,7 @@
 //! Parts whose judgement is outdated when they run, because another part of the
 //! line, or a command that is still running, changes what they look at.
 
-use haft_command::{Effect, EffectAccess, EffectOrigin, LineAnalysis, LinePart, Obeyed, Target};
+use haft_bash_analysis::{Effect, EffectAccess, EffectOrigin, LineAnalysis, LinePart, Obeyed, Target};
 
 use super::{
     changes::{PartChange, changes},

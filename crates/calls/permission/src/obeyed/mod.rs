@@ -13,7 +13,7 @@ mod git;
 mod git_settings;
 mod gitlinks;
 
-use haft_command::Obeyed;
+use haft_bash_analysis::Obeyed;
 
 /// Larger files are not read, and then they are not understood.
 const LARGEST: u64 = 256 << 10;

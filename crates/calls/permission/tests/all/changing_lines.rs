@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_command::{CommandReading, LinePlace};
+use haft_bash_analysis::{CommandReading, LinePlace};
 use haft_permission::{
     Behavior, CommandJudge, Destination, Opinion, Policy, ReadingHeld, RuleHome, RunningCommands,
     SessionCommands, ShellCommands,

@@ -20,8 +20,8 @@ use std::{
 };
 
 use haft_model::{Catalog, Exchange, ModelError, Normalise, Provider, Replay};
-use haft_runtime::Report;
 use haft_tool::{ContextChange, ErrorKind};
+use haft_tool_runtime::Report;
 use haft_types::{CallId, Content, Message, MessageBlock, ToolUse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

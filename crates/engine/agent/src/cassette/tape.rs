@@ -15,7 +15,7 @@ use haft_model::{
     Exchange, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Recorder, Replay,
     Request,
 };
-use haft_runtime::Report;
+use haft_tool_runtime::Report;
 use haft_types::{MessageBlock, ToolUse};
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -1,7 +1,7 @@
 //! Lines about calls, and about who writes them.
 
-use haft_runtime::{CallDecision, Report, Timing};
 use haft_tool::ErrorKind;
+use haft_tool_runtime::{CallDecision, Report, Timing};
 use haft_types::{AgentId, CallId, ToolUse};
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use haft_model::{SystemPart, ToolDef, ToolLoading, ToolOrigin, ToolSet};
-use haft_runtime::{Pool, ToolSearch};
 use haft_tool::{DynTool, Exposure, Tool as _};
+use haft_tool_runtime::{Pool, ToolSearch};
 use haft_types::{Block, Message, MessageBlock, SessionId, text};
 
 use super::news::{changed_tool, goes_on, prompt_news};

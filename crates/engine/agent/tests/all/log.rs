@@ -7,8 +7,8 @@ use haft_agent::{
     log::{LogEntry, LogFile, LogState, read},
 };
 use haft_permission::Behavior;
-use haft_runtime::{AskedAnswer, AskedParty};
 use haft_testkit::{ReplyPiece, Turn};
+use haft_tool_runtime::{AskedAnswer, AskedParty};
 use haft_types::{CallId, MessageBlock, PermissionMode};
 use serde_json::{Value, json};
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use common::{Rig, provider, rig_by};
 use haft_agent::{Bust, BustCause, Conversation, log, log::LogFile};
 use haft_model::{ChatOptions, Common, HttpProvider};
-use haft_runtime::{Pool, ToolSearch};
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use haft_tool::{Claims, DynTool, Exposure, Output, RawTool, ToolSpec, erase};
+use haft_tool_runtime::{Pool, ToolSearch};
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 

@@ -10,8 +10,8 @@ use haft_mcp_client::{
     Endpoint, HostedServer, Manager, ManagerOptions, McpConnection, ServerConfig, StdioCommand, Trust,
 };
 use haft_permission::{Behavior, Destination, Policy, RuleHome};
-use haft_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_tool::{BoxFuture, CallContext, DynTool, tool};
+use haft_tool_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_types::ToolUse;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -12,7 +12,7 @@ use std::{error::Error, io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use haft_mcp_server::{ClientAsk, Clients, HttpOptions, ServerOptions, ToolServer, serve_http_handler};
 use haft_permission::Policy;
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
+use haft_tool_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use tokio::sync::broadcast;
 
 use handler::Fixtures;

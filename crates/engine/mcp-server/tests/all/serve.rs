@@ -19,8 +19,8 @@ use haft_mcp_server::{
     ToolServer, serve_http,
 };
 use haft_permission::Policy;
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use haft_tool::{BoxFuture, CallContext, DynTool, ErrorKind, Outcome, ProgressSink, ToolError, tool};
+use haft_tool_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

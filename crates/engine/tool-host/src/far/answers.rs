@@ -6,8 +6,8 @@ use std::{
 };
 
 use haft_permission::{Destination, PermissionUpdate};
-use haft_runtime::{Answer, Ask, Question, Unattended};
 use haft_tool::BoxFuture;
+use haft_tool_runtime::{Answer, Ask, Question, Unattended};
 use tokio::sync::oneshot;
 
 use super::run::FarRun;

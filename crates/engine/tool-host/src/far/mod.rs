@@ -12,8 +12,8 @@ mod web;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_runtime::{Ask, Pipeline, SessionState, SharedPool};
 use haft_tool::BoxFuture;
+use haft_tool_runtime::{Ask, Pipeline, SessionState, SharedPool};
 use haft_types::{AgentId, SessionId};
 use serde_json::Value;
 

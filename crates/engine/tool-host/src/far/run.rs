@@ -9,8 +9,8 @@ use std::{
     },
 };
 
-use haft_runtime::{CallWitness, ParsedCall, StartingCall, WitnessedSoon};
 use haft_tool::{CallContext, ErrorKind, ProgressSink};
+use haft_tool_runtime::{CallWitness, ParsedCall, StartingCall, WitnessedSoon};
 use haft_types::ToolUse;
 use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc, watch};

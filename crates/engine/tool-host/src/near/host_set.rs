@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use haft_runtime::Report;
 use haft_tool::{BoxFuture, CallContext, CallTrace, ContextChange, DynTool, ErrorKind, Output, ToolError};
+use haft_tool_runtime::Report;
 use haft_types::{AgentId, Block, CallId, ToolUse};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_runtime::Report;
+use haft_tool_runtime::Report;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

@@ -11,15 +11,15 @@ use std::{
 };
 
 use haft_permission::Policy;
-use haft_runtime::{
-    Ask, CallSession, Gate, Pipeline, Pool, Report, ResultStore, SessionState, SharedPool, StoreLimits,
-};
 use haft_tool::{BoxFuture, DynTool, Outcome, Reach, Tool, ToolContext, ToolError, Traits, erase};
 use haft_tool_host::{
     FarHands, FarLimits, FarRuns, HostConfig, HostSet, LendSession, LentSession, LinkSetup, LinkTimes,
     WantedRun, WebOptions,
     frame::{FarOrder, FarPlace},
     serve_web,
+};
+use haft_tool_runtime::{
+    Ask, CallSession, Gate, Pipeline, Pool, Report, ResultStore, SessionState, SharedPool, StoreLimits,
 };
 use haft_types::{AgentId, PermissionMode, ToolUse};
 use schemars::JsonSchema;

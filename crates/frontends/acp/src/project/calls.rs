@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use haft_runtime::SharedPool;
 use haft_tool::{Access, CallContext};
+use haft_tool_runtime::SharedPool;
 use haft_types::{ToolUse, text};
 use haft_workspace::Files;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use std::{path::Path, process::Stdio};
 
 use haft_session::{Command, Prompt};
-use haft_terminal::{AskAnswer, CallFinish, OWN_COMMAND, SessionNews};
 use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
+use haft_tui::{AskAnswer, CallFinish, OWN_COMMAND, SessionNews};
 use haft_types::text;
 use tokio_util::sync::CancellationToken;
 

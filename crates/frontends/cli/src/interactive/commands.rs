@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use haft_agent::SettingsOrder;
 use haft_model::Effort;
 use haft_session::{Command, EventStream, ModeRefused, Reply, SessionHandle};
-use haft_terminal::{AlertKind, MeterNews, PanelText, PickRow, SessionNews, SlashName, TermPreferences};
 use haft_tool::{LineStyle, RenderedLine};
+use haft_tui::{AlertKind, MeterNews, PanelText, PickRow, SessionNews, SlashName, TermPreferences};
 use haft_types::{PermissionMode, text};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! `/doctor`: what works here, and what does not.
 
 use haft_session::{Command, SessionHandle};
-use haft_terminal::{PanelText, SessionNews, TermLook};
 use haft_tool::{LineStyle, RenderedLine};
+use haft_tui::{PanelText, SessionNews, TermLook};
 
 use super::{NewsSink, TerminalFace, commands::style_of};
 

@@ -34,7 +34,7 @@ use haft_session::{
     Asking, Command, EventStream, FaceAnswers, LogStart, Prompt, RefusalWords, Reply, Session, SessionHandle,
     SessionSpec,
 };
-use haft_terminal::{
+use haft_tui::{
     Ink, InkLine, KeyMap, PromptHistory, SessionNews, TermEffect, TermEvent, TermLook, Tone,
     plain::{PlainInput, PlainTerminal},
     shell::{OpenTerminal, TermSender, TerminalEnd, TerminalSetup, is_there},

@@ -8,10 +8,10 @@ use std::{
 
 use haft_agent::{AgentEvent, EndReason, WithdrawnAnswer};
 use haft_model::{Catalog, ModelEvent};
-use haft_runtime::Report;
 use haft_session::{CommandEnded, CommandResult, Happening, SessionEvent, Speaker, TurnEnded};
-use haft_terminal::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, TodoState, TurnPhase};
 use haft_tool::{CallTrace, ContextChange, ProgressEvent, Rendered};
+use haft_tool_runtime::Report;
+use haft_tui::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, TodoState, TurnPhase};
 use haft_types::{AgentId, CallId, MessageBlock, Usage, text};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 //! input (`{"questions": [{"question", "header", "options": [{"label",
 //! "description"}], "multiSelect"}]}`).
 
-use haft_terminal::{AskAnswer, AskCard, AskKind, ChoiceRow};
+use haft_tui::{AskAnswer, AskCard, AskKind, ChoiceRow};
 use serde_json::Value;
 
 /// One question.
@@ -68,7 +68,7 @@ impl PersonQuestion {
 
 #[cfg(test)]
 mod tests {
-    use haft_terminal::AskChoice;
+    use haft_tui::AskChoice;
     use serde_json::json;
 
     use super::*;

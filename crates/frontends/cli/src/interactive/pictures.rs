@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_terminal::{PictureNews, SessionNews};
+use haft_tui::{PictureNews, SessionNews};
 use haft_types::Variables;
 
 use super::{NewsSink, TerminalFace};

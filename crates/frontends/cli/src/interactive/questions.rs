@@ -4,10 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, preview};
-use haft_runtime::Answer;
 use haft_session::{PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion};
-use haft_terminal::{AskAnswer, AskCard, AskKind, ChoiceRow};
 use haft_tool::{LineStyle, RenderedLine};
+use haft_tool_runtime::Answer;
+use haft_tui::{AskAnswer, AskCard, AskKind, ChoiceRow};
 use haft_types::AgentId;
 use serde_json::Value;
 

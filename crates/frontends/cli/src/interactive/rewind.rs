@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use haft_session::{Command, EventStream, LogStart, RewindReport, SessionHandle};
-use haft_terminal::{PickRow, SessionNews};
 use haft_tool::RenderedLine;
+use haft_tui::{PickRow, SessionNews};
 use haft_types::text;
 use serde_json::Value;
 

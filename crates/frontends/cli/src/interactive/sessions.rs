@@ -10,8 +10,8 @@ use std::{
 
 use haft_agent::log::{LogEntry, sessions};
 use haft_session::{CallPort, Command, EventStream, LogStart, SessionHandle, SessionLogs};
-use haft_terminal::{CallFinish, PickRow, SessionNews};
 use haft_tool::{CallContext, LineStyle, Rendered, RenderedLine};
+use haft_tui::{CallFinish, PickRow, SessionNews};
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse, text};
 use serde_json::Value;
 

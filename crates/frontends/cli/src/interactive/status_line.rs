@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_session::SessionHandle;
-use haft_terminal::{MeterNews, SessionNews};
+use haft_tui::{MeterNews, SessionNews};
 use haft_types::text;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;

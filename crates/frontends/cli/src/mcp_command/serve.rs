@@ -6,9 +6,9 @@ use haft_mcp_server::{
     ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, StructuredResults, ToolServer,
     serve_http, serve_stdio,
 };
-use haft_runtime::{Pool, SharedPool, ToolSearch};
 use haft_session::{Asking, Command, Happening, ServerStart, Session, needs_servers};
 use haft_tool::{DynTool, Tool as _};
+use haft_tool_runtime::{Pool, SharedPool, ToolSearch};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

@@ -3,9 +3,9 @@
 use std::{io::BufRead as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use haft_permission::{Behavior, Classifier, ClassifierAnswer, ClassifierRequest};
-use haft_runtime::Pool;
 use haft_session::{described_tools, judge_and_classify, policy_of_rules};
 use haft_tool::{BoxFuture, CallContext};
+use haft_tool_runtime::Pool;
 use haft_types::PermissionMode;
 use serde::Deserialize;
 use serde_json::{Value, json};

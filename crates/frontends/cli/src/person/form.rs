@@ -1,7 +1,7 @@
 //! A form of a server, for terminals that show it whole.
 
-use haft_terminal::AskField;
 use haft_tool::check_input;
+use haft_tui::AskField;
 use haft_types::text;
 use serde_json::{Map, Value};
 

@@ -24,7 +24,7 @@ fn steps_of_a_call_are_told_in_order() {
     let (log, _) = logged(Some("debug"));
     let mut rest = log.as_str();
     for step in [
-        "haft_runtime::pipeline a call begins call=",
+        "haft_tool_runtime::pipeline a call begins call=",
         "waits for permission",
         " runs call=",
         "haft_shell::run::shell a command runs",
@@ -47,8 +47,8 @@ fn filters_choose_and_silence_is_the_default() {
     for (filter, wanted, unwanted) in [
         (None, None, Some("haft_")),
         (Some("off"), None, Some("haft_")),
-        (Some("haft_shell=debug"), Some("haft_shell"), Some("haft_runtime")),
-        (Some("haft_shell=off,debug"), Some("haft_runtime"), Some("haft_shell")),
+        (Some("haft_shell=debug"), Some("haft_shell"), Some("haft_tool_runtime")),
+        (Some("haft_shell=off,debug"), Some("haft_tool_runtime"), Some("haft_shell")),
     ] {
         let (log, _) = logged(filter);
         assert!(wanted.is_none_or(|it| log.contains(it)), "{filter:?}: {log}");

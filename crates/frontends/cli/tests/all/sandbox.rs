@@ -93,10 +93,13 @@ fn what_only_reads_is_held_to_it() {
         assert!(!text(&report).contains(held), "{report}");
     }
     let without = |command: &str| {
-        let mut haft_command = Command::new(env!("CARGO_BIN_EXE_haft"));
-        haft_command.args(["tool", "call", "Bash", &json!({"command": command}).to_string(), "--json"]);
-        haft_command.current_dir(haft.ws()).env("HOME", haft.home()).env("HAFT_SANDBOX_WITHOUT", "landlock");
-        serde_json::from_slice::<Value>(&haft_command.output().unwrap().stdout).unwrap()
+        let mut haft_bash_analysis = Command::new(env!("CARGO_BIN_EXE_haft"));
+        haft_bash_analysis.args(["tool", "call", "Bash", &json!({"command": command}).to_string(), "--json"]);
+        haft_bash_analysis
+            .current_dir(haft.ws())
+            .env("HOME", haft.home())
+            .env("HAFT_SANDBOX_WITHOUT", "landlock");
+        serde_json::from_slice::<Value>(&haft_bash_analysis.output().unwrap().stdout).unwrap()
     };
     assert_eq!(without("cat a")["is_error"], false);
     assert_eq!(without("awk '{print}' a")["is_error"], true, "a weak belief asks where nothing holds it");

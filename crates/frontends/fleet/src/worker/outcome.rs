@@ -26,7 +26,7 @@ pub(crate) struct JobOutcome {
 impl JobOutcome {
     /// Of the last turn. `denied` says that calls were not allowed and that counts.
     pub(crate) fn of(reason: &EndReason, denied: bool) -> Self {
-        let (code, word) = haft_sdk::run_outcome(reason, denied);
+        let (code, word) = haft_sdk_server::run_outcome(reason, denied);
         let (state, retry) = match (reason, code) {
             (_, 0) => (JobState::Done, None),
             (_, 3) => (JobState::Denied, None),
@@ -96,7 +96,7 @@ fn in_words(reason: &EndReason, denied: bool) -> Option<String> {
 
 /// What `haft -p --output-format json` would have printed.
 pub(crate) fn result_json(session: &haft_types::SessionId, turn: &TurnEnded, outcome: &JobOutcome) -> Value {
-    let mut frame = haft_sdk::turn_frame(session, &turn.end, &turn.bill, &turn.facts);
+    let mut frame = haft_sdk_server::turn_frame(session, &turn.end, &turn.bill, &turn.facts);
     frame["outcome"] = json!(outcome.word);
     frame["exit_code"] = json!(outcome.code);
     frame

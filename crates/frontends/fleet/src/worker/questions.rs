@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
+use haft_tool_runtime::{Answer, Ask, Question};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 

@@ -4,12 +4,12 @@ use haft_agent::LateInput;
 use haft_config::Layer;
 use haft_hooks::{HookCall, HookEvent};
 use haft_model::{Provider, Thinking};
-use haft_runtime::Answer;
 use haft_session::{
     Asking, LogKept, LogStart, ModelSpec, OpenError, PlaceSpec, PluginDir, ProviderSpec, RuleOrigin,
     ServerStart, SessionSpec,
 };
 use haft_tool::DynTool;
+use haft_tool_runtime::Answer;
 use haft_types::{PermissionMode, Variables};
 use serde_json::Value;
 

@@ -6,8 +6,8 @@ use haft_hooks::{
     Callback, CallbackAnswer, GeneralDecision, Handler, HookCall, HookDefinition, HookEvent, HookMatcher,
     HookOutput, HookSource, PermissionDecision, SpecificOutput, StopRequest,
 };
-use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
+use haft_tool_runtime::{Answer, Ask, Question};
 use haft_types::CallId;
 use serde_json::{Map, Value};
 

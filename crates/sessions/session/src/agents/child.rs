@@ -6,11 +6,11 @@ use haft_agent::{
     Agent, AgentSettings, Conversation, EndReason, Exhausted, LateInput, Restored, RunLimits, Spending,
     TurnEnd, UserInput, log::LogState,
 };
+use haft_builtin_tools::agent::{AgentReport, AgentStatus};
 use haft_hooks::SubagentStart;
 use haft_model::Effort;
-use haft_runtime::{CallSession, KeptTool, Pipeline, SessionHooks};
 use haft_shell::run::Tasks;
-use haft_tools::agent::{AgentReport, AgentStatus};
+use haft_tool_runtime::{CallSession, KeptTool, Pipeline, SessionHooks};
 use haft_types::{MessageBlock, tags};
 use haft_workspace::Files;
 use serde_json::{Value, json};
@@ -431,7 +431,7 @@ impl Child {
         let json = serde_json::to_value(&report).unwrap_or(Value::Null);
         self.agent.keep(LogState::RunEnded { run: self.facts.run_id.clone(), report: json });
         // A tool that finds tools holds the pool it is in.
-        self.agent.tools.pool.set(haft_runtime::Pool::assemble(Vec::new(), Vec::new()));
+        self.agent.tools.pool.set(haft_tool_runtime::Pool::assemble(Vec::new(), Vec::new()));
         self.meta.finished = true;
         self.meta.status = Some(report.status);
         if let Some(logs) = self.logs.clone() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_agent::UserInput;
-use haft_tools::agent::{AgentReport, flat, harmless, indented, report_text};
+use haft_builtin_tools::agent::{AgentReport, flat, harmless, indented, report_text};
 use haft_types::{CallId, MessageBlock, tags};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

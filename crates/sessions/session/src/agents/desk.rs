@@ -6,9 +6,9 @@ use std::{
 };
 
 use haft_agent::{AgentSettings, Inbox, UserInput};
+use haft_builtin_tools::agent::{AgentReport, ListedKind, SpawnAgent, SpawnOrder, Spawned};
 use haft_model::{CachePolicy, Catalog};
 use haft_tool::{BoxFuture, CallContext};
-use haft_tools::agent::{AgentReport, ListedKind, SpawnAgent, SpawnOrder, Spawned};
 use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;

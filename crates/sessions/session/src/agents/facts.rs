@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_tools::agent::LaunchedAgent;
+use haft_builtin_tools::agent::LaunchedAgent;
 use haft_types::{AgentId, CallId};
 
 /// An agent that another one started.

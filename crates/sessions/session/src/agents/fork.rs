@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use haft_agent::{Agent, AgentSettings, Conversation, ForkBasis, LateInput, RunLimits, UserInput};
 use haft_permission::{AgentRights, Behavior, RuleHome};
-use haft_runtime::{CallSession, KeptTool, Pool, SharedPool, ToolSearch};
 use haft_tool::{Tool as _, erase};
+use haft_tool_runtime::{CallSession, KeptTool, Pool, SharedPool, ToolSearch};
 use haft_types::{Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use haft_agent::UserInput;
 use haft_hooks::{EventInput, HookDecision, HookEvent, HookInput, OtherInput};
-use haft_runtime::CallSession;
+use haft_tool_runtime::CallSession;
 use haft_types::MessageBlock;
 use serde_json::json;
 

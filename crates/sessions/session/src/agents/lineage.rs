@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use haft_tools::agent::SpawnOrder;
+use haft_builtin_tools::agent::SpawnOrder;
 use haft_types::AgentId;
 
 use super::{AgentDesk, AgentKind, AgentModels, ChildFacts, ParentCalls};

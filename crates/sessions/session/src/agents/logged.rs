@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haft_agent::log::cost::{self, SessionCost};
 use haft_permission::Policy;
-use haft_runtime::Pool;
+use haft_tool_runtime::Pool;
 use haft_types::{SessionId, Usage};
 use serde_json::{Map, Value, json};
 
@@ -153,7 +153,7 @@ impl Premises {
         let policy = self.policy()?;
         let (pool, _) = kind.pool(&self.pool()?, MayStart::Yes);
         let rights = kind.rights(&pool.get(), policy.mode, self.may_bypass());
-        let pool = pool.get().narrowed(|_, _| haft_runtime::KeptTool::Yes);
+        let pool = pool.get().narrowed(|_, _| haft_tool_runtime::KeptTool::Yes);
         Ok((policy.child(&rights), pool))
     }
 }

@@ -56,4 +56,4 @@ pub use self::{
     kind::{AgentKind, AgentMemory, AgentProblem, AgentSource},
     logged::{LoggedAgent, logged_agents, logged_requests},
 };
-pub use haft_tools::agent::{AgentReport, AgentStatus, DeniedToAgent, KilledBy};
+pub use haft_builtin_tools::agent::{AgentReport, AgentStatus, DeniedToAgent, KilledBy};

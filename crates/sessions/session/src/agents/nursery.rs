@@ -7,11 +7,11 @@ use std::{
 };
 
 use haft_agent::{ForkBasis, ForkPoint, Inbox, Ledger, Masker, SystemPrompt, UserInput};
+use haft_builtin_tools::agent::SpawnOrder;
 use haft_model::Provider;
-use haft_runtime::{BatchCompanion, BatchLimits, CallSession, Pipeline, SessionState, SharedPool};
 use haft_shell::run::Tasks;
 use haft_tool::ProgressSink;
-use haft_tools::agent::SpawnOrder;
+use haft_tool_runtime::{BatchCompanion, BatchLimits, CallSession, Pipeline, SessionState, SharedPool};
 use haft_types::AgentId;
 use haft_workspace::Files;
 use tokio::sync::mpsc;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_mcp_client::{Manager, tool_prefix};
-use haft_runtime::{Pipeline, SharedPool};
+use haft_tool_runtime::{Pipeline, SharedPool};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 

@@ -1,8 +1,8 @@
 //! Money for what agents report.
 
 use haft_agent::{ExpectedReport, Ledger};
+use haft_builtin_tools::agent::{AgentReport, report_text};
 use haft_model::Speed;
-use haft_tools::agent::{AgentReport, report_text};
 use haft_types::Usage;
 
 use super::{AgentDesk, AgentWorld, ChildFacts};

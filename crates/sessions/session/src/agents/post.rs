@@ -2,11 +2,11 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use haft_tool::{BoxFuture, CallContext};
-use haft_tools::{
+use haft_builtin_tools::{
     agent::{AgentStatus, SpawnAgent as _, SpawnOrder},
     send_message::{AgentPost, LetterText, ListedAgent, Receipt},
 };
+use haft_tool::{BoxFuture, CallContext};
 use haft_types::AgentId;
 
 use super::{

@@ -2,7 +2,7 @@
 //! kind learned before.
 
 use haft_agent::{Base, SystemPrompt};
-use haft_runtime::CallSession;
+use haft_tool_runtime::CallSession;
 
 use super::{AgentKind, AgentMemory, AgentWorld, builtin::NOTES};
 

@@ -14,8 +14,8 @@ use haft_agent::{
     Conversation, Masker, Restored,
     log::{FencedLog, LogFence, LogFile},
 };
+use haft_builtin_tools::agent::AgentStatus;
 use haft_paths::{Durability, ReplacedMode, replace_file};
-use haft_tools::agent::AgentStatus;
 use haft_types::{AgentId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -14,7 +14,7 @@ use std::{
 };
 
 use haft_agent::log::{AskedLine, LogEntry, LogState, UnpaidAnswers};
-use haft_tools::agent::{AgentReport, AgentStatus};
+use haft_builtin_tools::agent::{AgentReport, AgentStatus};
 use haft_types::{AgentId, CallId, Message, MessageBlock, Role, Usage};
 use memchr::memmem::Finder;
 use serde_json::Value;

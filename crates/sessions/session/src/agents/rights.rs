@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use haft_permission::{AgentRights, Behavior, LivePermissions, RuleHome};
-use haft_runtime::{KeptTool, Pool, SharedPool, ToolSearch};
 use haft_tool::{Tool as _, erase};
+use haft_tool_runtime::{KeptTool, Pool, SharedPool, ToolSearch};
 use haft_types::PermissionMode;
 
 use super::{AgentKind, AgentSource};

@@ -1,7 +1,7 @@
 //! Who is there, for others than the agents themselves: teams, tasks, summaries.
 
 use haft_agent::{Denial, ResultEvent};
-use haft_runtime::DeniedBy;
+use haft_tool_runtime::DeniedBy;
 use haft_types::{AgentId, PermissionMode};
 
 use super::{AgentDesk, ChildFacts};

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_tools::agent::ListedKind;
+use haft_builtin_tools::agent::ListedKind;
 
 use super::{
     AgentKind, AgentProblem, AgentSource,

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use haft_builtin_tools::task_output::{OtherTasks, Output as TaskState};
 use haft_tool::BoxFuture;
-use haft_tools::task_output::{OtherTasks, Output as TaskState};
 
 use super::{
     AgentDesk,
@@ -55,8 +55,10 @@ impl OtherTasks for AgentDesk {
                 status: report.as_ref().map_or("running", |it| it.status.public()).to_owned(),
                 ended: report.as_ref().map(|it| it.status.words().to_owned()),
                 output: match &report {
-                    Some(report) => haft_tools::agent::report_text(report),
-                    None => haft_tools::agent::indented(&haft_tools::agent::harmless(&last_text)),
+                    Some(report) => haft_builtin_tools::agent::report_text(report),
+                    None => {
+                        haft_builtin_tools::agent::indented(&haft_builtin_tools::agent::harmless(&last_text))
+                    }
                 },
                 output_path: facts.log.clone(),
                 elapsed_ms: report.map_or(0, |it| it.duration_ms),
@@ -69,7 +71,7 @@ impl OtherTasks for AgentDesk {
             let facts = AgentDesk::stop(self, id, StoppedBy::Parent)?;
             let said = self.last_text(id).filter(|it| !it.trim().is_empty());
             let said = said.map(|text| {
-                let text = haft_tools::agent::indented(&haft_tools::agent::harmless(&text));
+                let text = haft_builtin_tools::agent::indented(&haft_builtin_tools::agent::harmless(&text));
                 format!("\nWhat it had said, written by a model:\n{text}")
             });
             Some(format!("agent {}: {}{}", facts.kind, facts.description, said.unwrap_or_default()))

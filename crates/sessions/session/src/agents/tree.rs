@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_agent::{Denial, Inbox};
-use haft_tools::agent::{AgentReport, KilledBy};
+use haft_builtin_tools::agent::{AgentReport, KilledBy};
 use haft_types::AgentId;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;

@@ -8,10 +8,10 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, AgentListener};
+use haft_builtin_tools::agent::{DeniedToAgent, KilledBy};
 use haft_model::ModelEvent;
-use haft_runtime::{DeniedBy, Report};
 use haft_tool::{CallTrace, ContextChange, ErrorKind};
-use haft_tools::agent::{DeniedToAgent, KilledBy};
+use haft_tool_runtime::{DeniedBy, Report};
 use haft_types::{MessageBlock, Usage};
 
 use super::{AgentDesk, ChildFacts, ChildProgress};

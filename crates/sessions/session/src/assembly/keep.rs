@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc};
 use haft_config::SettingsScope;
 use haft_mcp_client::WeakManager;
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList};
-use haft_runtime::KeepUpdate;
+use haft_tool_runtime::KeepUpdate;
 use haft_workspace::Workspace;
 use serde_json::{Map, Value, json};
 

@@ -10,9 +10,9 @@ use std::{
     },
 };
 
+use haft_builtin_tools::lsp::{LspDesk, ServerShell};
 use haft_lsp::{LanguageHere, LspSettings, Programs, ServerPool};
 use haft_shell::run::{Shell, ShellConfig};
-use haft_tools::lsp::{LspDesk, ServerShell};
 use haft_workspace::Files;
 use serde_json::Value;
 

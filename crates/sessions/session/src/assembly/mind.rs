@@ -8,8 +8,8 @@ use haft_agent::{
     cassette::{Tape, TapeHeader},
 };
 use haft_model::{CachePolicy, Effort, Thinking};
-use haft_runtime::CallSession;
 use haft_tool::ContextChange;
+use haft_tool_runtime::CallSession;
 use haft_types::{Message, PermissionMode};
 use serde_json::{Map, Value, json};
 

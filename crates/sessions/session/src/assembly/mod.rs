@@ -25,11 +25,11 @@ use haft_mcp_client::Manager;
 use haft_model::Catalog;
 use haft_permission::{LivePermissions, Policy};
 use haft_process::ProcessOwner;
-use haft_runtime::{
+use haft_tool::{DynTool, Exposure, ProgressSink, Tool as _, erase};
+use haft_tool_runtime::{
     Ask, BatchLimits, CallSession, Gate, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
-use haft_tool::{DynTool, Exposure, ProgressSink, Tool as _, erase};
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
@@ -62,7 +62,7 @@ use crate::{
 };
 
 /// The name of the tool that is about settings.
-pub const SETTINGS_TOOL: &str = <haft_tools::config::Config as haft_tool::Tool>::NAME;
+pub const SETTINGS_TOOL: &str = <haft_builtin_tools::config::Config as haft_tool::Tool>::NAME;
 
 /// Everything a session is made of, ready to work.
 pub(crate) struct Assembly {

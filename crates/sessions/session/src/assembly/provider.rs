@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use haft_builtin_tools::read::MediaWork;
 use haft_model::{
     AnthropicLogin, Catalog, Common, ImageLimit, KeySettings, KeySource, LoginRenewal, MediaPort, Provider,
     ProviderChoice, ShrunkImage,
 };
-use haft_tools::read::MediaWork;
 use tokio::runtime::RuntimeFlavor;
 
 use super::services::media_work;

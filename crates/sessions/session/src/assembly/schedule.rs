@@ -1,6 +1,6 @@
 //! Prompts for later: the person's own, never those a project brings.
 
-use haft_tools::cron::ScheduleServices;
+use haft_builtin_tools::cron::ScheduleServices;
 use serde_json::Value;
 
 use crate::premises::Premises;

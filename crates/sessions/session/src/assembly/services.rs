@@ -8,15 +8,7 @@ use std::{
 };
 
 use haft_agent::Masker;
-use haft_permission::Opinion;
-use haft_runtime::{CallSession, ResultStore, StoreLimits};
-use haft_shell::{
-    env::EnvPolicy,
-    output::Blank,
-    run::{NO_BASH, Shell, ShellConfig, Tasks},
-};
-use haft_tool::{CallContext, DynTool, erase};
-use haft_tools::{
+use haft_builtin_tools::{
     FindSettings, KnownShapes, Services,
     bash::{
         AnalysedFacts, BashSettings, NoConfine, NoSnapshots,
@@ -28,6 +20,14 @@ use haft_tools::{
     remote_trigger::TriggerServices,
     task_list::TaskServices,
 };
+use haft_permission::Opinion;
+use haft_shell::{
+    env::EnvPolicy,
+    output::Blank,
+    run::{NO_BASH, Shell, ShellConfig, Tasks},
+};
+use haft_tool::{CallContext, DynTool, erase};
+use haft_tool_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_triggers::TriggerStore;
 use haft_types::Variables;
 use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
@@ -78,7 +78,7 @@ pub(crate) struct SessionServices {
     /// Searches through the model's provider, where it can.
     pub(crate) model_search: Option<Arc<ModelSearch>>,
     /// Asks language servers.
-    pub(crate) lsp: Arc<haft_tools::lsp::LspDesk>,
+    pub(crate) lsp: Arc<haft_builtin_tools::lsp::LspDesk>,
     /// Hooks and rules, once they are there.
     pub(crate) late: Arc<LatePipeline>,
     /// Speaks to the person.
@@ -125,7 +125,7 @@ impl Readers {
 /// The directories commands work in, as they are now.
 struct LiveRoots(Arc<Workspace>);
 
-impl haft_tools::bash::CommandRoots for LiveRoots {
+impl haft_builtin_tools::bash::CommandRoots for LiveRoots {
     fn roots(&self) -> Vec<PathBuf> {
         self.0.roots()
     }
@@ -160,10 +160,10 @@ impl SessionServices {
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
         let small_model = SmallModel::of(premises, chosen);
         let model_search = ModelSearch::of(premises, chosen);
-        let read = haft_tools::read::Read::new(Arc::clone(&files), ReadLimits::from(get));
+        let read = haft_builtin_tools::read::Read::new(Arc::clone(&files), ReadLimits::from(get));
         let readers = Readers {
             read: erase(read.with_media(media_work(premises.program.as_ref()))),
-            list: erase(haft_tools::ls::Ls::new(FindSettings::from_env(get))),
+            list: erase(haft_builtin_tools::ls::Ls::new(FindSettings::from_env(get))),
         };
         let naming = Arc::downgrade(agents);
         files.reads().name_agents(move |agent| {
@@ -219,7 +219,7 @@ impl SessionServices {
             worktrees: Arc::clone(&worktrees) as Arc<_>,
         };
         own_processes(premises);
-        let tools = haft_tools::base(&services);
+        let tools = haft_builtin_tools::base(&services);
         let tasks = services.tasks;
         Ok(Self { files, tasks, tools, readers, small_model, model_search, lsp, late, voice, worktrees })
     }
@@ -370,9 +370,9 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
     let shell = shell.map_err(|err| OpenError::Start(format!("commands cannot run: {err}")))?;
     let (roots, variables) = (workspace.roots(), Variables::of_process());
     let get = |name: &str| variables.text(name);
-    Ok(haft_tools::base(&Services {
-        lsp: haft_tools::lsp::LspDesk::closed(),
-        triggers: haft_tools::remote_trigger::TriggerServices::none(scratch),
+    Ok(haft_builtin_tools::base(&Services {
+        lsp: haft_builtin_tools::lsp::LspDesk::closed(),
+        triggers: haft_builtin_tools::remote_trigger::TriggerServices::none(scratch),
         tasks: Tasks::new(shell),
         commands: Arc::new(AnalysedFacts { home: None, roots: roots.clone() }),
         roots: Arc::new(roots),
@@ -390,17 +390,17 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
         media: MediaWork::Thread,
         config_check: Arc::new(KnownShapes),
         schedule: ScheduleServices::at(scratch, None),
-        web: haft_tools::web_fetch::WebServices::plain(scratch),
-        web_search: haft_tools::web_search::SearchServices::default(),
-        agents: Arc::new(haft_tools::agent::NoAgents { listed: AgentShelf::default_kinds() }),
-        post: Arc::new(haft_tools::send_message::NoPost),
+        web: haft_builtin_tools::web_fetch::WebServices::plain(scratch),
+        web_search: haft_builtin_tools::web_search::SearchServices::default(),
+        agents: Arc::new(haft_builtin_tools::agent::NoAgents { listed: AgentShelf::default_kinds() }),
+        post: Arc::new(haft_builtin_tools::send_message::NoPost),
         plans: (scratch.to_owned(), String::from("plan")),
-        other_tasks: Arc::new(haft_tools::task_output::NoOtherTasks),
+        other_tasks: Arc::new(haft_builtin_tools::task_output::NoOtherTasks),
         task_lists: TaskServices::alone(scratch),
-        teams: Arc::new(haft_tools::team::NoTeams),
-        user: Arc::new(haft_tools::brief::NobodyToTell),
+        teams: Arc::new(haft_builtin_tools::team::NoTeams),
+        user: Arc::new(haft_builtin_tools::brief::NobodyToTell),
         suggestions: scratch.join("suggested-prs.jsonl"),
-        worktrees: Arc::new(haft_tools::worktree::NoWorktrees),
+        worktrees: Arc::new(haft_builtin_tools::worktree::NoWorktrees),
     }))
 }
 

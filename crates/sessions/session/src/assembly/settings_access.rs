@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use haft_builtin_tools::config::{Setting, SettingsAccess};
 use haft_config::{SettingsScope, SettingsStore, known_settings};
 use haft_tool::BoxFuture;
-use haft_tools::config::{Setting, SettingsAccess};
 use serde_json::Value;
 
 pub(super) struct StoredSettings {

@@ -6,10 +6,10 @@ use std::{
 };
 
 use haft_agent::Ledger;
+use haft_builtin_tools::web_fetch::{PageAnswer, PageReader, WebServices, WebSettings};
 use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_net::{PrivateHosts, SystemNetwork, WebClient, WebLimits};
 use haft_tool::BoxFuture;
-use haft_tools::web_fetch::{PageAnswer, PageReader, WebServices, WebSettings};
 use haft_types::{Message, MessageBlock};
 use serde_json::Value;
 

@@ -7,12 +7,12 @@ use std::{
 };
 
 use haft_agent::Ledger;
-use haft_model::{ModelAnswer, Provider, Request, Speed, StopReason};
-use haft_tool::BoxFuture;
-use haft_tools::web_search::{
+use haft_builtin_tools::web_search::{
     AdapterKind, SearchAdapter, SearchAdapterConfig, SearchError, SearchHit, SearchHits, SearchProvider,
     SearchQuery, SearchServices,
 };
+use haft_model::{ModelAnswer, Provider, Request, Speed, StopReason};
+use haft_tool::BoxFuture;
 use haft_types::{Message, MessageBlock};
 use serde_json::{Value, json};
 

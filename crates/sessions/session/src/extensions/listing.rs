@@ -53,7 +53,7 @@ pub(crate) fn listing(
 ) -> SkillListing {
     let described: Vec<(&str, String)> = skills
         .iter()
-        .map(|it| (it.name.as_str(), haft_tools::agent::flat(&it.description, budget.each)))
+        .map(|it| (it.name.as_str(), haft_builtin_tools::agent::flat(&it.description, budget.each)))
         .collect();
     let line = |at: usize, most: usize| {
         let (name, text) = &described[at];

@@ -2,8 +2,8 @@
 
 use haft_agent::{Agent, Base};
 use haft_model::Catalog;
-use haft_runtime::ToolSearch;
 use haft_tool::Tool as _;
+use haft_tool_runtime::ToolSearch;
 use serde_json::Value;
 
 use crate::AgentKind;

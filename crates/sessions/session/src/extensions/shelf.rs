@@ -11,8 +11,8 @@ use haft_agent::Orders;
 use haft_hooks::{HookDefinition, HookEvent, HookSource};
 use haft_model::Effort;
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
-use haft_runtime::CallSession;
 use haft_tool::CallContext;
+use haft_tool_runtime::CallSession;
 use haft_types::AgentId;
 use tokio_util::sync::CancellationToken;
 

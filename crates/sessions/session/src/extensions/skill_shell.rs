@@ -1,8 +1,8 @@
 //! Commands in the text of a skill, whose output stands in their place.
 
 use haft_permission::Opinion;
-use haft_runtime::CallSession;
 use haft_tool::{CallContext, Tool as _};
+use haft_tool_runtime::CallSession;
 use haft_types::ToolUse;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::FilledPart;
 
 /// The tool that runs them: its rules, walls and hooks are theirs.
-const SHELL: &str = haft_tools::bash::Bash::NAME;
+const SHELL: &str = haft_builtin_tools::bash::Bash::NAME;
 
 /// What becomes of commands in texts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use haft_builtin_tools::agent::{SpawnAgent as _, SpawnOrder, Spawned, report_text};
 use haft_tool::{
     Access, CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
 };
-use haft_tools::agent::{SpawnAgent as _, SpawnOrder, Spawned, report_text};
 use haft_types::Message;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ impl SkillTool {
                 ..output
             }),
             Ok(Spawned::Ended(report)) => match report.status {
-                haft_tools::agent::AgentStatus::Completed => Ok(SkillOutput {
+                haft_builtin_tools::agent::AgentStatus::Completed => Ok(SkillOutput {
                     said: Some(report_text(&report)),
                     agent_id: Some(report.agent_id),
                     run_id: Some(report.run_id),
@@ -205,9 +205,9 @@ impl Tool for SkillTool {
         if let Some(words) = wanted.strip_prefix('?') {
             let all = self.shelf.all();
             let found = search(&all.iter().collect::<Vec<_>>(), words);
-            let lines = found
-                .iter()
-                .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)));
+            let lines = found.iter().map(|it| {
+                format!("- {}: {}", it.name, haft_builtin_tools::agent::flat(&it.description, 600))
+            });
             let lines: Vec<String> = lines.collect();
             let said =
                 if lines.is_empty() { String::from("No skill is about that.") } else { lines.join("\n") };

@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use haft_runtime::{Ask, Pool, SharedPool};
 use haft_shell::run::{News, Tasks};
 use haft_tool::{BoxFuture, DynTool};
 use haft_tool_host::{
     FarHands, LendSession, LentSession, WantedRun,
     frame::{FarNews, FarOrder, FarPlace},
 };
+use haft_tool_runtime::{Ask, Pool, SharedPool};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
@@ -95,8 +95,11 @@ fn lent(handle: SessionHandle) -> LentSession {
     let premises = Arc::clone(handle.premises());
     let calls = handle.calls().clone();
     let pool = calls.pool.get();
-    let tools: Vec<Arc<dyn DynTool>> =
-        pool.tools().filter(|it| haft_tools::OF_MACHINE.contains(&it.0)).map(|it| Arc::clone(it.1)).collect();
+    let tools: Vec<Arc<dyn DynTool>> = pool
+        .tools()
+        .filter(|it| haft_builtin_tools::OF_MACHINE.contains(&it.0))
+        .map(|it| Arc::clone(it.1))
+        .collect();
     let place = FarPlace {
         cwd: premises.cwd.clone(),
         home: premises.home.clone(),

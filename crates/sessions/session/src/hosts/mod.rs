@@ -21,11 +21,11 @@ use crate::{Asking, OpenError, SessionSpec, agents::AgentDesk, late::LatePipelin
 
 /// Tools that may be about a task or a stored result of the near end, too.
 const ABOUT_BOTH: [&str; 5] = [
-    <haft_tools::task_output::TaskOutput as haft_tool::Tool>::NAME,
-    <haft_tools::task_stop::TaskStop as haft_tool::Tool>::NAME,
-    <haft_tools::read::Read as haft_tool::Tool>::NAME,
-    <haft_tools::grep::Grep as haft_tool::Tool>::NAME,
-    <haft_tools::ls::Ls as haft_tool::Tool>::NAME,
+    <haft_builtin_tools::task_output::TaskOutput as haft_tool::Tool>::NAME,
+    <haft_builtin_tools::task_stop::TaskStop as haft_tool::Tool>::NAME,
+    <haft_builtin_tools::read::Read as haft_tool::Tool>::NAME,
+    <haft_builtin_tools::grep::Grep as haft_tool::Tool>::NAME,
+    <haft_builtin_tools::ls::Ls as haft_tool::Tool>::NAME,
 ];
 
 /// Whether the session works on other machines.
@@ -71,8 +71,8 @@ pub(crate) fn connect(premises: &Premises, spec: &SessionSpec) -> Result<Option<
 
 /// The tools of a session with hosts: those of machines are over there.
 pub(crate) fn hosted_tools(hosts: &Arc<HostSet>, tools: Vec<Arc<dyn DynTool>>) -> Vec<Arc<dyn DynTool>> {
-    let kept = tools.into_iter().filter(|it| !haft_tools::needs_own_files(it.name()));
-    kept.map(|tool| match haft_tools::OF_MACHINE.contains(&tool.name()) {
+    let kept = tools.into_iter().filter(|it| !haft_builtin_tools::needs_own_files(it.name()));
+    kept.map(|tool| match haft_builtin_tools::OF_MACHINE.contains(&tool.name()) {
         true => {
             let may_be_near = ABOUT_BOTH.contains(&tool.name());
             hosts.tool(tool, may_be_near)
@@ -100,9 +100,9 @@ pub(crate) fn introduce(
 /// put into calls, which may go to a host. What a host masked it puts back itself.
 pub(crate) struct SecretsHere(pub(crate) haft_agent::Masker);
 
-impl haft_runtime::SecretMask for SecretsHere {
+impl haft_tool_runtime::SecretMask for SecretsHere {
     fn mask_result(&self, reach: &haft_tool::Reach, content: &mut haft_types::Content) {
-        haft_runtime::SecretMask::mask_result(&self.0, reach, content);
+        haft_tool_runtime::SecretMask::mask_result(&self.0, reach, content);
     }
 
     fn unmask_input(&self, _input: &mut Value) -> Result<(), String> {
@@ -188,7 +188,7 @@ impl SeenEffects for CallsElsewhere<'_> {
     }
 
     fn is_known_elsewhere(&self, call: &ToolUse) -> bool {
-        self.has_hosts && haft_tools::OF_MACHINE.contains(&call.name.as_str())
+        self.has_hosts && haft_builtin_tools::OF_MACHINE.contains(&call.name.as_str())
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_runtime::{Answer, ElsewhereQuestion};
 use haft_tool::{BoxFuture, Rendered};
 use haft_tool_host::{
     NearAsk,
     frame::{AskFrame, WireAnswer},
 };
+use haft_tool_runtime::{Answer, ElsewhereQuestion};
 
 use crate::late::LatePipeline;
 

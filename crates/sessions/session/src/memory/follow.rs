@@ -9,8 +9,8 @@ use std::{
 
 use haft_agent::{Memory, MemoryFile};
 use haft_hooks::{HookEvent, OtherInput};
-use haft_runtime::{BatchCompanion, CallSession, Report};
 use haft_tool::{Access, BoxFuture, CallContext, Reach};
+use haft_tool_runtime::{BatchCompanion, CallSession, Report};
 use haft_types::{AgentId, tags};
 use serde_json::{Value, json};
 
@@ -184,7 +184,8 @@ impl FollowedMemory {
     /// A line for each skill that an agent has not heard of.
     fn told_skills(&self, agent: &AgentId, skills: &[FoundSkill]) -> Vec<String> {
         let new = skills.iter().filter(|it| self.is_new(agent, &it.dir));
-        new.map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600))).collect()
+        new.map(|it| format!("- {}: {}", it.name, haft_builtin_tools::agent::flat(&it.description, 600)))
+            .collect()
     }
 
     /// Directories between here and a file, the innermost first.

@@ -75,7 +75,7 @@ impl Owner {
         let mut lines: Vec<String> = now
             .iter()
             .filter(|it| !before.iter().any(|old| old.name == it.name && old.description == it.description))
-            .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)))
+            .map(|it| format!("- {}: {}", it.name, haft_builtin_tools::agent::flat(&it.description, 600)))
             .collect();
         let gone = before.iter().filter(|old| !now.iter().any(|it| it.name == old.name));
         lines.extend(gone.map(|it| format!("- {} is gone", it.name)));

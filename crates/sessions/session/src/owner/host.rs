@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The name of the tool that starts agents.
-const AGENT_TOOL: &str = <haft_tools::agent::Agent as haft_tool::Tool>::NAME;
+const AGENT_TOOL: &str = <haft_builtin_tools::agent::Agent as haft_tool::Tool>::NAME;
 
 impl Owner {
     /// Takes in what the host brings. May come again: the newest parts count.
@@ -88,7 +88,7 @@ impl Owner {
             .kinds()
             .iter()
             .filter(|it| !known(&before, &it.name))
-            .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)))
+            .map(|it| format!("- {}: {}", it.name, haft_builtin_tools::agent::flat(&it.description, 600)))
             .collect();
         let news = shelf.problems().iter().filter(|it| !before.problems().contains(it));
         news.for_each(|it| self.events.notice(it.to_string()));
@@ -99,8 +99,9 @@ impl Owner {
             return;
         }
         if self.results == 0 && matches!(self.seat, OwnedSeat::Idle(_)) {
-            let tool =
-                haft_tool::erase(haft_tools::agent::Agent::new(std::sync::Arc::clone(&self.agents) as _));
+            let tool = haft_tool::erase(haft_builtin_tools::agent::Agent::new(std::sync::Arc::clone(
+                &self.agents,
+            ) as _));
             self.change(AgentChange::Tool(AGENT_TOOL, Some(tool)));
         } else if let (Some(reach), false) = (&self.reach, fresh.is_empty()) {
             let text =

@@ -21,8 +21,8 @@ use haft_agent::{Inbox, Orders, UserInput};
 use haft_config::Loaded;
 use haft_hooks::{Hooks, SessionSource};
 use haft_model::Catalog;
-use haft_runtime::{CallSession, Pipeline, Report};
 use haft_tool::DynTool;
+use haft_tool_runtime::{CallSession, Pipeline, Report};
 use haft_types::{SessionId, ToolUse};
 use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant as Moment};
@@ -89,7 +89,7 @@ pub(crate) struct Owner {
     left_for_later: LeftForLater,
     readers: Option<Readers>,
     files: Option<Arc<haft_workspace::Files>>,
-    lsp: Option<Arc<haft_tools::lsp::LspDesk>>,
+    lsp: Option<Arc<haft_builtin_tools::lsp::LspDesk>>,
     catalog: Arc<Catalog>,
     key_source: String,
     first_model: String,
@@ -270,7 +270,7 @@ impl Owner {
         // finds tools holds the pool it is in.
         self.skills.close();
         if let Some(calls) = calls_of(&self.seat) {
-            calls.pool.set(haft_runtime::Pool::assemble(Vec::new(), Vec::new()));
+            calls.pool.set(haft_tool_runtime::Pool::assemble(Vec::new(), Vec::new()));
         }
         drop(self);
         events.tell(Happening::Closed);

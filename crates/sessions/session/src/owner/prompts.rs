@@ -340,7 +340,7 @@ impl Owner {
         &mut self,
         calls: Vec<ToolUse>,
         cancel: CancellationToken,
-        reply: Reply<Vec<haft_runtime::Report>>,
+        reply: Reply<Vec<haft_tool_runtime::Report>>,
     ) {
         match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
             OwnedSeat::Idle(Seat::Calls(session)) => {
@@ -360,7 +360,7 @@ impl Owner {
                 self.seat = other;
                 let why = "this session runs the calls of its model";
                 let refused = |call: ToolUse| {
-                    haft_runtime::Report::refused(call.id, call.name, haft_tool::ErrorKind::Failed, why)
+                    haft_tool_runtime::Report::refused(call.id, call.name, haft_tool::ErrorKind::Failed, why)
                 };
                 reply.send(calls.into_iter().map(refused).collect(), &self.events);
             }

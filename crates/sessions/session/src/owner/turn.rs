@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_agent::{Agent, EndReason, SummedUp, TurnEnd, WindowFill};
 use haft_hooks::{HookEvent, OtherInput, SessionSource, SessionStart};
-use haft_runtime::{CallSession, Report};
+use haft_tool_runtime::{CallSession, Report};
 use haft_types::{AgentId, ToolUse};
 use serde_json::json;
 use tokio::task::{JoinError, JoinHandle};
@@ -300,7 +300,7 @@ async fn settle_open_calls(
 ) {
     let Some(hosts) = premises.hosts.get() else { return };
     for call in agent.open_calls() {
-        if !haft_tools::OF_MACHINE.contains(&call.name.as_str()) {
+        if !haft_builtin_tools::OF_MACHINE.contains(&call.name.as_str()) {
             continue;
         }
         events.notice(format!("asking the host what came of {} ({})", call.name, &*call.id));

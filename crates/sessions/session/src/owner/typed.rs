@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use haft_agent::Agent;
+use haft_builtin_tools::agent::{SpawnAgent as _, Spawned, report_text};
 use haft_tool::CallContext;
-use haft_tools::agent::{SpawnAgent as _, Spawned, report_text};
 use haft_types::MessageBlock;
 use tokio_util::sync::CancellationToken;
 

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use haft_command::{CommandReading, Effect, EffectAccess, LinePlace, Target, Word, removes_unknown};
+use haft_bash_analysis::{CommandReading, Effect, EffectAccess, LinePlace, Target, Word, removes_unknown};
 use haft_config::SettingsStore;
 use haft_sandbox::{KeepingPolicy, KeepingWalls, KeptHome, WITHOUT};
 use haft_shell::run::CommandKeeper;

@@ -26,9 +26,9 @@ use haft_config::{
 use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
 use haft_process::Leftover;
-use haft_runtime::PoolFeatures;
 use haft_shell::run::{Shell, Tasks};
 use haft_tool::DynTool;
+use haft_tool_runtime::PoolFeatures;
 use haft_types::{SessionId, Variables};
 use haft_workspace::{Journal, JournalLimits, Workspace, WorkspaceConfig};
 
@@ -222,7 +222,7 @@ impl Premises {
         vec![
             self.session_dir().join(TOOL_RESULTS),
             Shell::outputs_of(&state, self.session_id.as_str()),
-            haft_tools::read::parts_dir(&state, Some(&self.session_id)),
+            haft_builtin_tools::read::parts_dir(&state, Some(&self.session_id)),
         ]
     }
 
@@ -233,7 +233,7 @@ impl Premises {
             Workspace::open(self.workspace_config()).map_err(|err| OpenError::Start(err.to_string()))?;
         self.roots.now().iter().skip(1).for_each(|dir| workspace.add_root(resolved(dir)));
         workspace.recover();
-        self.tell_ended(&haft_tools::bash::undo::recover(&workspace));
+        self.tell_ended(&haft_builtin_tools::bash::undo::recover(&workspace));
         self.tell_unrecorded(&workspace);
         Ok(workspace)
     }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_command::{CommandReading, LinePlace};
+use haft_bash_analysis::{CommandReading, LinePlace};
 use haft_config::{Layer, Loaded, Sourced};
 use haft_permission::{
     Behavior, Boundary, CommandJudge, Destination, Enforcement, Policy, PolicyBuilder, ReadingHeld, RuleHome,

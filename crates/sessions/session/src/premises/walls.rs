@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use haft_builtin_tools::bash::{Choice, Confine, Confined, Outside};
 use haft_config::{SandboxSettings as Wishes, SettingsStore, Sourced};
 use haft_permission::{Behavior, Destination, Policy as Rules, RuleHome};
 use haft_sandbox::{
@@ -18,7 +19,6 @@ use haft_sandbox::{
 };
 use haft_shell::run::CommandKeeper;
 use haft_tool::{AllowReason, Fence, Fenced};
-use haft_tools::bash::{Choice, Confine, Confined, Outside};
 use haft_types::{AgentId, PermissionMode};
 
 use super::{

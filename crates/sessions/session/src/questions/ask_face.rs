@@ -9,8 +9,8 @@ use std::{
 };
 
 use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
-use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
+use haft_tool_runtime::{Answer, Ask, Question};
 use haft_types::{AgentId, CallId};
 
 use super::{EditorDiffs, PermissionQuestion, QuestionAnswer, QuestionDesk, QuestionSubject};

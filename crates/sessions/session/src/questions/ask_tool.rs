@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use haft_mcp_client::{Manager, tool_prefix};
-use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
+use haft_tool_runtime::{Answer, Ask, Question};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_mcp_client::WeakManager;
-use haft_runtime::Answer;
+use haft_tool_runtime::Answer;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 

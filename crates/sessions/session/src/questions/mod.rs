@@ -19,8 +19,8 @@ use std::{
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::Decision;
-use haft_runtime::Answer;
 use haft_tool::Rendered;
+use haft_tool_runtime::Answer;
 use haft_types::{AgentId, CallId};
 use serde_json::Value;
 use tokio::sync::oneshot;

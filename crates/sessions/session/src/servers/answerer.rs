@@ -10,8 +10,8 @@ use haft_hooks::{
     BaseInput, Elicited, ElicitedAction, EventInput, HookDecision, HookEvent, HookInput, Hooks, HooksOutcome,
 };
 use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
-use haft_runtime::Pipeline;
 use haft_tool::{BoxFuture, check_input};
+use haft_tool_runtime::Pipeline;
 use serde_json::{Map, Value};
 
 use crate::EventSender;

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use haft_builtin_tools::read::MediaWork;
 use haft_mcp_client::{Media, MediaDirectory, ShownPicture};
 use haft_tool::{Block, BoxFuture};
-use haft_tools::read::MediaWork;
 
 /// The longer side of a picture every request takes, however many it holds.
 const MAX_SIDE: usize = 2000;

@@ -8,8 +8,8 @@ use std::{
 use haft_agent::{Agent, Inbox, UserInput};
 use haft_mcp_client::{Manager, ServerEvent, ServerState, tool_prefix};
 use haft_permission::Names;
-use haft_runtime::{CallSession, Pipeline, Pool, SharedPool};
 use haft_tool::DynTool;
+use haft_tool_runtime::{CallSession, Pipeline, Pool, SharedPool};
 use haft_types::text;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::SystemTime};
 
 use haft_agent::{AgentEvent, Bust, EndReason, TurnEnd};
 use haft_model::ModelEvent;
-use haft_runtime::Timing;
+use haft_tool_runtime::Timing;
 use haft_types::{AgentId, CallId, MessageBlock, ToolUse, Usage};
 use serde_json::{Value, json};
 

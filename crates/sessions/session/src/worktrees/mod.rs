@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
+use haft_builtin_tools::worktree::{
+    EnteredWorktree, LeaveAction, LeaveOrder, LeftWorktree, WantedWorktree, Worktrees,
+};
 use haft_config::SettingsStore;
 use haft_hooks::{HookEvent, HooksOutcome};
 use haft_process::ProcessOwner;
 use haft_tool::{BoxFuture, CallContext, DynTool};
-use haft_tools::worktree::{
-    EnteredWorktree, LeaveAction, LeaveOrder, LeftWorktree, WantedWorktree, Worktrees,
-};
 use haft_types::AgentId;
 use haft_workspace::Files;
 use haft_worktree::{

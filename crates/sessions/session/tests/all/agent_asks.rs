@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
-use haft_runtime::Answer;
 use haft_session::{
     Asking, Command, Happening, Prompt, QuestionAnswer, QuestionSubject, RefusalWords, Session, SessionEvent,
     SessionSpec,
 };
+use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
 use serde_json::json;
 

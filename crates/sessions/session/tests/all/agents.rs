@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use haft_agent::AgentEvent;
 use haft_model::Request;
-use haft_runtime::Answer;
 use haft_session::{
     AgentStatus, Asking, Command, Happening, HostAgent, LogStart, Prompt, QuestionAnswer, QuestionSubject,
     RefusalWords, Session, SessionEvent,
 };
+use haft_tool_runtime::Answer;
 use haft_types::{AgentId, MessageBlock, PermissionMode};
 use serde_json::{Value, json};
 

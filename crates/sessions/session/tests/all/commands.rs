@@ -1,10 +1,10 @@
 //! Commands, questions and the end of a session.
 
-use haft_runtime::Answer;
 use haft_session::{
     Activity, Asking, Command, Happening, LogKept, ModeRefused, Prompt, QuestionAnswer, QuestionSubject,
     RefusalWords, Reply, Session, Settled,
 };
+use haft_tool_runtime::Answer;
 use haft_types::{AgentId, PermissionMode};
 use serde_json::json;
 

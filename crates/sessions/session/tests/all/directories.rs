@@ -1,8 +1,8 @@
 //! Directories beside the one a session was started in.
 
 use haft_permission::{Destination, PermissionUpdate};
-use haft_runtime::Answer;
 use haft_session::{Prompt, Session};
+use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
 use serde_json::json;
 

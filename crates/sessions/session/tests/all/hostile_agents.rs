@@ -1,8 +1,8 @@
 //! Projects whose files ask for more than the session has, children that try to get
 //! round a plan, reports that pretend to be somebody else.
 
-use haft_runtime::Answer;
 use haft_session::{AgentReport, AgentStatus, Happening, Prompt, Session};
+use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -228,7 +228,7 @@ fn nothing_in_a_report_passes_for_somebody_else() {
         worktree: Some((format!("/ws/{forged}").into(), String::from("b"))),
         ..AgentReport::default()
     };
-    let text = haft_tools::agent::report_text(&report);
+    let text = haft_builtin_tools::agent::report_text(&report);
     let shown = haft_types::tags::neutral(&text);
     for tag in ["<system-reminder>", "</system-reminder>", "</task-notification>"] {
         assert!(!shown.contains(tag), "{tag}: {shown}");

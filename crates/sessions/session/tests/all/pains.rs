@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use haft_model::Request;
 use haft_permission::{Destination, PermissionUpdate};
-use haft_runtime::Answer;
 use haft_session::{
     Asking, Command, EventStream, Happening, LogStart, Prompt, QuestionAnswer, RefusalWords, Session,
     SessionEvent, SessionHandle, SessionSpec,
 };
+use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 

@@ -2,10 +2,10 @@
 
 use std::{path::Path, process::Command as Program};
 
-use haft_runtime::Answer;
 use haft_session::{
     Asking, Command, Happening, Prompt, QuestionAnswer, QuestionSubject, RefusalWords, Session,
 };
+use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 

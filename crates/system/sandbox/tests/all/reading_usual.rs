@@ -69,8 +69,8 @@ const OTHERWISE: &[&str] = &[
 
 const EVERY_DAY: &str = include_str!("reading_usual.txt");
 const TABLES: [&str; 2] = [
-    include_str!("../../../command/tests/all/tables/harmless.txt"),
-    include_str!("../../../command/tests/all/tables/harmless_more.txt"),
+    include_str!("../../../bash-analysis/tests/all/tables/harmless.txt"),
+    include_str!("../../../bash-analysis/tests/all/tables/harmless_more.txt"),
 ];
 
 fn furnish(work: &Path, home: &Path) {

@@ -12,9 +12,11 @@ use haft_agent::{
 };
 use haft_model::{AnthropicLogin, Common, HttpProvider, RetryPolicy};
 use haft_permission::Policy;
-use haft_runtime::{CallSession, Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use haft_testkit::{MockModel, Script, Turn};
 use haft_tool::{CallTrace, DynTool, Outcome, ToolError, WorkItem, tool};
+use haft_tool_runtime::{
+    CallSession, Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

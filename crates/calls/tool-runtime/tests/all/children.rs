@@ -1,0 +1,107 @@
+//! Calls of child agents: one session, one person, one set of hooks, rights of
+//! their own.
+
+use std::sync::{Arc, Mutex};
+
+use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
+use haft_permission::{AgentRights, Behavior, Destination, PermissionUpdate, RuleList, RuleText};
+use haft_tool::{BoxFuture, ErrorKind};
+use haft_tool_runtime::{Answer, Ask, CallSession, Question};
+use haft_types::{AgentId, PermissionMode};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::common::{Setup, uses};
+
+/// Writes down who asks, and allows the tool for good.
+#[derive(Default)]
+struct Recorder(Mutex<Vec<String>>);
+
+impl Ask for Recorder {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        self.0.lock().unwrap().push(question.agent_id.to_string());
+        let rule = RuleText { tool_name: String::from("Other"), rule_content: None };
+        let rules =
+            RuleList { rules: vec![rule], behavior: Behavior::Allow, destination: Destination::Session };
+        let mode = PermissionMode::AcceptEdits;
+        let updates = vec![
+            PermissionUpdate::AddRules(rules),
+            PermissionUpdate::SetMode { mode, destination: Destination::Session },
+        ];
+        Box::pin(async { Answer::Allow { updated_input: None, updates } })
+    }
+}
+
+fn told_hooks(told: &Arc<Mutex<Vec<Value>>>) -> Hooks {
+    let define = |event| {
+        let told = Arc::clone(told);
+        let callback = move |call: haft_hooks::HookCall| {
+            told.lock().unwrap().push(json!([
+                call.json["hook_event_name"],
+                call.json["agent_id"],
+                call.json["agent_type"],
+                call.json["permission_mode"],
+            ]));
+            async { Ok(json!({}).into()) }
+        };
+        let handler = Handler::Callback(Callback { name: String::from("told"), code: Arc::new(callback) });
+        HookDefinition::new(event, handler, Arc::new(HookSource::Named(String::from("test"))))
+    };
+    let events = [HookEvent::PreToolUse, HookEvent::PostToolUse, HookEvent::PostToolBatch];
+    Hooks::new(events.into_iter().map(define).collect(), Ports::default())
+}
+
+fn explorer(parent: &CallSession, id: &str) -> CallSession {
+    let rights = AgentRights { name: "explorer".into(), ..AgentRights::default() };
+    parent.child(AgentId::from(id), rights)
+}
+
+#[tokio::test]
+async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
+    let (told, asked) = (Arc::default(), Arc::new(Recorder::default()));
+    let ask = Arc::clone(&asked) as Arc<dyn Ask>;
+    let rig = Setup { hooks: told_hooks(&told), ask: Some(ask), ..Setup::default() }.rig();
+    let mut child = explorer(&rig.session, "a1");
+    let cancel = CancellationToken::new();
+    let reports = child.run_message(uses(&[("Probe", json!({"ask": true}))]), &cancel).await;
+    assert_eq!(reports[0].error, None, "{}", reports[0].content.to_text());
+    assert_eq!(*asked.0.lock().unwrap(), ["a1"]);
+    // The person's answer let the child, and only the child, accept edits.
+    let modes = ["default", "acceptEdits", "acceptEdits"];
+    let want: Vec<Value> = ["PreToolUse", "PostToolUse", "PostToolBatch"]
+        .iter()
+        .zip(modes)
+        .map(|(event, mode)| json!([event, "a1", "explorer", mode]))
+        .collect();
+    assert_eq!(*told.lock().unwrap(), want);
+    let gate = &rig.session.pipeline.gate;
+    assert_eq!(gate.mode(), PermissionMode::Default);
+    let rules = gate.permissions().policy();
+    assert!(rules.rules_as_written().iter().any(|rule| &*rule.text == "Other"), "the rule is the session's");
+    child.close().await;
+    assert!(gate.hooks().get().listens(HookEvent::PreToolUse));
+}
+
+#[tokio::test]
+async fn a_gate_is_shared_and_its_children_follow_it() {
+    let rig = Setup::default().rig();
+    let gate = Arc::clone(&rig.session.pipeline.gate);
+    let mut child = explorer(&rig.session, "a1");
+    let mut below = explorer(&child, "a2");
+    let cancel = CancellationToken::new();
+    below.pipeline.gate.set_mode(PermissionMode::BypassPermissions);
+    assert_eq!([gate.mode(), child.pipeline.gate.mode()], [PermissionMode::Default; 2]);
+    let rules = RuleList {
+        rules: vec![RuleText { tool_name: String::from("Probe"), rule_content: None }],
+        behavior: Behavior::Deny,
+        destination: Destination::Session,
+    };
+    let deny = PermissionUpdate::AddRules(rules);
+    for (update, want) in [(None, None), (Some(deny), Some(ErrorKind::Denied))] {
+        update.iter().for_each(|update| gate.apply(update));
+        for session in [&mut child, &mut below] {
+            let reports = session.run_message(uses(&[("Probe", json!({}))]), &cancel).await;
+            assert_eq!(reports[0].error, want, "{}", session.agent_id);
+        }
+    }
+}

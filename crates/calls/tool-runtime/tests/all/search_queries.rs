@@ -1,0 +1,84 @@
+//! Finding one tool among two hundred by a few words, in any language.
+//!
+//! The questions were written before anybody looked at what the search finds.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+use std::sync::Arc;
+
+use haft_tool::{DynTool, Exposure, Output, RawTool, ToolSpec};
+use haft_tool_runtime::Pool;
+use serde_json::json;
+
+const TOOLS: &str = include_str!("search/tools.tsv");
+const QUERIES: &str = include_str!("search/queries.tsv");
+
+/// How a tool comes into the pool.
+#[derive(Clone, Copy, Debug)]
+enum Named {
+    /// As it is called.
+    AsItIs,
+    /// As the MCP client names it: in ASCII, with its own name beside it.
+    InAscii,
+}
+
+fn tool(line: &str, named: Named) -> Arc<dyn DynTool> {
+    let [server, name, description] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+    let ascii = |text: &str| -> String {
+        text.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' }).collect()
+    };
+    let spec = ToolSpec {
+        name: match named {
+            Named::AsItIs => format!("mcp__{server}__{name}"),
+            Named::InAscii if server.is_ascii() => format!("mcp__{server}__{}", ascii(name)),
+            // Where nothing is left of a name, the client gives it a mark.
+            Named::InAscii => {
+                let mark: u32 = server.bytes().map(u32::from).sum();
+                format!("mcp__{}-{mark:x}__{name}", ascii(server))
+            }
+        },
+        description: description.to_owned(),
+        input_schema: json!({"type": "object", "properties": {}}).into(),
+        search_hint: format!("{server} {name}"),
+        exposure: Exposure::Deferred,
+        max_result_chars: None,
+        timeout: None,
+    };
+    Arc::new(RawTool::new(spec, |_, _| Box::pin(async { Ok(Output::from_content("x".into())) })))
+}
+
+fn pool(named: Named) -> Pool {
+    Pool::assemble(Vec::new(), TOOLS.lines().map(|line| tool(line, named)).collect())
+}
+
+#[test]
+fn the_right_tool_is_among_the_first_three() {
+    let queries: Vec<(&str, &str)> = QUERIES.lines().map(|line| line.split_once('\t').unwrap()).collect();
+    assert!(50 <= queries.len());
+    let mut wrong = Vec::new();
+    for named in [Named::AsItIs, Named::InAscii] {
+        let pool = pool(named);
+        for (query, want) in &queries {
+            let found = pool.search(query, 3);
+            let own = |wire: &String| match pool.get(wire).unwrap().spec().search_hint.split_once(' ') {
+                Some((server, name)) => format!("mcp__{server}__{name}"),
+                None => String::new(),
+            };
+            let found: Vec<String> = found.iter().map(own).collect();
+            if !found.iter().any(|it| it == want) {
+                wrong.push(format!("{named:?} {query}: {found:?} without {want}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn names_are_found_as_they_are_and_as_they_are_sent() {
+    let pool = pool(Named::AsItIs);
+    assert_eq!(pool.deferred().count(), 200);
+    for (wire, tool) in pool.tools() {
+        for name in [wire, tool.name()] {
+            assert_eq!(pool.search(name, 1), [wire], "{name}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Who is told of a call before it runs.
+
+use std::sync::{Arc, Mutex};
+
+use haft_permission::Behavior;
+use haft_tool::ErrorKind;
+use haft_tool_runtime::{Answer, AskedAnswer, AskedParty, CallWitness, StartingCall, WitnessedSoon};
+use serde_json::{Value, json};
+
+use crate::common::{Always, Setup};
+
+/// Remembers what it was told, and agrees or not.
+struct Recorder {
+    told: Mutex<Vec<(String, Value, Option<AskedAnswer>)>>,
+    objection: Option<&'static str>,
+}
+
+impl CallWitness for Recorder {
+    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
+        let asked = call.decision.and_then(|decision| decision.asked);
+        self.told.lock().unwrap().push((call.call_id.to_string(), call.input.clone(), asked));
+        self.objection.map_or(Ok(None), |why| Err(why.to_owned()))
+    }
+}
+
+/// How many calls were written down, how many ran, and what the model reads.
+async fn witnessed(
+    input: Value,
+    answer: Answer,
+    objection: Option<&'static str>,
+) -> (usize, usize, Option<ErrorKind>, String) {
+    let witness = Arc::new(Recorder { told: Mutex::default(), objection });
+    let mut rig = Setup { ask: Some(Arc::new(Always(answer))), ..Setup::default() }.rig();
+    rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallWitness>);
+    let (error, text) = rig.run_one("Probe", input).await;
+    let mut ran = 0;
+    while rig.started.try_recv().is_ok() {
+        ran += 1;
+    }
+    (witness.told.lock().unwrap().len(), ran, error, text)
+}
+
+#[tokio::test]
+async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
+    let full = Some("the log is full; make room");
+    for (input, answer, objection, want) in [
+        (json!({}), Answer::yes(), None, (1, 1, None)),
+        (json!({}), Answer::yes(), full, (1, 0, Some(ErrorKind::NotStarted))),
+        (json!({"read_only": true}), Answer::yes(), full, (0, 1, None)),
+        (json!({"ask": true}), Answer::yes(), None, (1, 1, None)),
+        (json!({"ask": true}), Answer::no("no"), None, (0, 0, Some(ErrorKind::Denied))),
+        (json!({"size": 13}), Answer::yes(), None, (0, 0, Some(ErrorKind::InvalidInput))),
+    ] {
+        let (told, ran, error, text) = witnessed(input.clone(), answer, objection).await;
+        assert_eq!((told, ran, error), want, "{input}: {text}");
+        assert_eq!(text.contains("make room"), error == Some(ErrorKind::NotStarted), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_witness_and_the_report_know_what_was_decided() {
+    let witness = Arc::new(Recorder { told: Mutex::default(), objection: None });
+    let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
+    rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallWitness>);
+    let reports = rig.run(&[("Probe", json!({"ask": true, "size": "3"}))]).await;
+    let asked = Some(AskedAnswer { who: AskedParty::Person, said: Behavior::Allow });
+    let told = witness.told.lock().unwrap().clone();
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].0.as_str(), told[0].2), ("call-0", asked));
+    assert_eq!(told[0].1["size"], 3, "the input after coercion");
+    let decision = reports[0].decision.as_deref().unwrap();
+    assert_eq!((decision.behavior, decision.asked), (Behavior::Ask, asked));
+}
+
+/// Says yes at once and means it later, or never.
+struct Later(Mutex<Option<tokio::sync::oneshot::Receiver<Result<(), String>>>>);
+
+impl CallWitness for Later {
+    fn starting(&self, _call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
+        let kept = self.0.lock().unwrap().take().unwrap();
+        Ok(Some(Box::pin(async move { kept.await.unwrap_or_else(|_| Err(String::from("nobody kept it"))) })))
+    }
+}
+
+#[tokio::test]
+async fn a_call_runs_only_when_what_was_written_down_is_kept() {
+    for (kept, runs) in [(Some(Ok(())), 1), (Some(Err(String::from("another has it"))), 0), (None, 0)] {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
+        rig.session.witness = Some(Arc::new(Later(Mutex::new(Some(receiver)))));
+        match &kept {
+            Some(kept) => sender.send(kept.clone()).unwrap(),
+            None => drop(sender),
+        }
+        let (error, text) = rig.run_one("Probe", json!({})).await;
+        let mut ran = 0;
+        while rig.started.try_recv().is_ok() {
+            ran += 1;
+        }
+        assert_eq!(ran, runs, "{kept:?}: {text}");
+        assert_eq!(error.is_some(), runs == 0, "{kept:?}: {text}");
+    }
+}

@@ -1,0 +1,238 @@
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_bash_analysis::CommandReading;
+use haft_shell::sandbox::{Confinement, ReadingWalls};
+use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
+use haft_types::AgentId;
+
+/// What is known about a command line without running it. Everything but the
+/// first is asked of the reading that [`CommandFacts::read`] made, so a line is
+/// analysed once per call.
+pub trait CommandFacts: Send + Sync {
+    /// Analyses a command line that would run in this directory.
+    fn read(&self, command: &str, cwd: &Path) -> Arc<CommandReading>;
+
+    /// Whether it can do nothing but read.
+    fn is_read_only(&self, reading: &CommandReading) -> bool;
+
+    /// Whether the shell is afterwards where it was before.
+    fn stays(&self, reading: &CommandReading) -> bool;
+
+    /// What a code other than zero means, where it is an answer and no failure.
+    fn exit_meaning(&self, reading: &CommandReading, code: i32) -> Option<&'static str>;
+
+    /// Whether it may go on unattended when its time is up. A pause has no
+    /// reason to, a half-done repository operation would get in the way of the
+    /// next, and what was not understood is stopped.
+    fn may_go_on(&self, reading: &CommandReading) -> bool;
+
+    /// What to do instead where it would ask a person at a terminal.
+    fn without_person(&self, reading: &CommandReading) -> Option<UnattendedHint>;
+
+    /// The place it would remove and that nobody may remove: the root of the file
+    /// system, the home, a workspace, and what is above these. Links are
+    /// followed.
+    fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf>;
+
+    /// Directories to guard while it runs, because what it removes is known only
+    /// then.
+    fn precious(&self, reading: &CommandReading) -> Vec<PathBuf>;
+
+    /// What a person should see before they say yes: what would be written and
+    /// removed. Looks at the disk.
+    fn preview(&self, reading: &CommandReading) -> Option<String>;
+
+    /// Whether success without a word is how it usually succeeds.
+    fn is_silent(&self, reading: &CommandReading) -> bool;
+
+    /// Whether what it prints shows something that somebody keeps track of. Pure;
+    /// nobody does unless told so.
+    fn shows_files(&self, _reading: &CommandReading) -> bool {
+        false
+    }
+
+    /// A command that shows files has ended and printed this. Called beside the
+    /// runtime.
+    fn printed(&self, _printed: &Printed) {}
+}
+
+/// What a program does that wants a person, and what to do instead.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UnattendedHint {
+    /// When to say it.
+    pub when: Said,
+    /// What to do instead.
+    pub instead: &'static str,
+}
+
+/// When a hint about a program that wants a person is worth its place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Said {
+    /// When it failed and complained about missing input, or said nothing.
+    Failed,
+    /// Also when it succeeded without a word: it found no input.
+    Silent,
+    /// Always: it behaved otherwise than it would have with a person.
+    Always,
+}
+
+/// What a command that has ended has shown.
+#[derive(Clone, Debug)]
+pub struct Printed {
+    /// The call it belongs to.
+    pub call: CallId,
+    /// Who called.
+    pub agent: haft_types::AgentId,
+    /// The command line, and where it ran.
+    pub reading: Arc<CommandReading>,
+    /// What of its output is shown.
+    pub output: String,
+}
+
+/// The directories a session works in. They change while it lives.
+pub trait CommandRoots: Send + Sync {
+    /// The workspace first, then what was added to it. Never empty.
+    fn roots(&self) -> Vec<PathBuf>;
+}
+
+impl CommandRoots for Vec<PathBuf> {
+    fn roots(&self) -> Vec<PathBuf> {
+        self.clone()
+    }
+}
+
+/// Makes what a command changes undoable.
+pub trait Snapshots: Send + Sync {
+    /// Before the command runs.
+    fn before<'a>(&'a self, about: Upcoming<'a>) -> BoxFuture<'a, Result<Coverage, ToolError>>;
+
+    /// After it has ended, whatever came of it; not while it goes on in the
+    /// background.
+    fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()>;
+}
+
+/// A command that is about to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Upcoming<'a> {
+    /// The call it belongs to.
+    pub call: &'a CallId,
+    /// The tool that runs it.
+    pub tool: &'static str,
+    /// The command line; [`OPAQUE`] for code in another language.
+    pub command: &'a str,
+    /// Where it will run.
+    pub cwd: &'a Path,
+    /// What is known about the line, where it was analysed for this directory.
+    pub reading: Option<&'a Arc<CommandReading>>,
+    /// Whether it can do nothing but read.
+    pub reads_only: bool,
+}
+
+/// A command line that may change anything.
+pub const OPAQUE: &str = "eval \"$code\"";
+
+/// What can be undone of a command.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Coverage {
+    /// Everything inside the workspace, or there is nothing to undo.
+    Full,
+    /// Not what this says.
+    Partial(String),
+}
+
+/// Nothing is undoable, and nobody says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSnapshots;
+
+impl Snapshots for NoSnapshots {
+    fn before<'a>(&'a self, _about: Upcoming<'a>) -> BoxFuture<'a, Result<Coverage, ToolError>> {
+        Box::pin(async { Ok(Coverage::Full) })
+    }
+
+    fn after<'a>(&'a self, _call: &'a CallId) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Decides what holds a command, in the mode the session is in right now.
+pub trait Confine: Send + Sync {
+    /// For this command.
+    fn choose(&self, about: &Confined<'_>) -> Choice;
+}
+
+/// A command that is to be held.
+#[derive(Clone, Copy, Debug)]
+pub struct Confined<'a> {
+    /// The command line, or the code.
+    pub command: &'a str,
+    /// Where it will run.
+    pub cwd: &'a Path,
+    /// Who called.
+    pub agent: &'a AgentId,
+    /// Whether it asked to run outside, and was let.
+    pub outside: Outside,
+    /// What the permission engine said: rules and mode of this very call, also
+    /// those of the agent that called.
+    pub permit: &'a Permit,
+}
+
+/// Whether a command asked to run outside the sandbox. A person agreed: such a
+/// call asks in every mode.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outside {
+    /// It did not ask.
+    No,
+    /// It asked and was let.
+    Agreed,
+}
+
+/// What holds a command line: at most one of the two.
+pub(crate) type HeldBy = (Option<Arc<Confinement>>, Option<Arc<ReadingWalls>>);
+
+/// What holds a command.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// Nothing.
+    Free,
+    /// These walls.
+    Walls(Arc<Confinement>),
+    /// Walls around what is believed to only read.
+    Reading(Arc<ReadingWalls>),
+    /// It may not run, because the walls it needs cannot be built.
+    Refused(String),
+}
+
+impl Choice {
+    /// The walls, if there are any, or why there is nothing to run.
+    pub(crate) fn walls(self) -> Result<Option<Arc<Confinement>>, ToolError> {
+        match self {
+            Self::Free | Self::Reading(_) => Ok(None),
+            Self::Walls(walls) => Ok(Some(walls)),
+            Self::Refused(why) => {
+                let message = format!("This cannot run in the sandbox, and may not run without: {why}");
+                Err(ToolError::new(ErrorKind::Denied, message))
+            }
+        }
+    }
+
+    /// The same for a command line, which may also be one that only reads.
+    pub(crate) fn held(self) -> Result<HeldBy, ToolError> {
+        match self {
+            Self::Reading(walls) => Ok((None, Some(walls))),
+            other => Ok((other.walls()?, None)),
+        }
+    }
+}
+
+/// Nothing holds commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoConfine;
+
+impl Confine for NoConfine {
+    fn choose(&self, _about: &Confined<'_>) -> Choice {
+        Choice::Free
+    }
+}

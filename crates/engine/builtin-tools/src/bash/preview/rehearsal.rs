@@ -1,0 +1,295 @@
+//! What commands would remove that look for it themselves, by letting them look
+//! without removing.
+//!
+//! **Invariant:** a rehearsal cannot act. Its words are made here, from what a
+//! closed grammar understood; a word outside of it means no rehearsal. And it
+//! runs behind walls that let it change nothing, or not at all.
+
+use std::{
+    ffi::OsStr,
+    io::Read as _,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, OnceLock, mpsc},
+    time::Duration,
+};
+
+use haft_bash_analysis::{LinePart, Word};
+use haft_shell::sandbox::{ReadingPolicy, ReadingWalls};
+
+/// How long they may look.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How much of what they find is read.
+const MOST: u64 = 4 << 20;
+
+/// What a `find … -delete` or a `git clean` would remove.
+pub(super) fn removed(part: &LinePart) -> Vec<PathBuf> {
+    let literal = |word: &Word| match word {
+        Word::Literal(text) => Some(text.clone()),
+        Word::Pattern(_) | Word::Unknown(_) => None,
+    };
+    let words: Option<Vec<String>> = part.words.iter().map(literal).collect();
+    let (Some(words), Some(dir)) = (words, part.directory.single()) else { return Vec::new() };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match &words[..] {
+        ["find", rest @ ..] => find(rest, dir).unwrap_or_default(),
+        ["git", "clean", rest @ ..] => clean(rest, dir).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// Predicates of `find` that only look, and whether a value follows.
+const LOOKS: &[(&str, bool)] = &[
+    ("!", false),
+    ("(", false),
+    (")", false),
+    ("-a", false),
+    ("-and", false),
+    ("-depth", false),
+    ("-empty", false),
+    ("-iname", true),
+    ("-ipath", true),
+    ("-iregex", true),
+    ("-maxdepth", true),
+    ("-mindepth", true),
+    ("-mmin", true),
+    ("-mtime", true),
+    ("-name", true),
+    ("-newer", true),
+    ("-not", false),
+    ("-o", false),
+    ("-or", false),
+    ("-path", true),
+    ("-perm", true),
+    ("-regex", true),
+    ("-size", true),
+    ("-type", true),
+    ("-user", true),
+    ("-wholename", true),
+    ("-xdev", false),
+];
+
+fn find(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
+    let starts = words.iter().take_while(|word| !word.starts_with(['-', '(', '!'])).count();
+    let mut looks: Vec<String> = words[..starts].iter().map(|it| (*it).to_owned()).collect();
+    let mut deletes = false;
+    let mut rest = words[starts..].iter();
+    while let Some(word) = rest.next() {
+        if *word == "-delete" {
+            deletes = true;
+            looks.push(String::from("-print0"));
+            continue;
+        }
+        let (_, valued) = LOOKS.iter().find(|(name, _)| name == word)?;
+        looks.push((*word).to_owned());
+        if *valued {
+            looks.push((*rest.next()?).to_owned());
+        }
+    }
+    let found = output("find", looks, dir).filter(|_| deletes)?;
+    let names = found.split(|byte| *byte == 0).filter(|it| !it.is_empty());
+    Some(names.map(|it| haft_paths::lexical(&dir.join(OsStr::from_bytes(it)))).collect())
+}
+
+/// What `git clean` was told, as far as it decides what goes.
+#[derive(Default)]
+struct Cleaning {
+    directories: bool,
+    ignored_too: bool,
+    ignored_only: bool,
+    patterns: Vec<String>,
+    paths: Vec<String>,
+}
+
+impl Cleaning {
+    /// Nothing for words that are not understood.
+    fn read(words: &[&str]) -> Option<Self> {
+        let mut read = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--" => {
+                    read.paths.extend(words.by_ref().map(|it| (*it).to_owned()));
+                }
+                "--force" | "--quiet" | "--dry-run" => {}
+                "-e" => read.patterns.push((*words.next()?).to_owned()),
+                word if word.starts_with("--") => {
+                    read.patterns.push(word.strip_prefix("--exclude=")?.to_owned());
+                }
+                word if word.starts_with('-') && word.len() > 1 => {
+                    for letter in word[1..].chars() {
+                        match letter {
+                            'f' | 'q' | 'n' => {}
+                            'd' => read.directories = true,
+                            'x' => read.ignored_too = true,
+                            'X' => read.ignored_only = true,
+                            _ => return None,
+                        }
+                    }
+                }
+                word => read.paths.push(word.to_owned()),
+            }
+        }
+        Some(read)
+    }
+
+    /// Words that only look, whatever was asked for.
+    fn rehearsed(self) -> Vec<String> {
+        let quiet =
+            ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"];
+        let mut words: Vec<String> =
+            quiet.into_iter().chain(["clean", "--dry-run"]).map(str::to_owned).collect();
+        let flags = [(self.directories, "-d"), (self.ignored_too, "-x"), (self.ignored_only, "-X")];
+        words.extend(flags.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()));
+        words.extend(self.patterns.iter().map(|pattern| format!("--exclude={pattern}")));
+        words.push(String::from("--dry-run"));
+        words.push(String::from("--"));
+        words.extend(self.paths);
+        words
+    }
+}
+
+fn clean(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
+    let found = output("git", Cleaning::read(words)?.rehearsed(), dir)?;
+    let text = String::from_utf8_lossy(&found).into_owned();
+    let names = text.lines().filter_map(|line| line.strip_prefix("Would remove "));
+    Some(names.map(|name| haft_paths::lexical(&dir.join(name.trim_matches('"')))).collect())
+}
+
+/// The walls of rehearsals; nothing where the machine cannot build them.
+fn walls() -> Option<&'static Arc<ReadingWalls>> {
+    static WALLS: OnceLock<Option<Arc<ReadingWalls>>> = OnceLock::new();
+    WALLS.get_or_init(|| ReadingWalls::build(ReadingPolicy::default()).ok()).as_ref()
+}
+
+/// What a program prints, as far as it gets in time. Nothing without walls.
+pub(super) fn output(program: &'static str, words: Vec<String>, dir: &Path) -> Option<Vec<u8>> {
+    let dir = dir.to_owned();
+    let spawned = walls()?.run(move || {
+        // Nothing but what it needs to look.
+        let kept = ["PATH", "HOME", "XDG_CONFIG_HOME"].into_iter();
+        let kept = kept.filter_map(|name| std::env::var_os(name).map(|value| (name, value)));
+        Command::new(program)
+            .args(words)
+            .current_dir(dir)
+            .env_clear()
+            .envs(kept)
+            .env("LC_ALL", "C")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+    });
+    let mut child = spawned.ok()?.ok()?;
+    let (sender, receiver) = mpsc::channel();
+    if let Some(printed) = child.stdout.take() {
+        let read = move || {
+            let mut bytes = Vec::new();
+            printed.take(MOST).read_to_end(&mut bytes).ok();
+            sender.send(bytes).ok();
+        };
+        std::thread::Builder::new().spawn(read).ok();
+    }
+    let printed = receiver.recv_timeout(PATIENCE).unwrap_or_default();
+    child.kill().ok();
+    let status = child.wait().ok()?;
+    (status.success() || !printed.is_empty()).then_some(printed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use haft_bash_analysis::{LinePlace, analyse};
+
+    use super::*;
+
+    fn repository() -> std::io::Result<(tempfile::TempDir, PathBuf)> {
+        let dir = tempfile::tempdir()?;
+        let root = dir.path().canonicalize()?;
+        Command::new("git").args(["init", "-q"]).current_dir(&root).output()?;
+        std::fs::create_dir_all(root.join("u/v"))?;
+        for name in ["loose", "u/1", "u/v/2", "x.o", "--force"] {
+            std::fs::write(root.join(name), "12345")?;
+        }
+        std::fs::write(root.join(".gitignore"), "*.o\n")?;
+        Ok((dir, root))
+    }
+
+    /// Whatever it is asked to rehearse, everything is there afterwards.
+    #[test]
+    fn a_rehearsal_removes_nothing() -> std::io::Result<()> {
+        let (_dir, root) = repository()?;
+        // Programs a repository could name.
+        let script = root.join("evil.sh");
+        std::fs::write(&script, "#!/bin/sh\ntouch /tmp/haft-rehearsed \"$0.ran\"\n")?;
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+        for key in ["core.fsmonitor", "core.pager", "diff.external", "alias.clean"] {
+            let value = script.display().to_string();
+            Command::new("git").args(["config", key, &value]).current_dir(&root).output()?;
+        }
+        let roots = [root.clone()];
+        for line in [
+            "git clean --no-dry-run --forc",
+            "git clean --no-dry-run -f",
+            "git clean -f --no-dry",
+            "git clean --no-dry-run --force -d -x",
+            "git clean -ff --no-dr",
+            "git clean -fdx -e --no-dry-run",
+            "git clean -e x --no-dry-run -f",
+            "git clean -f -- --no-dry-run",
+            "git clean --interactive",
+            "git clean -i",
+            "git clean --help",
+            "git clean -h",
+            "git clean --int",
+            "git clean -fd -- u --no-dry-run -f",
+            "git clean -fn --no-d",
+            "find . -delete -exec rm -f {} +",
+            "find . -fprint out -delete",
+            "find . -name x -delete -o -delete",
+            "find . -ok rm {} ; -delete",
+            "find . -D exec -delete",
+            "find -O3 . -delete",
+            "find . -files0-from loose -delete",
+            "find . -regextype egrep -execdir touch ran ; -delete",
+            "find -delete",
+            "find . -type f -delete",
+        ] {
+            let place = LinePlace { cwd: &root, home: None, roots: &roots };
+            for part in &analyse(line, place).parts {
+                drop(removed(part));
+            }
+            for name in ["loose", "u/1", "u/v/2", "x.o", "--force", "evil.sh"] {
+                assert!(root.join(name).exists(), "{line} removed {name}");
+            }
+            for name in ["evil.sh.ran", "ran", "out"] {
+                assert!(!root.join(name).exists(), "{line} made {name}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn words_of_clean() {
+        for (line, want) in [
+            ("-f", Some("clean --dry-run --dry-run --")),
+            ("-fdx a", Some("clean --dry-run -d -x --dry-run -- a")),
+            (
+                "-f -e x --exclude=y -- --force",
+                Some("clean --dry-run --exclude=x --exclude=y --dry-run -- --force"),
+            ),
+            ("--forc", None),
+            ("--no-dry-run", None),
+            ("-fi", None),
+            ("-fe", None),
+            ("--exclude x", None),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let got = Cleaning::read(&words).map(|it| it.rehearsed()[6..].join(" "));
+            assert_eq!(got.as_deref(), want, "{line}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Where a command may change something.
+
+use std::path::{Path, PathBuf};
+
+use haft_bash_analysis::{Class, EffectAccess, EffectOrigin, LineAnalysis, LinePart, Target};
+
+/// Where to look before and after a command.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    /// Named by the command itself.
+    pub(crate) named: Vec<PathBuf>,
+    /// Whether it may change anything in the workspace besides.
+    pub(crate) anywhere: bool,
+    /// Directories among the words of a command that changes what it names:
+    /// outside the workspace, all of one is too much to keep.
+    pub(crate) trees: Vec<PathBuf>,
+}
+
+/// Commands that change or remove what they name, without being understood.
+const CHANGERS: &[&str] = &[
+    "chattr", "chgrp", "chmod", "chown", "cp", "dd", "git", "install", "ln", "mv", "patch", "rm", "rmdir",
+    "rsync", "shred", "srm", "tee", "truncate", "unlink",
+];
+
+/// Commands that may put a symbolic link where another part of the line writes.
+const LINK_MOVERS: &[&str] = &["cp", "install", "mv", "rsync"];
+
+/// How many entries of a directory are looked at for symbolic links.
+const MAX_ENTRIES: usize = 2_000;
+
+/// What a command line may change, as far as it says so.
+pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
+    let mut scope = Scope { anywhere: !analysis.doubts.is_empty(), ..Scope::default() };
+    for part in &analysis.parts {
+        if part.class == Class::Other || !part.doubts.is_empty() {
+            scope.anywhere = true;
+        }
+        let changes =
+            part.effects.iter().filter(|it| matches!(it.access, EffectAccess::Write | EffectAccess::Delete));
+        for effect in changes {
+            match &effect.target {
+                Target::Path(path) => scope.named.extend(places(path)),
+                Target::Pattern(pattern) => scope.named.extend(places(&fixed(pattern))),
+                Target::Unknown(_) => scope.anywhere = true,
+            }
+        }
+        if part.class == Class::Other && changes_what_it_names(part) {
+            scope.add_mentioned(part);
+        }
+    }
+    scope.anywhere |= writes_through_new_links(&analysis.parts);
+    scope.trees.sort();
+    scope.trees.dedup();
+    scope.named.sort();
+    scope.named.dedup();
+    scope
+}
+
+fn changes_what_it_names(part: &LinePart) -> bool {
+    runs_one_of(part, CHANGERS)
+}
+
+fn runs_one_of(part: &LinePart, programs: &[&str]) -> bool {
+    let name = |words: &Vec<String>| {
+        words.first().and_then(|word| word.rsplit('/').next()).is_some_and(|name| programs.contains(&name))
+    };
+    part.faces.refuse.iter().any(name)
+}
+
+/// Whether a part may place a symbolic link through which another part writes: that
+/// changes a file which the line does not name.
+fn writes_through_new_links(parts: &[LinePart]) -> bool {
+    let writes =
+        |part: &LinePart| part.effects.iter().any(|effect| matches!(effect.access, EffectAccess::Write));
+    let places_links = |part: &LinePart| {
+        runs_one_of(part, &["ln"])
+            || runs_one_of(part, LINK_MOVERS)
+                && part.effects.iter().any(|effect| match &effect.target {
+                    Target::Path(path) => holds_link(path),
+                    Target::Pattern(pattern) => holds_link(&fixed(pattern)),
+                    Target::Unknown(_) => true,
+                })
+    };
+    parts.iter().enumerate().any(|(placer, part)| {
+        parts.iter().enumerate().any(|(writer, other)| writer != placer && writes(other))
+            && places_links(part)
+    })
+}
+
+/// Whether a path is a symbolic link, or a directory that holds one or too much to tell.
+fn holds_link(path: &Path) -> bool {
+    let Ok(meta) = path.symlink_metadata() else { return false };
+    let mut directories = if meta.is_dir() { vec![path.to_owned()] } else { Vec::new() };
+    let mut entries = 0;
+    while let Some(directory) = directories.pop() {
+        let Ok(found) = directory.read_dir() else { return true };
+        for entry in found {
+            let Ok((entry, kind)) = entry.and_then(|it| it.file_type().map(|kind| (it, kind))) else {
+                return true;
+            };
+            entries += 1;
+            if kind.is_symlink() || MAX_ENTRIES < entries {
+                return true;
+            }
+            if kind.is_dir() {
+                directories.push(entry.path());
+            }
+        }
+    }
+    meta.is_symlink()
+}
+
+impl Scope {
+    /// Files that the words name are kept as if they were known to be written.
+    fn add_mentioned(&mut self, part: &LinePart) {
+        let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);
+        for effect in mentions {
+            let Target::Path(path) = &effect.target else { continue };
+            match path.symlink_metadata() {
+                Ok(meta) if meta.is_dir() => self.trees.push(haft_paths::lexical(path)),
+                Ok(_) => self.named.extend(places(path)),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// The part of a pattern in front of its first wildcard.
+fn fixed(pattern: &Path) -> PathBuf {
+    let is_plain = |part: &std::path::Component<'_>| {
+        !part.as_os_str().as_encoded_bytes().iter().any(|it| b"*?[]{}()\\".contains(it))
+    };
+    pattern.components().take_while(is_plain).collect()
+}
+
+/// A path as the kernel finds it, and what is behind it if it is a link. Where
+/// nothing is yet, the outermost thing that would be created.
+fn places(path: &Path) -> Vec<PathBuf> {
+    let missing = path.ancestors().take_while(|it| it.symlink_metadata().is_err()).last();
+    let path = missing.unwrap_or(path);
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return vec![path.to_owned()];
+    };
+    let own = parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(name);
+    let behind = path.canonicalize().ok().filter(|it| *it != own);
+    std::iter::once(own).chain(behind).filter(|it| !is_special(it)).collect()
+}
+
+fn is_special(path: &Path) -> bool {
+    ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it))
+}

@@ -1,0 +1,68 @@
+//! A command line is analysed once, however many ask about it.
+
+use std::sync::Arc;
+
+use haft_bash_analysis::analysed;
+use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
+use haft_permission::{Policy, ShellCommands};
+use haft_tool::BoxFuture;
+use haft_tool_runtime::{
+    Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, ResultStore, SessionHooks, SessionState,
+    SharedPool, StoreLimits,
+};
+use haft_types::ToolUse;
+use serde_json::json;
+
+use crate::shell_rig::Rig;
+
+struct Yes;
+
+impl Ask for Yes {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        assert!(!question.description.is_empty());
+        Box::pin(async { Answer::yes() })
+    }
+}
+
+/// A hook that looks at the command before and after.
+fn hooks() -> Hooks {
+    let define = |event| {
+        let callback = |_: haft_hooks::HookCall| async { Ok(json!({}).into()) };
+        let handler = Handler::Callback(Callback { name: String::from("look"), code: Arc::new(callback) });
+        let mut hook = HookDefinition::new(event, handler, Arc::new(HookSource::Named("test".into())));
+        hook.condition = Some(String::from("Bash(echo:*)"));
+        hook
+    };
+    Hooks::new([HookEvent::PreToolUse, HookEvent::PostToolUse].map(define).into(), Ports::default())
+}
+
+fn session(rig: &Rig) -> CallSession {
+    let policy = Policy::builder(&rig.work).commands(Arc::new(ShellCommands)).build();
+    let hooks = SessionHooks::new(hooks(), "session".into(), rig.work.join("log"));
+    let gate = Gate::new(policy).with_ask(Arc::new(Yes)).with_hooks(hooks);
+    let results = ResultStore::new(rig.work.join("results"), StoreLimits::default());
+    let pool = SharedPool::new(Pool::assemble(vec![rig.bash()], Vec::new()));
+    let mut state = SessionState::new(&rig.work);
+    state.home = None;
+    CallSession::new(Arc::new(Pipeline::new(gate, results)), pool, state)
+}
+
+#[tokio::test]
+async fn a_call_analyses_its_command_once() {
+    let rig = Rig::new();
+    let mut session = session(&rig);
+    for (command, more) in [
+        ("echo a > f && cat f", json!({})),
+        ("echo a | grep b", json!({})),
+        ("cat f", json!({})),
+        ("touch f && rm -f g", json!({"timeout": 5000})),
+        ("sleep 0 &", json!({"run_in_background": true})),
+    ] {
+        let mut input = json!({"command": command});
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let calls = vec![ToolUse { id: "call".into(), name: String::from("Bash"), input }];
+        let before = analysed();
+        let reports = session.run_message(calls, &Default::default()).await;
+        assert_eq!(analysed() - before, 1, "{command}: {}", reports[0].content.to_text());
+    }
+}

@@ -1,0 +1,79 @@
+//! Permission questions, as the host reads them.
+
+use haft_permission::{Decision, DecisionSource};
+use haft_session::PermissionQuestion;
+use haft_tool::BoxFuture;
+use haft_tool_runtime::{Answer, Ask, Question};
+use haft_types::AgentId;
+use serde_json::{Value, json};
+
+/// Nobody answers for this session: what would be asked is denied, in the words
+/// programs know, with the rule that would have allowed it.
+#[derive(Clone, Copy, Debug)]
+pub struct NobodyToAsk;
+
+impl Ask for NobodyToAsk {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let reason = question.decision.clone().unattended().reason;
+        let message = format!(
+            "Claude requested permissions to use {}, but you haven't granted it yet: {reason}",
+            question.tool
+        );
+        Box::pin(async { Answer::unasked(message) })
+    }
+
+    fn is_somebody(&self) -> bool {
+        false
+    }
+
+    fn refusal(&self, _tool: &str, reason: &str) -> String {
+        reason.to_owned()
+    }
+}
+
+/// The request `can_use_tool`.
+pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId) -> Value {
+    let decision = &question.decision;
+    let description = match question.warning() {
+        Some(warning) => format!("{} ({warning})", question.description),
+        None => question.description.clone(),
+    };
+    let mut request = json!({
+        "subtype": "can_use_tool", "tool_name": question.tool, "input": question.input,
+        "tool_use_id": question.call_id, "permission_suggestions": decision.suggestions,
+        "display_name": question.tool, "description": description,
+        "decision_reason": reason(decision), "decision_reason_type": reason_type(&decision.source),
+    });
+    if question.needs_person {
+        request["requires_user_interaction"] = json!(true);
+    }
+    if decision.source == DecisionSource::WorkingDir
+        && let Some(part) = decision.parts.first()
+        // It says what would happen, then to which path.
+        && let Some(at) = part.subject.find('/')
+    {
+        request["blocked_path"] = json!(part.subject[at..]);
+    }
+    if let AgentId::Child(_) = agent {
+        request["agent_id"] = json!(agent);
+    }
+    request
+}
+
+/// Why it is asked; a hook's own words.
+fn reason(decision: &Decision) -> &str {
+    let of_hook = decision.reason.split_once(": ").filter(|_| decision.source == DecisionSource::Hook);
+    of_hook.map_or(decision.reason.as_str(), |(_, words)| words)
+}
+
+fn reason_type(source: &DecisionSource) -> &'static str {
+    match source {
+        DecisionSource::Rule(_) => "rule",
+        DecisionSource::Mode => "mode",
+        DecisionSource::Hook => "hook",
+        DecisionSource::SafetyCheck => "safetyCheck",
+        DecisionSource::WorkingDir => "workingDir",
+        DecisionSource::Classifier => "classifier",
+        DecisionSource::Other => "other",
+    }
+}

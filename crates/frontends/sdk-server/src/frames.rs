@@ -1,0 +1,285 @@
+use haft_agent::{AgentEvent, BlockEvent, CompactedEvent, ResultEvent, SaidEvent, Saying, log};
+use haft_tool_runtime::Report;
+use haft_types::{SessionId, Usage};
+use serde_json::{Value, json};
+
+use haft_session::{ApiFailure, PluginFacts, SessionFacts};
+
+use crate::{frames_page::is_known, result::usage, status::mcp_servers};
+
+/// Makes frames of what an agent does.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    /// The session they belong to.
+    pub session_id: SessionId,
+}
+
+/// What the reference executable can be asked beyond the basics and this one
+/// can too.
+const CAPABILITIES: [&str; 3] = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "msg_lifecycle_v1"];
+
+impl Frames {
+    /// The first frame of a turn.
+    pub fn init(&self, facts: &SessionFacts) -> Value {
+        let plugins: Vec<Value> = facts.plugins.iter().map(plugin_json).collect();
+        // A path that is not UTF-8 is shown as closely as JSON can.
+        let cwd = facts.cwd.to_string_lossy();
+        let extra_dirs: Vec<_> = facts.extra_dirs.iter().map(|it| it.to_string_lossy()).collect();
+        let mut frame = self.system(
+            "init",
+            json!({
+                "cwd": cwd, "tools": facts.tools, "mcp_servers": mcp_servers(&facts.servers),
+                "model": facts.model, "permissionMode": facts.mode.name(), "slash_commands": facts.commands,
+                "apiKeySource": facts.key_source, "claude_code_version": PROTOCOL_VERSION,
+                "output_style": facts.output_style, "agents": facts.agents, "skills": facts.skills,
+                "plugins": plugins, "capabilities": CAPABILITIES, "original_cwd": cwd,
+                "additional_directories": extra_dirs,
+            }),
+        );
+        if !facts.betas.is_empty() {
+            frame["betas"] = json!(facts.betas);
+        }
+        frame
+    }
+
+    /// A raw event of an answer.
+    pub fn stream_event(&self, event: &Value) -> Value {
+        self.of_type("stream_event", json!({"event": event, "parent_tool_use_id": null}))
+    }
+
+    /// Something about the session, with these fields.
+    pub fn system(&self, subtype: &str, fields: Value) -> Value {
+        debug_assert!(is_known(&format!("system/{subtype}")), "the page about lines does not know {subtype}");
+        let mut frame = self.made("system", fields);
+        frame["subtype"] = json!(subtype);
+        frame
+    }
+
+    /// A frame of any type, with these fields.
+    pub fn of_type(&self, kind: &str, fields: Value) -> Value {
+        debug_assert!(is_known(kind), "the page about lines does not know {kind}");
+        self.made(kind, fields)
+    }
+
+    fn made(&self, kind: &str, fields: Value) -> Value {
+        let mut frame = json!({"type": kind, "session_id": self.session_id, "uuid": uuid()});
+        if let (Some(frame), Value::Object(fields)) = (frame.as_object_mut(), fields) {
+            frame.extend(fields);
+        }
+        frame
+    }
+
+    /// What was said, back to who said it.
+    pub fn replay(&self, message: &Value, uuid: &str) -> Value {
+        self.user(message.clone(), uuid, json!({"isReplay": true}))
+    }
+
+    /// A summary that the conversation goes on from.
+    pub fn summary(&self, text: &str) -> Value {
+        let message = json!({"role": "user", "content": text});
+        self.user(message, &uuid(), json!({"isReplay": false, "isSynthetic": true}))
+    }
+
+    /// What an answer that failed looks like in the conversation.
+    pub fn api_error(&self, failure: &ApiFailure) -> Value {
+        let mut frame = self.synthetic(&failure.text, "stop_sequence");
+        frame["message"]["stop_sequence"] = json!("");
+        frame["error"] = json!(failure.kind);
+        frame["is_api_error_message"] = json!(true);
+        if let Some(status) = failure.status {
+            frame["api_error_status"] = json!(status);
+        }
+        frame
+    }
+
+    /// What a command of ours says, as if the model had.
+    pub fn command_output(&self, text: &str) -> Value {
+        let mut frame = self.synthetic(text, "end_turn");
+        frame["local_command_source"] = json!(format!("<local-command-stdout>{text}</local-command-stdout>"));
+        frame
+    }
+
+    fn synthetic(&self, text: &str, stop_reason: &str) -> Value {
+        let message = json!({
+            "id": uuid(), "type": "message", "role": "assistant", "model": "<synthetic>",
+            "content": [{"type": "text", "text": text}], "stop_reason": stop_reason,
+            "stop_sequence": null, "usage": usage(&Usage::default()),
+        });
+        let fields = json!({"message": message, "parent_tool_use_id": null, "timestamp": log::now()});
+        self.of_type("assistant", fields)
+    }
+
+    /// The frame of an event, for those that have one.
+    pub fn frame(&self, event: &AgentEvent) -> Option<Value> {
+        match event {
+            AgentEvent::Block(it) => Some(self.block(it)),
+            AgentEvent::Result(it) => Some(self.result(it)),
+            AgentEvent::Said(it) => self.said(it),
+            AgentEvent::Compacted(it) => Some(self.compacted(it)),
+            AgentEvent::Retrying(it) => Some(self.system(
+                "api_retry",
+                json!({
+                    "attempt": it.attempt, "max_retries": it.most, "retry_delay_ms": it.wait.as_millis(),
+                    "error_status": status_in(&it.reason), "error": kind_of(status_in(&it.reason)),
+                }),
+            )),
+            AgentEvent::Notice(text) => {
+                Some(self.system("informational", json!({"content": text, "level": "notice"})))
+            }
+            AgentEvent::Started
+            | AgentEvent::Model(_)
+            | AgentEvent::Withdrawn(_)
+            | AgentEvent::Called(_)
+            | AgentEvent::Progress(_)
+            | AgentEvent::CallEnded(_)
+            | AgentEvent::Bust(_)
+            | AgentEvent::Repaired(_) => None,
+        }
+    }
+
+    fn block(&self, it: &BlockEvent) -> Value {
+        let message = json!({
+            "id": it.message_id, "type": "message", "role": "assistant", "model": it.model,
+            "content": [it.block], "stop_reason": null, "stop_sequence": null, "usage": usage(&it.usage),
+        });
+        json!({
+            "type": "assistant", "message": message, "parent_tool_use_id": null,
+            "session_id": self.session_id, "uuid": it.uuid, "timestamp": log::now(),
+        })
+    }
+
+    fn result(&self, it: &ResultEvent) -> Value {
+        let message = json!({"role": "user", "content": [result_block(&it.report)]});
+        let result = match it.report.error {
+            None => output_of(&it.report),
+            Some(_) => Value::from(format!("Error: {}", it.report.content.to_text())),
+        };
+        self.user(message, &it.uuid, json!({"tool_use_result": result}))
+    }
+
+    /// Context is for the model alone.
+    fn said(&self, it: &SaidEvent) -> Option<Value> {
+        let more = match it.why {
+            Saying::Context => return None,
+            Saying::Demand | Saying::Addition => json!({"isSynthetic": true}),
+            Saying::Interruption => json!({}),
+        };
+        Some(self.user(json!(it.message), &it.uuid, more))
+    }
+
+    /// The mark that everything before it was summed up.
+    pub fn compacted(&self, it: &CompactedEvent) -> Value {
+        let metadata = json!({
+            "trigger": it.trigger, "pre_tokens": it.tokens_before, "post_tokens": it.tokens_after,
+        });
+        self.system("compact_boundary", json!({"compact_metadata": metadata}))
+    }
+
+    fn user(&self, message: Value, uuid: &str, more: Value) -> Value {
+        let mut frame = json!({
+            "type": "user", "message": message, "parent_tool_use_id": null,
+            "session_id": self.session_id, "uuid": uuid, "timestamp": log::now(),
+        });
+        if let (Some(frame), Value::Object(more)) = (frame.as_object_mut(), more) {
+            frame.extend(more);
+        }
+        frame
+    }
+}
+
+/// A plugin, as hosts know it.
+pub(crate) fn plugin_json(plugin: &PluginFacts) -> Value {
+    let mut shown =
+        json!({"name": plugin.name, "path": plugin.path.to_string_lossy(), "source": plugin.source});
+    if let Some(version) = &plugin.version {
+        shown["version"] = json!(version);
+    }
+    shown
+}
+
+/// How a reason begins that has no status of its own.
+const RATE_LIMITED: &str = "rate limited:";
+
+/// The version of the protocol these frames follow.
+pub const PROTOCOL_VERSION: &str = "2.1.325";
+
+/// The block that answers a call; plain text is a plain string, as the SDKs'
+/// users know it.
+fn result_block(report: &Report) -> Value {
+    let mut block = json!(report.to_block());
+    let only_text = match block["content"].as_array().map(Vec::as_slice) {
+        Some([only]) if only["type"] == "text" => Some(only["text"].clone()),
+        _ => None,
+    };
+    if let Some(text) = only_text.filter(|_| !keeps_blocks(report)) {
+        block["content"] = text;
+    }
+    // Programs know that of commands, and of nothing else.
+    if report.name == "Bash" && report.error.is_none() {
+        block["is_error"] = json!(false);
+    }
+    block
+}
+
+/// Results of MCP tools are lists of blocks to the SDKs' users, unless they have
+/// a structure of their own or nothing in them.
+fn keeps_blocks(report: &Report) -> bool {
+    let Some(data) = report.data.as_ref().filter(|_| report.error.is_none()) else { return false };
+    let has_blocks = data["content"].as_array().is_some_and(|it| !it.is_empty()) || data.is_array();
+    report.name.starts_with("mcp__") && has_blocks && data["structuredContent"].is_null()
+}
+
+/// What a tool said, for programs.
+fn output_of(report: &Report) -> Value {
+    let Some(data) = &report.data else { return Value::Null };
+    if report.name.starts_with("mcp__") && data["content"].is_array() {
+        return mcp_output(data, json!(report.content));
+    }
+    data.clone()
+}
+
+/// The result of an MCP tool as programs know it: its blocks, or its structure
+/// with its text.
+pub(crate) fn mcp_output(data: &Value, blocks: Value) -> Value {
+    match &data["structuredContent"] {
+        Value::Null if data["content"].as_array().is_some_and(Vec::is_empty) => json!([]),
+        Value::Null => blocks,
+        structured => {
+            let texts = data["content"].as_array().into_iter().flatten();
+            let text: Vec<&str> = texts.filter_map(|it| it["text"].as_str()).collect();
+            json!({"content": text.join("\n"), "structuredContent": structured})
+        }
+    }
+}
+
+/// The SDKs' word for a failure that is tried again.
+fn kind_of(status: Option<u16>) -> &'static str {
+    match status {
+        Some(429) => "rate_limit",
+        Some(529) => "overloaded",
+        Some(401 | 403) => "authentication_failed",
+        Some(500..) => "server_error",
+        Some(_) => "invalid_request",
+        None => "unknown",
+    }
+}
+
+/// The HTTP status a reason names: the provider's words carry it.
+fn status_in(reason: &str) -> Option<u16> {
+    if reason.starts_with(RATE_LIMITED) {
+        return Some(429);
+    }
+    let numbers = reason.split(|it: char| !it.is_ascii_digit());
+    numbers.filter(|it| it.len() == 3).filter_map(|it| it.parse().ok()).find(|it| (400..600).contains(it))
+}
+
+pub(crate) fn uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+/// A frame takes the place of blocks that were told and do not count any more.
+pub(crate) fn supersede(frame: &mut Value, withdrawn: &mut Vec<String>) {
+    if !withdrawn.is_empty() {
+        frame["supersedes"] = json!(std::mem::take(withdrawn));
+    }
+}

@@ -1,0 +1,142 @@
+//! Questions to the host.
+
+use std::sync::Arc;
+
+use haft_json_lines::OpenQuestions;
+use haft_session::{EventSender, Happening};
+use serde_json::{Value, json};
+
+use crate::MAX_LINE;
+
+/// The program at the other end. Clones are the same host.
+#[derive(Clone)]
+pub struct SdkHost(Arc<HostLine>);
+
+struct HostLine {
+    events: EventSender,
+    questions: OpenQuestions<String, HostError>,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum HostError {
+    /// The host is gone, or listens no longer.
+    Closed,
+    /// The host says it cannot answer.
+    Refused(String),
+    /// The question does not fit a line.
+    TooLong,
+}
+
+impl std::fmt::Display for HostError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("stream closed before response received"),
+            Self::Refused(reason) => f.write_str(reason),
+            Self::TooLong => write!(f, "the request is longer than the {MAX_LINE} bytes a line may have"),
+        }
+    }
+}
+
+impl SdkHost {
+    /// A host that is told things in order with the events of a session.
+    pub fn new(events: EventSender) -> Self {
+        Self(Arc::new(HostLine { events, questions: OpenQuestions::default() }))
+    }
+
+    /// Sends a frame; if nobody reads any more, nobody misses it.
+    pub fn tell(&self, frame: Value) {
+        self.0.events.tell(Happening::Echo(frame));
+    }
+
+    /// Asks, and waits for the answer. Dropping the future takes the question
+    /// back.
+    pub async fn ask(&self, request: Value) -> Result<Value, HostError> {
+        let id = uuid::Uuid::new_v4().to_string();
+        let frame = json!({"type": "control_request", "request_id": id, "request": request});
+        let taken_back = json!({"type": "control_cancel_request", "request_id": id});
+        let asked = self.0.questions.ask(id, || self.tell(frame), || self.tell(taken_back)).await;
+        asked.unwrap_or(Err(HostError::Closed))
+    }
+
+    /// The host answered. Answers to what nobody asked, or asks no more, are
+    /// ignored.
+    pub fn answered(&self, request_id: &str, answer: Result<Value, String>) {
+        self.0.questions.answered(&request_id.to_owned(), answer.map_err(HostError::Refused));
+    }
+
+    /// The host will answer nothing any more.
+    pub fn close(&self) {
+        self.0.questions.close();
+    }
+}
+
+/// Whether a request can be sent as it is.
+pub(crate) fn fits(request: &Value) -> bool {
+    // Room for the envelope.
+    request.to_string().len() < MAX_LINE - 200
+}
+
+/// A host whose frames come out of the receiver.
+#[cfg(test)]
+pub(crate) fn heard_host() -> (SdkHost, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    let events = EventSender::to(move |event| {
+        if let Happening::Echo(frame) = event.what {
+            sender.send(frame).ok();
+        }
+    });
+    (SdkHost::new(events), receiver)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_find_their_questions_in_any_order() {
+        let (host, mut frames) = heard_host();
+        let ask = |n: u32| {
+            let host = host.clone();
+            tokio::spawn(async move { host.ask(json!({"n": n})).await })
+        };
+        let asked: Vec<_> = (0..20).map(ask).collect();
+        let mut questions = Vec::new();
+        for _ in 0..20 {
+            questions.push(frames.recv().await.unwrap());
+        }
+        for question in questions.iter().rev() {
+            let id = question["request_id"].as_str().unwrap();
+            host.answered("unknown", Ok(Value::Null));
+            host.answered(id, Ok(question["request"]["n"].clone()));
+            host.answered(id, Err("twice".to_owned()));
+        }
+        for (n, asked) in asked.into_iter().enumerate() {
+            assert_eq!(asked.await.unwrap(), Ok(json!(n)));
+        }
+        assert!(frames.try_recv().is_err(), "nothing was taken back");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_question_is_taken_back_and_a_closed_host_answers_at_once() {
+        let (host, mut frames) = heard_host();
+        let asked = tokio::spawn({
+            let host = host.clone();
+            async move { host.ask(json!({})).await }
+        });
+        let id = frames.recv().await.unwrap()["request_id"].clone();
+        asked.abort();
+        let cancel = frames.recv().await.unwrap();
+        assert_eq!(cancel, json!({"type": "control_cancel_request", "request_id": id}));
+
+        let asked = tokio::spawn({
+            let host = host.clone();
+            async move { host.ask(json!({})).await }
+        });
+        frames.recv().await.unwrap();
+        host.close();
+        assert_eq!(asked.await.unwrap(), Err(HostError::Closed));
+        assert_eq!(host.ask(json!({})).await, Err(HostError::Closed));
+    }
+}

@@ -1,0 +1,57 @@
+//! The newline-JSON protocol that programs around an agent speak: the CLI side
+//! of the Agent SDKs.
+//!
+//! Outwards: what an agent does, as frames ([`Frames`], [`Partial`],
+//! [`result_frame`]), and what we ask of the host ([`SdkHost`]): permissions
+//! ([`AskHost`]), hooks ([`hook_definitions`]), its own MCP servers
+//! ([`HostServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`Inbound`]),
+//! and what the host wants, with its types ([`ControlRequest`]).
+//!
+//! **Does not know** terminals, flags, or how a session is built.
+//!
+//! **Invariant:** every frame is one line of at most [`MAX_LINE`] bytes, carries
+//! the session's id and a name of its own, and names lines of the log by the
+//! names they have there.
+//!
+//! **Invariant:** a host that does not answer, answers nonsense or is gone is
+//! never taken for a yes.
+//!
+//! **Invariant:** a question nobody waits for any more is taken back, and an
+//! answer to it is ignored.
+
+mod agent_stats;
+mod ask;
+mod children;
+mod elicit;
+mod face;
+mod frames;
+mod frames_page;
+mod hooks;
+mod host;
+mod inbound;
+mod input;
+mod mcp;
+mod partial;
+mod progress;
+mod projection;
+mod request;
+mod result;
+mod status;
+
+pub use ask::NobodyToAsk;
+pub use face::{EndSignal, SdkFace};
+pub use frames::{Frames, PROTOCOL_VERSION};
+pub use frames_page::frames_page;
+pub use haft_json_lines::{MAX_LINE, bounded_line};
+pub use hooks::hook_definitions;
+pub use host::{HostError, SdkHost};
+pub use inbound::{Control, Inbound, fail, succeed};
+pub use input::{HostInput, LaunchFields, LaunchRequest};
+pub use mcp::HostServers;
+pub use partial::Partial;
+pub use projection::{Projection, StateFrames, Told};
+pub use request::{
+    ControlRequest, FileAnswer, FileEncoding, HostPlugin, InitializeRequest, InterruptAnswer, ModelChoice,
+    RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource, TaskOutputAnswer,
+};
+pub use result::{failed_start, local_result, run_outcome, turn_frame};

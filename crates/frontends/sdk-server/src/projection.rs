@@ -1,0 +1,446 @@
+//! Events of a session, as frames.
+
+use std::{collections::HashSet, time::SystemTime};
+
+use haft_agent::{AgentEvent, EndReason};
+use haft_hooks::{CompactTrigger, Happened, HookEvent, HookId, HookReport};
+use haft_session::{
+    Activity, ApiFailure, CommandEnded, CommandResult, DeniedCall, Happening, HookRun, PromptState,
+    SessionEvent, TurnBegan, TurnEnded,
+};
+use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo};
+use haft_tool_runtime::DeniedBy;
+use haft_types::{AgentId, CallId, SessionId};
+use serde_json::{Value, json};
+
+use crate::{
+    Frames, Partial,
+    children::Children,
+    frames::{supersede, uuid},
+    local_result,
+    progress::CallProgress,
+    result::appended_frame,
+    turn_frame,
+};
+
+/// What a host wants to be told.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Told {
+    /// Answers piece by piece.
+    pub partial: bool,
+    /// Prompts, repeated.
+    pub replay: bool,
+    /// All hooks, and not only those at the beginning.
+    pub hooks: bool,
+    /// The state of the session.
+    pub state: StateFrames,
+}
+
+/// Whether and how the state of a session is told.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StateFrames {
+    /// It is not.
+    #[default]
+    None,
+    /// The SDK reads it and keeps it to itself.
+    HostOnly,
+    /// Everybody may read it.
+    Open,
+}
+
+/// Makes frames of the events of one session.
+pub struct Projection {
+    frames: Frames,
+    told: Told,
+    partial: Option<Partial>,
+    progress: CallProgress,
+    /// Hooks that are callbacks of the host: it knows about them.
+    host_hooks: HashSet<HookId>,
+    /// Names of the prompts of this turn, until an answer carried them.
+    unmarked: Vec<String>,
+    /// Whether a summary somebody asked for is being made.
+    compacting: bool,
+    /// Whether the summary is there: what follows is told at the end.
+    compacted: bool,
+    failed: bool,
+    /// Commands that run in the background.
+    commands_running: Vec<Value>,
+    children: Children,
+    /// Blocks of the main agent that do not count any more, and were not told so.
+    withdrawn: Vec<String>,
+}
+
+/// Bytes of log lines in one frame, about.
+const MIRROR_BATCH: usize = 400_000;
+
+impl Projection {
+    /// Tells about this session.
+    pub fn new(session_id: SessionId, told: Told) -> Self {
+        Self {
+            frames: Frames { session_id },
+            told,
+            partial: told.partial.then(Partial::default),
+            progress: CallProgress::default(),
+            host_hooks: HashSet::new(),
+            unmarked: Vec::new(),
+            compacting: false,
+            compacted: false,
+            failed: false,
+            commands_running: Vec::new(),
+            children: Children::default(),
+            withdrawn: Vec::new(),
+        }
+    }
+
+    /// Frames about the session as it is called now.
+    pub fn frames(&self) -> &Frames {
+        &self.frames
+    }
+
+    /// These hooks are callbacks of the host.
+    pub fn leave_out(&mut self, hooks: impl IntoIterator<Item = HookId>) {
+        self.host_hooks = hooks.into_iter().collect();
+    }
+
+    /// The host wants the words of agents that others started.
+    pub fn forward_text(&mut self, wanted: bool) {
+        self.children.forward_text = wanted;
+    }
+
+    /// Whether the last turn failed.
+    pub fn last_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The frames of an event, in order.
+    pub fn of(&mut self, event: &SessionEvent) -> Vec<Value> {
+        let one = |frame: Value| vec![frame];
+        match &event.what {
+            Happening::Agent(it) if event.agent.is_main() => self.agent(it),
+            Happening::Agent(it) => self.children.work(&self.frames, &event.agent, it),
+            Happening::ChildStarted(it) => self.children.started(&self.frames, it),
+            Happening::ChildProgress(it, progress) => one(Children::progress(&self.frames, it, progress)),
+            Happening::ChildMoved(it) => self.children.moved(&self.frames, it),
+            Happening::ChildEnded(it, report) => self.children.ended(&self.frames, it, report),
+            Happening::ChildrenRunning(running) => {
+                self.children.running = running.iter().map(|it| Children::listed(it)).collect();
+                one(self.all_running())
+            }
+            Happening::PromptState(name, state) => one(self.prompt_state(name, *state)),
+            Happening::Activity(activity) => self.activity(*activity).into_iter().collect(),
+            Happening::TurnBegan(it) => self.turn_began(it),
+            Happening::Heard(prompt) if self.told.replay => {
+                one(self.frames.replay(&prompt.message, &prompt.uuid))
+            }
+            Happening::CallDenied(it) => one(self.denied(it, &event.agent)),
+            Happening::TaskStarted(task, call) => one(self.task_started(task, call)),
+            Happening::TasksRunning(tasks) => {
+                self.commands_running = tasks.iter().map(listed_command).collect();
+                one(self.all_running())
+            }
+            Happening::TaskEnded(task, call) => self.task_ended(task, call.as_ref()),
+            Happening::ModeChanged(mode) => {
+                let fields = json!({"status": null, "permissionMode": mode.name()});
+                one(self.frames.system("status", fields))
+            }
+            Happening::ModelChanged(model) => {
+                let said = format!("<local-command-stdout>Set model to `{model}`</local-command-stdout>");
+                one(self.frames.replay(&json!({"role": "user", "content": said}), &uuid()))
+            }
+            Happening::Renamed(title) => {
+                one(self.frames.system("session_title_changed", json!({"title": title})))
+            }
+            Happening::HookStarted(run) => self.hook_started(run).into_iter().collect(),
+            Happening::HookEnded(run, report) => self.hook_ended(run, report).into_iter().collect(),
+            Happening::Logged(path, entries) => mirrored(&path.display().to_string(), entries),
+            Happening::Cleared(id) => {
+                let fields = json!({"new_conversation_id": id, "trigger": "clear"});
+                let frame = self.frames.of_type("conversation_reset", fields);
+                self.frames.session_id = id.clone();
+                one(frame)
+            }
+            Happening::CompactionBegan => {
+                self.compacting = true;
+                one(self.frames.system("status", json!({"status": "compacting"})))
+            }
+            Happening::CommandEnded(it) => self.command_ended(it),
+            Happening::TurnEnded(it) => self.turn_ended(it),
+            Happening::Appended(it) => one(appended_frame(&self.frames.session_id, &it.bill, &it.facts)),
+            Happening::Echo(frame) => one(self.echoed(frame.clone())),
+            Happening::Broke(problem) => {
+                self.failed = true;
+                one(crate::failed_start(self.frames.session_id.as_str(), problem))
+            }
+            Happening::Heard(_)
+            | Happening::Notice(_)
+            | Happening::Detail(_)
+            | Happening::Asked(_)
+            | Happening::Settled(..)
+            | Happening::Closed => Vec::new(),
+        }
+    }
+
+    fn agent(&mut self, event: &AgentEvent) -> Vec<Value> {
+        let mut out = Vec::new();
+        let progress = self.progress.see(event);
+        out.extend(progress.map(|fields| self.frames.of_type("tool_progress", fields)));
+        if let (Some(partial), AgentEvent::Model(event)) = (&mut self.partial, event) {
+            let events = partial.events(event);
+            out.extend(events.iter().map(|event| self.frames.stream_event(event)));
+        }
+        if let AgentEvent::Withdrawn(it) = event {
+            self.withdrawn.extend(it.blocks.iter().cloned());
+        }
+        if let AgentEvent::Compacted(it) = event
+            && it.trigger == CompactTrigger::Manual
+            && self.compacting
+        {
+            self.compacted = true;
+        }
+        if let Some(mut frame) = self.frames.frame(event).filter(|_| !self.compacted) {
+            if matches!(event, AgentEvent::Block(_)) && !self.unmarked.is_empty() {
+                let prompts = std::mem::take(&mut self.unmarked);
+                frame["user_message_uuid"] = json!(prompts.last());
+                frame["user_message_uuids"] = json!(prompts);
+            }
+            if matches!(event, AgentEvent::Block(_)) {
+                supersede(&mut frame, &mut self.withdrawn);
+            }
+            out.push(frame);
+        }
+        if let (Some(partial), AgentEvent::Block(_)) = (&mut self.partial, event)
+            && let Some(end) = partial.block_end()
+        {
+            out.push(self.frames.stream_event(&end));
+        }
+        out
+    }
+
+    fn prompt_state(&self, name: &str, state: PromptState) -> Value {
+        let state = match state {
+            PromptState::Queued => "queued",
+            PromptState::Started => "started",
+            PromptState::Completed => "completed",
+            PromptState::Cancelled => "cancelled",
+        };
+        self.frames.of_type("command_lifecycle", json!({"command_uuid": name, "state": state}))
+    }
+
+    fn activity(&self, activity: Activity) -> Option<Value> {
+        let state = match activity {
+            Activity::Idle => "idle",
+            Activity::Running => "running",
+            Activity::RequiresAction => "requires_action",
+        };
+        let fields = match self.told.state {
+            StateFrames::None => return None,
+            StateFrames::HostOnly => json!({"state": state, "sdk_host_only": true}),
+            StateFrames::Open => json!({"state": state}),
+        };
+        Some(self.frames.system("session_state_changed", fields))
+    }
+
+    fn turn_began(&mut self, it: &TurnBegan) -> Vec<Value> {
+        let mut out = vec![self.frames.init(&it.facts)];
+        self.unmarked = it.prompt.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
+        if let Some(prompt) = it.prompt.as_ref().filter(|it| self.told.replay && !it.message.is_null()) {
+            out.push(self.frames.replay(&prompt.message, &prompt.uuid));
+        }
+        if self.told.partial {
+            out.push(self.frames.system("status", json!({"status": "requesting"})));
+        }
+        out
+    }
+
+    fn denied(&self, it: &DeniedCall, agent: &AgentId) -> Value {
+        let report = &it.report;
+        let mut fields = json!({
+            "tool_name": report.name, "tool_use_id": report.id, "message": report.content.to_text(),
+        });
+        if let Some(kind) = match it.by {
+            DeniedBy::Rule => Some("rule"),
+            DeniedBy::Mode => Some("mode"),
+            DeniedBy::Check => Some("safetyCheck"),
+            DeniedBy::Hook | DeniedBy::Asked => None,
+        } {
+            fields["decision_reason_type"] = json!(kind);
+        }
+        if let Some(child) = agent.child() {
+            fields["agent_id"] = json!(child);
+        }
+        self.frames.system("permission_denied", fields)
+    }
+
+    fn task_started(&self, task: &TaskInfo, call: &CallId) -> Value {
+        let fields = json!({
+            "task_id": task.id, "tool_use_id": call, "description": described(task),
+            "task_type": "local_bash", "is_backgrounded": true,
+        });
+        self.frames.system("task_started", fields)
+    }
+
+    /// Everything that works in the background.
+    fn all_running(&self) -> Value {
+        let running: Vec<&Value> = self.commands_running.iter().chain(&self.children.running).collect();
+        self.frames.system("background_tasks_changed", json!({"tasks": running}))
+    }
+
+    fn task_ended(&self, task: &TaskInfo, call: Option<&CallId>) -> Vec<Value> {
+        let status = task.status.name();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let patch = json!({"status": status, "end_time": now.as_millis()});
+        let updated = self.frames.system("task_updated", json!({"task_id": task.id, "patch": patch}));
+        let status = if status == "killed" { "stopped" } else { status };
+        let fields = json!({
+            "task_id": task.id, "tool_use_id": call, "status": status,
+            "output_file": task.file.as_ref().map(|it| it.display().to_string()).unwrap_or_default(),
+            "summary": summary(task),
+        });
+        vec![updated, self.frames.system("task_notification", fields)]
+    }
+
+    fn tells_hook(&self, run: &HookRun) -> bool {
+        let is_told = self.told.hooks || matches!(run.event, HookEvent::SessionStart | HookEvent::Setup);
+        is_told && !self.host_hooks.contains(&run.hook)
+    }
+
+    fn hook_frame(&self, subtype: &str, run: &HookRun, more: Value) -> Value {
+        let mut fields =
+            json!({"hook_id": run.run, "hook_name": run.label, "hook_event": run.event.as_str()});
+        if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
+            fields.extend(more);
+        }
+        self.frames.system(subtype, fields)
+    }
+
+    fn hook_started(&self, run: &HookRun) -> Option<Value> {
+        self.tells_hook(run).then(|| self.hook_frame("hook_started", run, json!({})))
+    }
+
+    fn hook_ended(&self, run: &HookRun, report: &HookReport) -> Option<Value> {
+        let outcome = match &report.happened {
+            Happened::Ran | Happened::InBackground => "success",
+            Happened::SaidNo | Happened::Broke { .. } => "error",
+        };
+        let output = format!("{}{}", report.stdout, report.stderr);
+        let more = json!({
+            "output": output, "stdout": report.stdout, "stderr": report.stderr,
+            "exit_code": report.status, "outcome": outcome,
+        });
+        self.tells_hook(run).then(|| self.hook_frame("hook_response", run, more))
+    }
+
+    /// A frame of our own; what is about the session names it.
+    fn echoed(&self, mut frame: Value) -> Value {
+        if frame["type"] == "system" && frame.get("session_id").is_none() {
+            frame["session_id"] = json!(self.frames.session_id);
+        }
+        frame
+    }
+
+    fn turn_ended(&mut self, it: &TurnEnded) -> Vec<Value> {
+        let mut out = Vec::new();
+        match &it.end.reason {
+            EndReason::Failed(error) => {
+                let mut frame = self.frames.api_error(&ApiFailure::of(error));
+                supersede(&mut frame, &mut self.withdrawn);
+                out.push(frame);
+            }
+            EndReason::Stopped(reason) if it.end.turns == 0 => {
+                let prompt = &it.facts.prompt_text;
+                let content = format!(
+                    "UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {prompt}"
+                );
+                let fields = json!({"content": content, "level": "warning", "prevent_continuation": true});
+                out.push(self.frames.system("informational", fields));
+            }
+            _ => (),
+        }
+        let mut result = turn_frame(&self.frames.session_id, &it.end, &it.bill, &it.facts);
+        if let Some(stats) = self.children.stats.frame() {
+            result["subagent_stats"] = stats;
+        }
+        self.failed = result["is_error"] == true;
+        out.push(result);
+        out
+    }
+
+    fn command_ended(&mut self, it: &CommandEnded) -> Vec<Value> {
+        let mut out = Vec::new();
+        (self.compacting, self.compacted, self.failed) = (false, false, false);
+        let init = self.frames.init(&it.session);
+        let (name, text) = match &it.result {
+            CommandResult::Cleared => ("clear", String::new()),
+            CommandResult::Compacted { event, summary } => {
+                let fields = json!({"status": null, "compact_result": "success"});
+                out.push(self.frames.system("status", fields));
+                out.push(init.clone());
+                out.extend(event.as_ref().map(|event| self.frames.compacted(event)));
+                if !summary.is_empty() {
+                    out.push(self.frames.summary(summary));
+                }
+                let told = json!({
+                    "role": "user", "content": "<local-command-stdout>Compacted</local-command-stdout>",
+                });
+                out.push(self.frames.replay(&told, &uuid()));
+                ("compact", String::new())
+            }
+            CommandResult::NotCompacted(why) => {
+                let fields = json!({"status": null, "compact_result": "failed", "compact_error": why});
+                out.push(self.frames.system("status", fields));
+                ("compact", format!("Not compacted: {why}"))
+            }
+            CommandResult::Context(text) => ("context", text.clone()),
+            CommandResult::Cost(text) => ("cost", text.clone()),
+            CommandResult::Failed(name, problem) => (name.trim_start_matches('/'), problem.clone()),
+        };
+        if name != "compact" {
+            out.push(init);
+        }
+        if !text.is_empty() {
+            out.push(self.frames.command_output(&text));
+        }
+        out.push(local_result(&self.frames.session_id, name, &text, &it.bill, &it.facts));
+        out
+    }
+}
+
+fn listed_command(task: &TaskInfo) -> Value {
+    json!({"task_id": task.id, "task_type": "local_bash", "description": described(task)})
+}
+
+/// Log lines, in frames that are short enough.
+fn mirrored(path: &str, entries: &[Value]) -> Vec<Value> {
+    let mut out = Vec::new();
+    let (mut batch, mut size) = (Vec::new(), 0);
+    let frame =
+        |entries: Vec<Value>| json!({"type": "transcript_mirror", "filePath": path, "entries": entries});
+    for entry in entries {
+        let length = entry.to_string().len();
+        size += length;
+        if MIRROR_BATCH < size && !batch.is_empty() {
+            out.push(frame(std::mem::take(&mut batch)));
+            size = length;
+        }
+        batch.push(entry.clone());
+    }
+    if !batch.is_empty() {
+        out.push(frame(batch));
+    }
+    out
+}
+
+fn described(task: &TaskInfo) -> String {
+    let what = if task.about.description.is_empty() { &task.command } else { &task.about.description };
+    haft_types::text::one_line(what, 200)
+}
+
+fn summary(task: &TaskInfo) -> String {
+    let how = match &task.status {
+        TaskStatus::Running => String::from("is running"),
+        TaskStatus::LeftRunning(end) | TaskStatus::Ended(end) => {
+            format!("{} ({})", task.status.name(), end.describe())
+        }
+    };
+    format!("Background command \"{}\" {how}", described(task))
+}

@@ -1,0 +1,462 @@
+//! Nothing is decided by accident.
+
+use haft_tui::{
+    AskAnswer, AskChoice, AskField, AskKind, ChoiceRow, KeyPress, PickRow, SessionNews, TermEffect, TermEvent,
+};
+use proptest::prelude::ProptestConfig;
+
+use crate::rig::{Rig, question};
+
+fn answers(rig: &Rig) -> Vec<AskAnswer> {
+    let answer = |effect: &TermEffect| match effect {
+        TermEffect::Answer { answer, .. } => Some(answer.clone()),
+        _ => None,
+    };
+    rig.effects.iter().filter_map(answer).collect()
+}
+
+fn choice(row: usize, words: &str) -> AskAnswer {
+    AskAnswer::Choice(AskChoice { row, words: words.to_owned() })
+}
+
+fn working() -> Rig {
+    let mut rig = Rig::new(80, 24);
+    rig.news(SessionNews::TurnBegan);
+    rig.frame();
+    rig
+}
+
+#[test]
+fn keys_hammered_into_a_question_decide_nothing() {
+    for key in ["y", "a", "1", "n", "enter", "space", "x", "tab", "down"] {
+        let mut rig = working();
+        for step in 0..60 {
+            if step == 15 {
+                rig.news(question("q"));
+            }
+            rig.key(key);
+            rig.wait(60);
+        }
+        assert_eq!(answers(&rig), [], "{key}");
+        if key.len() == 1 {
+            assert_eq!(rig.model.draft().whole(), key.repeat(60), "{key} is in the draft");
+        }
+    }
+}
+
+/// A question of another kind.
+fn question_of(kind: usize) -> SessionNews {
+    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    let row = |key, label: &str| ChoiceRow { key, label: label.to_owned(), ..ChoiceRow::default() };
+    let field =
+        |name: &str| AskField { name: name.to_owned(), label: name.to_owned(), ..AskField::default() };
+    card.kind = match kind {
+        0 => card.kind,
+        1 => AskKind::Many(vec![row('1', "red"), row('2', "blue"), row('d', "Done")]),
+        2 => AskKind::Form(vec![field("name"), field("age")]),
+        3 => AskKind::Choice(vec![
+            ChoiceRow { words: true, given: String::from("Bash(rm:*)"), ..row('r', "Yes, by a rule") },
+            ChoiceRow { edits: Some(String::from("{}")), ..row('e', "Yes, but edit it first") },
+            row('y', "Yes"),
+        ]),
+        _ => AskKind::Choice(vec![row('y', "Yes, start it from now on"), row('n', "No")]),
+    };
+    SessionNews::Asked(card)
+}
+
+proptest::proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whoever types when a question comes goes on typing: whatever the question and
+    /// the keys are, nothing is decided, and no letter is lost.
+    #[test]
+    fn nothing_is_decided_by_whoever_is_typing(
+        kind in 0_usize..5,
+        before in 0_usize..10,
+        all in proptest::bool::ANY,
+        keys in proptest::collection::vec((0_usize..HAMMERED.len(), 0_u64..400), 1..60),
+    ) {
+        let letters_only = if all { HAMMERED.len() } else { 12 };
+        let keys: Vec<(&str, u64)> = keys.iter().map(|(at, gap)| (HAMMERED[at % letters_only], *gap)).collect();
+        let mut rig = working();
+        let mut letters = String::new();
+        for (number, (key, gap)) in keys.iter().enumerate() {
+            if number == before {
+                rig.news(question_of(kind));
+            }
+            rig.key(key);
+            letters.push_str(if *key == "space" { " " } else { key });
+            rig.wait(*gap);
+        }
+        proptest::prop_assert_eq!(answers(&rig), []);
+        if keys.iter().all(|(key, _)| key.len() == 1 || *key == "space") {
+            proptest::prop_assert_eq!(rig.model.draft().whole(), letters);
+        }
+    }
+
+    /// Whatever is pressed after waiting: Enter alone allows nothing.
+    #[test]
+    fn enter_alone_allows_nothing(kind in 0_usize..5, gaps in proptest::collection::vec(0_u64..3000, 1..10)) {
+        let mut rig = working();
+        rig.news(question_of(kind));
+        for gap in gaps {
+            rig.wait(gap);
+            rig.key("enter");
+        }
+        proptest::prop_assert_eq!(answers(&rig), []);
+    }
+}
+
+/// Keys that mean something to questions, and others; letters and space first.
+const HAMMERED: &[&str] = &[
+    "y",
+    "n",
+    "a",
+    "s",
+    "r",
+    "e",
+    "x",
+    "d",
+    "1",
+    "2",
+    "space",
+    "3",
+    "enter",
+    "tab",
+    "up",
+    "down",
+    "alt+y",
+    "alt+1",
+    "backspace",
+    "pagedown",
+    "left",
+    "z",
+];
+
+fn press(rig: &mut Rig, label: &str) {
+    rig.event(TermEvent::Key(KeyPress::of_label(label).unwrap()));
+}
+
+/// A terminal that takes nothing shows no question: nothing is decided, however long ago it
+/// was asked.
+#[test]
+fn a_question_that_is_not_on_the_screen_hears_nothing() {
+    for kind in 0..5 {
+        for key in ["y", "1", "alt+y", "alt+1"] {
+            let mut rig = working();
+            rig.news(question_of(kind));
+            for _ in 0..20 {
+                rig.now += 1000;
+                rig.event(TermEvent::Tick);
+                press(&mut rig, key);
+                press(&mut rig, "down");
+                press(&mut rig, "enter");
+            }
+            assert_eq!(answers(&rig), [], "{kind} {key}");
+            // From when it is seen, it is a question as any other.
+            rig.wait(500);
+            assert!(rig.screen().contains("esc later"), "{}", rig.screen());
+        }
+    }
+}
+
+/// Keys that lay in a queue while nobody read them are older than the moment they are read.
+#[test]
+fn keys_that_waited_to_be_read_decide_nothing() {
+    for key in ["y", "1", "alt+y"] {
+        let mut rig = working();
+        rig.news(question("q"));
+        rig.frame();
+        // The program stood still: no moment was looked at in which no key waited.
+        rig.now += 5000;
+        press(&mut rig, key);
+        rig.wait(300);
+        assert_eq!(answers(&rig), [], "{key}");
+        rig.wait(500);
+        rig.key("y");
+        rig.wait(300);
+        assert_eq!(answers(&rig), [choice(0, "")], "{key}");
+    }
+}
+
+/// The same where something was in front of the question.
+#[test]
+fn a_question_behind_something_else_has_to_be_seen_first() {
+    let mut rig = working();
+    rig.key("ctrl+o");
+    rig.news(question("q"));
+    rig.wait(5000);
+    rig.event(TermEvent::Key(KeyPress::of_label("q").unwrap()));
+    // Not drawn yet.
+    rig.now += 5000;
+    rig.event(TermEvent::Tick);
+    press(&mut rig, "y");
+    rig.now += 500;
+    rig.event(TermEvent::Tick);
+    assert_eq!(answers(&rig), []);
+    assert_eq!(rig.model.draft().whole(), "y");
+}
+
+fn picker() -> SessionNews {
+    let row = |id: &str| PickRow { id: id.to_owned(), title: format!("model {id}"), ..PickRow::default() };
+    SessionNews::Pick {
+        purpose: String::from("model"),
+        title: String::from("Model"),
+        rows: vec![row("a"), row("b"), row("n")],
+        previewed: false,
+    }
+}
+
+fn picked(rig: &Rig) -> Vec<String> {
+    let id = |effect: &TermEffect| match effect {
+        TermEffect::Picked { id, .. } => Some(id.clone()),
+        _ => None,
+    };
+    rig.effects.iter().filter_map(id).collect()
+}
+
+#[test]
+fn a_choice_hears_who_looks_at_it() {
+    let mut rig = Rig::new(80, 24);
+    rig.news(picker());
+    // What is typed before it is there belongs to the draft.
+    press(&mut rig, "x");
+    assert_eq!(rig.model.draft().whole(), "x");
+    rig.frame();
+    assert!(!rig.screen().contains("enter chooses"), "{}", rig.screen());
+    rig.key("enter");
+    rig.wait(150);
+    rig.key("enter");
+    assert_eq!(picked(&rig), [""; 0]);
+    rig.wait(500);
+    assert!(rig.screen().contains("enter chooses"), "{}", rig.screen());
+    // Typing to search and Enter right after it.
+    rig.typed("b");
+    rig.key("enter");
+    assert_eq!(picked(&rig), ["b"]);
+}
+
+proptest::proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whoever types on when a choice comes chooses nothing.
+    #[test]
+    fn nothing_is_chosen_by_whoever_is_typing(
+        before in 0_usize..5,
+        keys in proptest::collection::vec((0_usize..HAMMERED.len(), 0_u64..190), 5..60),
+    ) {
+        let mut rig = Rig::new(80, 24);
+        for (number, (key, gap)) in keys.iter().enumerate() {
+            if number == before {
+                rig.news(picker());
+            }
+            rig.key(HAMMERED[*key]);
+            rig.wait(*gap);
+        }
+        proptest::prop_assert_eq!(picked(&rig), [""; 0]);
+    }
+}
+
+#[test]
+fn a_word_that_begins_with_a_letter_of_the_question_is_a_word() {
+    let mut rig = working();
+    rig.news(question("q"));
+    rig.wait(2000);
+    for letter in ["y", "e", "s"] {
+        rig.key(letter);
+        rig.wait(90);
+    }
+    rig.wait(2000);
+    assert_eq!(answers(&rig), []);
+    assert_eq!(rig.model.draft().whole(), "yes");
+}
+
+/// Whoever writes while a question is open goes on writing, however long they think.
+#[test]
+fn what_is_written_beside_a_question_can_be_changed_and_sent() {
+    let mut rig = working();
+    rig.news(question("q"));
+    rig.wait(2000);
+    for key in ["l", "o", "k", "backspace", "left", "end", "g", "enter"] {
+        rig.key(key);
+        let footer = rig.screen().lines().last().unwrap_or_default().to_owned();
+        assert_eq!(footer.contains("enter queues"), key != "enter", "{footer}");
+        assert!(!footer.contains("esc stops"), "{footer}");
+        rig.wait(2000);
+    }
+    assert_eq!(answers(&rig), []);
+    assert!(rig.screen().contains("↳ log"), "{}", rig.screen());
+}
+
+#[test]
+fn whoever_waits_and_means_it_is_heard() {
+    let check = |keys: &[&str], want: Option<AskAnswer>| {
+        let mut rig = working();
+        rig.news(question("q"));
+        rig.wait(500);
+        for key in keys {
+            rig.key(key);
+            rig.wait(200);
+        }
+        assert_eq!(answers(&rig), want.into_iter().collect::<Vec<_>>(), "{keys:?}\n{}", rig.screen());
+    };
+    check(&["y"], Some(choice(0, "")));
+    check(&["1"], Some(choice(0, "")));
+    check(&["alt+y"], Some(choice(0, "")));
+    // Nothing is selected at first.
+    check(&["enter"], None);
+    check(&["down", "enter"], Some(choice(0, "")));
+    check(&["up", "enter"], Some(choice(3, "")));
+    // What allows more than the call has to be said twice.
+    check(&["a"], None);
+    check(&["a", "a"], Some(choice(1, "")));
+    check(&["down", "down", "enter"], None);
+    check(&["down", "down", "enter", "enter"], Some(choice(1, "")));
+    // A no with words, and without.
+    check(&["n", "t", "r", "y", "enter"], Some(choice(2, "try")));
+    check(&["n", "enter"], Some(choice(2, "")));
+    // Keys of the field change or leave the field only.
+    check(&["n", "y", "backspace", "delete", "left", "up", "esc"], None);
+    check(&["x"], Some(choice(3, "")));
+    // Later.
+    check(&["esc"], None);
+    check(&["esc", "tab", "esc"], None);
+}
+
+#[test]
+fn a_question_that_is_taken_back_goes_and_the_next_begins_anew() {
+    let mut rig = working();
+    rig.news(question("one"));
+    rig.news(question("two"));
+    rig.wait(500);
+    assert!(rig.screen().contains("1 more wait"), "{}", rig.screen());
+    rig.key("down");
+    rig.news(SessionNews::Withdrawn(String::from("one")));
+    // The key was for the first one.
+    rig.key("enter");
+    rig.wait(1000);
+    assert_eq!(answers(&rig), []);
+    rig.key("y");
+    rig.wait(200);
+    assert_eq!(
+        rig.effects.last(),
+        Some(&TermEffect::Answer { id: String::from("two"), answer: choice(0, "") })
+    );
+    assert!(!rig.screen().contains("rm -rf"), "{}", rig.screen());
+}
+
+#[test]
+fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
+    for (columns, rows) in [(40, 12), (80, 24), (120, 40)] {
+        let mut rig = Rig::new(columns, rows);
+        rig.news(SessionNews::TurnBegan);
+        let SessionNews::Asked(mut card) = question("q") else { return };
+        let line =
+            |number| haft_tool::RenderedLine::new(haft_tool::LineStyle::Added, format!("+line {number}"));
+        card.body = (0..2000).map(line).collect();
+        rig.news(SessionNews::Asked(card));
+        rig.wait(500);
+        let screen = rig.screen();
+        for needed in ["y Yes, this once", "x No, and stop", "rows are not shown", "›"] {
+            assert!(screen.contains(needed), "{columns}×{rows}: {needed}\n{screen}");
+        }
+        // All of it is reachable before anything is decided.
+        rig.key("ctrl+o");
+        rig.key("G");
+        assert!(rig.screen().contains("+line 1999"), "{}", rig.screen());
+        rig.key("q");
+        // Keys of the pager do not reach the question.
+        rig.key("y");
+        rig.wait(300);
+        assert_eq!(answers(&rig), []);
+    }
+}
+
+/// However small the screen is and however many answers there are: what would be done is named,
+/// what is not shown is counted, and all of it is one key away.
+#[test]
+fn what_is_asked_is_named_on_the_smallest_screen() {
+    let row = |at: u32| ChoiceRow {
+        key: char::from_u32(u32::from(b'a') + at).unwrap(),
+        label: format!("Answer {at} of many, which is a rather long one"),
+        detail: vec![String::from("some more about it")],
+        ..ChoiceRow::default()
+    };
+    for (columns, rows, answers) in
+        [(40, 12, 7), (40, 10, 7), (40, 8, 7), (60, 24, 20), (80, 12, 9), (40, 6, 3)]
+    {
+        let mut rig = Rig::new(columns, rows);
+        rig.news(SessionNews::TurnBegan);
+        let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+        card.headline = String::from("$ rm -rf build && make all the rest of it, too, please-4711");
+        card.kind = AskKind::Choice((0..answers).map(row).collect());
+        rig.news(SessionNews::Asked(card));
+        // Messages that wait leave room for it as well.
+        for word in ["one", "two", "three", "four", "five", "six"] {
+            rig.typed(word);
+            rig.key("enter");
+        }
+        rig.wait(500);
+        let screen = rig.screen();
+        assert!(screen.contains("rm -rf"), "{columns}×{rows}\n{screen}");
+        assert!(screen.contains("esc later"), "{columns}×{rows}\n{screen}");
+        let shown = (0..answers).filter(|at| screen.contains(&format!("Answer {at} "))).count();
+        assert!(shown == usize::try_from(answers).unwrap() || screen.contains("more answers"), "{screen}");
+        if !screen.contains("please-4711") {
+            assert!(screen.contains("ctrl+o shows"), "{columns}×{rows}\n{screen}");
+        }
+        rig.key("ctrl+o");
+        assert!(rig.screen().replace('\n', "").contains("please-4711"), "{}", rig.screen());
+        rig.key("q");
+        // Every answer can be reached by walking.
+        rig.wait(500);
+        for at in 0..answers {
+            rig.key("down");
+            let wanted = format!("Answer {at} ");
+            assert!(rig.screen().contains(&wanted), "{columns}×{rows} {wanted}\n{}", rig.screen());
+        }
+    }
+}
+
+#[test]
+fn pastes_and_type_ahead_are_the_draft_while_a_question_is_open() {
+    let mut rig = working();
+    rig.news(question("q"));
+    rig.event(TermEvent::Paste(String::from("y\ny\n")));
+    rig.wait(100);
+    assert_eq!(answers(&rig), []);
+    assert_eq!(rig.model.draft().whole(), "y\ny\n");
+}
+
+#[test]
+fn a_rule_is_narrowed_before_it_is_kept_and_a_bad_one_is_refused() {
+    let mut rig = working();
+    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    let AskKind::Choice(rows) = &mut card.kind else { unreachable!("it has rows") };
+    rows[1] = ChoiceRow {
+        key: 'r',
+        label: String::from("Yes, with a rule of your own"),
+        words: true,
+        given: String::from("Bash(rm:*)"),
+        ..ChoiceRow::default()
+    };
+    rig.news(SessionNews::Asked(card));
+    rig.wait(500);
+    rig.key("r");
+    rig.wait(200);
+    assert!(rig.screen().contains("› Bash(rm:*)"), "{}", rig.screen());
+    for _ in 0..3 {
+        rig.key("backspace");
+    }
+    rig.typed(" build)");
+    rig.key("enter");
+    assert_eq!(answers(&rig), [choice(1, "Bash(rm build)")]);
+    // It stays until somebody takes it away.
+    let why = String::from("that is no rule");
+    rig.news(SessionNews::AnswerRefused { id: String::from("q"), why });
+    rig.frame();
+    assert!(rig.screen().contains("that is no rule"), "{}", rig.screen());
+    rig.news(SessionNews::Withdrawn(String::from("q")));
+    rig.frame();
+    assert!(!rig.screen().contains("Bash wants to run"), "{}", rig.screen());
+}

@@ -1,0 +1,155 @@
+//! Text of others, in every place where some is shown.
+
+use haft_tool::{LineStyle, Rendered, RenderedLine};
+use haft_tui::{
+    AskField, AskKind, CallFinish, ChoiceRow, MeterNews, PanelText, PickRow, PictureNews, SessionNews,
+    SlashName, TermEvent, TodoState, TurnPhase,
+};
+
+use crate::rig::{Rig, ended, question, text};
+
+/// What a terminal would obey: erasing, titles, links, the clipboard, device control, the other
+/// set of controls, the reading direction, a bell, a lone carriage return.
+const PAYLOADS: [&str; 12] = [
+    "\u{1b}[2Jx",
+    "\u{1b}[3Jx",
+    "\u{1b}]0;stolen\u{7}x",
+    "\u{1b}]8;;http://evil.test\u{1b}\\x",
+    "\u{1b}]52;c;ZXZpbA==\u{7}x",
+    "\u{1b}P+q544e\u{1b}\\x",
+    "\u{9b}2Jx",
+    "\u{9d}0;stolen\u{9c}x",
+    "\u{202e}txt.exe\u{2066}x",
+    "a\0b\u{7f}x",
+    "first\rsecond",
+    "\u{1b}[?1049h\u{1b}[?1000hx",
+];
+
+/// Everything that can be shown of others, all of it the payload.
+fn all_news(evil: &str) -> Vec<SessionNews> {
+    let it = || evil.to_owned();
+    let line = || RenderedLine::new(LineStyle::Plain, evil);
+    let row = || PickRow { id: it(), title: it(), detail: it(), preview: vec![line()] };
+    let choice = || ChoiceRow {
+        key: 'y',
+        label: it(),
+        detail: vec![it()],
+        words: true,
+        given: it(),
+        ..ChoiceRow::default()
+    };
+    let asked = |kind: AskKind| {
+        let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+        (card.from, card.title, card.headline) = (Some(it()), it(), it());
+        (card.body, card.kind) = (vec![line()], kind);
+        SessionNews::Asked(card)
+    };
+    let field = AskField { name: it(), label: it(), hint: it(), value: it() };
+    let meter = MeterNews {
+        model: Some(it()),
+        mode: Some(it()),
+        effort: Some(it()),
+        place: Some(it()),
+        status_line: Some(it()),
+        ..MeterNews::default()
+    };
+    let call = CallFinish {
+        id: String::from("1"),
+        agent: Some(it()),
+        name: it(),
+        headline: it(),
+        failed: false,
+        rendered: Rendered { headline: it(), lines: vec![line()], ..Rendered::default() },
+        whole: None,
+    };
+    vec![
+        SessionNews::Ready(vec![SlashName { name: it(), about: it(), hint: it() }]),
+        SessionNews::SaidBefore(it()),
+        SessionNews::TurnBegan,
+        SessionNews::Meter(meter),
+        SessionNews::Thinking(it()),
+        text(&format!(
+            "{evil}\n\n`{evil}`\n\n[{evil}](http://x/{evil})\n\n```{evil}\n{evil}\n```\n\n- {evil}\n\n| {evil} |\n|---|\n| {evil} |\n\n"
+        )),
+        SessionNews::BlockEnded,
+        SessionNews::CallBegan { id: String::from("1"), agent: Some(it()), name: it(), headline: it() },
+        SessionNews::CallProgress { id: String::from("1"), tail: vec![it()], note: it() },
+        SessionNews::Phase(TurnPhase::Calling(it())),
+        SessionNews::Phase(TurnPhase::Retrying { why: it(), in_ms: 5000, attempt: (1, 2) }),
+        SessionNews::CallEnded(Box::new(call)),
+        SessionNews::Notice(it()),
+        SessionNews::Todos(vec![(it(), TodoState::Doing)]),
+        SessionNews::AgentBegan { id: String::from("a"), title: it() },
+        SessionNews::AgentNews { id: String::from("a"), news: Box::new(text(evil)) },
+        asked(AskKind::Choice(vec![choice(), choice()])),
+        SessionNews::AnswerRefused { id: String::from("q"), why: it() },
+        SessionNews::Withdrawn(String::from("q")),
+        asked(AskKind::Many(vec![choice(), choice()])),
+        SessionNews::Withdrawn(String::from("q")),
+        asked(AskKind::Form(vec![field])),
+        SessionNews::Withdrawn(String::from("q")),
+        SessionNews::Picture(PictureNews::There { path: it(), label: it() }),
+        SessionNews::Picture(PictureNews::Missing { text: it(), why: it() }),
+        SessionNews::Draft(it()),
+        SessionNews::Panel(PanelText { title: it(), text: it(), lines: vec![line()], paged: false }),
+        SessionNews::TurnEnded { problem: Some(it()), interrupted: false },
+        SessionNews::Panel(PanelText { title: it(), text: it(), lines: vec![line()], paged: true }),
+        SessionNews::Tasks(vec![row()]),
+        SessionNews::Pick { purpose: it(), title: it(), rows: vec![row()], previewed: false },
+    ]
+}
+
+/// What is written without everything that we write ourselves.
+fn without_ours(written: &str) -> String {
+    let mut rest = written.to_owned();
+    // Links end with the same sequence they begin with.
+    while let Some(at) = rest.find("\u{1b}]8;") {
+        let end = rest[at..].find("\u{1b}\\").map_or(rest.len(), |it| at + it + 2);
+        assert!(!rest[at + 2..end - 2].contains('\u{1b}'), "a link within a link: {:?}", &rest[at..end]);
+        rest.replace_range(at..end, "");
+    }
+    let ours = ["?2026h", "?2026l", "?1049h", "?1049l", "?1007h", "?1007l", ">1u", "<u", "2K", "J", "K"];
+    for it in ours {
+        rest = rest.replace(&format!("\u{1b}[{it}"), "");
+    }
+    rest.replace("\u{1b}[?1049h\u{1b}[2J", "")
+}
+
+#[test]
+fn nothing_of_others_is_obeyed_wherever_it_is_shown() {
+    for evil in PAYLOADS {
+        let mut rig = Rig::new(100, 40);
+        for news in all_news(evil) {
+            rig.news(news);
+            rig.frame();
+            rig.wait(500);
+            // Fields of questions and rows of lists open.
+            rig.key("down");
+            if rig.model.overlay().is_some() {
+                rig.key("esc");
+            }
+        }
+        rig.event(TermEvent::Paste(evil.to_owned()));
+        rig.key("ctrl+o");
+        rig.key("q");
+        rig.news(ended());
+        rig.news(SessionNews::Farewell(vec![evil.to_owned()]));
+        rig.frame();
+        let written = String::from_utf8_lossy(&rig.written).into_owned();
+        // On the other screen everything is erased first, once each time.
+        let rest = without_ours(&written.replace("\u{1b}[>1u\u{1b}[2J", ""));
+        let control = rest.chars().find(|it| it.is_control() && !matches!(it, '\u{1b}' | '\r' | '\n'));
+        assert_eq!(control, None, "{evil:?} came through");
+        for never in ['\u{202e}', '\u{2066}', '\u{9b}', '\u{9d}', '\u{9c}'] {
+            assert!(!rest.contains(never), "{evil:?}: {never:?}");
+        }
+        for piece in rest.split('\u{1b}').skip(1) {
+            let body = piece.strip_prefix('[').unwrap_or_else(|| panic!("{evil:?}: ESC {:.9}", piece));
+            let end = body.find(|it: char| it.is_ascii_alphabetic() || it == '@').unwrap_or(0);
+            let last = body[end..].chars().next().unwrap_or(' ');
+            let numbers = body[..end].chars().all(|it| it.is_ascii_digit() || it == ';');
+            assert!(numbers && "ABCDGHLMPXm@".contains(last), "{evil:?}: ESC [{}", &body[..end + 1]);
+        }
+        assert!(!rest.contains("\rsecond"), "{evil:?}: a carriage return came through");
+    }
+}

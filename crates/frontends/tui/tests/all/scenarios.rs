@@ -1,0 +1,598 @@
+//! What people suffer from elsewhere, scene by scene.
+
+use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
+use haft_tui::{
+    CallFinish, LinePrinter, PickRow, PictureNews, SLASH_COMMANDS, SessionNews, TermBackground, TermEffect,
+    TermEvent, TermLook, TermPreferences, Theme, TurnPhase,
+};
+
+use crate::rig::{Rig, ended, question, text};
+
+pub(crate) fn written(rig: &Rig) -> String {
+    String::from_utf8_lossy(&rig.written).into_owned()
+}
+
+/// An answer higher than the window is drawn without clearing, and every frame is
+/// one piece.
+#[test]
+fn a_long_answer_neither_flickers_nor_clears() {
+    let mut rig = Rig::new(80, 24);
+    rig.typed("go");
+    rig.key("enter");
+    rig.written.clear();
+    for number in 0..500 {
+        rig.news(text(&format!("line {number} of a long answer\n")));
+        if number % 7 == 0 {
+            rig.news(text("\n"));
+        }
+        rig.frame();
+    }
+    rig.news(ended());
+    rig.frame();
+    let all = written(&rig);
+    for never in ["\x1b[2J", "\x1b[3J", "\x1b[H", "\x1b[?1000h", "\x1b[?1002h", "\x1b[?1003h", "\x1b[?1049h"]
+    {
+        assert!(!all.contains(never), "{never:?}");
+    }
+    let (begun, done) = (all.matches("\x1b[?2026h").count(), all.matches("\x1b[?2026l").count());
+    assert_eq!(begun, done, "every frame is whole");
+    assert!(all.starts_with("\x1b[?2026h") && all.ends_with("\x1b[?2026l"));
+    let lines = rig.lines().join(" ");
+    for number in 0..500 {
+        let mark = format!("line {number} of a long answer");
+        assert_eq!(lines.matches(&mark).count(), 1, "{mark}");
+    }
+}
+
+#[test]
+fn a_storm_of_sizes_costs_no_more_than_the_region() {
+    let mut rig = Rig::new(100, 40);
+    for number in 0..200 {
+        rig.news(text(&format!("line {number}\n\n")));
+    }
+    rig.news(ended());
+    rig.frame();
+    rig.written.clear();
+    for step in 0..30 {
+        rig.resize(100, 20 + step % 15);
+    }
+    let each = rig.written.len() / 30;
+    assert!(each < 300, "{each} bytes for a height");
+    assert!(!written(&rig).contains("line 1"), "history is not written again");
+}
+
+#[test]
+fn the_beginning_of_an_old_session_is_counted_and_can_be_seen() {
+    let mut rig = Rig::new(100, 30);
+    let mut earlier = Vec::new();
+    for number in 0..50 {
+        earlier.push(SessionNews::SaidBefore(format!("old prompt {number}")));
+        earlier.push(SessionNews::Text(format!("old answer {number}")));
+        earlier.push(SessionNews::BlockEnded);
+    }
+    rig.news(SessionNews::Earlier(earlier));
+    rig.news(SessionNews::SaidBefore(String::from("newest prompt")));
+    rig.frame();
+    let screen = rig.screen();
+    assert!(
+        screen.contains("100 earlier messages and calls are not shown here; ctrl+o shows them"),
+        "{screen}"
+    );
+    assert!(!screen.contains("old prompt") && screen.contains("newest prompt"), "{screen}");
+    rig.key("ctrl+o");
+    rig.key("g");
+    assert!(
+        rig.screen().contains("old prompt 0") && rig.screen().contains("old answer 0"),
+        "{}",
+        rig.screen()
+    );
+}
+
+#[test]
+fn a_long_session_is_as_cheap_as_a_new_one() {
+    let cost = |lines: usize| {
+        let mut rig = Rig::new(100, 30);
+        rig.news(SessionNews::TurnBegan);
+        for _ in 0..lines {
+            rig.news(text("a line of a long session\n\n"));
+            rig.model.drawn();
+        }
+        rig.frame();
+        rig.written.clear();
+        for _ in 0..200 {
+            rig.news(text("word "));
+            rig.wait(33);
+        }
+        rig.written.len()
+    };
+    let (new, old) = (cost(1), cost(20_000));
+    assert!(old < new + new / 10, "{new} → {old} bytes");
+}
+
+#[test]
+fn esc_loses_nothing_whenever_it_comes() {
+    for wait in [0, 1, 10, 100, 1000] {
+        let mut rig = Rig::new(100, 30);
+        rig.typed("the first");
+        rig.key("enter");
+        rig.news(SessionNews::TurnBegan);
+        rig.news(text("An answer "));
+        rig.typed("the second");
+        rig.key("enter");
+        rig.typed("the third");
+        rig.wait(wait);
+        rig.key("esc");
+        rig.news(SessionNews::TurnEnded { problem: None, interrupted: true });
+        rig.frame();
+        let (draft, shown) = (rig.model.draft().whole(), rig.lines().join("\n"));
+        assert!(shown.contains("› the first"), "{shown}");
+        assert_eq!(draft, "the second\nthe third");
+        assert_eq!(rig.effects.iter().filter(|it| matches!(it, TermEffect::Send(_))).count(), 1);
+    }
+}
+
+/// Strings whose width terminals and programs disagree about, and others.
+fn odd_strings() -> Vec<String> {
+    let pieces = [
+        "a",
+        "é",
+        "e\u{301}",
+        "漢字",
+        "ｆｕｌｌ",
+        "한국어",
+        "ไทย",
+        "مرحبا",
+        "שלום",
+        "👍",
+        "👍🏽",
+        "🇩🇪",
+        "→",
+        "…",
+        "½",
+        "ﬁ",
+        "ñ",
+        "Ω",
+        "ß",
+        "„“",
+    ];
+    let mut all: Vec<String> = pieces.iter().map(|it| (*it).to_owned()).collect();
+    for first in pieces {
+        for second in ["x", "漢", "é", "→", "b c", "ß ", "한", "ｆ", "12"] {
+            all.push(format!("{first}{second}"));
+        }
+    }
+    all
+}
+
+/// The caret is where the terminal's own cursor is; the rig looks after each frame.
+#[test]
+fn the_caret_is_where_the_terminal_puts_it() {
+    let strings = odd_strings();
+    assert!(200 <= strings.len());
+    for it in strings {
+        // Emulators of tests know no flags or skin tones.
+        if it.contains(['\u{1f3fd}', '\u{1f1e9}']) {
+            continue;
+        }
+        let mut rig = Rig::new(60, 10);
+        rig.event(TermEvent::Paste(it.clone()));
+        rig.frame();
+        assert_eq!(rig.model.draft().whole(), it);
+    }
+}
+
+#[test]
+fn right_to_left_text_keeps_its_order_and_has_nothing_behind_it() {
+    let words = "שלום עולם: قل مرحبا";
+    let mut rig = Rig::new(60, 12);
+    rig.news(SessionNews::TurnBegan);
+    rig.news(text(&format!("{words}\n\n")));
+    rig.news(ended());
+    rig.frame();
+    assert!(written(&rig).contains(words), "in the order it was written");
+    let row = rig.screen().lines().find(|line| line.contains("שלום")).unwrap().to_owned();
+    assert_eq!(row.trim_end(), words);
+}
+
+#[test]
+fn every_key_that_does_more_than_edit_has_a_command() {
+    for (key, command) in [
+        ("ctrl+r", "history"),
+        ("ctrl+g", "editor"),
+        ("ctrl+o", "transcript"),
+        ("alt+j", "tasks"),
+        ("alt+z", "background"),
+        ("ctrl+l", "redraw"),
+        ("ctrl+v", "paste"),
+        ("shift+tab", "mode"),
+        ("ctrl+d", "quit"),
+    ] {
+        assert!(haft_tui::key_table().contains(&format!("`{key}`")), "{key}");
+        assert!(SLASH_COMMANDS.iter().any(|it| it.name == command), "/{command}");
+    }
+}
+
+fn long_question() -> SessionNews {
+    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    card.body =
+        (0..400).map(|number| RenderedLine::new(LineStyle::Added, format!("+row {number}"))).collect();
+    SessionNews::Asked(card)
+}
+
+#[test]
+fn all_of_a_long_question_can_be_read_on_a_small_screen() {
+    let mut rig = Rig::new(40, 12);
+    rig.news(SessionNews::TurnBegan);
+    rig.news(long_question());
+    rig.wait(500);
+    let screen = rig.screen();
+    for label in ["Yes, this once", "No, and stop", "rows are not shown"] {
+        assert!(screen.contains(label), "{label}\n{screen}");
+    }
+    rig.key("ctrl+o");
+    rig.key("G");
+    assert!(rig.screen().contains("+row 399"), "{}", rig.screen());
+    rig.key("q");
+    rig.wait(500);
+    // Page by page, beside the rows that decide.
+    for _ in 0..80 {
+        rig.key("pagedown");
+        assert!(rig.screen().contains("No, and stop"), "{}", rig.screen());
+    }
+    assert!(rig.screen().contains("+row 399"), "{}", rig.screen());
+    assert!(!rig.effects.iter().any(|it| matches!(it, TermEffect::Answer { .. })));
+}
+
+#[test]
+fn who_does_not_look_is_told_once_and_who_looks_is_not() {
+    for (focused, want) in [(true, 0), (false, 1)] {
+        let mut rig = Rig::new(80, 24);
+        rig.event(TermEvent::Focus(focused));
+        rig.news(SessionNews::TurnBegan);
+        rig.news(question("q"));
+        let told = |rig: &Rig| rig.effects.iter().filter(|it| matches!(it, TermEffect::Alert(_))).count();
+        assert_eq!(told(&rig), want);
+        assert!(rig.model.title().starts_with('?'), "{}", rig.model.title());
+        rig.news(SessionNews::Withdrawn(String::from("q")));
+        rig.wait(11_000);
+        rig.news(ended());
+        assert_eq!(told(&rig), 2 * want, "the end of long work");
+    }
+}
+
+pub(crate) fn call(id: &str, lines: usize) -> SessionNews {
+    let body =
+        (0..lines).map(|number| RenderedLine::new(LineStyle::Plain, format!("out {number}"))).collect();
+    let rendered = Rendered { headline: String::from("exit 0"), lines: body, ..Rendered::default() };
+    let whole = Rendering::new({
+        let rendered = rendered.clone();
+        move || rendered.clone()
+    });
+    SessionNews::CallEnded(Box::new(CallFinish {
+        id: id.to_owned(),
+        agent: None,
+        name: String::from("Bash"),
+        headline: String::from("$ seq"),
+        failed: false,
+        rendered,
+        whole: Some(whole),
+    }))
+}
+
+#[test]
+fn long_output_is_folded_counted_and_one_key_away() {
+    let mut rig = Rig::new(80, 40);
+    rig.news(call("1", 20_000));
+    rig.frame();
+    let screen = rig.screen();
+    assert_eq!(screen.matches("out ").count(), 12, "{screen}");
+    assert!(screen.contains("… 19988 more lines (ctrl+o shows them)"), "{screen}");
+    rig.key("ctrl+o");
+    rig.key("/");
+    rig.typed("out 1777");
+    rig.key("enter");
+    // From the end, the search goes on at the top.
+    assert!(rig.screen().contains("out 1777"), "{}", rig.screen());
+}
+
+#[test]
+fn an_agent_opens_into_its_own_transcript() {
+    let mut rig = Rig::new(100, 30);
+    let own = |news: SessionNews| SessionNews::AgentNews { id: String::from("a1"), news: Box::new(news) };
+    rig.news(SessionNews::TurnBegan);
+    rig.news(SessionNews::AgentBegan { id: String::from("a1"), title: String::from("Explore: find it") });
+    rig.news(own(SessionNews::SaidBefore(String::from("find the needle"))));
+    rig.news(own(text("I **look** for it.")));
+    rig.news(own(call("c", 2)));
+    rig.news(own(text("still looking")));
+    rig.frame();
+    assert!(!rig.screen().contains("needle"), "it is not the main conversation\n{}", rig.screen());
+    rig.key("alt+j");
+    let screen = rig.screen();
+    assert!(screen.contains("Explore: find it") && screen.contains("I look for it."), "{screen}");
+    rig.key("enter");
+    let screen = rig.screen();
+    for part in ["› find the needle", "I look for it.", "✓ Bash $ seq", "out 1", "still looking"] {
+        assert!(screen.contains(part), "{part}\n{screen}");
+    }
+}
+
+#[test]
+fn what_runs_in_the_background_is_looked_at_and_stopped() {
+    let mut rig = Rig::new(100, 30);
+    rig.key("alt+j");
+    assert!(rig.screen().contains("nothing runs in the background"), "{}", rig.screen());
+    let row = PickRow { id: String::from("b1"), title: String::from("make watch"), ..PickRow::default() };
+    rig.news(SessionNews::Tasks(vec![row]));
+    rig.typed("/tasks");
+    rig.key("enter");
+    let wish = TermEffect::Preview { purpose: String::from("task"), id: String::from("b1") };
+    assert_eq!(rig.effects.last(), Some(&wish));
+    let lines = vec![RenderedLine::new(LineStyle::Plain, "rebuilt in 3 s")];
+    rig.news(SessionNews::Preview { id: String::from("b1"), lines });
+    rig.frame();
+    assert!(
+        rig.screen().contains("rebuilt in 3 s") && rig.screen().contains("ctrl+x stops it"),
+        "{}",
+        rig.screen()
+    );
+    rig.key("ctrl+x");
+    let stop = TermEffect::Picked { purpose: String::from("task-stop"), id: String::from("b1") };
+    assert_eq!(rig.effects.last(), Some(&stop));
+}
+
+#[test]
+fn previews_are_asked_for_once_and_shown() {
+    let mut rig = Rig::new(80, 20);
+    let row = |id: &str| PickRow { id: id.to_owned(), title: format!("session {id}"), ..PickRow::default() };
+    rig.news(SessionNews::Pick {
+        purpose: String::from("session"),
+        title: String::from("Go on with"),
+        rows: vec![row("one"), row("two")],
+        previewed: true,
+    });
+    rig.frame();
+    let asked = |rig: &Rig| -> Vec<String> {
+        let id = |it: &TermEffect| match it {
+            TermEffect::Preview { id, .. } => Some(id.clone()),
+            _ => None,
+        };
+        rig.effects.iter().filter_map(id).collect()
+    };
+    assert_eq!(asked(&rig), ["one"]);
+    rig.key("down");
+    rig.key("up");
+    rig.key("down");
+    assert_eq!(asked(&rig), ["one", "two"]);
+    let lines = (0..40).map(|number| RenderedLine::new(LineStyle::Plain, format!("said {number}"))).collect();
+    rig.news(SessionNews::Preview { id: String::from("two"), lines });
+    rig.frame();
+    let screen = rig.screen();
+    assert!(screen.contains("said 0") && screen.contains("more lines (shift+↓)"), "{screen}");
+    // What was typed is searched for in all rows, and nothing is chosen by looking.
+    rig.typed("one");
+    assert!(rig.screen().contains("1 of 2"), "{}", rig.screen());
+    rig.key("esc");
+    assert!(!rig.effects.iter().any(|it| matches!(it, TermEffect::Picked { .. })));
+}
+
+#[test]
+fn a_picture_is_a_mark_and_a_path_that_leads_nowhere_is_said() {
+    let mut rig = Rig::new(100, 20);
+    for (pasted, want) in [
+        ("/tmp/a b.png", Some("/tmp/a b.png")),
+        ("'/tmp/a b.png'", Some("/tmp/a b.png")),
+        ("/tmp/a\\ b.png", Some("/tmp/a b.png")),
+        ("file:///tmp/x.JPG", Some("/tmp/x.JPG")),
+        ("see /tmp/x.png", None),
+        ("x.png", None),
+        ("/tmp/x.txt", None),
+    ] {
+        rig.effects.clear();
+        rig.event(TermEvent::Paste(pasted.to_owned()));
+        let path = rig.effects.iter().find_map(|it| match it {
+            TermEffect::Picture(path) => Some(path.as_str()),
+            _ => None,
+        });
+        assert_eq!(path, want, "{pasted}");
+    }
+    let mut rig = Rig::new(100, 20);
+    let (path, label) = (String::from("/tmp/a b.png"), String::from("picture a b.png"));
+    rig.news(SessionNews::Picture(PictureNews::There { path, label }));
+    rig.typed("what is it");
+    assert!(rig.screen().contains("[picture a b.png] what is it"), "{}", rig.screen());
+    assert_eq!(rig.model.draft().whole(), "@\"/tmp/a b.png\" what is it");
+    let (text, why) = (String::from("/home/me/x.png"), String::from("it is not on this machine"));
+    rig.news(SessionNews::Picture(PictureNews::Missing { text, why }));
+    rig.frame();
+    assert!(rig.screen().contains("it is not on this machine"), "{}", rig.screen());
+    assert!(rig.model.draft().whole().ends_with("/home/me/x.png"), "nothing is lost");
+}
+
+/// What was said of an answer that broke off stays on the screen with a mark,
+/// and is gone from the transcript, from what is copied, and from what runs.
+#[test]
+fn an_answer_that_broke_off_is_marked_and_taken_back() {
+    for is_complete in [true, false] {
+        let mut rig = Rig::new(100, 30);
+        rig.news(SessionNews::TurnBegan);
+        rig.news(SessionNews::AnswerBegan);
+        rig.news(text("The earlier answer.\n\n"));
+        rig.news(SessionNews::BlockEnded);
+        rig.news(SessionNews::AnswerBegan);
+        rig.news(text("The lost words.\n\n"));
+        if is_complete {
+            rig.news(SessionNews::BlockEnded);
+        }
+        let (id, name) = (String::from("early"), String::from("Read"));
+        rig.news(SessionNews::CallBegan { id, agent: None, name, headline: String::from("lost.rs") });
+        rig.news(SessionNews::AnswerBroke { calls: vec![String::from("early")] });
+        rig.news(SessionNews::AnswerBegan);
+        rig.news(text("The words that count.\n\n"));
+        rig.news(SessionNews::BlockEnded);
+        rig.frame();
+        let screen = rig.screen();
+        let (lost, mark) = (screen.find("The lost words.").unwrap(), screen.find("does not count").unwrap());
+        assert!(lost < mark && mark < screen.find("The words that count.").unwrap(), "{screen}");
+        assert!(!screen.contains("lost.rs"), "{screen}");
+        rig.key("ctrl+o");
+        rig.frame();
+        let screen = rig.screen();
+        assert!(
+            screen.contains("The earlier answer.") && screen.contains("The words that count."),
+            "{screen}"
+        );
+        assert!(!screen.contains("The lost words."), "{is_complete} {screen}");
+    }
+}
+
+#[test]
+fn the_wait_before_a_retry_is_counted_down() {
+    let mut rig = Rig::new(100, 20);
+    rig.news(SessionNews::TurnBegan);
+    let phase = TurnPhase::Retrying { why: String::from("overloaded"), in_ms: 3000, attempt: (1, 10) };
+    rig.news(SessionNews::Phase(phase));
+    for want in
+        ["asking again in 3 s (1 of 10)", "asking again in 2 s", "asking again in 1 s", "asking again (1 of"]
+    {
+        rig.frame();
+        assert!(rig.screen().contains(want), "{want}\n{}", rig.screen());
+        rig.wait(1000);
+    }
+}
+
+/// Red, green and blue of a colour of the 256.
+fn rgb(number: u16) -> (f64, f64, f64) {
+    let level = |it: u16| if it == 0 { 0.0 } else { (f64::from(it) * 40.0 + 55.0) / 255.0 };
+    let it = number - 16;
+    (level(it / 36), level(it / 6 % 6), level(it % 6))
+}
+
+fn luminance((red, green, blue): (f64, f64, f64)) -> f64 {
+    let linear = |it: f64| if it <= 0.03928 { it / 12.92 } else { ((it + 0.055) / 1.055).powf(2.4) };
+    0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+}
+
+#[test]
+fn a_light_background_gets_colours_that_can_be_read_on_it() {
+    let mut rig = Rig::new(80, 24);
+    rig.event(TermEvent::Background(TermBackground::Light));
+    let look = rig.model.look().clone();
+    let source =
+        "**x** `code` [l](https://a.test)\n\n```rust\nlet x: Vec<u8> = \"s\"; // c\nlet y = 42;\n```\n";
+    let drawn = LinePrinter::new(look, 80).markdown(source);
+    let mut seen = 0;
+    for number in drawn.split("38;5;").skip(1) {
+        let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+        let contrast = 1.05 / (luminance(rgb(digits.parse().unwrap())) + 0.05);
+        assert!(4.5 <= contrast, "{digits} has {contrast:.1}:1 on white");
+        seen += 1;
+    }
+    assert!(3 <= seen, "{drawn:?}");
+    assert!(!drawn.contains("\x1b[33m") && !drawn.contains("\x1b[36m"), "no yellow or cyan on white");
+    // A theme that was chosen stays, whatever the background is.
+    let wanted = TermPreferences { theme: Some(String::from("dark")), ..TermPreferences::default() };
+    rig.news(SessionNews::Preferences(Box::new(wanted)));
+    rig.event(TermEvent::Background(TermBackground::Light));
+    assert_eq!(rig.model.look().theme, Theme::named("dark").unwrap());
+}
+
+#[test]
+fn preferences_that_make_no_sense_are_told() {
+    let mut rig = Rig::new(100, 20);
+    let wanted = TermPreferences {
+        theme: Some(String::from("pink")),
+        colours: vec![
+            (String::from("accent"), String::from("#00ff00")),
+            (String::from("sky"), String::from("blue")),
+        ],
+        ..TermPreferences::default()
+    };
+    rig.news(SessionNews::Preferences(Box::new(wanted)));
+    rig.frame();
+    let shown = rig.lines().join("\n");
+    assert!(
+        shown.contains("there is no theme `pink`") && shown.contains("there is no colour for `sky`"),
+        "{shown}"
+    );
+    assert!(written(&rig).contains("38;2;0;255;0"), "the colour that makes sense counts");
+}
+
+#[test]
+fn golden_colours_of_every_kind_of_block() {
+    let source = "# Head\n\nWords with `code`, **bold**, *slanted* and a [link](https://a.test/b).\n\n- one\n- two\n\n> said\n\n```rust\n/// Adds.\nfn add(a: u32) -> Vec<u32> {\n    let s = \"text\"; // why\n    vec![a + 42]\n}\n```\n\n```json\n{\"a\": [1, true, null]}\n```\n\n| a | b |\n|---|--:|\n| 1 | 22 |\n";
+    for (name, look) in [
+        ("dark", TermLook::default()),
+        ("light", TermLook { theme: Theme::of_background(TermBackground::Light), ..TermLook::default() }),
+        ("none", TermLook { colours: haft_tui::Colours::None, links: false, ..TermLook::default() }),
+    ] {
+        let drawn = LinePrinter::new(look, 80).markdown(source).replace('\x1b', "␛");
+        insta::assert_snapshot!(format!("colours_{name}"), drawn);
+    }
+}
+
+#[test]
+fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
+    let mut rig = Rig::new(80, 24);
+    rig.typed("!sleep 100");
+    rig.key("enter");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Shell(String::from("sleep 100"))));
+    rig.news(SessionNews::CallBegan {
+        id: String::from("!1"),
+        agent: None,
+        name: String::from("$"),
+        headline: String::from("sleep 100"),
+    });
+    rig.wait(3000);
+    assert!(
+        rig.screen().contains("$ sleep 100 · 3 s") && rig.screen().contains("esc stops"),
+        "{}",
+        rig.screen()
+    );
+    assert!(rig.model.deadline().is_some(), "the time goes on");
+    // A turn that ends meanwhile does not end it.
+    rig.news(SessionNews::TurnBegan);
+    rig.news(ended());
+    rig.frame();
+    assert!(rig.screen().contains("$ sleep 100"), "{}", rig.screen());
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
+}
+
+#[test]
+fn a_long_list_is_shown_at_once_and_searched_whole() {
+    let row = |number: usize| PickRow {
+        id: number.to_string(),
+        title: format!("Session {number} about ÄPFEL"),
+        detail: format!("{number} d ago"),
+        preview: Vec::new(),
+    };
+    let (purpose, title) = (String::from("session"), String::from("Go on with"));
+    let rows: Vec<PickRow> = (0..100).map(row).collect();
+    let mut rig = Rig::new(80, 24);
+    rig.news(SessionNews::Pick { purpose: purpose.clone(), title, rows, previewed: false });
+    rig.frame();
+    assert!(rig.screen().contains("100 of 100"), "{}", rig.screen());
+    rig.key("down");
+    rig.news(SessionNews::PickMore { purpose: purpose.clone(), rows: (100..10_000).map(row).collect() });
+    // Another list that was asked for before is none of this one.
+    rig.news(SessionNews::PickMore { purpose: String::from("other"), rows: vec![row(7)] });
+    rig.frame();
+    let screen = rig.screen();
+    assert!(screen.contains("10000 of 10000") && screen.contains("› Session 1 about"), "{screen}");
+    rig.typed("äpfel session 4711");
+    rig.frame();
+    assert!(rig.screen().contains("1 of 10000"), "{}", rig.screen());
+    rig.news(SessionNews::PickMore { purpose, rows: vec![row(47_110), row(5)] });
+    rig.frame();
+    let screen = rig.screen();
+    assert!(screen.contains("2 of 10002") && screen.contains("› Session 4711 about"), "{screen}");
+    rig.wait(500);
+    rig.key("down");
+    rig.key("enter");
+    let picked = rig.effects.iter().find_map(|it| match it {
+        TermEffect::Picked { id, .. } => Some(id.as_str()),
+        _ => None,
+    });
+    assert_eq!(picked, Some("47110"));
+}

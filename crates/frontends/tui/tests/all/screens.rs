@@ -1,0 +1,299 @@
+//! Screens, as a person sees them.
+
+use haft_tool::{LineStyle, Rendered, RenderedLine};
+use haft_tui::{
+    CallFinish, Colours, MeterNews, PickRow, SessionNews, SlashName, TermEffect, TermLook, TurnPhase,
+};
+
+use crate::rig::{Rig, ended, question, text};
+
+const SIZES: [(usize, usize); 5] = [(40, 12), (60, 24), (80, 24), (120, 40), (200, 60)];
+
+fn meter() -> SessionNews {
+    SessionNews::Meter(MeterNews {
+        model: Some(String::from("claude-opus-5")),
+        mode: Some(String::from("acceptEdits")),
+        context_percent: Some(12),
+        usd: Some(0.0314),
+        ..MeterNews::default()
+    })
+}
+
+fn edit() -> SessionNews {
+    let lines = vec![
+        RenderedLine::new(LineStyle::Hunk, "@@ -1,2 +1,2 @@"),
+        RenderedLine::new(LineStyle::Removed, "-let x = 1;"),
+        RenderedLine::new(LineStyle::Added, "+let x = 2;"),
+    ];
+    SessionNews::CallEnded(Box::new(CallFinish {
+        id: String::from("1"),
+        agent: None,
+        name: String::from("Edit"),
+        headline: String::from("src/main.rs"),
+        failed: false,
+        rendered: Rendered {
+            headline: String::from("Edited src/main.rs (+1 -1)"),
+            lines,
+            ..Rendered::default()
+        },
+        whole: None,
+    }))
+}
+
+fn conversation(rig: &mut Rig) {
+    rig.news(meter());
+    rig.typed("Fix the bug");
+    rig.key("enter");
+    rig.news(SessionNews::TurnBegan);
+    rig.news(text("I will look at **main.rs** first.\n\n- one `thing`\n- another\n\n```rust\nfn main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"));
+    rig.news(SessionNews::BlockEnded);
+    rig.news(edit());
+    rig.news(SessionNews::CallBegan {
+        id: String::from("2"),
+        agent: None,
+        name: String::from("Bash"),
+        headline: String::from("$ cargo test"),
+    });
+    rig.news(SessionNews::CallProgress {
+        id: String::from("2"),
+        tail: vec![String::from("running 3 tests"), String::from("test a ... ok")],
+        note: String::from("2 lines"),
+    });
+    rig.wait(2500);
+}
+
+#[test]
+fn golden_screens_of_every_size() {
+    for (columns, rows) in SIZES {
+        let mut rig = Rig::new(columns, rows);
+        conversation(&mut rig);
+        insta::assert_snapshot!(format!("working_{columns}x{rows}"), rig.screen());
+        rig.news(question("q"));
+        rig.wait(500);
+        insta::assert_snapshot!(format!("asked_{columns}x{rows}"), rig.screen());
+        rig.key("y");
+        rig.wait(200);
+        rig.news(ended());
+        rig.typed("/co");
+        insta::assert_snapshot!(format!("offered_{columns}x{rows}"), rig.screen());
+    }
+}
+
+#[test]
+fn golden_screens_of_every_view() {
+    for (columns, rows) in [(40, 12), (80, 24)] {
+        let mut rig = Rig::new(columns, rows);
+        conversation(&mut rig);
+        rig.key("ctrl+o");
+        insta::assert_snapshot!(format!("transcript_{columns}x{rows}"), rig.screen());
+        rig.key("q");
+        let row = |id: &str, detail: &str| PickRow {
+            id: id.to_owned(),
+            title: format!("session {id}"),
+            detail: detail.to_owned(),
+            preview: Vec::new(),
+        };
+        rig.news(SessionNews::Pick {
+            purpose: String::from("session"),
+            title: String::from("Go on with"),
+            rows: vec![row("one", "3 min ago"), row("two", "2 d ago")],
+            previewed: true,
+        });
+        let lines =
+            (0..9).map(|number| RenderedLine::new(LineStyle::Added, format!("+line {number}"))).collect();
+        rig.news(SessionNews::Preview { id: String::from("one"), lines });
+        rig.wait(500);
+        insta::assert_snapshot!(format!("picker_{columns}x{rows}"), rig.screen());
+        rig.key("esc");
+        rig.news(ended());
+        rig.key("?");
+        insta::assert_snapshot!(format!("help_{columns}x{rows}"), rig.screen());
+    }
+}
+
+#[test]
+fn a_tiny_screen_shows_the_prompt() {
+    let mut rig = Rig::new(20, 5);
+    conversation(&mut rig);
+    assert!(rig.screen().contains('›'), "{}", rig.screen());
+}
+
+#[test]
+fn foreign_text_reaches_the_screen_spelt_out() {
+    let evil = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}3J\u{202e}abc\0\r";
+    let mut rig = Rig::new(100, 30);
+    rig.news(SessionNews::TurnBegan);
+    rig.news(text(&format!(
+        "{evil}\n\n`{evil}`\n\n[{evil}](http://x/{evil})\n\n| {evil} |\n|---|\n| b |\n\n"
+    )));
+    rig.news(SessionNews::CallBegan {
+        id: String::from("1"),
+        agent: Some(evil.to_owned()),
+        name: evil.to_owned(),
+        headline: evil.to_owned(),
+    });
+    rig.news(SessionNews::CallProgress {
+        id: String::from("1"),
+        tail: vec![evil.to_owned()],
+        note: evil.to_owned(),
+    });
+    rig.frame();
+    rig.news(SessionNews::Notice(evil.to_owned()));
+    rig.news(SessionNews::Meter(MeterNews { model: Some(evil.to_owned()), ..MeterNews::default() }));
+    rig.frame();
+    let written = String::from_utf8_lossy(&rig.written).into_owned();
+    for never in ["\u{1b}[2J", "\u{1b}]0", "\u{7}", "\u{9b}", "\u{202e}", "\0"] {
+        assert!(!written.contains(never), "{never:?}");
+    }
+}
+
+#[test]
+fn a_message_queued_while_it_works_can_be_changed_taken_back_and_is_never_lost() {
+    let mut rig = Rig::new(80, 24);
+    for word in ["first", "second", "third"] {
+        rig.typed(word);
+        rig.key("enter");
+    }
+    assert_eq!(rig.effects, [TermEffect::Send(String::from("first"))]);
+    assert!(rig.screen().contains("↳ second") && rig.screen().contains("↳ third"), "{}", rig.screen());
+    rig.key("up");
+    assert_eq!(rig.model.draft().whole(), "third");
+    // While it is open nothing is sent.
+    rig.news(edit());
+    assert_eq!(rig.effects.len(), 1);
+    rig.key("ctrl+u");
+    rig.key("enter");
+    assert!(!rig.screen().contains("third"), "{}", rig.screen());
+    // The pause between two steps.
+    rig.news(edit());
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Send(String::from("second"))));
+    // Esc: what waits becomes the draft.
+    rig.typed("fourth");
+    rig.key("enter");
+    rig.typed("fif");
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
+    assert_eq!(rig.model.draft().whole(), "fourth\nfif");
+}
+
+/// Pain 29: Esc stops the work and leaves agents in the background; a second one
+/// stops these, and only then is Esc twice the way back to an earlier message.
+#[test]
+fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
+    let row = |id: &str| PickRow { id: id.to_owned(), title: String::from("t"), ..PickRow::default() };
+    let agents = |rig: &mut Rig, ids: &[&str]| {
+        for id in ids {
+            rig.news(SessionNews::AgentBegan { id: (*id).to_owned(), title: String::from("looks") });
+        }
+        // A command that runs in the background is nobody's agent.
+        rig.news(SessionNews::Tasks(ids.iter().chain(&["b1"]).map(|it| row(it)).collect()));
+    };
+    let interrupted = SessionNews::TurnEnded { problem: None, interrupted: true };
+    let mut rig = Rig::new(80, 24);
+    agents(&mut rig, &["a1", "a2"]);
+    rig.typed("go");
+    rig.key("enter");
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
+    assert!(rig.screen().contains("esc again stops 2 agents in the background"), "{}", rig.screen());
+    rig.news(interrupted.clone());
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::StopAgents));
+    // Too late: it has to be said twice again, also while nothing is worked on.
+    rig.key("esc");
+    rig.wait(2500);
+    let before = rig.effects.len();
+    rig.key("esc");
+    assert_eq!(rig.effects.len(), before, "{:?}", rig.effects.last());
+    rig.key("esc");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::StopAgents));
+    // Nobody works any more.
+    agents(&mut rig, &[]);
+    rig.wait(2500);
+    rig.key("esc");
+    rig.key("esc");
+    let rewind = TermEffect::Command { name: String::from("rewind"), arguments: String::new() };
+    assert_eq!(rig.effects.last(), Some(&rewind));
+}
+
+#[test]
+fn ctrl_c_takes_the_draft_then_the_work_then_the_program() {
+    let mut rig = Rig::new(80, 24);
+    rig.typed("go");
+    rig.key("enter");
+    rig.typed("draft");
+    rig.key("ctrl+c");
+    assert!(rig.model.draft().is_empty());
+    rig.key("ctrl+c");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
+    rig.news(SessionNews::TurnEnded { problem: None, interrupted: true });
+    rig.key("ctrl+c");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
+    assert!(rig.screen().contains("ctrl+c again"), "{}", rig.screen());
+    rig.wait(2500);
+    rig.key("ctrl+c");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt), "too late");
+    rig.key("ctrl+c");
+    assert_eq!(rig.effects.last(), Some(&TermEffect::Quit));
+    rig.key("up");
+    assert_eq!(rig.model.draft().whole(), "draft", "it is in the history");
+}
+
+#[test]
+fn enter_before_the_session_is_open_waits_and_is_shown() {
+    let mut rig = Rig::opening(80, 24, TermLook::default());
+    rig.typed("early");
+    rig.key("enter");
+    assert!(rig.screen().contains("↳ early"), "{}", rig.screen());
+    assert_eq!(rig.effects, []);
+    rig.news(SessionNews::Ready(vec![SlashName::default()]));
+    assert_eq!(rig.effects, [TermEffect::Send(String::from("early"))]);
+    // One that cannot be opened gives it back.
+    let mut rig = Rig::opening(80, 24, TermLook::default());
+    rig.typed("early");
+    rig.key("enter");
+    rig.news(SessionNews::CannotOpen(vec![String::from("There is no key")]));
+    rig.frame();
+    assert_eq!(rig.model.draft().whole(), "early");
+    assert!(rig.screen().contains("There is no key"), "{}", rig.screen());
+}
+
+#[test]
+fn without_colours_nothing_is_coloured() {
+    for (colours, never) in [(Colours::Mono, &["3"][..]), (Colours::None, &["1", "2", "3", "7", "9"])] {
+        let mut rig = Rig::opening(80, 24, TermLook { colours, ..TermLook::default() });
+        rig.news(SessionNews::Ready(Vec::new()));
+        conversation(&mut rig);
+        let written = String::from_utf8_lossy(&rig.written).into_owned();
+        let codes = written.split("\x1b[").skip(1).filter_map(|it| it.split_once('m')).map(|it| it.0);
+        for code in codes.filter(|it| it.chars().all(|it| it.is_ascii_digit() || it == ';')) {
+            for part in code.split(';') {
+                assert!(
+                    !never.iter().any(|it| part.starts_with(it) && (1 < part.len() || *it != "3")),
+                    "{colours:?} {code}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_it_waits_for_is_said() {
+    let mut rig = Rig::new(80, 24);
+    rig.news(SessionNews::TurnBegan);
+    let phases = [
+        (TurnPhase::Waiting, "waiting for the model"),
+        (TurnPhase::Thinking, "thinking"),
+        (TurnPhase::Calling(String::from("Edit")), "writing a call of Edit"),
+        (
+            TurnPhase::Retrying { why: String::from("overloaded"), in_ms: 1000, attempt: (2, 10) },
+            "asking again in 1 s (2 of 10): overloaded",
+        ),
+        (TurnPhase::Compacting, "summing the conversation up"),
+    ];
+    for (phase, want) in phases {
+        rig.news(SessionNews::Phase(phase));
+        rig.frame();
+        assert!(rig.screen().contains(want), "{want}\n{}", rig.screen());
+    }
+}
