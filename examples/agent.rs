@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft::{
-    model::{ModelEvent, Provider, Scripted},
+    model::{ModelEvent, Provider, ScriptedProvider},
     prelude::*,
     types::{MessageBlock, ToolUse},
 };
@@ -27,9 +27,9 @@ async fn agent(model: impl Provider + 'static) -> Result<Agent, BuildError> {
 }
 
 /// What a model would say.
-fn scripted() -> Scripted {
+fn scripted() -> ScriptedProvider {
     let call = ToolUse { id: "clock_1".into(), name: "Clock".into(), input: json!({}) };
-    Scripted::new([
+    ScriptedProvider::new([
         vec![MessageBlock::Text { text: "Let me look. ".into() }, MessageBlock::ToolUse(call)],
         vec![MessageBlock::Text { text: "It is late.".into() }],
     ])

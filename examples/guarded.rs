@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft::{
-    model::Scripted,
+    model::ScriptedProvider,
     prelude::*,
     types::{MessageBlock, ToolUse},
 };
@@ -34,7 +34,7 @@ fn agent(book: &Book, answers: Vec<Vec<MessageBlock>>) -> Result<Agent, BuildErr
             Ok(format!("{} euros sent to {}", args.amount, args.to).into())
         }
     });
-    Agent::builder(Scripted::new(answers))
+    Agent::builder(ScriptedProvider::new(answers))
         .tool(transfer.build())
         // Asked for every call that no rule decides.
         .ask(async |asked: Asked| match asked.input["amount"].as_u64() {

@@ -8,10 +8,12 @@
 use std::io::{BufRead, Write};
 
 use haft::{
-    model::{ModelEvent, Scripted},
+    model::{ModelEvent, ScriptedProvider},
     prelude::*,
     runtime::Answer,
-    session::{Asking, Command, Happening, QuestionAnswer, QuestionSubject, RefusalWords, Session},
+    session::{
+        ApproverSpec, Command, DenialText, QuestionAnswer, QuestionSubject, Session, SessionEventKind,
+    },
     types::{MessageBlock, ToolUse},
 };
 
@@ -27,13 +29,13 @@ fn spec() -> Result<SessionSpec, BuildError> {
         Ok(format!("{} is on its way", args.dish).into())
     });
     let call = ToolUse { id: "o1".into(), name: "Order".into(), input: json!({"dish": "soup"}) };
-    let model = Scripted::new([
+    let model = ScriptedProvider::new([
         vec![MessageBlock::Text { text: "I order something. ".into() }, MessageBlock::ToolUse(call)],
         vec![MessageBlock::Text { text: "Enjoy.".into() }],
     ]);
     let mut spec = Agent::builder(model).tool(order.build()).spec()?;
     // Questions come as events, and answers go back as commands.
-    spec.asking = Asking::Face(RefusalWords::default());
+    spec.asking = ApproverSpec::Face(DenialText::default());
     Ok(spec)
 }
 
@@ -44,11 +46,11 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
     handle.prompt(Prompt::text(prompt));
     while let Some(event) = events.next().await {
         match event.what {
-            Happening::Agent(AgentEvent::Model(ModelEvent::Text(words))) => write!(out, "{words}")?,
-            Happening::Agent(AgentEvent::Result(result)) => {
+            SessionEventKind::Agent(AgentEvent::Model(ModelEvent::Text(words))) => write!(out, "{words}")?,
+            SessionEventKind::Agent(AgentEvent::Result(result)) => {
                 writeln!(out, "\nresult: {}", result.report.content.to_text())?;
             }
-            Happening::Asked(question) => {
+            SessionEventKind::Asked(question) => {
                 let QuestionSubject::Permission(asked) = &question.subject else { continue };
                 writeln!(out, "\nquestion: {}", asked.description)?;
                 let mut line = String::new();
@@ -60,11 +62,11 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
                 let answer = QuestionAnswer::Permission(answer);
                 handle.send(Command::Answer { question: question.id.clone(), answer });
             }
-            Happening::TurnEnded(turn) => {
+            SessionEventKind::TurnEnded(turn) => {
                 writeln!(out, "\nend: {:?}", turn.end.reason)?;
                 break;
             }
-            Happening::Notice(text) => writeln!(out, "\nnotice: {text}")?,
+            SessionEventKind::Notice(text) => writeln!(out, "\nnotice: {text}")?,
             _ => {}
         }
     }

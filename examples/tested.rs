@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use haft::{
-    model::{AnthropicLogin, Common, HttpProvider, KeySource, Provider, Scripted},
+    model::{AnthropicLogin, HttpProvider, KeySource, Provider, ProviderOptions, ScriptedProvider},
     prelude::*,
     types::{MessageBlock, ToolUse},
 };
@@ -31,7 +31,7 @@ fn dictionary(model: impl Provider + 'static) -> Result<Agent, BuildError> {
 /// No network: what the model says is written down.
 async fn scripted() -> Result<String, BuildError> {
     let call = ToolUse { id: "1".into(), name: "Lookup".into(), input: json!({"word": "haft"}) };
-    let model = Scripted::new([
+    let model = ScriptedProvider::new([
         vec![MessageBlock::ToolUse(call)],
         vec![MessageBlock::Text { text: "A handle.".into() }],
     ]);
@@ -44,7 +44,7 @@ async fn served() -> Result<(String, Vec<String>), Box<dyn std::error::Error>> {
     let turns = [Turn::tool("Lookup", json!({"word": "haft"})), Turn::text("A handle.")];
     let server = MockModel::start(Script::of(turns)).await?;
     let login = AnthropicLogin::ApiKey(KeySource::value("no key is needed"));
-    let model = HttpProvider::anthropic(&server.url(), login, Common::default())?;
+    let model = HttpProvider::anthropic(&server.url(), login, ProviderOptions::default())?;
     let end = dictionary(model)?.run("What is a haft?").await;
     Ok((end.text, server.refusals()))
 }

@@ -21,7 +21,7 @@ const GROWTH: u64 = 6_000;
 
 /// What a process holds at one moment, when nothing runs.
 #[derive(Clone, Copy, Debug)]
-struct Holding {
+struct ResourceUse {
     descriptors: usize,
     threads: u64,
     memory: u64,
@@ -55,7 +55,7 @@ fn soak(haft: &Path, place: &Path, calls: usize) -> Result<(), String> {
     }
     let mut session = Session::start(haft, place)?;
     let kinds = round(0, "").len();
-    let mut before: Option<Holding> = None;
+    let mut before: Option<ResourceUse> = None;
     let mut task = String::new();
     let mut made = 0;
     for number in 0..calls.div_ceil(kinds) {
@@ -134,7 +134,7 @@ impl Session {
         serde_json::from_str(&line).map_err(|err| format!("{err}: {line}"))
     }
 
-    fn holding(&self) -> Result<Holding, String> {
+    fn holding(&self) -> Result<ResourceUse, String> {
         let proc = Path::new("/proc").join(self.process.id().to_string());
         let list = |path: PathBuf| fs::read_dir(path).map_err(|err| err.to_string());
         let status = fs::read_to_string(proc.join("status")).map_err(|err| err.to_string())?;
@@ -147,7 +147,7 @@ impl Session {
             let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
             children += text.split_whitespace().count();
         }
-        Ok(Holding {
+        Ok(ResourceUse {
             descriptors: list(proc.join("fd"))?.count(),
             threads: number("Threads:").ok_or("no number of threads")?,
             memory: number("VmRSS:").ok_or("no size")?,

@@ -18,7 +18,7 @@ const ROUNDS: usize = 9;
 
 pub(super) fn run() -> Result<(), String> {
     let haft = release_binary()?;
-    let place = BenchPlace::new()?;
+    let place = BenchHome::new()?;
     let done =
         questions(&haft, &place).and_then(|()| edits(&haft, &place)).and_then(|()| undo(&haft, &place));
     std::fs::remove_dir_all(&place.dir).ok();
@@ -26,12 +26,12 @@ pub(super) fn run() -> Result<(), String> {
 }
 
 /// A home with a server, a directory with a file, and nothing of the person's.
-struct BenchPlace {
+struct BenchHome {
     dir: PathBuf,
     server: PathBuf,
 }
 
-impl BenchPlace {
+impl BenchHome {
     fn new() -> Result<Self, String> {
         let dir = std::env::temp_dir().join(format!("haft-bench-servers-{}", std::process::id()));
         for name in ["ws", "with/.haft", "without/.haft"] {
@@ -87,7 +87,7 @@ impl BenchPlace {
 }
 
 /// Where something is defined, beside the same question put to the server alone.
-fn questions(haft: &Path, place: &BenchPlace) -> Result<(), String> {
+fn questions(haft: &Path, place: &BenchHome) -> Result<(), String> {
     let ws = place.dir.join("ws");
     let text: String = (0..400).map(|it| format!("def name_{it}\ncall name_{it}\n")).collect();
     std::fs::write(ws.join("a.x"), text).map_err(|err| err.to_string())?;
@@ -109,7 +109,7 @@ fn questions(haft: &Path, place: &BenchPlace) -> Result<(), String> {
 }
 
 /// A client that asks the server and does nothing else.
-fn asked_alone(place: &BenchPlace) -> Result<Duration, String> {
+fn asked_alone(place: &BenchHome) -> Result<Duration, String> {
     const CLIENT: &str = r#"
 import json, subprocess, sys, time
 server = subprocess.Popen(['python3', sys.argv[1], '--pull'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -144,7 +144,7 @@ server.kill()
 }
 
 /// Edits of a file a server knows and says nothing about, beside the same without one.
-fn edits(haft: &Path, place: &BenchPlace) -> Result<(), String> {
+fn edits(haft: &Path, place: &BenchHome) -> Result<(), String> {
     let ws = place.dir.join("ws");
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..small(ROUNDS) {
@@ -183,7 +183,7 @@ fn shell(dir: &Path, line: &str) -> Result<(), String> {
 
 /// Changes of a repository of many files that can be taken back, beside git's own,
 /// and what the undo of a command costs in the same place.
-fn undo(haft: &Path, place: &BenchPlace) -> Result<(), String> {
+fn undo(haft: &Path, place: &BenchHome) -> Result<(), String> {
     let (ws, empty) = (place.dir.join("repository"), place.dir.join("empty"));
     repository(&ws)?;
     std::fs::create_dir_all(&empty).map_err(|err| err.to_string())?;

@@ -71,12 +71,12 @@ fn newest_glibc(bytes: &[u8]) -> SystemNeeds {
 
 /// Where a binary is built: the directory of the source and that of what is
 /// made.
-pub(crate) struct BuildPlace {
+pub(crate) struct BuildDirs {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
 }
 
-impl BuildPlace {
+impl BuildDirs {
     /// This repository.
     pub(crate) fn here() -> Result<Self, String> {
         Ok(Self { root: tidy::root(), target: run::target_dir()? })
@@ -118,7 +118,7 @@ fn source_of_std() -> Option<(String, String)> {
 }
 
 /// Runs a build there, with variables beside those of the place.
-fn built(place: &BuildPlace, args: &[&str], more: &str, beside: &[(String, String)]) -> Result<(), String> {
+fn built(place: &BuildDirs, args: &[&str], more: &str, beside: &[(String, String)]) -> Result<(), String> {
     let mut variables: Vec<(String, String)> =
         place.variables(more).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     variables.extend_from_slice(beside);
@@ -135,7 +135,7 @@ const WITH_GLIBC: &str = "-C target-feature=+crt-static --cfg getrandom_backend=
 
 /// Builds it as it is shipped.
 pub(crate) fn build() -> Result<PathBuf, String> {
-    let place = BuildPlace::here()?;
+    let place = BuildDirs::here()?;
     built(&place, &BUILD, "", &[])?;
     Ok(place.target.join("dist/haft"))
 }
@@ -170,7 +170,7 @@ pub(crate) fn build_for(target: &LinuxTarget, linking: Linking) -> Result<PathBu
         Linking::WithoutLibraries if target.is_gnu() => WITH_GLIBC,
         _ => "",
     };
-    let place = BuildPlace::here()?;
+    let place = BuildDirs::here()?;
     let name = target.to_string();
     built(&place, &[&BUILD[..], &["--target", &name]].concat(), more, &target.linker())?;
     Ok(place.target.join(name).join("dist/haft"))

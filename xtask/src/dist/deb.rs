@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use super::{
-    Shipment,
+    PackageSet,
     archive::{Tar, ar, gzip, gzip_best},
     binary::SystemNeeds,
     notices,
@@ -14,7 +14,7 @@ use crate::tidy;
 const MAINTAINER: &str = "The authors of Haft <haft@localhost>";
 
 /// Makes the package.
-pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
+pub(super) fn make(shipment: &PackageSet) -> Result<PathBuf, String> {
     let mut files: Vec<(String, u32, Vec<u8>)> = Vec::new();
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
     files.push((String::from("usr/bin/haft"), 0o755, binary));
@@ -57,7 +57,7 @@ fn copyright() -> Result<String, String> {
 }
 
 /// What Debian wants to know about versions; the rest is told in `CHANGELOG.md`.
-fn changelog(shipment: &Shipment) -> String {
+fn changelog(shipment: &PackageSet) -> String {
     format!(
         "haft ({}) unstable; urgency=medium\n\n  * What is new is in the file CHANGELOG.md of the source.\n\n -- {MAINTAINER}  \
          Thu, 01 Jan 2026 00:00:00 +0000\n",
@@ -83,7 +83,7 @@ fn data(files: &[(String, u32, Vec<u8>)]) -> Vec<u8> {
     tar.finish()
 }
 
-fn control(shipment: &Shipment, kilobytes: usize) -> String {
+fn control(shipment: &PackageSet, kilobytes: usize) -> String {
     let depends = match shipment.needs {
         SystemNeeds::Nothing => String::new(),
         SystemNeeds::Glibc(major, minor) => format!("Depends: libc6 (>= {major}.{minor}), libgcc-s1\n"),

@@ -46,7 +46,7 @@ cargo xtask dist --reproduce [PACKAGE] [PROFILE]
 Makes: npm packages, a wheel, a deb, an archive, checksums, a container file, and what downloads the archive.";
 
 /// What is packaged for one kind of machine.
-pub(crate) struct Shipment {
+pub(crate) struct PackageSet {
     /// The program.
     pub(crate) binary: PathBuf,
     /// The version of the workspace.
@@ -63,7 +63,7 @@ pub(crate) struct Shipment {
     pub(crate) out: PathBuf,
 }
 
-impl Shipment {
+impl PackageSet {
     /// What its machine and its needs are called in names of archives.
     pub(crate) fn target(&self) -> String {
         self.needs.target(self.machine)
@@ -159,7 +159,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 
 /// One for each binary, in the order of machines: whoever names them first, the
 /// packages are the same.
-fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<Shipment>, String> {
+fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<PackageSet>, String> {
     let mut given: Vec<(Machine, PathBuf)> = Vec::new();
     for path in options.given()? {
         let bytes = fs::read(&path).map_err(|err| format!("{}: {err}", path.display()))?;
@@ -190,7 +190,7 @@ fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<Shipment>, String>
         let needs = binary::SystemNeeds::of(&bytes);
         let (version, pages, notices, out) =
             (version.clone(), pages.clone(), notices.clone(), out.to_owned());
-        Ok(Shipment { binary, version, machine, needs, pages, notices, out })
+        Ok(PackageSet { binary, version, machine, needs, pages, notices, out })
     };
     binaries.into_iter().map(shipment).collect()
 }
@@ -203,7 +203,7 @@ fn version() -> Result<String, String> {
 }
 
 /// The archive that installers and other channels take.
-fn archive_of_release(shipment: &Shipment) -> Result<PathBuf, String> {
+fn archive_of_release(shipment: &PackageSet) -> Result<PathBuf, String> {
     let name = shipment.directory();
     let mut tar = archive::Tar::default();
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;

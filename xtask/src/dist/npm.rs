@@ -5,19 +5,19 @@ use std::{fs, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Shipment, binary::SystemNeeds, notices};
+use super::{PackageSet, binary::SystemNeeds, notices};
 use crate::{run, tidy};
 
 const ABOUT: &str = "Tools for language-model agents: call them, judge them, run a model with them";
 const LICENCE: &str = "MIT OR Apache-2.0";
 
 /// The package with the program of a platform.
-fn platform(shipment: &Shipment) -> String {
+fn platform(shipment: &PackageSet) -> String {
     format!("haft-linux-{}", shipment.machine.for_npm())
 }
 
 /// Makes the package with the program, with `npm pack`.
-pub(super) fn program(shipment: &Shipment) -> Result<PathBuf, String> {
+pub(super) fn program(shipment: &PackageSet) -> Result<PathBuf, String> {
     let cpu = shipment.machine.for_npm();
     let mut native = json!({
         "name": platform(shipment), "version": shipment.version, "description": format!("{ABOUT} (Linux, {cpu})"),
@@ -33,7 +33,7 @@ pub(super) fn program(shipment: &Shipment) -> Result<PathBuf, String> {
 }
 
 /// Makes the package with the script, which finds the program of its platform.
-pub(super) fn script(shipments: &[Shipment]) -> Result<PathBuf, String> {
+pub(super) fn script(shipments: &[PackageSet]) -> Result<PathBuf, String> {
     let first = shipments.first().ok_or("there is no program to package")?;
     let version = &first.version;
     // Exactly this version: a script and a program of different ages do not fit.
@@ -49,7 +49,7 @@ pub(super) fn script(shipments: &[Shipment]) -> Result<PathBuf, String> {
 }
 
 /// Packs these files and the licences.
-fn packed(shipment: &Shipment, package: &Value, files: &[(&str, &[u8], bool)]) -> Result<PathBuf, String> {
+fn packed(shipment: &PackageSet, package: &Value, files: &[(&str, &[u8], bool)]) -> Result<PathBuf, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let name = package["name"].as_str().unwrap_or_default();
     let dir = shipment.out.join("npm").join(name);

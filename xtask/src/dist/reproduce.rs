@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::{HELP, binary::BuildPlace};
+use super::{HELP, binary::BuildDirs};
 use crate::{run, tidy};
 
 /// Builds the programs of a package twice and compares what came of it.
@@ -22,7 +22,7 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
     let top = run::target_dir()?.join("reproduce");
     let mut sums = Vec::new();
     for dir in [top.join("one"), top.join("somewhere-else/deeper/another-copy")] {
-        let place = BuildPlace { target: dir.join("made"), root: dir.join("source") };
+        let place = BuildDirs { target: dir.join("made"), root: dir.join("source") };
         copy_source(&place.root)?;
         let mut found = Vec::new();
         for built in build(&place, package, profile)? {
@@ -72,7 +72,7 @@ fn copy_source(to: &Path) -> Result<(), String> {
 }
 
 /// The programs of a package, built there.
-fn build(place: &BuildPlace, package: &str, profile: &str) -> Result<Vec<PathBuf>, String> {
+fn build(place: &BuildDirs, package: &str, profile: &str) -> Result<Vec<PathBuf>, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo"));
     let args = ["build", "--locked", "--profile", profile, "-p", package, "--bins"];
     println!("$ cargo {} in {}", args.join(" "), place.root.display());
@@ -95,7 +95,7 @@ fn build(place: &BuildPlace, package: &str, profile: &str) -> Result<Vec<PathBuf
 }
 
 /// Paths of this machine that a binary holds all the same.
-fn leaks(binary: &Path, place: &BuildPlace) -> Result<Vec<String>, String> {
+fn leaks(binary: &Path, place: &BuildDirs) -> Result<Vec<String>, String> {
     let bytes = fs::read(binary).map_err(|err| format!("{}: {err}", binary.display()))?;
     let mut paths = [&place.root, &place.target].map(|path| path.display().to_string()).to_vec();
     // Toolchains and packages lie there.

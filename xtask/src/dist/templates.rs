@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::Shipment;
+use super::PackageSet;
 use crate::tidy;
 
 /// Templates, and what they become.
@@ -22,7 +22,7 @@ const SCRIPTS: [(&str, &str); 2] = [
 
 /// Fills the templates in.
 pub(super) fn make(
-    shipments: &[Shipment],
+    shipments: &[PackageSet],
     sums: &[(String, String)],
     releases: Option<&str>,
 ) -> Result<(), String> {
@@ -50,7 +50,7 @@ pub(super) fn make(
 /// them. Lines between `@ALONE@` and `@END@` are for one machine, those between
 /// `@SEVERAL@` and `@END@` for more; there, what stands between `@EACH@` and `@NEXT@`
 /// is repeated as a whole.
-fn filled(text: &str, shipments: &[Shipment], sums: &[(String, String)]) -> String {
+fn filled(text: &str, shipments: &[PackageSet], sums: &[(String, String)]) -> String {
     let mut out = String::new();
     let mut is_wanted = true;
     let mut block: Option<String> = None;
@@ -71,7 +71,7 @@ fn filled(text: &str, shipments: &[Shipment], sums: &[(String, String)]) -> Stri
     out
 }
 
-fn repeated(text: &str, shipments: &[Shipment], sums: &[(String, String)]) -> String {
+fn repeated(text: &str, shipments: &[PackageSet], sums: &[(String, String)]) -> String {
     let words = ["@MACHINE@", "@TARGET@", "@ARCHIVE@", "@SHA256@", "@ARCH@", "@PROCESSOR@"];
     if !words.iter().any(|word| text.contains(word)) {
         return text.to_owned();

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use super::{Shipment, archive::Zip, binary::SystemNeeds, notices};
+use super::{PackageSet, archive::Zip, binary::SystemNeeds, notices};
 use crate::{run, tidy};
 
 const MODULE: &str = r#""""Where the program of Haft is."""
@@ -42,7 +42,7 @@ os.execv(path, [path, *sys.argv[1:]])
 "#;
 
 /// Makes the wheel. Its tag says what the program really needs.
-pub(super) fn make(shipment: &Shipment) -> Result<PathBuf, String> {
+pub(super) fn make(shipment: &PackageSet) -> Result<PathBuf, String> {
     let version = &shipment.version;
     let machine = shipment.machine.name();
     let platform = match shipment.needs {
@@ -91,7 +91,7 @@ fn own_file(name: &str) -> Result<String, String> {
 }
 
 /// The sum of a file as wheels write it: base64 for addresses, without padding.
-fn digest(shipment: &Shipment, content: &[u8]) -> Result<String, String> {
+fn digest(shipment: &PackageSet, content: &[u8]) -> Result<String, String> {
     let scratch = shipment.out.join(".sum");
     fs::write(&scratch, content).map_err(|err| err.to_string())?;
     let printed = run::output("sha256sum", &[&scratch.display().to_string()])?;

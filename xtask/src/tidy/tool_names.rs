@@ -1,8 +1,8 @@
 //! The name of a tool stands in its own folder, in documents and in tests.
 //!
 //! Code elsewhere that compares with a name is a second place to touch when a
-//! tool comes, goes or is renamed. A tool tells what it did (`CallTrace`), what
-//! it touches (`Reach`) and what it is (`Traits`) instead.
+//! tool comes, goes or is renamed. A tool tells what it did (`CallEffect`), what
+//! it touches (`AccessSet`) and what it is (`Traits`) instead.
 
 use std::{fs, path::Path};
 

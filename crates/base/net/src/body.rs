@@ -1,6 +1,6 @@
 use reqwest::{Response, header::CONTENT_ENCODING};
 
-use crate::unpack::{Unpacked, Unpacker, packings};
+use crate::unpack::{BodyDecoder, DecodeStep, packings};
 
 /// Why there is no body.
 #[derive(Debug)]
@@ -55,13 +55,13 @@ pub enum BodyEnd {
 pub struct WebBody {
     response: Response,
     /// The outermost first.
-    layers: Vec<Unpacker>,
+    layers: Vec<BodyDecoder>,
     packed: Option<String>,
     ended: bool,
 }
 
 /// Why a body does not go on.
-enum BodyStop {
+enum BodyReadError {
     Broken(reqwest::Error),
     Damaged(&'static str),
 }
@@ -72,7 +72,7 @@ impl WebBody {
         let said = response.headers().get_all(CONTENT_ENCODING).iter();
         let said = said.map(|it| String::from_utf8_lossy(it.as_bytes())).collect::<Vec<_>>().join(", ");
         let (layers, packed) = match packings(&said) {
-            Some(layers) => (layers.into_iter().map(Unpacker::new).collect(), None),
+            Some(layers) => (layers.into_iter().map(BodyDecoder::new).collect(), None),
             None => (Vec::new(), Some(said)),
         };
         Self { response, layers, packed, ended: false }
@@ -91,8 +91,8 @@ impl WebBody {
             match self.more(into).await {
                 Ok(true) => {}
                 Ok(false) => return BodyEnd::Whole,
-                Err(BodyStop::Broken(err)) => return BodyEnd::Broken(crate::innermost(&err)),
-                Err(BodyStop::Damaged(why)) => return BodyEnd::Damaged(why),
+                Err(BodyReadError::Broken(err)) => return BodyEnd::Broken(crate::innermost(&err)),
+                Err(BodyReadError::Damaged(why)) => return BodyEnd::Damaged(why),
             }
             if last + (256 << 10) < into.len() {
                 last = into.len();
@@ -105,14 +105,14 @@ impl WebBody {
     }
 
     /// Adds some of the body; false where there is no more of it.
-    async fn more(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyStop> {
+    async fn more(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyReadError> {
         let before = into.len();
         while !self.unpack(into)? {
             if self.ended {
-                let whole = self.layers.iter().all(Unpacker::may_end);
-                return if whole { Ok(false) } else { Err(BodyStop::Damaged("it ends in the middle")) };
+                let whole = self.layers.iter().all(BodyDecoder::may_end);
+                return if whole { Ok(false) } else { Err(BodyReadError::Damaged("it ends in the middle")) };
             }
-            match (self.response.chunk().await.map_err(BodyStop::Broken)?, self.layers.first_mut()) {
+            match (self.response.chunk().await.map_err(BodyReadError::Broken)?, self.layers.first_mut()) {
                 (None, _) => self.ended = true,
                 (Some(chunk), None) => into.extend_from_slice(&chunk),
                 (Some(chunk), Some(first)) => first.push(&chunk),
@@ -125,7 +125,7 @@ impl WebBody {
     }
 
     /// Unpacks a step of what came; false where nothing came out of it.
-    fn unpack(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyStop> {
+    fn unpack(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyReadError> {
         let before = into.len();
         // The innermost layers first, so that none holds more than a step.
         let mut at = self.layers.len();
@@ -137,11 +137,11 @@ impl WebBody {
                 None => layer.step(into),
                 Some(next) => layer.step(&mut some).inspect(|_| next.push(&some)),
             };
-            match done.map_err(BodyStop::Damaged)? {
-                Unpacked::Waits => at = index,
+            match done.map_err(BodyReadError::Damaged)? {
+                DecodeStep::Waits => at = index,
                 // What came out goes on inwards.
-                Unpacked::Some if before < into.len() => return Ok(true),
-                Unpacked::Some => at = self.layers.len(),
+                DecodeStep::Some if before < into.len() => return Ok(true),
+                DecodeStep::Some => at = self.layers.len(),
             }
         }
         Ok(false)

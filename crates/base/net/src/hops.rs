@@ -6,7 +6,7 @@ use url::Url;
 /// How redirects are followed: no more than so many, and none the judge of the
 /// user refuses.
 #[derive(Clone, Copy, Debug)]
-pub struct Hops {
+pub struct RedirectPolicy {
     /// The most redirects of one request.
     pub limit: usize,
     /// The words for one more.
@@ -15,7 +15,7 @@ pub struct Hops {
 
 /// One step of a request from a server to the next.
 #[derive(Clone, Copy, Debug)]
-pub struct Hop<'a> {
+pub struct RedirectHop<'a> {
     /// Where the request was meant to go.
     pub first: &'a Url,
     /// Which address sends it on.
@@ -24,7 +24,7 @@ pub struct Hop<'a> {
     pub to: &'a Url,
 }
 
-impl Hop<'_> {
+impl RedirectHop<'_> {
     /// Whether the request stays with the server it was meant for.
     pub fn keeps_origin(&self) -> bool {
         self.first.origin() == self.to.origin()
@@ -39,23 +39,23 @@ impl Hop<'_> {
     }
 }
 
-impl Hops {
+impl RedirectPolicy {
     /// A policy for a client. `judge` sees every hop; its words are the error of
     /// a request that was sent where it may not go.
     pub fn policy<F>(self, judge: F) -> Policy
     where
-        F: Fn(Hop<'_>) -> Result<(), String> + Send + Sync + 'static,
+        F: Fn(RedirectHop<'_>) -> Result<(), String> + Send + Sync + 'static,
     {
         Policy::custom(move |attempt| self.step(attempt, &judge))
     }
 
-    fn step(self, attempt: Attempt<'_>, judge: &dyn Fn(Hop<'_>) -> Result<(), String>) -> Action {
+    fn step(self, attempt: Attempt<'_>, judge: &dyn Fn(RedirectHop<'_>) -> Result<(), String>) -> Action {
         let judged = match (attempt.previous().first(), attempt.previous().last()) {
-            (Some(first), Some(from)) => judge(Hop { first, from, to: attempt.url() }),
+            (Some(first), Some(from)) => judge(RedirectHop { first, from, to: attempt.url() }),
             _ => Ok(()),
         };
         match judged {
-            Err(why) => attempt.error(RefusedHop(why)),
+            Err(why) => attempt.error(RefusedRedirect(why)),
             Ok(()) if self.limit < attempt.previous().len() => attempt.error(self.too_many),
             Ok(()) => attempt.follow(),
         }
@@ -63,12 +63,12 @@ impl Hops {
 }
 
 #[derive(Debug)]
-struct RefusedHop(String);
+struct RefusedRedirect(String);
 
-impl fmt::Display for RefusedHop {
+impl fmt::Display for RefusedRedirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for RefusedHop {}
+impl std::error::Error for RefusedRedirect {}

@@ -5,8 +5,8 @@
 //! [`CheckedResolver`] looks names up under such a rule and hands on only the
 //! addresses that were checked, so that the address that was judged is the one
 //! that is connected to. [`WebClient`] asks for a page a model named: a
-//! [`WebTarget`] is an address that can be read in one way only, every hop is
-//! judged like the first, and another host is told and not followed. [`Hops`] follows redirects no further than allowed, and
+//! [`WebUrl`] is an address that can be read in one way only, every hop is
+//! judged like the first, and another host is told and not followed. [`RedirectPolicy`] follows redirects no further than allowed, and
 //! [`read_body`] reads answers within a limit.
 //!
 //! **Does not know** who asks, what for, or in which words a refusal is told:
@@ -30,8 +30,8 @@ mod web_network;
 pub use address::{AddressClass, host_of, is_public, is_this_machine, literal_address};
 pub use body::{BodyEnd, BodyError, WebBody, read_beginning, read_body};
 pub use explain::{causes, innermost, with_causes};
-pub use hops::{Hop, Hops};
+pub use hops::{RedirectHop, RedirectPolicy};
 pub use resolver::{AddressRule, CheckedResolver, look_up};
-pub use target::{PrivateHosts, TargetProblem, WebTarget};
-pub use web_client::{Elsewhere, WebAnswer, WebClient, WebFailure, WebLimits, WebPage};
-pub use web_network::{HopRequest, HopRoute, NetFuture, ProxyChoice, SystemNetwork, WebNetwork};
+pub use target::{PrivateHosts, WebUrl, WebUrlError};
+pub use web_client::{Elsewhere, FetchError, FetchOutcome, WebClient, WebLimits, WebPage};
+pub use web_network::{ConnectVia, NetFuture, ProxyChoice, SingleRequest, SystemNetwork, WebNetwork};

@@ -8,21 +8,21 @@ use crate::{AddressClass, literal_address};
 /// same way: http or https, a host, no user name, no port of another service,
 /// and not this machine or its neighbourhood as far as the text tells.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct WebTarget {
+pub struct WebUrl {
     url: Url,
-    port: NamedPort,
+    port: ExplicitPort,
 }
 
 /// Whether the text said which port.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum NamedPort {
+enum ExplicitPort {
     Yes,
     No,
 }
 
 /// Why a text is no such address.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum TargetProblem {
+pub enum WebUrlError {
     /// It has blanks or control characters, which programs drop differently.
     Blanks,
     /// It does not begin with `http://` or `https://`.
@@ -50,7 +50,7 @@ pub enum TargetProblem {
     BadPort(u16),
 }
 
-impl fmt::Display for TargetProblem {
+impl fmt::Display for WebUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Blanks => f.write_str("the address contains blanks or control characters"),
@@ -114,12 +114,12 @@ impl PrivateHosts {
     }
 }
 
-impl WebTarget {
+impl WebUrl {
     /// Reads an address. Everything that two programs could read differently is
     /// refused before it is read at all.
-    pub fn parse(text: &str, near: &PrivateHosts) -> Result<Self, TargetProblem> {
+    pub fn parse(text: &str, near: &PrivateHosts) -> Result<Self, WebUrlError> {
         if text.chars().any(|it| it.is_control() || it.is_whitespace()) {
-            return Err(TargetProblem::Blanks);
+            return Err(WebUrlError::Blanks);
         }
         let (scheme, rest) = match text.split_once("://") {
             Some(split) => split,
@@ -127,47 +127,47 @@ impl WebTarget {
         };
         if !["http", "https"].iter().any(|it| scheme.eq_ignore_ascii_case(it)) {
             return Err(match is_scheme(scheme) {
-                true => TargetProblem::Scheme(scheme.to_owned()),
-                false => TargetProblem::NoScheme,
+                true => WebUrlError::Scheme(scheme.to_owned()),
+                false => WebUrlError::NoScheme,
             });
         }
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if authority.is_empty() {
-            return Err(TargetProblem::NoHost);
+            return Err(WebUrlError::NoHost);
         }
         if authority.contains(['\\', '@']) {
-            return Err(TargetProblem::HiddenHost);
+            return Err(WebUrlError::HiddenHost);
         }
-        let url = Url::parse(text).map_err(|err| TargetProblem::Unreadable(err.to_string()))?;
+        let url = Url::parse(text).map_err(|err| WebUrlError::Unreadable(err.to_string()))?;
         let after_host = authority.rsplit(']').next().unwrap_or(authority);
-        let port = if after_host.contains(':') { NamedPort::Yes } else { NamedPort::No };
+        let port = if after_host.contains(':') { ExplicitPort::Yes } else { ExplicitPort::No };
         Self { url, port }.judged(near)
     }
 
     /// Where a server sends a request on to, judged like any other address.
-    pub fn redirected(&self, to: Url, near: &PrivateHosts) -> Result<Self, TargetProblem> {
+    pub fn redirected(&self, to: Url, near: &PrivateHosts) -> Result<Self, WebUrlError> {
         if !matches!(to.scheme(), "http" | "https") {
-            return Err(TargetProblem::Scheme(to.scheme().to_owned()));
+            return Err(WebUrlError::Scheme(to.scheme().to_owned()));
         }
         if !to.username().is_empty() || to.password().is_some() {
-            return Err(TargetProblem::HiddenHost);
+            return Err(WebUrlError::HiddenHost);
         }
-        let port = if to.port().is_some() { NamedPort::Yes } else { self.port };
+        let port = if to.port().is_some() { ExplicitPort::Yes } else { self.port };
         Self { url: to, port }.judged(near)
     }
 
-    fn judged(self, near: &PrivateHosts) -> Result<Self, TargetProblem> {
-        let Some(host) = self.url.host() else { return Err(TargetProblem::NoHost) };
+    fn judged(self, near: &PrivateHosts) -> Result<Self, WebUrlError> {
+        let Some(host) = self.url.host() else { return Err(WebUrlError::NoHost) };
         let host = host.to_owned();
         if let Some(port) = self.url.port()
             && BAD_PORTS.contains(&port)
         {
-            return Err(TargetProblem::BadPort(port));
+            return Err(WebUrlError::BadPort(port));
         }
         if let Host::Domain(name) = &host {
             let labels = name.strip_suffix('.').unwrap_or(name);
             if 253 < labels.len() || labels.split('.').any(|it| it.is_empty() || 63 < it.len()) {
-                return Err(TargetProblem::Unreadable(String::from("the host is no name of the internet")));
+                return Err(WebUrlError::Unreadable(String::from("the host is no name of the internet")));
             }
         }
         if near.has(&self.url) {
@@ -177,13 +177,13 @@ impl WebTarget {
         match (literal_address(&self.url), &host) {
             (Some(address), _) => match AddressClass::of(address) {
                 AddressClass::Public => Ok(self),
-                class => Err(TargetProblem::NotPublic { host: text, class }),
+                class => Err(WebUrlError::NotPublic { host: text, class }),
             },
             (None, _) if text == "localhost" || text.ends_with(".localhost") => {
-                Err(TargetProblem::ThisMachine(text))
+                Err(WebUrlError::ThisMachine(text))
             }
             (None, _) if !text.contains('.') || LOCAL_ENDS.iter().any(|it| text.ends_with(it)) => {
-                Err(TargetProblem::LocalName(text))
+                Err(WebUrlError::LocalName(text))
             }
             (None, _) => Ok(self),
         }
@@ -195,7 +195,7 @@ impl WebTarget {
     pub fn encrypted(&self, near: &PrivateHosts) -> Self {
         let mut to = self.clone();
         let stays = self.url.scheme() != "http"
-            || self.port == NamedPort::Yes
+            || self.port == ExplicitPort::Yes
             || literal_address(&self.url).is_some()
             || near.has(&self.url);
         if !stays && to.url.set_scheme("https").is_ok() {
@@ -234,12 +234,12 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '+' | '-' | '.'))
 }
 
-fn no_scheme(text: &str) -> TargetProblem {
+fn no_scheme(text: &str) -> WebUrlError {
     match text.split_once(':') {
         Some((scheme, _)) if is_scheme(scheme) && !scheme.to_ascii_lowercase().starts_with("http") => {
-            TargetProblem::Scheme(scheme.to_owned())
+            WebUrlError::Scheme(scheme.to_owned())
         }
-        _ => TargetProblem::NoScheme,
+        _ => WebUrlError::NoScheme,
     }
 }
 
@@ -271,44 +271,44 @@ mod tests {
             ("http://2130706433:3000/", Ok("127.0.0.1")),
             ("http://[::1]/", Ok("[::1]")),
             ("https://intranet/", Ok("intranet")),
-            ("http://intranet/", Err(TargetProblem::LocalName("intranet".into()))),
-            ("http://localhost:3000/", Err(TargetProblem::ThisMachine("localhost".into()))),
-            ("http://printer.local/", Err(TargetProblem::LocalName("printer.local".into()))),
+            ("http://intranet/", Err(WebUrlError::LocalName("intranet".into()))),
+            ("http://localhost:3000/", Err(WebUrlError::ThisMachine("localhost".into()))),
+            ("http://printer.local/", Err(WebUrlError::LocalName("printer.local".into()))),
             (
                 "http://METADATA.google.internal./x",
-                Err(TargetProblem::LocalName("metadata.google.internal".into())),
+                Err(WebUrlError::LocalName("metadata.google.internal".into())),
             ),
             ("https://internal.example.com/", Ok("internal.example.com")),
-            ("http://a.LOCALHOST./", Err(TargetProblem::ThisMachine("a.localhost".into()))),
+            ("http://a.LOCALHOST./", Err(WebUrlError::ThisMachine("a.localhost".into()))),
             ("http://[::ffff:a00:1]/", Err(near_by("[::ffff:a00:1]", AddressClass::Private))),
             ("http://127.0.0.1:3001/", Err(near_by("127.0.0.1", AddressClass::Loopback))),
             ("http://0251.0376.0251.0376/", Err(near_by("169.254.169.254", AddressClass::Machine))),
-            ("https:example.com", Err(TargetProblem::NoScheme)),
-            ("example.com/x", Err(TargetProblem::NoScheme)),
-            ("//example.com/x", Err(TargetProblem::NoScheme)),
-            ("file:///etc/passwd", Err(TargetProblem::Scheme("file".into()))),
-            ("jar:http://example.com!/x", Err(TargetProblem::NoScheme)),
-            ("unix:/run/x.sock", Err(TargetProblem::Scheme("unix".into()))),
-            ("http:///etc/passwd", Err(TargetProblem::NoHost)),
-            ("https://a@b.test/", Err(TargetProblem::HiddenHost)),
-            ("https://a.test\\@b.test/", Err(TargetProblem::HiddenHost)),
-            ("https://a.test/\tb", Err(TargetProblem::Blanks)),
-            (" https://a.test/", Err(TargetProblem::Blanks)),
-            ("https://a.test:22/", Err(TargetProblem::BadPort(22))),
+            ("https:example.com", Err(WebUrlError::NoScheme)),
+            ("example.com/x", Err(WebUrlError::NoScheme)),
+            ("//example.com/x", Err(WebUrlError::NoScheme)),
+            ("file:///etc/passwd", Err(WebUrlError::Scheme("file".into()))),
+            ("jar:http://example.com!/x", Err(WebUrlError::NoScheme)),
+            ("unix:/run/x.sock", Err(WebUrlError::Scheme("unix".into()))),
+            ("http:///etc/passwd", Err(WebUrlError::NoHost)),
+            ("https://a@b.test/", Err(WebUrlError::HiddenHost)),
+            ("https://a.test\\@b.test/", Err(WebUrlError::HiddenHost)),
+            ("https://a.test/\tb", Err(WebUrlError::Blanks)),
+            (" https://a.test/", Err(WebUrlError::Blanks)),
+            ("https://a.test:22/", Err(WebUrlError::BadPort(22))),
         ] {
-            let got = WebTarget::parse(text, &near).map(|it| it.host());
+            let got = WebUrl::parse(text, &near).map(|it| it.host());
             assert_eq!(got.as_deref(), want.as_deref(), "{text}");
         }
         for text in ["http://a.test:-1/", "http://[::1", "http://[fe80::1%25eth0]/", "https://a%0d%0a.test/"]
         {
-            assert!(matches!(WebTarget::parse(text, &near), Err(TargetProblem::Unreadable(_))), "{text}");
+            assert!(matches!(WebUrl::parse(text, &near), Err(WebUrlError::Unreadable(_))), "{text}");
         }
         let long = format!("https://{}.test/", "a".repeat(64));
-        assert!(matches!(WebTarget::parse(&long, &near), Err(TargetProblem::Unreadable(_))));
+        assert!(matches!(WebUrl::parse(&long, &near), Err(WebUrlError::Unreadable(_))));
     }
 
-    fn near_by(host: &str, class: AddressClass) -> TargetProblem {
-        TargetProblem::NotPublic { host: host.to_owned(), class }
+    fn near_by(host: &str, class: AddressClass) -> WebUrlError {
+        WebUrlError::NotPublic { host: host.to_owned(), class }
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
             ("http://dev.test/x", "http://dev.test/x"),
             ("https://a.test/x", "https://a.test/x"),
         ] {
-            let target = WebTarget::parse(text, &near).expect("an address");
+            let target = WebUrl::parse(text, &near).expect("an address");
             assert_eq!(target.encrypted(&near).url().as_str(), want, "{text}");
         }
     }

@@ -2,7 +2,7 @@ use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 /// How a body is packed for its way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Packing {
+pub(crate) enum ContentEncoding {
     /// RFC 1952: one or several members, one after the other.
     Gzip,
     /// RFC 1950, or without its frame, as some servers send it.
@@ -18,13 +18,13 @@ const MOST_HEAD: usize = 80 << 10;
 
 /// What the values of `Content-Encoding` say, the outermost packing first; nothing
 /// where something else than we unpack is among them.
-pub(crate) fn packings(said: &str) -> Option<Vec<Packing>> {
+pub(crate) fn packings(said: &str) -> Option<Vec<ContentEncoding>> {
     let names = said.split(',').map(str::trim).filter(|it| !it.is_empty());
     let mut found = Vec::new();
     for name in names.filter(|it| !it.eq_ignore_ascii_case("identity")) {
         found.push(match name.to_ascii_lowercase().as_str() {
-            "gzip" | "x-gzip" => Packing::Gzip,
-            "deflate" => Packing::Deflate,
+            "gzip" | "x-gzip" => ContentEncoding::Gzip,
+            "deflate" => ContentEncoding::Deflate,
             _ => return None,
         });
     }
@@ -34,9 +34,9 @@ pub(crate) fn packings(said: &str) -> Option<Vec<Packing>> {
 
 /// Unpacks one layer, a step at a time: however much a few bytes unpack to, no
 /// more than a step of it is in memory.
-pub(crate) struct Unpacker {
-    packing: Packing,
-    stage: UnpackStage,
+pub(crate) struct BodyDecoder {
+    packing: ContentEncoding,
+    stage: DecodeStage,
     inflate: Decompress,
     crc: Crc,
     /// What came and was not unpacked yet.
@@ -44,7 +44,7 @@ pub(crate) struct Unpacker {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum UnpackStage {
+enum DecodeStage {
     /// The head of the first member, or of all there is.
     First,
     /// Behind a member: another one may follow.
@@ -58,18 +58,18 @@ enum UnpackStage {
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Unpacked {
+pub(crate) enum DecodeStep {
     /// There may be more in what came.
     Some,
     /// More has to come first.
     Waits,
 }
 
-impl Unpacker {
-    pub(crate) fn new(packing: Packing) -> Self {
+impl BodyDecoder {
+    pub(crate) fn new(packing: ContentEncoding) -> Self {
         Self {
             packing,
-            stage: UnpackStage::First,
+            stage: DecodeStage::First,
             inflate: Decompress::new(false),
             crc: Crc::new(),
             packed: Vec::new(),
@@ -82,51 +82,51 @@ impl Unpacker {
     }
 
     /// Unpacks what came, a step of it.
-    pub(crate) fn step(&mut self, into: &mut Vec<u8>) -> Result<Unpacked, &'static str> {
+    pub(crate) fn step(&mut self, into: &mut Vec<u8>) -> Result<DecodeStep, &'static str> {
         let used = match self.stage {
-            UnpackStage::First | UnpackStage::Between => self.begin()?,
-            UnpackStage::Data => self.data(into)?,
-            UnpackStage::Sums => self.sums()?,
-            UnpackStage::Over => Some(self.packed.len()).filter(|it| *it != 0),
+            DecodeStage::First | DecodeStage::Between => self.begin()?,
+            DecodeStage::Data => self.data(into)?,
+            DecodeStage::Sums => self.sums()?,
+            DecodeStage::Over => Some(self.packed.len()).filter(|it| *it != 0),
         };
         match used {
             Some(used) => {
                 self.packed.drain(..used);
-                Ok(Unpacked::Some)
+                Ok(DecodeStep::Some)
             }
-            None => Ok(Unpacked::Waits),
+            None => Ok(DecodeStep::Waits),
         }
     }
 
     /// Whether nothing may follow any more.
     pub(crate) fn may_end(&self) -> bool {
         match self.stage {
-            UnpackStage::First => self.packed.is_empty(),
-            UnpackStage::Between | UnpackStage::Over => true,
-            UnpackStage::Data | UnpackStage::Sums => false,
+            DecodeStage::First => self.packed.is_empty(),
+            DecodeStage::Between | DecodeStage::Over => true,
+            DecodeStage::Data | DecodeStage::Sums => false,
         }
     }
 
     /// The head; how long it is, once it is there.
     fn begin(&mut self) -> Result<Option<usize>, &'static str> {
         match self.packing {
-            Packing::Gzip => {
+            ContentEncoding::Gzip => {
                 // Some pad what they send with zeros; what else follows is no member.
-                if self.stage == UnpackStage::Between && self.packed.first() == Some(&0) {
-                    self.stage = UnpackStage::Over;
+                if self.stage == DecodeStage::Between && self.packed.first() == Some(&0) {
+                    self.stage = DecodeStage::Over;
                     return Ok(Some(0));
                 }
                 let Some(head) = gzip_head(&self.packed)? else { return Ok(None) };
                 self.inflate.reset(false);
                 self.crc.reset();
-                self.stage = UnpackStage::Data;
+                self.stage = DecodeStage::Data;
                 Ok(Some(head))
             }
-            Packing::Deflate => {
+            ContentEncoding::Deflate => {
                 let [first, second, ..] = self.packed[..] else { return Ok(None) };
                 let framed = first & 0x0f == 8 && u16::from_be_bytes([first, second]).is_multiple_of(31);
                 self.inflate.reset(framed);
-                self.stage = UnpackStage::Data;
+                self.stage = DecodeStage::Data;
                 Ok(Some(0))
             }
         }
@@ -138,12 +138,12 @@ impl Unpacker {
         let done = self.inflate.decompress_vec(&self.packed, into, FlushDecompress::None);
         let done = done.map_err(|_| "the packed bytes are damaged")?;
         let used = usize::try_from(self.inflate.total_in() - before).unwrap_or(usize::MAX);
-        if self.packing == Packing::Gzip {
+        if self.packing == ContentEncoding::Gzip {
             self.crc.update(&into[start..]);
         }
         match (done, self.packing) {
-            (Status::StreamEnd, Packing::Gzip) => self.stage = UnpackStage::Sums,
-            (Status::StreamEnd, Packing::Deflate) => self.stage = UnpackStage::Over,
+            (Status::StreamEnd, ContentEncoding::Gzip) => self.stage = DecodeStage::Sums,
+            (Status::StreamEnd, ContentEncoding::Deflate) => self.stage = DecodeStage::Over,
             _ if used == 0 && into.len() == start => return Ok(None),
             _ => {}
         }
@@ -158,7 +158,7 @@ impl Unpacker {
         if !right {
             return Err("the sums of the packed bytes are wrong");
         }
-        self.stage = UnpackStage::Between;
+        self.stage = DecodeStage::Between;
         Ok(Some(8))
     }
 }
@@ -203,8 +203,12 @@ mod tests {
     use super::*;
 
     /// Unpacks what comes in pieces of this size; the largest step, and how it ended.
-    fn unpacked(packing: Packing, packed: &[u8], piece: usize) -> (Vec<u8>, usize, Result<(), &'static str>) {
-        let (mut unpacker, mut all, mut largest) = (Unpacker::new(packing), Vec::new(), 0);
+    fn unpacked(
+        packing: ContentEncoding,
+        packed: &[u8],
+        piece: usize,
+    ) -> (Vec<u8>, usize, Result<(), &'static str>) {
+        let (mut unpacker, mut all, mut largest) = (BodyDecoder::new(packing), Vec::new(), 0);
         for piece in packed.chunks(piece) {
             unpacker.push(piece);
             loop {
@@ -213,8 +217,8 @@ mod tests {
                 largest = largest.max(some.len());
                 all.extend_from_slice(&some);
                 match done {
-                    Ok(Unpacked::Some) => {}
-                    Ok(Unpacked::Waits) => break,
+                    Ok(DecodeStep::Some) => {}
+                    Ok(DecodeStep::Waits) => break,
                     Err(why) => return (all, largest, Err(why)),
                 }
             }
@@ -235,6 +239,7 @@ mod tests {
 
     #[test]
     fn bodies_of_every_make() {
+        use ContentEncoding::{Deflate, Gzip};
         let framed = |text: &[u8]| {
             let mut packer = write::ZlibEncoder::new(Vec::new(), Compression::best());
             packer.write_all(text).unwrap();
@@ -254,44 +259,32 @@ mod tests {
             packed
         };
         for (name, packing, packed, want, end) in [
-            ("one member", Packing::Gzip, gzip(b"one"), &b"one"[..], Ok(())),
-            (
-                "three members",
-                Packing::Gzip,
-                [gzip(b"one "), gzip(b""), gzip(b"two")].concat(),
-                b"one two",
-                Ok(()),
-            ),
-            ("zeros behind", Packing::Gzip, [gzip(b"one"), vec![0; 99]].concat(), b"one", Ok(())),
+            ("one member", Gzip, gzip(b"one"), &b"one"[..], Ok(())),
+            ("three members", Gzip, [gzip(b"one "), gzip(b""), gzip(b"two")].concat(), b"one two", Ok(())),
+            ("zeros behind", Gzip, [gzip(b"one"), vec![0; 99]].concat(), b"one", Ok(())),
             (
                 "something else behind",
-                Packing::Gzip,
+                Gzip,
                 [gzip(b"one"), b"what".to_vec()].concat(),
                 b"one",
                 Err("what should be gzip is none"),
             ),
-            (
-                "the second cut",
-                Packing::Gzip,
-                [gzip(b"one"), cut(gzip(b"two"))].concat(),
-                b"onetwo",
-                Err("cut"),
-            ),
-            ("a wrong sum", Packing::Gzip, wrong_sum, b"one", Err("the sums of the packed bytes are wrong")),
-            ("nothing", Packing::Gzip, Vec::new(), b"", Ok(())),
-            ("a head alone", Packing::Gzip, gzip(b"one")[..5].to_vec(), b"", Err("cut")),
+            ("the second cut", Gzip, [gzip(b"one"), cut(gzip(b"two"))].concat(), b"onetwo", Err("cut")),
+            ("a wrong sum", Gzip, wrong_sum, b"one", Err("the sums of the packed bytes are wrong")),
+            ("nothing", Gzip, Vec::new(), b"", Ok(())),
+            ("a head alone", Gzip, gzip(b"one")[..5].to_vec(), b"", Err("cut")),
             (
                 "a name without end",
-                Packing::Gzip,
+                Gzip,
                 [&b"\x1f\x8b\x08\x08000000"[..], &[7; 200_000]].concat(),
                 b"",
                 Err("what should be gzip is none"),
             ),
-            ("framed", Packing::Deflate, framed(b"one"), b"one", Ok(())),
-            ("bare", Packing::Deflate, bare(b"one"), b"one", Ok(())),
-            ("cut", Packing::Deflate, cut(bare(&long)), &long, Err("cut")),
-            ("no packing", Packing::Deflate, b"<html>".to_vec(), b"", Err("the packed bytes are damaged")),
-            ("long", Packing::Gzip, gzip(&long), &long, Ok(())),
+            ("framed", Deflate, framed(b"one"), b"one", Ok(())),
+            ("bare", Deflate, bare(b"one"), b"one", Ok(())),
+            ("cut", Deflate, cut(bare(&long)), &long, Err("cut")),
+            ("no packing", Deflate, b"<html>".to_vec(), b"", Err("the packed bytes are damaged")),
+            ("long", Gzip, gzip(&long), &long, Ok(())),
         ] {
             let least = if packed.len() < 5_000 { 1 } else { 1_000 };
             for piece in [least, 7 * least, 4_096, usize::MAX] {
@@ -308,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_servers_say() {
-        use Packing::{Deflate, Gzip};
+        use ContentEncoding::{Deflate, Gzip};
         for (said, want) in [
             ("", Some(vec![])),
             ("identity", Some(vec![])),

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::{
-    AddressClass, HopRequest, HopRoute, PrivateHosts, ProxyChoice, TargetProblem, WebNetwork, WebTarget,
+    AddressClass, ConnectVia, PrivateHosts, ProxyChoice, SingleRequest, WebNetwork, WebUrl, WebUrlError,
     innermost, literal_address,
 };
 
@@ -40,7 +40,7 @@ pub struct WebClient {
 
 /// What came of a request.
 #[derive(Debug)]
-pub enum WebAnswer {
+pub enum FetchOutcome {
     /// A server answered; the status may be any but a redirect that was followed.
     Page(WebPage),
     /// The server sends the request to somebody else, who was not asked.
@@ -71,13 +71,13 @@ pub struct Elsewhere {
 
 /// Why nothing came.
 #[derive(Debug)]
-pub enum WebFailure {
+pub enum FetchError {
     /// This address must not be asked.
     Refused {
         /// The address, as far as it was reached.
         url: String,
         /// Why not.
-        problem: TargetProblem,
+        problem: WebUrlError,
         /// Whether a server sent us there.
         redirected: bool,
     },
@@ -129,49 +129,49 @@ impl WebClient {
     }
 
     /// Asks for a page and follows redirects on the same host.
-    pub async fn get(&self, target: &WebTarget, headers: &HeaderMap) -> Result<WebAnswer, WebFailure> {
+    pub async fn get(&self, target: &WebUrl, headers: &HeaderMap) -> Result<FetchOutcome, FetchError> {
         let mut target = target.clone();
         for _ in 0..=self.limits.hops {
             let page = self.hop(&target, headers).await?;
             if !is_redirect(page.response.status()) {
-                return Ok(WebAnswer::Page(page));
+                return Ok(FetchOutcome::Page(page));
             }
             match self.next(&target, &page)? {
-                NextHop::Follow(next) => target = next,
-                NextHop::Tell(elsewhere) => return Ok(WebAnswer::Elsewhere(elsewhere)),
+                NextRequest::Follow(next) => target = next,
+                NextRequest::Tell(elsewhere) => return Ok(FetchOutcome::Elsewhere(elsewhere)),
             }
         }
-        Err(WebFailure::TooManyHops(self.limits.hops))
+        Err(FetchError::TooManyHops(self.limits.hops))
     }
 
     /// One request to one server.
-    async fn hop(&self, target: &WebTarget, headers: &HeaderMap) -> Result<WebPage, WebFailure> {
+    async fn hop(&self, target: &WebUrl, headers: &HeaderMap) -> Result<WebPage, FetchError> {
         let url = target.without_fragment();
         let route = self.route(target).await?;
-        let request = HopRequest { url: &url, route: &route, headers: headers.clone() };
+        let request = SingleRequest { url: &url, route: &route, headers: headers.clone() };
         let response = timeout(self.limits.headers, self.network.send(request)).await;
-        let slow = WebFailure::Slow { what: "the server's answer", waited: self.limits.headers };
+        let slow = FetchError::Slow { what: "the server's answer", waited: self.limits.headers };
         let response = response.map_err(|_| slow)?;
         let response = response
-            .map_err(|err| WebFailure::Broken { url: url.clone(), why: innermost(&err.without_url()) })?;
+            .map_err(|err| FetchError::Broken { url: url.clone(), why: innermost(&err.without_url()) })?;
         match route {
-            HopRoute::Direct(addresses) => match response.remote_addr().map(|it| it.ip().to_canonical()) {
+            ConnectVia::Direct(addresses) => match response.remote_addr().map(|it| it.ip().to_canonical()) {
                 // A page of the same host that is asked for at the same time may have found
                 // another address of it, which was judged as well and is public.
                 Some(other)
                     if !crate::is_public(other) && !addresses.iter().any(|it| it.to_canonical() == other) =>
                 {
-                    Err(WebFailure::OtherServer(other))
+                    Err(FetchError::OtherServer(other))
                 }
                 _ => Ok(WebPage { url, response, proxy: None }),
             },
-            HopRoute::Proxy(proxy) => Ok(WebPage { url, response, proxy: Some(proxy) }),
+            ConnectVia::Proxy(proxy) => Ok(WebPage { url, response, proxy: Some(proxy) }),
         }
     }
 
     /// Who is connected to: every address of the name is judged, and one that
     /// is near refuses all.
-    async fn route(&self, target: &WebTarget) -> Result<HopRoute, WebFailure> {
+    async fn route(&self, target: &WebUrl) -> Result<ConnectVia, FetchError> {
         let near = self.near.has(target.url());
         let proxy = if near { None } else { self.network.proxy_for(target.url()) };
         let found = match literal_address(target.url()) {
@@ -180,12 +180,12 @@ impl WebClient {
                 let host = target.host();
                 match timeout(self.limits.lookup, self.network.look_up(&host)).await {
                     Ok(Ok(found)) if found.is_empty() => {
-                        Err(WebFailure::Unknown { host, why: String::from("it has no address") })
+                        Err(FetchError::Unknown { host, why: String::from("it has no address") })
                     }
                     Ok(Ok(found)) => Ok(found),
-                    Ok(Err(err)) => Err(WebFailure::Unknown { host, why: err.to_string() }),
+                    Ok(Err(err)) => Err(FetchError::Unknown { host, why: err.to_string() }),
                     Err(_) => {
-                        Err(WebFailure::Slow { what: "looking up the name", waited: self.limits.lookup })
+                        Err(FetchError::Slow { what: "looking up the name", waited: self.limits.lookup })
                     }
                 }
             }
@@ -194,37 +194,37 @@ impl WebClient {
             && !near
             && let Some(address) = addresses.iter().find(|it| AddressClass::of(**it) != AddressClass::Public)
         {
-            return Err(WebFailure::NotPublic { host: target.host(), address: *address });
+            return Err(FetchError::NotPublic { host: target.host(), address: *address });
         }
         match proxy {
             // What the system here does not know, the proxy may.
-            Some(proxy) => Ok(HopRoute::Proxy(proxy)),
-            None => found.map(HopRoute::Direct),
+            Some(proxy) => Ok(ConnectVia::Proxy(proxy)),
+            None => found.map(ConnectVia::Direct),
         }
     }
 
-    fn next(&self, target: &WebTarget, page: &WebPage) -> Result<NextHop, WebFailure> {
+    fn next(&self, target: &WebUrl, page: &WebPage) -> Result<NextRequest, FetchError> {
         let status = page.response.status();
         let location = page.response.headers().get(LOCATION);
         let location = location.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
         let Some(location) = location.filter(|it| !it.is_empty()) else {
-            return Err(WebFailure::NoLocation(status));
+            return Err(FetchError::NoLocation(status));
         };
         let refused =
-            |problem, url: &str| Err(WebFailure::Refused { url: url.to_owned(), problem, redirected: true });
+            |problem, url: &str| Err(FetchError::Refused { url: url.to_owned(), problem, redirected: true });
         if location.chars().any(|it| it.is_control() || it.is_whitespace()) {
-            return refused(TargetProblem::Blanks, &location);
+            return refused(WebUrlError::Blanks, &location);
         }
         let to = match page.url.join(&location) {
             Ok(to) => to,
-            Err(err) => return refused(TargetProblem::Unreadable(err.to_string()), &location),
+            Err(err) => return refused(WebUrlError::Unreadable(err.to_string()), &location),
         };
-        let elsewhere = || NextHop::Tell(Elsewhere { from: page.url.clone(), to: to.clone(), status });
+        let elsewhere = || NextRequest::Tell(Elsewhere { from: page.url.clone(), to: to.clone(), status });
         let next = match target.redirected(to.clone(), &self.near) {
             Ok(next) => next,
             // Who hides the host of another server is told like any other.
             // That it may not be asked is said all the same.
-            Err(TargetProblem::HiddenHost) if to.host() != page.url.host() => {
+            Err(WebUrlError::HiddenHost) if to.host() != page.url.host() => {
                 let mut plain = to.clone();
                 plain.set_username("").and(plain.set_password(None)).ok();
                 return match target.redirected(plain, &self.near) {
@@ -236,14 +236,14 @@ impl WebClient {
         };
         let downgraded = page.url.scheme() == "https" && to.scheme() == "http";
         match next.host() == target.host() && !downgraded {
-            true => Ok(NextHop::Follow(next)),
+            true => Ok(NextRequest::Follow(next)),
             false => Ok(elsewhere()),
         }
     }
 }
 
-enum NextHop {
-    Follow(WebTarget),
+enum NextRequest {
+    Follow(WebUrl),
     Tell(Elsewhere),
 }
 

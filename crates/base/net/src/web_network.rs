@@ -33,23 +33,23 @@ pub trait WebNetwork: Send + Sync + 'static {
 
     /// Sends one request, follows nothing, and connects to nobody but the route
     /// says.
-    fn send<'a>(&'a self, request: HopRequest<'a>) -> NetFuture<'a, Result<Response, reqwest::Error>>;
+    fn send<'a>(&'a self, request: SingleRequest<'a>) -> NetFuture<'a, Result<Response, reqwest::Error>>;
 }
 
 /// One request to one server.
 #[derive(Clone, Debug)]
-pub struct HopRequest<'a> {
+pub struct SingleRequest<'a> {
     /// Which page.
     pub url: &'a Url,
     /// Who is connected to.
-    pub route: &'a HopRoute,
+    pub route: &'a ConnectVia,
     /// What goes with it.
     pub headers: HeaderMap,
 }
 
 /// Who is connected to.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum HopRoute {
+pub enum ConnectVia {
     /// One of these addresses, all of them judged.
     Direct(Vec<IpAddr>),
     /// A proxy, which looks the name up for itself.
@@ -82,7 +82,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// The network as the system and a person's variables give it.
 pub struct SystemNetwork {
     proxies: Matcher,
-    pinned: Arc<PinnedNames>,
+    pinned: Arc<PinnedAddresses>,
     direct: OnceLock<Client>,
     proxied: Mutex<HashMap<String, Client>>,
 }
@@ -146,11 +146,11 @@ impl WebNetwork for SystemNetwork {
         Some(ProxyChoice { address: found.uri().to_string(), login })
     }
 
-    fn send<'a>(&'a self, request: HopRequest<'a>) -> NetFuture<'a, Result<Response, reqwest::Error>> {
+    fn send<'a>(&'a self, request: SingleRequest<'a>) -> NetFuture<'a, Result<Response, reqwest::Error>> {
         Box::pin(async move {
             let client = match request.route {
-                HopRoute::Proxy(proxy) => self.through(proxy)?,
-                HopRoute::Direct(addresses) => {
+                ConnectVia::Proxy(proxy) => self.through(proxy)?,
+                ConnectVia::Direct(addresses) => {
                     let host = request.url.host_str().unwrap_or_default();
                     match literal_address(request.url) {
                         Some(_) => self.direct()?,
@@ -180,9 +180,9 @@ const MOST_NAMES: usize = 512;
 /// Names and the public addresses that were judged for them; nothing else is
 /// found here.
 #[derive(Default)]
-struct PinnedNames(Mutex<HashMap<String, Vec<SocketAddr>>>);
+struct PinnedAddresses(Mutex<HashMap<String, Vec<SocketAddr>>>);
 
-impl PinnedNames {
+impl PinnedAddresses {
     fn set(&self, host: &str, addresses: &[IpAddr]) {
         let places = addresses.iter().map(|it| SocketAddr::new(*it, 0)).collect();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +193,7 @@ impl PinnedNames {
     }
 }
 
-impl Resolve for PinnedNames {
+impl Resolve for PinnedAddresses {
     fn resolve(&self, name: Name) -> Resolving {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.get(&name.as_str().to_ascii_lowercase()).cloned();

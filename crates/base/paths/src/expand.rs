@@ -5,7 +5,7 @@ use std::{
 
 /// Why a text is not a usable path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum PathProblem {
+pub enum PathError {
     /// Nothing was given.
     Empty,
     /// The kernel ends a path at NUL.
@@ -16,7 +16,7 @@ pub enum PathProblem {
     Loop,
 }
 
-impl fmt::Display for PathProblem {
+impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Empty => "the path is empty; give the path of a file or directory",
@@ -27,21 +27,21 @@ impl fmt::Display for PathProblem {
     }
 }
 
-impl std::error::Error for PathProblem {}
+impl std::error::Error for PathError {}
 
 /// Absolute form of what a model or a person wrote: `~` and `~/` become the
 /// home directory, a relative path is taken from `cwd`. Dots stay: the kernel
 /// resolves `link/..` differently from the words.
-pub fn expand(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<PathBuf, PathProblem> {
+pub fn expand(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<PathBuf, PathError> {
     let bytes = text.as_os_str().as_encoded_bytes();
     if bytes.is_empty() {
-        return Err(PathProblem::Empty);
+        return Err(PathError::Empty);
     }
     if bytes.contains(&0) {
-        return Err(PathProblem::Nul);
+        return Err(PathError::Nul);
     }
     if 4096 < bytes.len() {
-        return Err(PathProblem::TooLong);
+        return Err(PathError::TooLong);
     }
     match (text.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => Ok(home.to_owned()),
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn unusable_paths_are_errors() {
         for (text, want) in
-            [("", PathProblem::Empty), ("a\0b", PathProblem::Nul), (&*"x".repeat(4097), PathProblem::TooLong)]
+            [("", PathError::Empty), ("a\0b", PathError::Nul), (&*"x".repeat(4097), PathError::TooLong)]
         {
             assert_eq!(expand(Path::new(text), Path::new("/"), None), Err(want));
         }

@@ -7,7 +7,7 @@
 //! appended. Rules look at both: an allow needs both, a deny needs either.
 //!
 //! It also has the one way to write a file: beside its place, and then into it
-//! ([`replace_file`], [`UnfinishedFile`]).
+//! ([`replace_file`], [`PendingFile`]).
 //!
 //! **Does not know** rules, tools or the content of files.
 //!
@@ -25,7 +25,7 @@ mod kernel;
 mod replace;
 mod resolve;
 
-pub use expand::{PathProblem, expand, is_inside, lexical};
+pub use expand::{PathError, expand, is_inside, lexical};
 pub use kernel::{is_kernel_interface, is_of_kernel};
-pub use replace::{Durability, ReplacedMode, UnfinishedFile, replace_file, sweep_unfinished, sync_content};
-pub use resolve::{Located, locate, real};
+pub use replace::{Durability, ModeOnReplace, PendingFile, replace_file, sweep_unfinished, sync_content};
+pub use resolve::{ResolvedPath, locate, real};

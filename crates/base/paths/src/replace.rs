@@ -36,7 +36,7 @@ pub enum Durability {
 
 /// Which mode a replaced file has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ReplacedMode {
+pub enum ModeOnReplace {
     /// For the owner alone, whatever it was before.
     Private,
     /// Mode and owner of the old file; this mode if there is none.
@@ -48,12 +48,12 @@ pub enum ReplacedMode {
 pub fn replace_file(
     target: &Path,
     bytes: &[u8],
-    mode: ReplacedMode,
+    mode: ModeOnReplace,
     durability: Durability,
 ) -> io::Result<()> {
-    let mut unfinished = UnfinishedFile::nameless(target)?;
+    let mut unfinished = PendingFile::nameless(target)?;
     unfinished.file().write_all(bytes)?;
-    if let ReplacedMode::KeptOr(mode_if_new) = mode {
+    if let ModeOnReplace::KeptOr(mode_if_new) = mode {
         let old = fs::metadata(target).ok();
         let file = unfinished.file();
         if let Some(old) = &old {
@@ -99,23 +99,23 @@ fn unfinished_name(target: &Path) -> PathBuf {
 /// A file that is being written, for its owner alone. Dropping it unfinished
 /// removes it.
 #[derive(Debug)]
-pub struct UnfinishedFile {
+pub struct PendingFile {
     file: File,
-    name: UnfinishedName,
+    name: PendingFileName,
 }
 
 /// The name of an unfinished file, if it has one: a file without a name cannot
 /// be left behind. Dropping it removes the file.
 #[derive(Debug)]
-struct UnfinishedName(Option<PathBuf>);
+struct PendingFileName(Option<PathBuf>);
 
-impl UnfinishedFile {
+impl PendingFile {
     /// A new file under this name, which must be free and on the file system of
     /// the later target.
     pub fn named(name: PathBuf) -> io::Result<Self> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = rustix::fs::open(&name, flags, Mode::RUSR | Mode::WUSR)?;
-        Ok(Self { file: File::from(file), name: UnfinishedName(Some(name)) })
+        Ok(Self { file: File::from(file), name: PendingFileName(Some(name)) })
     }
 
     /// A new file beside its later target, without a name where the file system
@@ -126,7 +126,7 @@ impl UnfinishedFile {
         // To be read, too: where it cannot get a name it is copied.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
-            Ok(file) => Ok(Self { file: File::from(file), name: UnfinishedName(None) }),
+            Ok(file) => Ok(Self { file: File::from(file), name: PendingFileName(None) }),
             Err(_) => Self::named(unfinished_name(target)),
         }
     }
@@ -175,8 +175,8 @@ impl UnfinishedFile {
 
 /// The content of a file without a name under a name, where nothing gets a further
 /// one.
-fn copied(mut from: File, beside: &Path, durability: Durability) -> io::Result<(File, UnfinishedName)> {
-    let UnfinishedFile { mut file, name } = UnfinishedFile::named(beside.to_owned())?;
+fn copied(mut from: File, beside: &Path, durability: Durability) -> io::Result<(File, PendingFileName)> {
+    let PendingFile { mut file, name } = PendingFile::named(beside.to_owned())?;
     from.rewind()?;
     io::copy(&mut from, &mut file)?;
     file.set_permissions(from.metadata()?.permissions())?;
@@ -199,7 +199,7 @@ fn done_or_unknown(synced: io::Result<()>) -> io::Result<()> {
     }
 }
 
-impl Drop for UnfinishedName {
+impl Drop for PendingFileName {
     fn drop(&mut self) {
         if let Some(name) = &self.0 {
             // What cannot be removed now is swept by the next writer.
@@ -226,11 +226,11 @@ mod tests {
     #[test]
     fn modes_and_what_is_left() {
         for (mode, before, after) in [
-            (ReplacedMode::KeptOr(0o644), None, 0o644),
-            (ReplacedMode::KeptOr(0o600), Some(0o640), 0o640),
-            (ReplacedMode::KeptOr(0o600), Some(0o755), 0o755),
-            (ReplacedMode::Private, None, 0o600),
-            (ReplacedMode::Private, Some(0o666), 0o600),
+            (ModeOnReplace::KeptOr(0o644), None, 0o644),
+            (ModeOnReplace::KeptOr(0o600), Some(0o640), 0o640),
+            (ModeOnReplace::KeptOr(0o600), Some(0o755), 0o755),
+            (ModeOnReplace::Private, None, 0o600),
+            (ModeOnReplace::Private, Some(0o666), 0o600),
         ] {
             for durability in [Durability::Whenever, Durability::Content, Durability::ContentAndName] {
                 let directory = tempfile::tempdir().unwrap();
@@ -266,10 +266,10 @@ mod tests {
         // A directory cannot be replaced by a file.
         let target = directory.path().join("d");
         fs::create_dir(&target).unwrap();
-        replace_file(&target, b"x", ReplacedMode::Private, Durability::ContentAndName).unwrap_err();
-        let named = UnfinishedFile::named(directory.path().join("temporary")).unwrap();
+        replace_file(&target, b"x", ModeOnReplace::Private, Durability::ContentAndName).unwrap_err();
+        let named = PendingFile::named(directory.path().join("temporary")).unwrap();
         named.take_place_of(&target, Durability::Whenever).unwrap_err();
-        drop(UnfinishedFile::named(directory.path().join("temporary")).unwrap());
+        drop(PendingFile::named(directory.path().join("temporary")).unwrap());
         assert_eq!(names(directory.path()), ["d"]);
     }
 }

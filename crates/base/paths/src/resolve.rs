@@ -7,11 +7,11 @@ use std::{
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
-use crate::{PathProblem, expand, lexical};
+use crate::{PathError, expand, lexical};
 
 /// A path in both of its forms.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Located {
+pub struct ResolvedPath {
     /// What the words say.
     pub lexical: PathBuf,
     /// Where the kernel ends up.
@@ -20,9 +20,9 @@ pub struct Located {
 
 /// Expands a path and finds both of its forms. `/proc/self/cwd` means `cwd`:
 /// the session's directory, which need not be this process's.
-pub fn locate(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<Located, PathProblem> {
+pub fn locate(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<ResolvedPath, PathError> {
     let path = expand(text, cwd, home)?;
-    Ok(Located { lexical: lexical(&path), real: follow(&path, Some(cwd))? })
+    Ok(ResolvedPath { lexical: lexical(&path), real: follow(&path, Some(cwd))? })
 }
 
 /// As many links as the kernel follows before it says `ELOOP`.
@@ -35,11 +35,11 @@ const MAX_LINKS: usize = 40;
 /// question "where would this write go" is asked before the file is there. Also
 /// `/proc/self/root` and `/proc/self/cwd` must be followed as links, which
 /// `readlink` answers with the right text.
-pub fn real(path: &Path) -> Result<PathBuf, PathProblem> {
+pub fn real(path: &Path) -> Result<PathBuf, PathError> {
     follow(path, None)
 }
 
-fn follow(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathProblem> {
+fn follow(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathError> {
     if is_free_of_links(path) {
         return Ok(lexical(path));
     }
@@ -54,7 +54,7 @@ fn is_free_of_links(path: &Path) -> bool {
     openat2(CWD, path, flags, Mode::empty(), resolve).is_ok()
 }
 
-fn step_by_step(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathProblem> {
+fn step_by_step(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathError> {
     let mut done = PathBuf::from("/");
     let mut todo: VecDeque<OsString> = components(path).collect();
     let mut links = 0;
@@ -67,7 +67,7 @@ fn step_by_step(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathProblem>
         let Some(target) = link_target(&done, &name, cwd) else { continue };
         links += 1;
         if MAX_LINKS < links {
-            return Err(PathProblem::Loop);
+            return Err(PathError::Loop);
         }
         done.pop();
         if target.is_absolute() {
@@ -185,7 +185,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         symlink("b", dir.path().join("a")).unwrap();
         symlink("a", dir.path().join("b")).unwrap();
-        assert_eq!(real(&dir.path().join("a/x")), Err(PathProblem::Loop));
+        assert_eq!(real(&dir.path().join("a/x")), Err(PathError::Loop));
     }
 
     #[test]

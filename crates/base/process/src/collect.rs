@@ -17,13 +17,13 @@ use rustix::{
     process::{WaitId, WaitIdOptions, waitid},
 };
 
-use crate::{Announced, Launch, Lifetime, ProcessOwner, ProcessPurpose, end_all, timespec};
+use crate::{Announced, Lifetime, ProcessOwner, ProcessPurpose, SpawnRequest, end_all, timespec};
 
 /// More than this nobody has to say.
 const MOST: usize = 16 << 20;
 
 /// A question to a program.
-pub struct Collect<'a> {
+pub struct OutputCapture<'a> {
     /// What the process goes by in lists.
     pub call: &'a str,
     /// The program.
@@ -52,7 +52,7 @@ pub struct Collected {
     pub timed_out: bool,
 }
 
-impl Collect<'_> {
+impl OutputCapture<'_> {
     /// Runs it to its end and ends what it left running. Blocks.
     pub fn run(&self, owner: &ProcessOwner) -> io::Result<Collected> {
         let program = CString::new(self.program.as_os_str().as_bytes())?;
@@ -74,7 +74,7 @@ impl Collect<'_> {
             task: "",
         };
         let mark = owner.announce(about, Lifetime::Session)?;
-        let launch = Launch {
+        let launch = SpawnRequest {
             program: &program,
             argv: &argv,
             environment: self.environment,

@@ -15,25 +15,25 @@ use std::{
 
 use rustix::process::Pid;
 
-use crate::ProcessMark;
+use crate::ProcessTag;
 
 static GUARDIAN: Mutex<Option<Guardian>> = Mutex::new(None);
 
 struct Guardian {
     process: Child,
-    wards: Vec<Ward>,
+    wards: Vec<ReapedTree>,
 }
 
 /// A tree that is guarded.
-struct Ward {
-    mark: ProcessMark,
+struct ReapedTree {
+    mark: ProcessTag,
     group: Option<Pid>,
 }
 
-impl Ward {
+impl ReapedTree {
     /// What the guardian reads: what is in the environment, what is among the
     /// limits, and the group. None of them holds a space or a comma.
-    fn line(mark: &ProcessMark, group: Option<Pid>) -> String {
+    fn line(mark: &ProcessTag, group: Option<Pid>) -> String {
         let key = mark.key();
         let tag = mark.tag.map_or_else(|| key.to_owned(), |tag| tag.to_string());
         format!("+ {key} {tag} {}\n", group.map_or(0, Pid::as_raw_pid))
@@ -41,24 +41,24 @@ impl Ward {
 }
 
 /// Before a tree starts.
-pub(crate) fn expect(mark: &ProcessMark) {
-    tell(|wards| wards.push(Ward { mark: mark.clone(), group: None }), &Ward::line(mark, None));
+pub(crate) fn expect(mark: &ProcessTag) {
+    tell(|wards| wards.push(ReapedTree { mark: mark.clone(), group: None }), &ReapedTree::line(mark, None));
 }
 
 /// After it has started.
-pub(crate) fn watch(mark: &ProcessMark, group: Pid) {
-    let note = |wards: &mut Vec<Ward>| {
+pub(crate) fn watch(mark: &ProcessTag, group: Pid) {
+    let note = |wards: &mut Vec<ReapedTree>| {
         wards.iter_mut().filter(|ward| ward.mark == *mark).for_each(|ward| ward.group = Some(group));
     };
-    tell(note, &Ward::line(mark, Some(group)));
+    tell(note, &ReapedTree::line(mark, Some(group)));
 }
 
 /// After it has ended.
-pub(crate) fn forget(mark: &ProcessMark) {
+pub(crate) fn forget(mark: &ProcessTag) {
     tell(|wards| wards.retain(|ward| ward.mark != *mark), &format!("- {} 0 0\n", mark.key()));
 }
 
-fn tell(note: impl FnOnce(&mut Vec<Ward>), line: &str) {
+fn tell(note: impl FnOnce(&mut Vec<ReapedTree>), line: &str) {
     let mut slot = GUARDIAN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut wards = slot.as_mut().map(|it| std::mem::take(&mut it.wards)).unwrap_or_default();
     note(&mut wards);
@@ -75,7 +75,7 @@ fn tell(note: impl FnOnce(&mut Vec<Ward>), line: &str) {
 }
 
 impl Guardian {
-    fn start(wards: Vec<Ward>) -> std::io::Result<Self> {
+    fn start(wards: Vec<ReapedTree>) -> std::io::Result<Self> {
         use std::os::unix::process::CommandExt;
         let process = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "haft-guardian"])
@@ -86,7 +86,8 @@ impl Guardian {
             .process_group(0)
             .spawn()?;
         let mut guardian = Self { process, wards };
-        let known: String = guardian.wards.iter().map(|ward| Ward::line(&ward.mark, ward.group)).collect();
+        let known: String =
+            guardian.wards.iter().map(|ward| ReapedTree::line(&ward.mark, ward.group)).collect();
         guardian.say(&known);
         Ok(guardian)
     }

@@ -14,7 +14,7 @@ use std::{
 use rustix::process::Pid;
 
 /// A process to start.
-pub struct Launch<'a> {
+pub struct SpawnRequest<'a> {
     /// The program, by its path.
     pub program: &'a CStr,
     /// Its words, its own name included.
@@ -29,12 +29,12 @@ pub struct Launch<'a> {
     pub terminal: Option<&'a CStr>,
 }
 
-impl Launch<'_> {
+impl SpawnRequest<'_> {
     /// Starts it. The child is in a session and a process group of its own, so
     /// it has no terminal; all signals have their default effect.
     pub fn start(&self) -> io::Result<Pid> {
         let sources = self.clear_of_targets()?;
-        let mut actions = Actions::new()?;
+        let mut actions = SpawnFileActions::new()?;
         if let Some(path) = self.terminal {
             // Whoever leads a session and has no terminal gets the first one it opens.
             actions.open(path, 0)?;
@@ -67,7 +67,7 @@ impl Launch<'_> {
 
     /// Descriptors whose numbers are not among the targets: handing out one may
     /// not close another.
-    fn clear_of_targets(&self) -> io::Result<Vec<LaunchSource<'_>>> {
+    fn clear_of_targets(&self) -> io::Result<Vec<SpawnSource<'_>>> {
         let above = self.descriptors.iter().map(|(_, target)| target + 1).max().unwrap_or(0);
         let standard = self.terminal.is_some();
         let is_target =
@@ -76,15 +76,15 @@ impl Launch<'_> {
         self.descriptors
             .iter()
             .map(|(fd, _)| match is_target(fd.as_raw_fd()) {
-                true => Ok(LaunchSource::Moved(moved(*fd)?)),
-                false => Ok(LaunchSource::Given(*fd)),
+                true => Ok(SpawnSource::Moved(moved(*fd)?)),
+                false => Ok(SpawnSource::Given(*fd)),
             })
             .collect()
     }
 }
 
 /// The same, with everything of its own, so that another thread can start it.
-pub struct OwnedLaunch {
+pub struct OwnedSpawnRequest {
     /// The program, by its path.
     pub program: CString,
     /// Its words, its own name included.
@@ -99,9 +99,9 @@ pub struct OwnedLaunch {
     pub terminal: Option<CString>,
 }
 
-impl OwnedLaunch {
+impl OwnedSpawnRequest {
     /// Takes copies of all that a launch borrows.
-    pub fn of(launch: &Launch<'_>) -> io::Result<Self> {
+    pub fn of(launch: &SpawnRequest<'_>) -> io::Result<Self> {
         let copy = |(fd, number): &(BorrowedFd<'_>, RawFd)| {
             rustix::io::fcntl_dupfd_cloexec(*fd, 0).map(|fd| (fd, *number)).map_err(io::Error::from)
         };
@@ -115,12 +115,12 @@ impl OwnedLaunch {
         })
     }
 
-    /// See [`Launch::start`].
+    /// See [`SpawnRequest::start`].
     pub fn start(&self) -> io::Result<Pid> {
         let argv: Vec<&CStr> = self.argv.iter().map(CString::as_c_str).collect();
         let descriptors: Vec<(BorrowedFd<'_>, RawFd)> =
             self.descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number)).collect();
-        let launch = Launch {
+        let launch = SpawnRequest {
             program: &self.program,
             argv: &argv,
             environment: &self.environment,
@@ -132,12 +132,12 @@ impl OwnedLaunch {
     }
 }
 
-enum LaunchSource<'a> {
+enum SpawnSource<'a> {
     Given(BorrowedFd<'a>),
     Moved(OwnedFd),
 }
 
-impl LaunchSource<'_> {
+impl SpawnSource<'_> {
     fn as_raw_fd(&self) -> RawFd {
         match self {
             Self::Given(fd) => fd.as_raw_fd(),
@@ -146,9 +146,9 @@ impl LaunchSource<'_> {
     }
 }
 
-struct Actions(libc::posix_spawn_file_actions_t);
+struct SpawnFileActions(libc::posix_spawn_file_actions_t);
 
-impl Actions {
+impl SpawnFileActions {
     fn new() -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: `init` fills the value it is given, or fails.
@@ -176,7 +176,7 @@ impl Actions {
     }
 }
 
-impl Drop for Actions {
+impl Drop for SpawnFileActions {
     fn drop(&mut self) {
         // SAFETY: the value is initialised and used no more.
         unsafe { libc::posix_spawn_file_actions_destroy(&mut self.0) };

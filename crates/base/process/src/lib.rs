@@ -2,10 +2,10 @@
 //! those start.
 //!
 //! A [`ProcessOwner`] belongs to one session. It gives every process it starts
-//! a [`ProcessMark`] that all descendants inherit and none can drop, writes down
+//! a [`ProcessTag`] that all descendants inherit and none can drop, writes down
 //! what runs in a registry that outlives a crash, and ends all of it when the
 //! session ends. [`ProcessTree`] is one process with pipes and all its
-//! descendants; [`Launch`] starts a process the way commands need it. A tree
+//! descendants; [`SpawnRequest`] starts a process the way commands need it. A tree
 //! whose end cannot wait for the next session is also told to a guardian: a
 //! small process that ends it when we are killed.
 //!
@@ -36,10 +36,10 @@ use std::{
     os::unix::ffi::OsStrExt as _,
 };
 
-pub use collect::{Collect, Collected};
-pub use launch::{Launch, OwnedLaunch};
-pub use mark::{MARK_VARIABLE, ProcessMark};
-pub use owner::{Lifetime, Owned, ProcessOwner};
+pub use collect::{Collected, OutputCapture};
+pub use launch::{OwnedSpawnRequest, SpawnRequest};
+pub use mark::{MARK_VARIABLE, ProcessTag};
+pub use owner::{Lifetime, OwnedProcesses, ProcessOwner};
 pub use registry::{
     Announced, Leftover, ProcessPurpose, SessionOrphans, end_all, end_leftovers, end_orphans_of, everything,
     leftovers,
@@ -47,7 +47,7 @@ pub use registry::{
 pub use search::describe;
 pub use session_file::{file_name_of_id, lock_session_file};
 pub use table::{Process, ProcessId, resident_bytes};
-pub use tree::{AfterKill, ProcessTree, TreeIsolation, TreePlan};
+pub use tree::{OnParentKilled, ProcessTree, ProcessTreeOptions, TreeIsolation};
 pub use wall_clock::until_wall_clock;
 
 /// Makes this process the parent of every orphan among its descendants, so that

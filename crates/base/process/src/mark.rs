@@ -17,7 +17,7 @@ pub const MARK_VARIABLE: &str = "HAFT_CALL";
 ///   that limits nothing: no program drops it, and it can be read of processes
 ///   of other users and of dead ones.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ProcessMark {
+pub struct ProcessTag {
     pub(crate) cookie: String,
     pub(crate) tag: Option<u64>,
 }
@@ -27,7 +27,7 @@ const NO_LIMIT: u64 = 1 << 61;
 /// How many different tags there are.
 const TAGS: u64 = 1 << 48;
 
-impl ProcessMark {
+impl ProcessTag {
     /// A new one for this call.
     pub(crate) fn new(session: &str, call: &str) -> Self {
         let [for_cookie, for_tag] = random();

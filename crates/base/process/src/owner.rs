@@ -9,9 +9,9 @@ use std::{
 use rustix::process::{Pid, Signal};
 
 use crate::{
-    Announced, Process, ProcessId, ProcessMark, ProcessPurpose, guardian,
+    Announced, Process, ProcessId, ProcessPurpose, ProcessTag, guardian,
     registry::{ProcessRegistry, end_all},
-    search::{self, WantedProcesses},
+    search::{self, ProcessQuery},
     table,
 };
 
@@ -39,7 +39,7 @@ struct OwnedCall {
     purpose: ProcessPurpose,
     call: String,
     command: String,
-    mark: ProcessMark,
+    mark: ProcessTag,
     since: u64,
     root: Option<ProcessId>,
     seen: HashSet<ProcessId>,
@@ -62,7 +62,7 @@ pub enum Lifetime {
 
 /// The processes of one call, hook or server.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Owned {
+pub struct OwnedProcesses {
     /// What they were started for.
     pub purpose: ProcessPurpose,
     /// The call, the hook or the server that started them.
@@ -98,9 +98,9 @@ impl ProcessOwner {
     /// succeed before the process starts: what is not written down could not be
     /// ended after a crash. The caller calls [`Self::started`] or
     /// [`Self::forget`] next.
-    pub fn announce(&self, about: Announced<'_>, lifetime: Lifetime) -> io::Result<ProcessMark> {
+    pub fn announce(&self, about: Announced<'_>, lifetime: Lifetime) -> io::Result<ProcessTag> {
         let Announced { purpose, call, command, task } = about;
-        let mark = ProcessMark::new(&self.session, call);
+        let mark = ProcessTag::new(&self.session, call);
         let since = table::ticks_since_boot().saturating_sub(1);
         let command = haft_types::text::one_line(command, 200);
         let mut owned = self.owned();
@@ -133,7 +133,7 @@ impl ProcessOwner {
     }
 
     /// The announced process has started.
-    pub fn started(&self, mark: &ProcessMark, pid: Pid) -> ProcessId {
+    pub fn started(&self, mark: &ProcessTag, pid: Pid) -> ProcessId {
         mark.put_on(pid);
         let group = pid;
         let pid = pid.as_raw_pid();
@@ -152,14 +152,14 @@ impl ProcessOwner {
 
     /// What lives of one announced process and its descendants. Reads the whole
     /// process table; nobody waits for a lock meanwhile.
-    pub fn alive(&self, mark: &ProcessMark) -> Vec<ProcessId> {
+    pub fn alive(&self, mark: &ProcessTag) -> Vec<ProcessId> {
         let Some(call) = self.owned().calls.get(&mark.cookie).cloned() else { return Vec::new() };
         self.search(&[call]).pop().unwrap_or_default()
     }
 
     /// What lives of each call, which is remembered as theirs.
     fn search(&self, calls: &[OwnedCall]) -> Vec<Vec<ProcessId>> {
-        let wanted: Vec<WantedProcesses<'_>> = calls.iter().map(OwnedCall::wanted).collect();
+        let wanted: Vec<ProcessQuery<'_>> = calls.iter().map(OwnedCall::wanted).collect();
         let found = search::search(&wanted);
         let mut owned = self.owned();
         for (call, ids) in calls.iter().zip(&found) {
@@ -172,17 +172,17 @@ impl ProcessOwner {
 
     /// Whether an orphan of this call became our child; see
     /// [`adopt_orphans`](crate::adopt_orphans).
-    pub fn has_adopted(mark: &ProcessMark, root: ProcessId) -> Option<bool> {
+    pub fn has_adopted(mark: &ProcessTag, root: ProcessId) -> Option<bool> {
         search::adopted(mark, root)
     }
 
     /// Sends a signal to all processes of a call; how many there were.
-    pub fn signal(&self, mark: &ProcessMark, signal: Signal) -> usize {
+    pub fn signal(&self, mark: &ProcessTag, signal: Signal) -> usize {
         self.alive(mark).into_iter().filter(|id| search::signal(*id, signal)).count()
     }
 
     /// Nothing of this call is left, or nobody cares any more.
-    pub fn forget(&self, mark: &ProcessMark) {
+    pub fn forget(&self, mark: &ProcessTag) {
         let mut owned = self.owned();
         let gone = owned.calls.remove(&mark.cookie);
         let nothing_runs = owned.calls.is_empty();
@@ -198,7 +198,7 @@ impl ProcessOwner {
     /// Lets the processes of a call go on after the session.
     pub fn detach(&self, call: &str) -> io::Result<bool> {
         let mut owned = self.owned();
-        let marks: Vec<ProcessMark> =
+        let marks: Vec<ProcessTag> =
             owned.calls.values().filter(|it| it.call == call).map(|it| it.mark.clone()).collect();
         for mark in &marks {
             if let Some(registry) = &mut owned.registry {
@@ -212,14 +212,14 @@ impl ProcessOwner {
     }
 
     /// Everything that runs, by what started it.
-    pub fn list(&self) -> Vec<Owned> {
+    pub fn list(&self) -> Vec<OwnedProcesses> {
         let calls: Vec<OwnedCall> = self.owned().calls.values().cloned().collect();
         let found = self.search(&calls);
         let living = calls.into_iter().zip(found).filter(|(_, ids)| !ids.is_empty());
         living
             .map(|(OwnedCall { purpose, call, command, detached, .. }, ids)| {
                 let processes = search::describe(&ids);
-                Owned { purpose, call, command, detached, processes }
+                OwnedProcesses { purpose, call, command, detached, processes }
             })
             .collect()
     }
@@ -253,7 +253,7 @@ impl OwnedCall {
         self.root.is_none() && !self.detached
     }
 
-    fn wanted(&self) -> WantedProcesses<'_> {
-        WantedProcesses { mark: &self.mark, since: self.since, seen: Some(&self.seen), root: self.root }
+    fn wanted(&self) -> ProcessQuery<'_> {
+        ProcessQuery { mark: &self.mark, since: self.since, seen: Some(&self.seen), root: self.root }
     }
 }

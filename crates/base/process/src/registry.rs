@@ -15,8 +15,8 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Process, ProcessId, ProcessMark,
-    search::{self, WantedProcesses},
+    Process, ProcessId, ProcessTag,
+    search::{self, ProcessQuery},
     session_file::{file_name_of_id, lock_session_file},
     table,
 };
@@ -112,7 +112,7 @@ impl ProcessRegistry {
 
     /// Must succeed before the call's process starts: what is not written down
     /// could not be ended after a crash.
-    pub(crate) fn call(&mut self, about: Announced<'_>, mark: &ProcessMark, since: u64) -> io::Result<()> {
+    pub(crate) fn call(&mut self, about: Announced<'_>, mark: &ProcessTag, since: u64) -> io::Result<()> {
         self.append(&RegistryLine::Call {
             call: about.call.to_owned(),
             cookie: mark.cookie.clone(),
@@ -124,11 +124,11 @@ impl ProcessRegistry {
         })
     }
 
-    pub(crate) fn detached(&mut self, mark: &ProcessMark) -> io::Result<()> {
+    pub(crate) fn detached(&mut self, mark: &ProcessTag) -> io::Result<()> {
         self.append(&RegistryLine::Detached { cookie: mark.cookie.clone() })
     }
 
-    pub(crate) fn ended(&mut self, mark: &ProcessMark, nothing_runs: bool) {
+    pub(crate) fn ended(&mut self, mark: &ProcessTag, nothing_runs: bool) {
         let size = self.file.metadata().map_or(0, |meta| meta.len());
         if nothing_runs && COMPACT < size {
             // A crash in between leaves an empty registry, which is the truth.
@@ -169,19 +169,19 @@ pub struct Leftover {
     pub detached: bool,
     /// What lives of it.
     pub processes: Vec<Process>,
-    record: LeftoverRecord,
+    record: LiveProcessesRecord,
 }
 
 #[derive(Debug)]
-struct LeftoverRecord {
-    mark: ProcessMark,
+struct LiveProcessesRecord {
+    mark: ProcessTag,
     since: u64,
 }
 
-impl LeftoverRecord {
+impl LiveProcessesRecord {
     /// After a crash the mark is the only proof.
-    fn wanted(&self) -> WantedProcesses<'_> {
-        WantedProcesses { mark: &self.mark, since: self.since, seen: None, root: None }
+    fn wanted(&self) -> ProcessQuery<'_> {
+        ProcessQuery { mark: &self.mark, since: self.since, seen: None, root: None }
     }
 }
 
@@ -305,7 +305,7 @@ fn read(file: &mut File) -> Vec<Leftover> {
             RegistryLine::Session { boot, .. } if boot != table::boot_id() => return Vec::new(),
             RegistryLine::Session { id, .. } => session = id,
             RegistryLine::Call { call, cookie, tag, since, command, task, purpose } => {
-                let record = LeftoverRecord { mark: ProcessMark { cookie, tag }, since };
+                let record = LiveProcessesRecord { mark: ProcessTag { cookie, tag }, since };
                 let session = session.clone();
                 calls.push(Leftover {
                     session,
@@ -331,7 +331,7 @@ fn read(file: &mut File) -> Vec<Leftover> {
 }
 
 fn living(mut calls: Vec<Leftover>) -> Vec<Leftover> {
-    let wanted: Vec<WantedProcesses<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
+    let wanted: Vec<ProcessQuery<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
     let found = search::search(&wanted);
     for (call, ids) in calls.iter_mut().zip(found) {
         call.processes = search::describe(&ids);

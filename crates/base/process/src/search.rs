@@ -9,11 +9,11 @@ use rustix::{
     },
 };
 
-use crate::{Process, ProcessId, ProcessMark, table};
+use crate::{Process, ProcessId, ProcessTag, table};
 
 /// Whose processes are looked for.
-pub(crate) struct WantedProcesses<'a> {
-    pub(crate) mark: &'a ProcessMark,
+pub(crate) struct ProcessQuery<'a> {
+    pub(crate) mark: &'a ProcessTag,
     /// No process of the call is older than this.
     pub(crate) since: u64,
     /// Processes that were seen to descend from the call, whatever mark they
@@ -27,7 +27,7 @@ pub(crate) struct WantedProcesses<'a> {
 ///
 /// A process belongs to a call when it carries its mark, was seen to belong to
 /// it, or descends from one that does.
-pub(crate) fn search(wanted: &[WantedProcesses<'_>]) -> Vec<Vec<ProcessId>> {
+pub(crate) fn search(wanted: &[ProcessQuery<'_>]) -> Vec<Vec<ProcessId>> {
     let Some(oldest) = wanted.iter().map(|it| it.since).min() else { return Vec::new() };
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let stats: HashMap<i32, table::ProcessStat> = table::all_pids()
@@ -60,7 +60,7 @@ pub(crate) fn search(wanted: &[WantedProcesses<'_>]) -> Vec<Vec<ProcessId>> {
     found
 }
 
-fn belongs(wanted: &WantedProcesses<'_>, stat: table::ProcessStat) -> bool {
+fn belongs(wanted: &ProcessQuery<'_>, stat: table::ProcessStat) -> bool {
     wanted.since <= stat.id.start
         && (wanted.seen.is_some_and(|seen| seen.contains(&stat.id)) || wanted.mark.is_on(stat.id.pid))
 }
@@ -94,7 +94,7 @@ fn reap(pid: i32, parent: i32, own: i32) {
 
 /// Whether an orphan of this call became our child, and lives. Cheap: looks at
 /// our children only. `None` where the kernel does not list them.
-pub(crate) fn adopted(mark: &ProcessMark, not: ProcessId) -> Option<bool> {
+pub(crate) fn adopted(mark: &ProcessTag, not: ProcessId) -> Option<bool> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let mut found = false;
     for pid in table::children_of_main_thread()? {

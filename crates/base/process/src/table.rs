@@ -73,7 +73,7 @@ pub(crate) fn children_of_main_thread() -> Option<Vec<i32>> {
     Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
-/// The hard limit that serves as a mark; see [`crate::ProcessMark`].
+/// The hard limit that serves as a mark; see [`crate::ProcessTag`].
 pub(crate) fn tag(pid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max realtime timeout"))?;

@@ -13,17 +13,17 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{Announced, Lifetime, MARK_VARIABLE, ProcessId, ProcessMark, ProcessOwner, guardian, search};
+use crate::{Announced, Lifetime, MARK_VARIABLE, ProcessId, ProcessOwner, ProcessTag, guardian, search};
 
 /// How a tree is started, and who ends it when we cannot.
 #[derive(Clone, Copy, Debug)]
-pub struct TreePlan<'a> {
+pub struct ProcessTreeOptions<'a> {
     /// What is about to start.
     pub about: Announced<'a>,
     /// What its leader is separated from.
     pub isolation: TreeIsolation,
     /// Who ends it when we are killed.
-    pub after_kill: AfterKill,
+    pub after_kill: OnParentKilled,
 }
 
 /// What the leader of a tree is separated from.
@@ -39,7 +39,7 @@ pub enum TreeIsolation {
 
 /// Who ends a tree when we are killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AfterKill {
+pub enum OnParentKilled {
     /// The next session, which reads it in the registry.
     NextSession,
     /// The guardian, at once.
@@ -53,19 +53,19 @@ pub enum AfterKill {
 #[derive(Debug)]
 pub struct ProcessTree {
     owner: Arc<ProcessOwner>,
-    mark: ProcessMark,
+    mark: ProcessTag,
     pid: Pid,
     /// The leader's number, until the leader is waited for: from then on the
     /// number may belong to another process.
     leader: Mutex<Option<Pid>>,
-    exit: ExitWatch,
-    after_kill: AfterKill,
+    exit: ExitWaiter,
+    after_kill: OnParentKilled,
     released: bool,
 }
 
 /// Tells when the leader has ended, without waiting for it.
 #[derive(Debug)]
-enum ExitWatch {
+enum ExitWaiter {
     Pidfd(AsyncFd<OwnedFd>),
     /// Kernels without pidfd.
     Ask,
@@ -82,7 +82,7 @@ impl ProcessTree {
     /// [`ProcessTree::reap`]. Must be called within a runtime.
     pub fn spawn(
         owner: &Arc<ProcessOwner>,
-        plan: TreePlan<'_>,
+        plan: ProcessTreeOptions<'_>,
         mut command: Command,
     ) -> io::Result<(Self, Child)> {
         let mark = owner.announce(plan.about, Lifetime::Session)?;
@@ -95,7 +95,7 @@ impl ProcessTree {
                 before_exec(&mut command, mark.clone());
             }
         }
-        if plan.after_kill == AfterKill::Guardian {
+        if plan.after_kill == OnParentKilled::Guardian {
             guardian::expect(&mark);
         }
         let started = spawn_unless_busy(&mut command).and_then(|child| {
@@ -106,7 +106,7 @@ impl ProcessTree {
             forget(owner, &mark, plan.after_kill);
         })?;
         owner.started(&mark, pid);
-        if plan.after_kill == AfterKill::Guardian {
+        if plan.after_kill == OnParentKilled::Guardian {
             guardian::watch(&mark, pid);
         }
         let tree = Self {
@@ -114,7 +114,7 @@ impl ProcessTree {
             mark,
             pid,
             leader: Mutex::new(Some(pid)),
-            exit: ExitWatch::of(pid),
+            exit: ExitWaiter::of(pid),
             after_kill: plan.after_kill,
             released: false,
         };
@@ -130,11 +130,11 @@ impl ProcessTree {
     /// [`ProcessTree::reap`]. Safe to cancel.
     pub async fn exited(&self) {
         match &self.exit {
-            ExitWatch::Pidfd(pidfd) => {
+            ExitWaiter::Pidfd(pidfd) => {
                 // An error means that the reactor is gone; then nobody is left to wait.
                 let _ready = pidfd.readable().await;
             }
-            ExitWatch::Ask => {
+            ExitWaiter::Ask => {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
                 while matches!(waitid(WaitId::Pid(self.pid), options), Ok(None)) {
                     tokio::time::sleep(ASK_AGAIN).await;
@@ -206,14 +206,14 @@ impl Drop for ProcessTree {
     }
 }
 
-fn forget(owner: &ProcessOwner, mark: &ProcessMark, after_kill: AfterKill) {
-    if after_kill == AfterKill::Guardian {
+fn forget(owner: &ProcessOwner, mark: &ProcessTag, after_kill: OnParentKilled) {
+    if after_kill == OnParentKilled::Guardian {
         guardian::forget(mark);
     }
     owner.forget(mark);
 }
 
-impl ExitWatch {
+impl ExitWaiter {
     fn of(pid: Pid) -> Self {
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK).ok().and_then(register);
         pidfd.map_or(Self::Ask, Self::Pidfd)
@@ -234,7 +234,7 @@ fn has_terminal() -> bool {
 /// A session of its own can only be made by the process itself; then the mark is
 /// on it, too, before it can start another one.
 #[expect(unsafe_code, reason = "both can only be done between fork and exec")]
-fn before_exec(command: &mut Command, mark: ProcessMark) {
+fn before_exec(command: &mut Command, mark: ProcessTag) {
     // SAFETY: `setsid` and `prlimit` are async-signal-safe and the closure
     // allocates nothing.
     unsafe {

@@ -13,9 +13,9 @@ use serde_json::{Map, Number, Value};
 
 /// A value of a block. Nothing is lost: it can become the value that was written.
 #[derive(Debug)]
-pub(crate) enum LooseValue {
+pub(crate) enum LenientValue {
     Text(String),
-    Object(LooseFields),
+    Object(LenientFields),
     List(Vec<Self>),
     /// Everything else, and what blocks hold as JSON.
     Other(Value),
@@ -23,7 +23,7 @@ pub(crate) enum LooseValue {
 
 /// The fields of an object, each once, in the order they were written.
 #[derive(Debug, Default)]
-pub(crate) struct LooseFields(Vec<(BlockField, LooseValue)>);
+pub(crate) struct LenientFields(Vec<(BlockField, LenientValue)>);
 
 /// The names of fields of blocks.
 #[derive(Debug, Deserialize, Eq, PartialEq)]
@@ -69,18 +69,18 @@ impl BlockField {
     }
 }
 
-impl LooseFields {
-    pub(crate) fn get(&self, name: &BlockField) -> Option<&LooseValue> {
+impl LenientFields {
+    pub(crate) fn get(&self, name: &BlockField) -> Option<&LenientValue> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value)
     }
 
-    pub(crate) fn get_mut(&mut self, name: &BlockField) -> Option<&mut LooseValue> {
+    pub(crate) fn get_mut(&mut self, name: &BlockField) -> Option<&mut LenientValue> {
         self.0.iter_mut().find(|(field, _)| field == name).map(|(_, value)| value)
     }
 
     /// A field that is there twice has its first place and its last value, as in a
     /// JSON value.
-    fn set(&mut self, name: BlockField, value: LooseValue) {
+    fn set(&mut self, name: BlockField, value: LenientValue) {
         match self.get_mut(&name) {
             Some(earlier) => *earlier = value,
             None => self.0.push((name, value)),
@@ -88,7 +88,7 @@ impl LooseFields {
     }
 }
 
-impl LooseValue {
+impl LenientValue {
     pub(crate) fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -97,13 +97,13 @@ impl LooseValue {
     }
 }
 
-impl From<LooseValue> for Value {
-    fn from(value: LooseValue) -> Self {
+impl From<LenientValue> for Value {
+    fn from(value: LenientValue) -> Self {
         match value {
-            LooseValue::Text(text) => Self::String(text),
-            LooseValue::List(list) => Self::Array(list.into_iter().map(Self::from).collect()),
-            LooseValue::Other(value) => value,
-            LooseValue::Object(fields) => {
+            LenientValue::Text(text) => Self::String(text),
+            LenientValue::List(list) => Self::Array(list.into_iter().map(Self::from).collect()),
+            LenientValue::Other(value) => value,
+            LenientValue::Object(fields) => {
                 let fields = fields.0.into_iter().map(|(name, it)| (name.into_name(), Self::from(it)));
                 Self::Object(fields.collect::<Map<_, _>>())
             }
@@ -111,74 +111,74 @@ impl From<LooseValue> for Value {
     }
 }
 
-impl<'de> Deserialize<'de> for LooseValue {
+impl<'de> Deserialize<'de> for LenientValue {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        reader.deserialize_any(LooseVisitor)
+        reader.deserialize_any(LenientVisitor)
     }
 }
 
-struct LooseVisitor;
+struct LenientVisitor;
 
-impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = LooseValue;
+impl<'de> Visitor<'de> for LenientVisitor {
+    type Value = LenientValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<LooseValue, E> {
-        Ok(LooseValue::Other(Value::Bool(value)))
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<LenientValue, E> {
+        Ok(LenientValue::Other(Value::Bool(value)))
     }
 
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<LooseValue, E> {
-        Ok(LooseValue::Other(Value::from(value)))
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<LenientValue, E> {
+        Ok(LenientValue::Other(Value::from(value)))
     }
 
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<LooseValue, E> {
-        Ok(LooseValue::Other(Value::from(value)))
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<LenientValue, E> {
+        Ok(LenientValue::Other(Value::from(value)))
     }
 
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<LooseValue, E> {
-        Ok(LooseValue::Other(Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<LenientValue, E> {
+        Ok(LenientValue::Other(Number::from_f64(value).map_or(Value::Null, Value::Number)))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<LooseValue, E> {
-        Ok(LooseValue::Text(text.to_owned()))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<LenientValue, E> {
+        Ok(LenientValue::Text(text.to_owned()))
     }
 
-    fn visit_string<E: de::Error>(self, text: String) -> Result<LooseValue, E> {
-        Ok(LooseValue::Text(text))
+    fn visit_string<E: de::Error>(self, text: String) -> Result<LenientValue, E> {
+        Ok(LenientValue::Text(text))
     }
 
-    fn visit_none<E: de::Error>(self) -> Result<LooseValue, E> {
-        Ok(LooseValue::Other(Value::Null))
+    fn visit_none<E: de::Error>(self) -> Result<LenientValue, E> {
+        Ok(LenientValue::Other(Value::Null))
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<LooseValue, E> {
-        Ok(LooseValue::Other(Value::Null))
+    fn visit_unit<E: de::Error>(self) -> Result<LenientValue, E> {
+        Ok(LenientValue::Other(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, reader: D) -> Result<LooseValue, D::Error> {
-        LooseValue::deserialize(reader)
+    fn visit_some<D: Deserializer<'de>>(self, reader: D) -> Result<LenientValue, D::Error> {
+        LenientValue::deserialize(reader)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<LooseValue, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<LenientValue, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(LooseValue::List(list))
+        Ok(LenientValue::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<LooseValue, A::Error> {
-        let mut read = LooseFields(Vec::with_capacity(4));
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<LenientValue, A::Error> {
+        let mut read = LenientFields(Vec::with_capacity(4));
         while let Some(name) = fields.next_key()? {
             let value = match name {
-                BlockField::Input | BlockField::Source => LooseValue::Other(fields.next_value()?),
+                BlockField::Input | BlockField::Source => LenientValue::Other(fields.next_value()?),
                 _ => fields.next_value()?,
             };
             read.set(name, value);
         }
-        Ok(LooseValue::Object(read))
+        Ok(LenientValue::Object(read))
     }
 }

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use crate::{
     Block, CallId, Content, MediaSource,
-    loose_block::{BlockField, LooseFields, LooseValue},
+    loose_block::{BlockField, LenientFields, LenientValue},
     tags,
 };
 
@@ -129,7 +129,7 @@ pub enum MessageBlock {
 /// an error with the whole text in it for each form that does not fit.
 impl<'de> Deserialize<'de> for MessageBlock {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        let mut value = LooseValue::deserialize(reader)?;
+        let mut value = LenientValue::deserialize(reader)?;
         Ok(known_block(&mut value).unwrap_or_else(|| Self::Other(value.into())))
     }
 }
@@ -142,22 +142,22 @@ impl From<Value> for MessageBlock {
 }
 
 /// The block a value describes. Takes nothing out of a value that describes none.
-fn known_block(value: &mut LooseValue) -> Option<MessageBlock> {
-    let LooseValue::Object(fields) = value else { return None };
+fn known_block(value: &mut LenientValue) -> Option<MessageBlock> {
+    let LenientValue::Object(fields) = value else { return None };
     match fields.get(&BlockField::Type)?.as_str()? {
         "text" => Some(MessageBlock::Text { text: take_text(fields, &BlockField::Text)? }),
         "tool_use" => {
             let id = CallId::from(fields.get(&BlockField::Id)?.as_str()?);
             fields.get(&BlockField::Input)?;
             let name = take_text(fields, &BlockField::Name)?;
-            let LooseValue::Other(input) = fields.get_mut(&BlockField::Input)? else { return None };
+            let LenientValue::Other(input) = fields.get_mut(&BlockField::Input)? else { return None };
             Some(MessageBlock::ToolUse(ToolUse { id, name, input: input.take() }))
         }
         "tool_result" => {
             let tool_use_id = CallId::from(fields.get(&BlockField::ToolUseId)?.as_str()?);
             let is_error = match fields.get(&BlockField::IsError) {
                 None => false,
-                Some(LooseValue::Other(Value::Bool(is_error))) => *is_error,
+                Some(LenientValue::Other(Value::Bool(is_error))) => *is_error,
                 Some(_) => return None,
             };
             let content = take_content(fields.get_mut(&BlockField::Content)?)?;
@@ -182,53 +182,53 @@ fn known_block(value: &mut LooseValue) -> Option<MessageBlock> {
     }
 }
 
-fn take_text(fields: &mut LooseFields, name: &BlockField) -> Option<String> {
+fn take_text(fields: &mut LenientFields, name: &BlockField) -> Option<String> {
     match fields.get_mut(name)? {
-        LooseValue::Text(text) => Some(std::mem::take(text)),
+        LenientValue::Text(text) => Some(std::mem::take(text)),
         _ => None,
     }
 }
 
 /// A text that may be missing; nothing where something else stands in its place.
-fn text_or_none(fields: &LooseFields, name: &BlockField) -> Option<Option<String>> {
+fn text_or_none(fields: &LenientFields, name: &BlockField) -> Option<Option<String>> {
     match fields.get(name) {
-        None | Some(LooseValue::Other(Value::Null)) => Some(None),
-        Some(LooseValue::Text(text)) => Some(Some(text.clone())),
+        None | Some(LenientValue::Other(Value::Null)) => Some(None),
+        Some(LenientValue::Text(text)) => Some(Some(text.clone())),
         Some(_) => None,
     }
 }
 
-fn media_source(fields: &LooseFields) -> Option<MediaSource> {
+fn media_source(fields: &LenientFields) -> Option<MediaSource> {
     match fields.get(&BlockField::Source)? {
-        LooseValue::Other(source) => MediaSource::deserialize(source).ok(),
+        LenientValue::Other(source) => MediaSource::deserialize(source).ok(),
         _ => None,
     }
 }
 
 /// The content of a result: blocks, or one text, as other programs write it.
-fn take_content(value: &mut LooseValue) -> Option<Content> {
+fn take_content(value: &mut LenientValue) -> Option<Content> {
     match value {
-        LooseValue::Text(text) => Some(Content::text(std::mem::take(text))),
-        LooseValue::List(blocks) if blocks.iter().all(is_text_block) => {
+        LenientValue::Text(text) => Some(Content::text(std::mem::take(text))),
+        LenientValue::List(blocks) if blocks.iter().all(is_text_block) => {
             let texts = blocks.iter_mut().filter_map(|it| match it {
-                LooseValue::Object(fields) => take_text(fields, &BlockField::Text),
+                LenientValue::Object(fields) => take_text(fields, &BlockField::Text),
                 _ => None,
             });
             Some(Content(texts.map(Block::text).collect()))
         }
-        LooseValue::List(blocks) => {
-            let blocks = Value::from(LooseValue::List(std::mem::take(blocks)));
+        LenientValue::List(blocks) => {
+            let blocks = Value::from(LenientValue::List(std::mem::take(blocks)));
             let content = Content::deserialize(&blocks).ok();
-            *value = LooseValue::Other(blocks);
+            *value = LenientValue::Other(blocks);
             content
         }
         _ => None,
     }
 }
 
-fn is_text_block(block: &LooseValue) -> bool {
-    let LooseValue::Object(fields) = block else { return false };
-    fields.get(&BlockField::Type).and_then(LooseValue::as_str) == Some("text")
+fn is_text_block(block: &LenientValue) -> bool {
+    let LenientValue::Object(fields) = block else { return false };
+    fields.get(&BlockField::Type).and_then(LenientValue::as_str) == Some("text")
         && fields.get(&BlockField::Text).is_some_and(|it| it.as_str().is_some())
 }
 

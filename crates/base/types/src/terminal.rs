@@ -14,7 +14,7 @@ const LONGEST_STRING: usize = 4096;
 
 /// Some text of one line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TerminalPiece<'a> {
+pub struct PlainPiece<'a> {
     /// Clean text without a line break.
     pub text: &'a str,
     /// Whether the line ends here.
@@ -28,7 +28,7 @@ pub struct TerminalPiece<'a> {
 /// * What is no text shows as an escape: `\x00` for control and invalid bytes,
 ///   `\u{202e}` for characters that reorder or hide text.
 #[derive(Debug, Default)]
-pub struct Cleaner {
+pub struct AnsiStripper {
     state: EscapeState,
     line: String,
     /// Start of a character whose end has not arrived yet.
@@ -54,9 +54,9 @@ enum EscapeState {
     TextEscape,
 }
 
-impl Cleaner {
+impl AnsiStripper {
     /// Takes the next bytes and hands on what is complete.
-    pub fn feed(&mut self, mut bytes: &[u8], mut sink: impl FnMut(TerminalPiece<'_>)) {
+    pub fn feed(&mut self, mut bytes: &[u8], mut sink: impl FnMut(PlainPiece<'_>)) {
         while let Some(&byte) = bytes.first() {
             if self.state == EscapeState::Ground {
                 let plain = bytes.iter().position(|it| !is_plain(*it)).unwrap_or(bytes.len());
@@ -74,16 +74,16 @@ impl Cleaner {
     }
 
     /// Hands on what is left.
-    pub fn finish(&mut self, mut sink: impl FnMut(TerminalPiece<'_>)) {
+    pub fn finish(&mut self, mut sink: impl FnMut(PlainPiece<'_>)) {
         self.flush_carry();
         if !self.line.is_empty() {
-            sink(TerminalPiece { text: &self.line, ends_line: false });
+            sink(PlainPiece { text: &self.line, ends_line: false });
         }
         *self = Self::default();
     }
 
     /// One byte that is not plain text; false if it must be looked at again.
-    fn step(&mut self, byte: u8, sink: &mut impl FnMut(TerminalPiece<'_>)) -> bool {
+    fn step(&mut self, byte: u8, sink: &mut impl FnMut(PlainPiece<'_>)) -> bool {
         match self.state {
             EscapeState::Ground => self.control(byte, sink),
             EscapeState::Escape => {
@@ -148,11 +148,11 @@ impl Cleaner {
         true
     }
 
-    fn control(&mut self, byte: u8, sink: &mut impl FnMut(TerminalPiece<'_>)) {
+    fn control(&mut self, byte: u8, sink: &mut impl FnMut(PlainPiece<'_>)) {
         self.flush_carry();
         match byte {
             b'\n' => {
-                sink(TerminalPiece { text: &self.line, ends_line: true });
+                sink(PlainPiece { text: &self.line, ends_line: true });
                 self.line.clear();
                 self.redraw = false;
             }
@@ -215,9 +215,9 @@ impl Cleaner {
         }
     }
 
-    fn hand_on_long_line(&mut self, sink: &mut impl FnMut(TerminalPiece<'_>)) {
+    fn hand_on_long_line(&mut self, sink: &mut impl FnMut(PlainPiece<'_>)) {
         if PIECE < self.line.len() {
-            sink(TerminalPiece { text: &self.line, ends_line: false });
+            sink(PlainPiece { text: &self.line, ends_line: false });
             self.line.clear();
         }
     }
@@ -226,8 +226,8 @@ impl Cleaner {
 /// Text as it is, from whole bytes.
 pub fn clean(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
-    let mut cleaner = Cleaner::default();
-    let mut push = |piece: TerminalPiece<'_>| {
+    let mut cleaner = AnsiStripper::default();
+    let mut push = |piece: PlainPiece<'_>| {
         out.push_str(piece.text);
         if piece.ends_line {
             out.push('\n');
@@ -307,7 +307,7 @@ mod tests {
         let raw = vec![b'x'; 100_000];
         let mut pieces = 0;
         let mut total = 0;
-        let mut cleaner = Cleaner::default();
+        let mut cleaner = AnsiStripper::default();
         for chunk in raw.chunks(1_000) {
             cleaner.feed(chunk, |piece| {
                 pieces += 1;
@@ -329,8 +329,8 @@ mod tests {
         ) {
             let whole = clean(&raw);
             let mut cut = String::new();
-            let mut cleaner = Cleaner::default();
-            let mut push = |piece: TerminalPiece<'_>| {
+            let mut cleaner = AnsiStripper::default();
+            let mut push = |piece: PlainPiece<'_>| {
                 cut.push_str(piece.text);
                 if piece.ends_line { cut.push('\n'); }
             };

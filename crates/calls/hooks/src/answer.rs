@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    BadOutput, BlockEffect, ErrorPolicy, GeneralDecision, HookEvent, HookFailure, HookOutput, OnError,
+    BlockEffect, ErrorEffect, ErrorPolicy, GeneralDecision, HookEvent, HookFailure, HookOutput, OutputError,
     PermissionDecision, capture::CapturedText, running::HookEnd,
 };
 
@@ -36,8 +36,8 @@ impl HandlerAnswer {
 
     /// Whatever was said, plus the fact that the handler broke: its yes is not
     /// worth anything, its no is.
-    fn broken_after(failure: HookFailure, said: Option<SaidVerdict>) -> Self {
-        let output = said.map(SaidVerdict::strict_part).unwrap_or_default();
+    fn broken_after(failure: HookFailure, said: Option<StdoutVerdict>) -> Self {
+        let output = said.map(StdoutVerdict::strict_part).unwrap_or_default();
         Self { output, failure: Some(failure), ..Self::default() }
     }
 
@@ -51,16 +51,16 @@ impl HandlerAnswer {
 
     /// The answer of a server: its body on success.
     pub(crate) fn of_body(body: &str, event: HookEvent, policy: ErrorPolicy) -> Self {
-        let mut answer = match SaidVerdict::read(body, event, 0) {
-            SaidVerdict::Answer(output) => Self { output: *output, ..Self::default() },
-            SaidVerdict::Bad(bad) => Self::of_bad(*bad),
-            SaidVerdict::Text(text) => Self::of_text(text, event, policy),
+        let mut answer = match StdoutVerdict::read(body, event, 0) {
+            StdoutVerdict::Answer(output) => Self { output: *output, ..Self::default() },
+            StdoutVerdict::Bad(bad) => Self::of_bad(*bad),
+            StdoutVerdict::Text(text) => Self::of_text(text, event, policy),
         };
         answer.transcript.stdout = body.to_owned();
         answer
     }
 
-    fn of_bad(bad: BadOutput) -> Self {
+    fn of_bad(bad: OutputError) -> Self {
         Self {
             output: bad.strict_part,
             failure: Some(HookFailure::BadAnswer(bad.problem)),
@@ -76,7 +76,7 @@ impl HandlerAnswer {
         if event.text_is_context() && !text.is_empty() {
             answer.output.specific.additional_context = Some(text.to_owned());
         } else if !text.is_empty()
-            && policy == ErrorPolicy::Explicit(OnError::Closed)
+            && policy == ErrorPolicy::Explicit(ErrorEffect::Closed)
             && event.block_effect() == BlockEffect::Prevents
         {
             let problem = "standard output must be empty or a JSON object; notes belong on standard error";
@@ -103,14 +103,14 @@ pub(crate) fn of_process(
     policy: ErrorPolicy,
 ) -> HandlerAnswer {
     let FinishedProcess { end, stdout, stderr, limit, never_ran } = finished;
-    let said = SaidVerdict::read(&stdout.text, event, stdout.dropped);
+    let said = StdoutVerdict::read(&stdout.text, event, stdout.dropped);
     let mut answer = match end {
         HookEnd::TimedOut => HandlerAnswer::broken_after(HookFailure::TimedOut(limit), Some(said)),
         HookEnd::Signal(signal) => HandlerAnswer::broken_after(HookFailure::Signal(signal), Some(said)),
         HookEnd::Status(0) => match said {
-            SaidVerdict::Answer(output) => HandlerAnswer { output: *output, ..HandlerAnswer::default() },
-            SaidVerdict::Bad(bad) => HandlerAnswer::of_bad(*bad),
-            SaidVerdict::Text(text) => HandlerAnswer::of_text(text, event, policy),
+            StdoutVerdict::Answer(output) => HandlerAnswer { output: *output, ..HandlerAnswer::default() },
+            StdoutVerdict::Bad(bad) => HandlerAnswer::of_bad(*bad),
+            StdoutVerdict::Text(text) => HandlerAnswer::of_text(text, event, policy),
         },
         HookEnd::Status(status) => of_status(status, said, &stderr.text, event, never_ran),
     };
@@ -124,15 +124,15 @@ pub(crate) fn of_process(
 
 fn of_status(
     status: i32,
-    said: SaidVerdict<'_>,
+    said: StdoutVerdict<'_>,
     stderr: &str,
     event: HookEvent,
     never_ran: &dyn Fn(i32, &str) -> Option<String>,
 ) -> HandlerAnswer {
     let blocks = status == 2 && event.block_effect() != BlockEffect::Nothing;
     match said {
-        SaidVerdict::Answer(output) if blocks => refused(*output, stderr),
-        SaidVerdict::Answer(output) if output.decides() => {
+        StdoutVerdict::Answer(output) if blocks => refused(*output, stderr),
+        StdoutVerdict::Answer(output) if output.decides() => {
             HandlerAnswer { output: *output, ..HandlerAnswer::default() }
         }
         said => match never_ran(status, stderr) {
@@ -166,13 +166,13 @@ fn refused(mut output: HookOutput, stderr: &str) -> HandlerAnswer {
 }
 
 /// Standard output, read.
-enum SaidVerdict<'a> {
+enum StdoutVerdict<'a> {
     Answer(Box<HookOutput>),
-    Bad(Box<BadOutput>),
+    Bad(Box<OutputError>),
     Text(&'a str),
 }
 
-impl<'a> SaidVerdict<'a> {
+impl<'a> StdoutVerdict<'a> {
     fn read(stdout: &'a str, event: HookEvent, dropped: u64) -> Self {
         let text = stdout.trim().trim_start_matches('\u{feff}');
         if !text.starts_with('{') {
@@ -185,7 +185,7 @@ impl<'a> SaidVerdict<'a> {
                 Ok(output) => output.into_strict_part(),
                 Err(bad) => bad.strict_part,
             };
-            Self::Bad(Box::new(BadOutput { problem, strict_part }))
+            Self::Bad(Box::new(OutputError { problem, strict_part }))
         };
         match values.next() {
             Some(Ok(value)) if dropped == 0 && text[values.byte_offset()..].trim().is_empty() => {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// read, so a hook that writes megabytes never blocks on a full pipe; only so
 /// much is kept.
 #[derive(Debug)]
-pub(crate) struct Capture<S> {
+pub(crate) struct StreamCapture<S> {
     stream: S,
     open: bool,
     buffer: BytesMut,
@@ -18,7 +18,7 @@ pub(crate) struct Capture<S> {
 
 const CHUNK: usize = 64 * 1024;
 
-impl<S> Capture<S> {
+impl<S> StreamCapture<S> {
     pub(crate) fn new(stream: S, limit: usize) -> Self {
         Self { stream, open: true, buffer: BytesMut::new(), kept: Vec::new(), limit, dropped: 0 }
     }
@@ -44,7 +44,7 @@ impl<S> Capture<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Capture<S> {
+impl<S: AsyncRead + Unpin> StreamCapture<S> {
     /// Waits for the next bytes. Safe to cancel: bytes are taken only when it
     /// returns.
     pub(crate) async fn read_some(&mut self) {
@@ -59,7 +59,7 @@ impl<S: AsyncRead + Unpin> Capture<S> {
     }
 }
 
-impl<S: AsFd> Capture<S> {
+impl<S: AsFd> StreamCapture<S> {
     /// Takes what is in the pipe now, and does not wait for more: what the
     /// hook wrote before it ended is there already, and somebody it left behind
     /// may hold the other end open for ever.

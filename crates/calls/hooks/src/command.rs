@@ -9,8 +9,8 @@ use tokio::{process::Command, time::Instant};
 use crate::{
     CommandHandler, ErrorPolicy, HookCall, HookEnvironment, HookFailure, HookId,
     answer::{FinishedProcess, HandlerAnswer, of_process},
-    group::{HookLeftover, HookName},
-    launch::{ScriptSurroundings, never_ran},
+    group::{HookName, HookStragglers},
+    launch::{ScriptContext, never_ran},
     ports::working_directory,
     running::{Announcement, EndedProcess, RunningHook, Waited},
 };
@@ -31,14 +31,14 @@ pub(crate) struct CommandRun<'a> {
 
 /// What came of waiting for a command.
 pub(crate) enum CommandEnd {
-    Answered(Box<HandlerAnswer>, Option<Remains>),
+    Answered(Box<HandlerAnswer>, Option<Stragglers>),
     /// It goes on in the background, for this long.
     Announced(Box<RunningHook>, Duration),
 }
 
 /// What a command left running, and until when that is allowed.
-pub(crate) struct Remains {
-    pub(crate) leftover: HookLeftover,
+pub(crate) struct Stragglers {
+    pub(crate) leftover: HookStragglers,
     pub(crate) deadline: Instant,
 }
 
@@ -77,7 +77,7 @@ impl CommandRun<'_> {
                 let answer = of_process(finished, self.call.event(), self.policy);
                 CommandEnd::Answered(
                     Box::new(answer),
-                    leftover.map(|leftover| Remains { leftover, deadline }),
+                    leftover.map(|leftover| Stragglers { leftover, deadline }),
                 )
             }
         }
@@ -119,7 +119,7 @@ impl CommandRun<'_> {
             },
             shell @ CommandHandler::Shell { .. } => shell.clone(),
         };
-        never_ran(&filled, status, stderr, &ScriptSurroundings { cwd, variable: &variable })
+        never_ran(&filled, status, stderr, &ScriptContext { cwd, variable: &variable })
     }
 }
 

@@ -1,12 +1,12 @@
 use haft_types::text;
 
-use crate::{HookId, KeepText};
+use crate::{HookId, TextStore};
 
 /// The longest text a hook may put in front of a person or a model.
 pub const TEXT_LIMIT: usize = 10_000;
 
 /// The text, or its beginning and a note about the rest.
-pub(crate) fn fit(full: String, hook: &HookId, keep: Option<&dyn KeepText>) -> String {
+pub(crate) fn fit(full: String, hook: &HookId, keep: Option<&dyn TextStore>) -> String {
     // Bytes are never fewer than characters, and cheaper to know.
     if full.len() <= TEXT_LIMIT {
         return full;
@@ -32,7 +32,7 @@ mod tests {
 
     struct Shelf;
 
-    impl KeepText for Shelf {
+    impl TextStore for Shelf {
         fn keep(&self, _: &HookId, text: &str) -> Option<PathBuf> {
             Some(PathBuf::from(format!("/kept/{}", text.len())))
         }

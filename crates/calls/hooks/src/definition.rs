@@ -11,26 +11,26 @@ use crate::{HookCallback, HookEvent, matcher::HookMatcher};
 /// Broke means: it could not be started, crashed, ran out of time, or answered
 /// something that cannot be understood. A hook that said no is not broken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum OnError {
+pub enum ErrorEffect {
     /// Go on as if the hook were not there, and tell the person.
     Open,
     /// Stay shut, and say that the gate could not run.
     Closed,
 }
 
-/// What a definition says about [`OnError`].
+/// What a definition says about [`ErrorEffect`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorPolicy {
     /// Nothing: the event's default counts.
     Default,
     /// The author has thought about it. Such a gate is held to its word: plain
     /// text where a verdict is expected is no verdict.
-    Explicit(OnError),
+    Explicit(ErrorEffect),
 }
 
 impl ErrorPolicy {
     /// What counts at this event.
-    pub const fn at(self, event: HookEvent) -> OnError {
+    pub const fn at(self, event: HookEvent) -> ErrorEffect {
         match self {
             Self::Default => event.default_on_error(),
             Self::Explicit(on_error) => on_error,
@@ -101,7 +101,7 @@ pub struct HookDefinition {
     /// What it means when it breaks.
     pub on_error: ErrorPolicy,
     /// When the caller hears from it.
-    pub mode: RunMode,
+    pub mode: HookRunMode,
     /// How often it runs.
     pub repeat: Repeat,
     /// What the person sees while it runs.
@@ -114,7 +114,7 @@ pub struct HookDefinition {
 
 /// When the caller hears from a hook.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RunMode {
+pub enum HookRunMode {
     /// The caller waits for the answer.
     Wait,
     /// Nobody waits; the answer decides nothing.
@@ -291,7 +291,7 @@ impl HookDefinition {
             condition: None,
             env: Vec::new(),
             on_error: ErrorPolicy::Default,
-            mode: RunMode::Wait,
+            mode: HookRunMode::Wait,
             repeat: Repeat::Always,
             status_message: None,
             source,
@@ -300,11 +300,11 @@ impl HookDefinition {
     }
 
     /// What it means here when this hook breaks.
-    pub fn when_broken(&self) -> OnError {
+    pub fn when_broken(&self) -> ErrorEffect {
         match self.mode {
-            RunMode::Wait => self.on_error.at(self.event),
+            HookRunMode::Wait => self.on_error.at(self.event),
             // Nobody waits for it, so it cannot keep anything shut.
-            RunMode::Background | RunMode::BackgroundRewake => OnError::Open,
+            HookRunMode::Background | HookRunMode::BackgroundRewake => ErrorEffect::Open,
         }
     }
 }

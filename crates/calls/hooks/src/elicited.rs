@@ -7,7 +7,7 @@ use crate::HookEvent;
 
 /// An answer instead of the person's, or instead of what the person said.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
-pub struct Elicited {
+pub struct ElicitationOverride {
     /// Yes, no, or neither.
     pub action: ElicitedAction,
     /// The fields of the form, for a yes.
@@ -27,7 +27,7 @@ pub enum ElicitedAction {
     Decline,
 }
 
-impl Elicited {
+impl ElicitationOverride {
     /// Takes `action` and `content` out of the fields of an answer, at the
     /// events that know them. Values without an action say nothing: whoever
     /// rewrites an answer says what the answer is.
@@ -69,15 +69,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{BadOutput, HookOutput};
+    use crate::{HookOutput, OutputError};
 
-    fn said(answer: Value) -> Result<Option<Elicited>, Box<BadOutput>> {
+    fn said(answer: Value) -> Result<Option<ElicitationOverride>, Box<OutputError>> {
         let answer = json!({"hookSpecificOutput": answer});
         HookOutput::parse(&answer, HookEvent::Elicitation).map(|it| it.specific.elicited)
     }
 
-    fn elicited(action: ElicitedAction, content: Value) -> Elicited {
-        Elicited { action, content: content.as_object().cloned() }
+    fn elicited(action: ElicitedAction, content: Value) -> ElicitationOverride {
+        ElicitationOverride { action, content: content.as_object().cloned() }
     }
 
     #[test]

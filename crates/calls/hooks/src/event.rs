@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::{HandlerKind, OnError};
+use crate::{ErrorEffect, HandlerKind};
 
 macro_rules! events {
     ($(#[doc = $doc:literal] $name:ident,)*) => {
@@ -159,10 +159,10 @@ impl HookEvent {
     /// working for ever, closing `PreCompact` would take away the way out of a
     /// full context, and a broken `PermissionRequest` hook leaves the question
     /// to the person, which is closed already.
-    pub const fn default_on_error(self) -> OnError {
+    pub const fn default_on_error(self) -> ErrorEffect {
         match self {
-            Self::PreToolUse | Self::UserPromptSubmit => OnError::Closed,
-            _ => OnError::Open,
+            Self::PreToolUse | Self::UserPromptSubmit => ErrorEffect::Closed,
+            _ => ErrorEffect::Open,
         }
     }
 

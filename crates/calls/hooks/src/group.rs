@@ -12,7 +12,7 @@ use std::{
 };
 
 use haft_process::{
-    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
+    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
 };
 use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -60,8 +60,11 @@ impl HookGroup {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let about =
             Announced { purpose: ProcessPurpose::Hook, call: name.id, command: name.command, task: "" };
-        let plan =
-            TreePlan { about, isolation: TreeIsolation::OwnSession, after_kill: AfterKill::NextSession };
+        let plan = ProcessTreeOptions {
+            about,
+            isolation: TreeIsolation::OwnSession,
+            after_kill: OnParentKilled::NextSession,
+        };
         let (tree, mut child) = ProcessTree::spawn(owner, plan, command)?;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let group = Self { child, tree: Some(tree), reaped: false };
@@ -96,9 +99,9 @@ impl HookGroup {
     }
 
     /// What lives on in the group after its leader was reaped.
-    pub(crate) fn into_leftover(mut self) -> Option<HookLeftover> {
+    pub(crate) fn into_leftover(mut self) -> Option<HookStragglers> {
         let tree = self.tree.take_if(|tree| tree.lives_in_group())?;
-        Some(HookLeftover(Some(tree)))
+        Some(HookStragglers(Some(tree)))
     }
 }
 
@@ -118,9 +121,9 @@ impl Drop for HookGroup {
 /// What a hook left running when its leader ended, allowed until its time is
 /// up. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct HookLeftover(Option<ProcessTree>);
+pub(crate) struct HookStragglers(Option<ProcessTree>);
 
-impl HookLeftover {
+impl HookStragglers {
     /// Waits until the time is up or nothing is left.
     pub(crate) async fn until(self, deadline: tokio::time::Instant) {
         let mut pause = Duration::from_millis(50);
@@ -136,7 +139,7 @@ impl HookLeftover {
     }
 }
 
-impl Drop for HookLeftover {
+impl Drop for HookStragglers {
     fn drop(&mut self) {
         // The leader is reaped, so the group's number alone proves nothing: the
         // mark decides.

@@ -4,12 +4,12 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::{
-    BlockCause, ErrorPolicy, HookCall, HookDecision, HookDefinition, HookEvent, HookId, HookInput,
-    HookRewrite, HookStart, HooksOutcome, IsAboutCall, OnError, Ports, Repeat, RunMode,
+    BlockCause, ErrorEffect, ErrorPolicy, HookCall, HookDecision, HookDefinition, HookEvent, HookId,
+    HookInput, HookRewrite, HookRunMode, HookStart, HooksOutcome, Ports, Repeat, RuleMatcher,
     background::BackgroundHooks,
     matcher::Match,
     merge::{Contribution, merge},
-    runner::{Chosen, Core, Detached, Prepared, Waited, detached},
+    runner::{Core, Detached, PreparedHook, SelectedHook, Waited, detached},
     running::Announcement,
     settle::refused_rewrite,
     state::Trouble,
@@ -23,7 +23,7 @@ use crate::{
 pub struct Hooks {
     /// One bit per event, so that an event nobody listens to costs one test.
     listening: u64,
-    hooks: Arc<[Arc<Prepared>]>,
+    hooks: Arc<[Arc<PreparedHook>]>,
     core: Arc<Core>,
     background: Arc<BackgroundHooks>,
 }
@@ -77,7 +77,7 @@ impl Hooks {
                 definition.handler.identity(),
                 definition.env
             );
-            Arc::new(Prepared { definition, identity })
+            Arc::new(PreparedHook { definition, identity })
         };
         let hooks = definitions.into_iter().map(prepare).collect();
         Self { listening, hooks, core, background }
@@ -105,7 +105,7 @@ impl Hooks {
 
     /// The same for an event of a call; `is_about` says whether a permission
     /// rule is about that call, which is what the `if` of a hook asks.
-    pub async fn run_for_call(&self, input: &HookInput, is_about: &IsAboutCall<'_>) -> HooksOutcome {
+    pub async fn run_for_call(&self, input: &HookInput, is_about: &RuleMatcher<'_>) -> HooksOutcome {
         if !self.listens(input.event.event()) {
             return HooksOutcome::default();
         }
@@ -143,7 +143,7 @@ impl Hooks {
         let counted: Vec<(HookId, u32)> = rewrite.by.iter().map(count).collect();
         let names: Vec<&str> = rewrite.by.iter().map(HookId::as_str).collect();
         match (rewrite.on_error, counted.iter().max_by_key(|(_, in_a_row)| *in_a_row)) {
-            (OnError::Closed, Some((id, in_a_row))) => {
+            (ErrorEffect::Closed, Some((id, in_a_row))) => {
                 let reason = refused_rewrite(id, problem, *in_a_row, &self.core.ports);
                 RefusedRewrite::Blocked(HookDecision::Block { reason, cause: BlockCause::CouldNotRun })
             }
@@ -157,8 +157,8 @@ impl Hooks {
 
     /// The hooks that run for this input: matched, with their conditions met,
     /// each handler once.
-    fn choose(&self, input: &HookInput, is_about: &IsAboutCall<'_>) -> Vec<Chosen> {
-        let mut chosen: Vec<Chosen> = Vec::new();
+    fn choose(&self, input: &HookInput, is_about: &RuleMatcher<'_>) -> Vec<SelectedHook> {
+        let mut chosen: Vec<SelectedHook> = Vec::new();
         let is_for = |it: &HookDefinition| {
             it.event == input.event.event()
                 && it.agent.as_ref().is_none_or(|agent| input.base.agent_id.as_ref() == Some(agent))
@@ -173,15 +173,17 @@ impl Hooks {
                 continue;
             }
             let on_error = hook.definition.when_broken();
-            let is_declared_gate = hook.definition.on_error == ErrorPolicy::Explicit(OnError::Closed);
+            let is_declared_gate = hook.definition.on_error == ErrorPolicy::Explicit(ErrorEffect::Closed);
             match chosen.iter_mut().find(|it| it.hook.identity == hook.identity) {
                 Some(twin) => {
                     twin.is_declared_gate |= is_declared_gate;
-                    if on_error == OnError::Closed {
-                        twin.on_error = OnError::Closed;
+                    if on_error == ErrorEffect::Closed {
+                        twin.on_error = ErrorEffect::Closed;
                     }
                 }
-                None => chosen.push(Chosen { hook: Arc::clone(hook), on_error, is_declared_gate, problem }),
+                None => {
+                    chosen.push(SelectedHook { hook: Arc::clone(hook), on_error, is_declared_gate, problem })
+                }
             }
         }
         chosen.retain(|it| match it.hook.definition.repeat {
@@ -191,7 +193,7 @@ impl Hooks {
         chosen
     }
 
-    async fn run_one(&self, chosen: Chosen, call: &HookCall) -> Contribution {
+    async fn run_one(&self, chosen: SelectedHook, call: &HookCall) -> Contribution {
         let definition = &chosen.hook.definition;
         if let Some(observer) = &self.core.ports.observer {
             let subject = call.input.event.subject();
@@ -207,8 +209,8 @@ impl Hooks {
         let (hook, event) = (&definition.id, definition.event.as_str());
         tracing::debug!(%hook, event, mode = ?definition.mode, limit = ?definition.timeout, "a hook begins");
         let waited = match definition.mode {
-            RunMode::Wait => self.core.answer(&chosen, call, Announcement::Watch).await,
-            RunMode::Background | RunMode::BackgroundRewake => Waited::Detached(Detached::Unstarted),
+            HookRunMode::Wait => self.core.answer(&chosen, call, Announcement::Watch).await,
+            HookRunMode::Background | HookRunMode::BackgroundRewake => Waited::Detached(Detached::Unstarted),
         };
         tracing::debug!(%hook, event, took = ?started.elapsed(), "the hook is waited for no longer");
         match waited {
@@ -232,7 +234,7 @@ impl Hooks {
 }
 
 /// A rule speaks of a tool; at other events a hook with an `if` never runs.
-fn condition_holds(definition: &HookDefinition, input: &HookInput, is_about: &IsAboutCall<'_>) -> bool {
+fn condition_holds(definition: &HookDefinition, input: &HookInput, is_about: &RuleMatcher<'_>) -> bool {
     let Some(rule) = &definition.condition else { return true };
     input.event.tool().is_some() && is_about(rule)
 }

@@ -72,7 +72,7 @@ impl BaseInput {
 
 /// The MCP server a tool belongs to.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct ServerOfTool {
+pub struct ToolServerInput {
     /// Its configured name.
     pub name: String,
     /// Where its configuration comes from.
@@ -167,7 +167,7 @@ inputs! {
         tool_use_id: CallId,
         /// The server, for a tool of an MCP server.
         #[serde(skip_serializing_if = "Option::is_none")]
-        mcp_server: Option<ServerOfTool>,
+        mcp_server: Option<ToolServerInput>,
     }
     /// A tool has succeeded.
     PostToolUse {
@@ -183,7 +183,7 @@ inputs! {
         duration_ms: u64,
         /// The server, for a tool of an MCP server.
         #[serde(skip_serializing_if = "Option::is_none")]
-        mcp_server: Option<ServerOfTool>,
+        mcp_server: Option<ToolServerInput>,
     }
     /// A tool has failed.
     PostToolUseFailure {

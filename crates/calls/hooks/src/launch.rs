@@ -17,7 +17,7 @@ use regex::Regex;
 use crate::CommandHandler;
 
 /// Where a command runs and what it sees, as far as finding its script needs.
-pub(crate) struct ScriptSurroundings<'a> {
+pub(crate) struct ScriptContext<'a> {
     pub(crate) cwd: &'a Path,
     /// Looks up an environment variable of the hook.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
@@ -28,7 +28,7 @@ pub(crate) fn never_ran(
     command: &CommandHandler,
     status: i32,
     stderr: &str,
-    around: &ScriptSurroundings<'_>,
+    around: &ScriptContext<'_>,
 ) -> Option<String> {
     let first = || haft_types::text::one_line(stderr, 200);
     match status {
@@ -69,7 +69,7 @@ fn is_interpreter_complaint(stderr: &str) -> bool {
 
 /// The script a command names for an interpreter, if it is certain which word
 /// that is and there is no such file: what is not there cannot have run.
-fn missing_script(command: &CommandHandler, around: &ScriptSurroundings<'_>) -> Option<PathBuf> {
+fn missing_script(command: &CommandHandler, around: &ScriptContext<'_>) -> Option<PathBuf> {
     let words = match command {
         CommandHandler::Shell { line, .. } => plain_words(line, around.variable)?,
         CommandHandler::Exec { program, args } => [&[program.clone()][..], args].concat(),
@@ -175,7 +175,7 @@ mod tests {
         let command = CommandHandler::Shell { line: line.to_owned(), shell: None };
         let root = directory.path().to_string_lossy().into_owned();
         let variable = |name: &str| (name == "CLAUDE_PROJECT_DIR").then(|| root.clone());
-        let around = ScriptSurroundings { cwd: directory.path(), variable: &variable };
+        let around = ScriptContext { cwd: directory.path(), variable: &variable };
         never_ran(&command, status, stderr, &around).is_some()
     }
 

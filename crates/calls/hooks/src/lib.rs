@@ -11,7 +11,7 @@
 //! [`parse_definitions`] or are built by hand.
 //!
 //! **Invariant:** a hook that broke is never mistaken for one that said no
-//! ([`BlockCause`]), and what follows from it is written down ([`OnError`]): a
+//! ([`BlockCause`]), and what follows from it is written down ([`ErrorEffect`]): a
 //! gate stays closed, an observer stays out of the way. A broken answer can
 //! tighten, it can never loosen.
 //!
@@ -51,30 +51,30 @@ mod state;
 
 pub use cut::TEXT_LIMIT;
 pub use definition::{
-    Callback, CommandHandler, ErrorPolicy, ExternalHandler, Handler, HandlerKind, HookDefinition, HookId,
-    HookSource, HttpHandler, OnError, Repeat, RunMode,
+    Callback, CommandHandler, ErrorEffect, ErrorPolicy, ExternalHandler, Handler, HandlerKind,
+    HookDefinition, HookId, HookRunMode, HookSource, HttpHandler, Repeat,
 };
-pub use elicited::{Elicited, ElicitedAction};
+pub use elicited::{ElicitationOverride, ElicitedAction};
 pub use event::{BlockEffect, HookEvent, UnknownEvent};
 pub use failure::HookFailure;
 pub use hooks::{Hooks, RefusedRewrite};
 pub use input::{
     BaseInput, BatchCall, CompactTrigger, EffortInput, Elicitation, ElicitationResult, EventInput, HookInput,
     Notification, OtherInput, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
-    PostToolUseFailure, PreCompact, PreToolUse, ServerOfTool, SessionEnd, SessionSource, SessionStart, Stop,
-    SubagentStart, SubagentStop, UserPromptSubmit,
+    PostToolUseFailure, PreCompact, PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart,
+    SubagentStop, ToolServerInput, UserPromptSubmit,
 };
 pub use matcher::{HookMatcher, Match};
 pub use outcome::{
-    BlockCause, Extras, Happened, HookDecision, HookReport, HookRewrite, HooksOutcome, Stopped,
+    BlockCause, EventExtras, HookDecision, HookReport, HookRewrite, HookRunResult, HooksOutcome, Stopped,
 };
 pub use output::{
-    BackgroundRequest, BadOutput, GeneralDecision, HookOutput, PermissionAnswer, PermissionBehavior,
+    BackgroundRequest, GeneralDecision, HookOutput, HookPermissionAnswer, OutputError, PermissionBehavior,
     PermissionDecision, SpecificOutput, StopRequest,
 };
 pub use page::events_page;
 pub use parse::{DefinitionProblem, parse_definitions};
 pub use ports::{
     CallbackAnswer, ExternalHandlers, HookCall, HookCallback, HookEnvironment, HookObserver, HookStart,
-    HttpPolicy, IsAboutCall, KeepText, Ports,
+    HttpPolicy, Ports, RuleMatcher, TextStore,
 };

@@ -5,8 +5,8 @@ use haft_types::tags;
 use serde_json::{Map, Value};
 
 use crate::{
-    BlockCause, Extras, GeneralDecision, HookDecision, HookId, HookOutput, HookReport, HookRewrite,
-    HooksOutcome, OnError, PermissionAnswer, PermissionBehavior, PermissionDecision,
+    BlockCause, ErrorEffect, EventExtras, GeneralDecision, HookDecision, HookId, HookOutput,
+    HookPermissionAnswer, HookReport, HookRewrite, HooksOutcome, PermissionBehavior, PermissionDecision,
 };
 
 /// One hook's part in the outcome.
@@ -14,7 +14,7 @@ pub(crate) struct Contribution {
     pub(crate) report: HookReport,
     pub(crate) verdict: Option<MergedVerdict>,
     pub(crate) output: HookOutput,
-    pub(crate) on_error: OnError,
+    pub(crate) on_error: ErrorEffect,
 }
 
 /// One hook's verdict.
@@ -87,7 +87,7 @@ fn decide(contributions: &[Contribution]) -> HookDecision {
 /// changed the same field, the later in configuration order wins.
 fn rewrite(
     asked_about: Option<&Value>,
-    rewrites: Vec<(HookId, Map<String, Value>, OnError)>,
+    rewrites: Vec<(HookId, Map<String, Value>, ErrorEffect)>,
 ) -> Option<HookRewrite> {
     let original = asked_about.and_then(Value::as_object).cloned().unwrap_or_default();
     let mut input = original.clone();
@@ -103,14 +103,14 @@ fn rewrite(
         for name in removed {
             input.shift_remove(name);
         }
-        closed |= on_error == OnError::Closed;
+        closed |= on_error == ErrorEffect::Closed;
         by.push(id);
     }
-    let on_error = if closed { OnError::Closed } else { OnError::Open };
+    let on_error = if closed { ErrorEffect::Closed } else { ErrorEffect::Open };
     (!by.is_empty()).then(|| HookRewrite { input: Value::Object(input), by, on_error })
 }
 
-fn merge_extras(into: &mut Extras, from: crate::SpecificOutput) {
+fn merge_extras(into: &mut EventExtras, from: crate::SpecificOutput) {
     fn last<T>(into: &mut Option<T>, from: Option<T>) {
         if from.is_some() {
             *into = from;
@@ -140,7 +140,7 @@ fn merge_extras(into: &mut Extras, from: crate::SpecificOutput) {
 
 /// No beats yes; of two of the same kind the messages and updates are joined,
 /// and the later input wins.
-fn merge_permission(before: PermissionAnswer, after: PermissionAnswer) -> PermissionAnswer {
+fn merge_permission(before: HookPermissionAnswer, after: HookPermissionAnswer) -> HookPermissionAnswer {
     match (before.behavior, after.behavior) {
         (PermissionBehavior::Deny, PermissionBehavior::Allow) => before,
         (PermissionBehavior::Allow, PermissionBehavior::Deny) => after,
@@ -149,7 +149,7 @@ fn merge_permission(before: PermissionAnswer, after: PermissionAnswer) -> Permis
             join(&mut message, &after.message.unwrap_or_default());
             let mut updates = before.updated_permissions.unwrap_or_default();
             updates.extend(after.updated_permissions.unwrap_or_default());
-            PermissionAnswer {
+            HookPermissionAnswer {
                 behavior,
                 updated_input: after.updated_input.or(before.updated_input),
                 updated_permissions: (!updates.is_empty()).then_some(updates),

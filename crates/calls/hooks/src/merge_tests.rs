@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{Happened, HookEvent, HookSource};
+use crate::{HookEvent, HookRunResult, HookSource};
 
 fn says(id: &str, answer: &Value) -> Contribution {
     let output = HookOutput::parse(answer, HookEvent::PreToolUse).unwrap();
@@ -15,12 +15,12 @@ fn says(id: &str, answer: &Value) -> Contribution {
         label: String::new(),
         source: Arc::new(HookSource::Named(String::new())),
         duration: Duration::ZERO,
-        happened: Happened::Ran,
+        happened: HookRunResult::Ran,
         status: None,
         stdout: String::new(),
         stderr: String::new(),
     };
-    Contribution { report, verdict, output, on_error: OnError::Open }
+    Contribution { report, verdict, output, on_error: ErrorEffect::Open }
 }
 
 fn decision(kind: &str, reason: &str) -> Value {

@@ -2,7 +2,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use crate::{Elicited, HookEvent, HookFailure, HookId, HookSource, OnError, PermissionAnswer};
+use crate::{
+    ElicitationOverride, ErrorEffect, HookEvent, HookFailure, HookId, HookPermissionAnswer, HookSource,
+};
 
 /// What all hooks of one event said together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +21,7 @@ pub struct HooksOutcome {
     /// Set when a hook wants the turn to end.
     pub stop: Option<Stopped>,
     /// What only some events know.
-    pub extras: Extras,
+    pub extras: EventExtras,
     /// One per hook that ran, in configuration order.
     pub reports: Vec<HookReport>,
 }
@@ -79,15 +81,15 @@ pub struct HookRewrite {
     pub by: Vec<HookId>,
     /// What it means when the tool does not accept the input: the strictest of
     /// those hooks' policies.
-    pub on_error: OnError,
+    pub on_error: ErrorEffect,
 }
 
 /// What only some events know. Where several hooks speak, lists are joined and
 /// the last in configuration order wins a single place.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Extras {
+pub struct EventExtras {
     /// PermissionRequest: the answer instead of the person's.
-    pub permission: Option<PermissionAnswer>,
+    pub permission: Option<HookPermissionAnswer>,
     /// PostToolUse: what the model reads instead.
     pub updated_tool_output: Option<Value>,
     /// PostToolUse of an MCP tool: what the model reads instead.
@@ -108,7 +110,7 @@ pub struct Extras {
     /// PermissionDenied: whether the model may try again.
     pub retry: bool,
     /// Elicitation, ElicitationResult: the answer instead of the person's.
-    pub elicited: Option<Elicited>,
+    pub elicited: Option<ElicitationOverride>,
     /// Sequences for the person's terminal, to be checked before use.
     pub terminal_sequences: Vec<String>,
     /// Fields of events that have no type yet.
@@ -129,7 +131,7 @@ pub struct HookReport {
     /// How long it took.
     pub duration: Duration,
     /// What came of it.
-    pub happened: Happened,
+    pub happened: HookRunResult,
     /// Its exit status, if it was a command that ended by itself.
     pub status: Option<i32>,
     /// The beginning of what it wrote.
@@ -140,7 +142,7 @@ pub struct HookReport {
 
 /// What came of a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Happened {
+pub enum HookRunResult {
     /// It ran, and did not object.
     Ran,
     /// It ran, and said no.
@@ -152,7 +154,7 @@ pub enum Happened {
         /// How often in a row, this time included.
         in_a_row: u32,
         /// What follows from it.
-        effect: OnError,
+        effect: ErrorEffect,
     },
     /// It goes on in the background.
     InBackground,
@@ -162,13 +164,13 @@ impl HookReport {
     /// A line for the person, when there is something the person should know.
     pub fn notice(&self) -> Option<String> {
         match &self.happened {
-            Happened::Broke { failure, effect: OnError::Open, .. } => {
+            HookRunResult::Broke { failure, effect: ErrorEffect::Open, .. } => {
                 Some(format!("hook {} ({}) was skipped: {failure}", self.id, self.label))
             }
-            Happened::Broke { failure, effect: OnError::Closed, .. } => {
+            HookRunResult::Broke { failure, effect: ErrorEffect::Closed, .. } => {
                 Some(format!("hook {} ({}) could not run: {failure}", self.id, self.label))
             }
-            Happened::Ran | Happened::SaidNo | Happened::InBackground => None,
+            HookRunResult::Ran | HookRunResult::SaidNo | HookRunResult::InBackground => None,
         }
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{Elicited, HookEvent};
+use crate::{ElicitationOverride, HookEvent};
 
 /// What a handler answered, in the public JSON shape. Everything may be
 /// absent; `{}` is no opinion.
@@ -79,7 +79,7 @@ pub struct SpecificOutput {
     /// Added to what the model reads.
     pub additional_context: Option<String>,
     /// PermissionRequest: the answer instead of the person.
-    pub decision: Option<PermissionAnswer>,
+    pub decision: Option<HookPermissionAnswer>,
     /// PostToolUse: what the model reads instead.
     pub updated_tool_output: Option<Value>,
     /// PostToolUse of an MCP tool: what the model reads instead.
@@ -102,7 +102,7 @@ pub struct SpecificOutput {
     /// Elicitation, ElicitationResult: `action` and `content`, the answer
     /// instead of the person's.
     #[serde(skip)]
-    pub elicited: Option<Elicited>,
+    pub elicited: Option<ElicitationOverride>,
     /// Fields of events that have no type yet.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -111,7 +111,7 @@ pub struct SpecificOutput {
 /// The answer of a PermissionRequest hook.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct PermissionAnswer {
+pub struct HookPermissionAnswer {
     /// Yes or no.
     pub behavior: PermissionBehavior,
     /// The whole input to use instead.
@@ -154,7 +154,7 @@ struct OutputWire {
 
 /// An answer that cannot be understood as a whole.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BadOutput {
+pub struct OutputError {
     /// What is wrong with it.
     pub problem: String,
     /// What it certainly says against the call: a broken answer can still
@@ -165,8 +165,9 @@ pub struct BadOutput {
 impl HookOutput {
     /// Reads an answer to `event`. Unknown fields are ignored; a known field
     /// of the wrong shape makes the whole answer bad.
-    pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, Box<BadOutput>> {
-        let bad = |problem: String| Box::new(BadOutput { problem, strict_part: strict_part(answer, event) });
+    pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, Box<OutputError>> {
+        let bad =
+            |problem: String| Box::new(OutputError { problem, strict_part: strict_part(answer, event) });
         let wire: OutputWire = match answer {
             Value::Object(_) => serde_json::from_value(answer.clone()).map_err(|e| bad(e.to_string()))?,
             _ => return Err(bad("the answer is not a JSON object".to_owned())),
@@ -175,7 +176,7 @@ impl HookOutput {
         if let Some(name) = specific.hook_event_name.as_deref().filter(|name| *name != event.as_str()) {
             return Err(bad(format!("the answer is for {name}, but the event is {event}")));
         }
-        specific.elicited = Elicited::take(&mut specific.other, event).map_err(bad)?;
+        specific.elicited = ElicitationOverride::take(&mut specific.other, event).map_err(bad)?;
         let timeout = wire.async_timeout.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
         Ok(Self {
             stop: (wire.r#continue == Some(false)).then_some(StopRequest { reason: wire.stop_reason }),
@@ -211,7 +212,7 @@ impl HookOutput {
                 permission_decision: restricts,
                 permission_decision_reason: specific.permission_decision_reason,
                 decision: specific.decision.filter(|it| it.behavior == PermissionBehavior::Deny),
-                elicited: specific.elicited.and_then(Elicited::into_strict_part),
+                elicited: specific.elicited.and_then(ElicitationOverride::into_strict_part),
                 ..SpecificOutput::default()
             },
             background: None,
@@ -226,7 +227,7 @@ fn strict_part(answer: &Value, event: HookEvent) -> HookOutput {
     let denies = text("/hookSpecificOutput/decision/behavior").as_deref() == Some("deny");
     let mut action =
         Map::from_iter(text("/hookSpecificOutput/action").map(|it| ("action".to_owned(), it.into())));
-    let elicited = Elicited::take(&mut action, event).ok().flatten();
+    let elicited = ElicitationOverride::take(&mut action, event).ok().flatten();
     HookOutput {
         stop: (answer.pointer("/continue") == Some(&Value::Bool(false)))
             .then(|| StopRequest { reason: text("/stopReason") }),
@@ -240,14 +241,14 @@ fn strict_part(answer: &Value, event: HookEvent) -> HookOutput {
                 _ => None,
             },
             permission_decision_reason: text("/hookSpecificOutput/permissionDecisionReason"),
-            decision: denies.then(|| PermissionAnswer {
+            decision: denies.then(|| HookPermissionAnswer {
                 behavior: PermissionBehavior::Deny,
                 updated_input: None,
                 updated_permissions: None,
                 message: text("/hookSpecificOutput/decision/message"),
                 interrupt: None,
             }),
-            elicited: elicited.and_then(Elicited::into_strict_part),
+            elicited: elicited.and_then(ElicitationOverride::into_strict_part),
             ..SpecificOutput::default()
         },
         ..HookOutput::default()

@@ -1,6 +1,6 @@
 //! The page about events, written from what the program knows of them.
 
-use crate::{BlockEffect, HandlerKind, HookEvent, OnError};
+use crate::{BlockEffect, ErrorEffect, HandlerKind, HookEvent};
 
 /// Every event as a page: when it happens, what a no does there, what a broken
 /// hook means, and what a hook is told.
@@ -40,8 +40,8 @@ fn row(event: HookEvent) -> String {
         BlockEffect::Nothing => "is shown to the person",
     };
     let broken = match event.default_on_error() {
-        OnError::Closed => "counts as a no; a failing command does not",
-        OnError::Open => "counts as nothing said",
+        ErrorEffect::Closed => "counts as a no; a failing command does not",
+        ErrorEffect::Open => "counts as nothing said",
     };
     let time = event.default_timeout(HandlerKind::Command).as_secs_f64();
     let about = event.about().trim_end_matches('.');

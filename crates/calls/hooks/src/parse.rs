@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 
 use crate::{
-    BlockEffect, CommandHandler, ErrorPolicy, ExternalHandler, Handler, HandlerKind, HookDefinition,
-    HookEvent, HookId, HookSource, HttpHandler, OnError, Repeat, RunMode, matcher::HookMatcher,
+    BlockEffect, CommandHandler, ErrorEffect, ErrorPolicy, ExternalHandler, Handler, HandlerKind,
+    HookDefinition, HookEvent, HookId, HookRunMode, HookSource, HttpHandler, Repeat, matcher::HookMatcher,
 };
 
 /// Something in a `hooks` object that a person should look at.
@@ -43,7 +43,7 @@ struct DefinitionReader<'a> {
 }
 
 /// Where a definition stands: its event, its matcher and its pointer.
-struct DefinitionPlace<'a> {
+struct DefinitionPointer<'a> {
     event: HookEvent,
     matcher: &'a HookMatcher,
     pointer: String,
@@ -93,12 +93,12 @@ impl DefinitionReader<'_> {
         }
         for (index, hook) in hooks.iter().enumerate() {
             let place =
-                DefinitionPlace { event, matcher: &matcher, pointer: format!("{pointer}/hooks/{index}") };
+                DefinitionPointer { event, matcher: &matcher, pointer: format!("{pointer}/hooks/{index}") };
             self.read_hook(&place, hook);
         }
     }
 
-    fn read_hook(&mut self, place: &DefinitionPlace<'_>, hook: &Value) {
+    fn read_hook(&mut self, place: &DefinitionPointer<'_>, hook: &Value) {
         let empty = Map::new();
         let fields = hook.as_object().unwrap_or(&empty);
         let handler = match read_handler(fields) {
@@ -127,7 +127,7 @@ impl DefinitionReader<'_> {
 
     fn read_when(
         &mut self,
-        place: &DefinitionPlace<'_>,
+        place: &DefinitionPointer<'_>,
         fields: &Map<String, Value>,
         into: &mut HookDefinition,
     ) {
@@ -147,13 +147,13 @@ impl DefinitionReader<'_> {
             into.repeat = Repeat::Once;
         }
         if self.flag(place, fields, "asyncRewake") {
-            into.mode = RunMode::BackgroundRewake;
+            into.mode = HookRunMode::BackgroundRewake;
         } else if self.flag(place, fields, "async") {
-            into.mode = RunMode::Background;
+            into.mode = HookRunMode::Background;
         }
     }
 
-    fn flag(&mut self, place: &DefinitionPlace<'_>, fields: &Map<String, Value>, name: &str) -> bool {
+    fn flag(&mut self, place: &DefinitionPointer<'_>, fields: &Map<String, Value>, name: &str) -> bool {
         match fields.get(name) {
             None | Some(Value::Null) => false,
             Some(Value::Bool(set)) => *set,
@@ -166,7 +166,7 @@ impl DefinitionReader<'_> {
 
     fn read_timeout(
         &mut self,
-        place: &DefinitionPlace<'_>,
+        place: &DefinitionPointer<'_>,
         fields: &Map<String, Value>,
         into: &mut HookDefinition,
     ) {
@@ -184,11 +184,11 @@ impl DefinitionReader<'_> {
 
     fn read_on_error(
         &mut self,
-        place: &DefinitionPlace<'_>,
+        place: &DefinitionPointer<'_>,
         fields: &Map<String, Value>,
         into: &mut HookDefinition,
     ) {
-        let mut said: Vec<OnError> = Vec::new();
+        let mut said: Vec<ErrorEffect> = Vec::new();
         for (name, open, closed) in [
             ("on_error", "open", "closed"),
             ("onError", "open", "closed"),
@@ -196,26 +196,26 @@ impl DefinitionReader<'_> {
         ] {
             let Some(value) = fields.get(name) else { continue };
             match value.as_str() {
-                Some(word) if word == open => said.push(OnError::Open),
-                Some(word) if word == closed => said.push(OnError::Closed),
+                Some(word) if word == open => said.push(ErrorEffect::Open),
+                Some(word) if word == closed => said.push(ErrorEffect::Closed),
                 _ => {
                     let message = format!("must be {open:?} or {closed:?}; {closed:?} is assumed");
                     self.problem(format!("{}/{name}", place.pointer), message);
-                    said.push(OnError::Closed);
+                    said.push(ErrorEffect::Closed);
                 }
             }
         }
-        if said.contains(&OnError::Open) && said.contains(&OnError::Closed) {
+        if said.contains(&ErrorEffect::Open) && said.contains(&ErrorEffect::Closed) {
             self.problem(&place.pointer, "says both open and closed about errors; closed counts");
         }
         into.on_error = match said.first() {
             None => ErrorPolicy::Default,
-            Some(_) if said.contains(&OnError::Closed) => ErrorPolicy::Explicit(OnError::Closed),
-            Some(_) => ErrorPolicy::Explicit(OnError::Open),
+            Some(_) if said.contains(&ErrorEffect::Closed) => ErrorPolicy::Explicit(ErrorEffect::Closed),
+            Some(_) => ErrorPolicy::Explicit(ErrorEffect::Open),
         };
         let cannot_close = place.event.block_effect() != BlockEffect::Prevents
             && place.event != HookEvent::PermissionRequest;
-        if into.on_error == ErrorPolicy::Explicit(OnError::Closed) && cannot_close {
+        if into.on_error == ErrorPolicy::Explicit(ErrorEffect::Closed) && cannot_close {
             let message = format!("{} has nothing to keep closed; an error is only reported", place.event);
             self.problem(&place.pointer, message);
         }

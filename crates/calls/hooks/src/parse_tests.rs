@@ -23,11 +23,11 @@ fn a_full_definition_is_read() {
     assert_eq!(exec.timeout, Duration::from_millis(1500));
     assert_eq!(exec.condition.as_deref(), Some("Bash(git *)"));
     assert_eq!(exec.status_message.as_deref(), Some("checking"));
-    assert_eq!((exec.repeat, exec.mode), (Repeat::Once, RunMode::Wait));
-    assert_eq!(exec.on_error, ErrorPolicy::Explicit(OnError::Open));
+    assert_eq!((exec.repeat, exec.mode), (Repeat::Once, HookRunMode::Wait));
+    assert_eq!(exec.on_error, ErrorPolicy::Explicit(ErrorEffect::Open));
     assert_eq!(exec.handler.label(), "check a b");
-    assert_eq!(shell.mode, RunMode::Background);
-    assert_eq!((shell.when_broken(), http.when_broken()), (OnError::Open, OnError::Closed));
+    assert_eq!(shell.mode, HookRunMode::Background);
+    assert_eq!((shell.when_broken(), http.when_broken()), (ErrorEffect::Open, ErrorEffect::Closed));
     assert_eq!(http.handler.kind(), HandlerKind::Http);
     assert_eq!(tool.handler.label(), "mcp__s__t");
 }
@@ -80,7 +80,7 @@ fn what_is_wrong_is_named_and_a_gate_stays_in_the_list() {
 fn conflicting_words_about_errors_close() {
     let hook = json!({"type": "command", "command": "x", "on_error": "open", "onFailure": "block"});
     let (definitions, problems) = parse(&json!({"PreToolUse": [{"hooks": [hook]}]}));
-    assert_eq!(definitions[0].when_broken(), OnError::Closed);
+    assert_eq!(definitions[0].when_broken(), ErrorEffect::Closed);
     assert_eq!(
         problems,
         ["hooks/PreToolUse/0/hooks/0: says both open and closed about errors; closed counts"]

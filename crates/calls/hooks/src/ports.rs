@@ -92,13 +92,13 @@ pub trait ExternalHandlers: Send + Sync + 'static {
 }
 
 /// Keeps the full text of what is too long to hand on.
-pub trait KeepText: Send + Sync + 'static {
+pub trait TextStore: Send + Sync + 'static {
     /// Stores the text and says where, or that it could not be stored.
     fn keep(&self, hook: &HookId, text: &str) -> Option<PathBuf>;
 }
 
 /// Whether a permission rule is about the call of an event.
-pub type IsAboutCall<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
+pub type RuleMatcher<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
 
 /// Is told what happens while it happens. Calls come from the task that runs
 /// the hooks and must not block.
@@ -198,7 +198,7 @@ pub struct Ports {
     /// Runs MCP tools, prompts and agents. Without it they fail.
     pub external: Option<Arc<dyn ExternalHandlers>>,
     /// Keeps long texts. Without it they are cut.
-    pub keep_text: Option<Arc<dyn KeepText>>,
+    pub keep_text: Option<Arc<dyn TextStore>>,
     /// Is told what happens.
     pub observer: Option<Arc<dyn HookObserver>>,
     /// The settings file in which a person can disable a hook.

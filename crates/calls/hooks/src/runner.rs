@@ -7,10 +7,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    Callback, CallbackAnswer, CommandHandler, ErrorPolicy, Handler, Happened, HookCall, HookDefinition,
-    HookFailure, HookOutput, HookReport, OnError, PermissionDecision, Ports, RunMode,
+    Callback, CallbackAnswer, CommandHandler, ErrorEffect, ErrorPolicy, Handler, HookCall, HookDefinition,
+    HookFailure, HookOutput, HookReport, HookRunMode, HookRunResult, PermissionDecision, Ports,
     answer::HandlerAnswer,
-    command::{CommandEnd, CommandRun, Remains},
+    command::{CommandEnd, CommandRun, Stragglers},
     http,
     merge::Contribution,
     running::{Announcement, RunningHook},
@@ -27,16 +27,16 @@ pub(crate) struct Core {
 
 /// A definition and what makes its handler the same as another.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedHook {
     pub(crate) definition: HookDefinition,
     pub(crate) identity: String,
 }
 
 /// A hook that runs for this event.
 #[derive(Clone, Debug)]
-pub(crate) struct Chosen {
-    pub(crate) hook: Arc<Prepared>,
-    pub(crate) on_error: OnError,
+pub(crate) struct SelectedHook {
+    pub(crate) hook: Arc<PreparedHook>,
+    pub(crate) on_error: ErrorEffect,
     /// Whether somebody declared it a gate that closes when it breaks.
     pub(crate) is_declared_gate: bool,
     /// Set when nobody can tell whether it should run.
@@ -45,7 +45,7 @@ pub(crate) struct Chosen {
 
 /// What came of starting a handler.
 pub(crate) enum Waited {
-    Answer(Box<HandlerAnswer>, Option<Remains>),
+    Answer(Box<HandlerAnswer>, Option<Stragglers>),
     Detached(Detached),
 }
 
@@ -59,7 +59,7 @@ impl Core {
     /// Starts a hook and waits for what it says.
     pub(crate) async fn answer(
         &self,
-        chosen: &Chosen,
+        chosen: &SelectedHook,
         call: &HookCall,
         announcement: Announcement,
     ) -> Waited {
@@ -95,13 +95,15 @@ impl Core {
     fn command_run<'a>(
         &'a self,
         handler: &'a CommandHandler,
-        chosen: &'a Chosen,
+        chosen: &'a SelectedHook,
         call: &'a HookCall,
     ) -> CommandRun<'a> {
         let definition = &chosen.hook.definition;
         // A twin that is closed makes this one closed, and held to its word.
         let policy = match (definition.on_error, chosen.on_error) {
-            (ErrorPolicy::Explicit(OnError::Open), OnError::Closed) => ErrorPolicy::Explicit(OnError::Closed),
+            (ErrorPolicy::Explicit(ErrorEffect::Open), ErrorEffect::Closed) => {
+                ErrorPolicy::Explicit(ErrorEffect::Closed)
+            }
             (policy, _) => policy,
         };
         let Ports { environment, processes, .. } = &self.ports;
@@ -137,8 +139,13 @@ impl Core {
         }
     }
 
-    pub(crate) fn settle(&self, chosen: &Chosen, answer: HandlerAnswer, duration: Duration) -> Contribution {
-        let Chosen { hook, on_error, is_declared_gate, .. } = chosen;
+    pub(crate) fn settle(
+        &self,
+        chosen: &SelectedHook,
+        answer: HandlerAnswer,
+        duration: Duration,
+    ) -> Contribution {
+        let SelectedHook { hook, on_error, is_declared_gate, .. } = chosen;
         let (definition, on_error) = (&hook.definition, *on_error);
         let answered =
             AnsweredHook { definition, on_error, is_declared_gate: *is_declared_gate, answer, duration };
@@ -146,7 +153,12 @@ impl Core {
     }
 
     /// Runs a hook nobody waits for, to its end.
-    pub(crate) async fn in_background(self: Arc<Self>, chosen: Chosen, call: HookCall, detached: Detached) {
+    pub(crate) async fn in_background(
+        self: Arc<Self>,
+        chosen: SelectedHook,
+        call: HookCall,
+        detached: Detached,
+    ) {
         let started = Instant::now();
         let waited = match detached {
             Detached::Unstarted => self.answer(&chosen, &call, Announcement::Ignore).await,
@@ -164,7 +176,7 @@ impl Core {
         let Waited::Answer(answer, remains) = waited else { return };
         let contribution = self.settle(&chosen, *answer, started.elapsed());
         if let Some(observer) = &self.ports.observer {
-            let wakes = chosen.hook.definition.mode == RunMode::BackgroundRewake;
+            let wakes = chosen.hook.definition.mode == HookRunMode::BackgroundRewake;
             let no = contribution.verdict.filter(|it| wakes && it.kind == PermissionDecision::Deny);
             observer.finished_in_background(&contribution.report, no.as_ref().map(|it| &*it.reason));
         }
@@ -190,7 +202,7 @@ async fn ask_callback(callback: &Callback, call: &HookCall) -> HandlerAnswer {
 }
 
 /// The part of a hook nobody waits for: that it runs.
-pub(crate) fn detached(chosen: &Chosen, duration: Duration) -> Contribution {
+pub(crate) fn detached(chosen: &SelectedHook, duration: Duration) -> Contribution {
     let definition = &chosen.hook.definition;
     let report = HookReport {
         id: definition.id.clone(),
@@ -198,10 +210,10 @@ pub(crate) fn detached(chosen: &Chosen, duration: Duration) -> Contribution {
         label: definition.handler.label(),
         source: Arc::clone(&definition.source),
         duration,
-        happened: Happened::InBackground,
+        happened: HookRunResult::InBackground,
         status: None,
         stdout: String::new(),
         stderr: String::new(),
     };
-    Contribution { report, verdict: None, output: HookOutput::default(), on_error: OnError::Open }
+    Contribution { report, verdict: None, output: HookOutput::default(), on_error: ErrorEffect::Open }
 }

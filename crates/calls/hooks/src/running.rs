@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use crate::{
-    capture::{Capture, CapturedText},
-    group::{HookGroup, HookLeftover, HookName, HookPipes},
+    capture::{CapturedText, StreamCapture},
+    group::{HookGroup, HookName, HookPipes, HookStragglers},
 };
 
 /// The most of a hook's standard output that can be an answer: the input of a
@@ -24,8 +24,8 @@ const ERROR_LIMIT: usize = 256 * 1024;
 pub(crate) struct RunningHook {
     group: HookGroup,
     feed: StdinFeed,
-    stdout: Capture<ChildStdout>,
-    stderr: Capture<ChildStderr>,
+    stdout: StreamCapture<ChildStdout>,
+    stderr: StreamCapture<ChildStderr>,
 }
 
 /// What the hook is told, and how much of it is in the pipe.
@@ -50,7 +50,7 @@ pub(crate) struct EndedProcess {
     pub(crate) stdout: CapturedText,
     pub(crate) stderr: CapturedText,
     /// What it left running.
-    pub(crate) leftover: Option<HookLeftover>,
+    pub(crate) leftover: Option<HookStragglers>,
 }
 
 /// Whether a hook that announces to go on in the background may.
@@ -79,8 +79,8 @@ impl RunningHook {
         Ok(Self {
             group,
             feed: StdinFeed { stdin: Some(stdin), input },
-            stdout: Capture::new(stdout, OUTPUT_LIMIT),
-            stderr: Capture::new(stderr, ERROR_LIMIT),
+            stdout: StreamCapture::new(stdout, OUTPUT_LIMIT),
+            stderr: StreamCapture::new(stderr, ERROR_LIMIT),
         })
     }
 

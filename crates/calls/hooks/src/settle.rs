@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use crate::{
-    BlockCause, BlockEffect, GeneralDecision, Happened, HookDefinition, HookEvent, HookFailure, HookId,
-    HookOutput, HookReport, OnError, PermissionAnswer, PermissionBehavior, PermissionDecision, Ports,
+    BlockCause, BlockEffect, ErrorEffect, GeneralDecision, HookDefinition, HookEvent, HookFailure, HookId,
+    HookOutput, HookPermissionAnswer, HookReport, HookRunResult, PermissionBehavior, PermissionDecision,
+    Ports,
     answer::HandlerAnswer,
     cut,
     merge::{Contribution, MergedVerdict, verdict_of},
@@ -19,7 +20,7 @@ const PATIENCE: u32 = 3;
 pub(crate) struct AnsweredHook<'a> {
     pub(crate) definition: &'a HookDefinition,
     /// The policy that counts: the strictest of identical handlers.
-    pub(crate) on_error: OnError,
+    pub(crate) on_error: ErrorEffect,
     /// Whether somebody declared it a gate that closes when it breaks.
     pub(crate) is_declared_gate: bool,
     pub(crate) answer: HandlerAnswer,
@@ -39,19 +40,19 @@ pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookStat
             let in_a_row = state.failed(id, Trouble::Running);
             let is_let_pass =
                 !is_declared_gate && !ports.strict_commands && ended_by_itself(&failure, &answer);
-            let effect = if can_close(event) && !is_let_pass { on_error } else { OnError::Open };
-            if effect == OnError::Closed {
+            let effect = if can_close(event) && !is_let_pass { on_error } else { ErrorEffect::Open };
+            if effect == ErrorEffect::Closed {
                 let reason = closed_reason(definition, &failure, in_a_row, ports);
                 close(event, reason, &mut verdict, &mut answer.output);
             }
-            Happened::Broke { failure, in_a_row, effect }
+            HookRunResult::Broke { failure, in_a_row, effect }
         }
         None => {
             state.worked(id, Trouble::Running);
             if answer.output.specific.updated_input.is_none() {
                 state.worked(id, Trouble::Rewriting);
             }
-            if says_no(verdict.as_ref(), &answer.output) { Happened::SaidNo } else { Happened::Ran }
+            if says_no(verdict.as_ref(), &answer.output) { HookRunResult::SaidNo } else { HookRunResult::Ran }
         }
     };
     let report = HookReport {
@@ -124,7 +125,7 @@ fn keep_what_counts(output: &mut HookOutput, event: HookEvent) {
 fn close(event: HookEvent, reason: String, verdict: &mut Option<MergedVerdict>, output: &mut HookOutput) {
     if event == HookEvent::PermissionRequest {
         let said_no = output.specific.decision.take().filter(|it| it.behavior == PermissionBehavior::Deny);
-        output.specific.decision = Some(said_no.unwrap_or(PermissionAnswer {
+        output.specific.decision = Some(said_no.unwrap_or(HookPermissionAnswer {
             behavior: PermissionBehavior::Deny,
             updated_input: None,
             updated_permissions: None,

@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{Call, context, settings};
-use haft_permission::{Behavior, Opinion, Policy};
+use haft_permission::{Behavior, HookOpinion, Policy};
 use haft_types::PermissionMode;
 
 /// 200 rules of every kind, none of which speaks for the measured calls.
@@ -65,7 +65,7 @@ fn main() {
     let policy = policy(&root);
     assert!(policy.warnings().is_empty(), "{:?}", policy.warnings());
     let judge = |tool: &str, call: &Call| {
-        black_box(policy.judge(black_box(tool), black_box(call), &cx, &Opinion::None));
+        black_box(policy.judge(black_box(tool), black_box(call), &cx, &HookOpinion::None));
     };
     let file = root.join("src/a/b/file.rs");
     let stat = time("stat(2)", rounds, scale(5_000), || {
@@ -89,7 +89,7 @@ fn main() {
         black_box(built.build());
     });
     time("first path after a build", rounds, scale(5), || {
-        black_box(self::policy(&root).judge("Read", &read, &cx, &Opinion::None));
+        black_box(self::policy(&root).judge("Read", &read, &cx, &HookOpinion::None));
     });
     let files: Vec<PathBuf> =
         (0..scale(50_000)).map(|n| root.join(format!("src/d{}/file{n}.rs", n / 100))).collect();
@@ -98,7 +98,7 @@ fn main() {
         std::fs::write(file, "").unwrap();
     }
     time("may_read of 50,000 files", scale(5), 1, || {
-        let permit = policy.judge("Grep", &Call::read(&root), &cx, &Opinion::None).permit().unwrap();
+        let permit = policy.judge("Grep", &Call::read(&root), &cx, &HookOpinion::None).permit().unwrap();
         assert!(files.iter().all(|file| permit.may_read(file)));
     });
     println!("{:44} {:>12.2} x stat", "judge: touches nothing", free / stat);

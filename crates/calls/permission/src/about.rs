@@ -1,8 +1,8 @@
 use haft_tool::{CallContext, DynCall, Verdict};
 
 use crate::{
-    Behavior, Destination, Opinion, Policy, RuleEntry, RuleHome,
-    judge::{Facts, Level, LevelRole, RulingStanding},
+    Behavior, Destination, HookOpinion, Policy, RuleEntry, RuleSource,
+    judge::{CallSubject, DecisionStrength, Level, LevelRole},
 };
 
 impl Policy {
@@ -12,14 +12,16 @@ impl Policy {
     pub fn is_about(&self, rule: &str, tool: &str, call: &dyn DynCall, cx: &CallContext) -> bool {
         let mut blueprint = self.inner.blueprint.clone();
         let root = blueprint.places.workspace.as_deref().unwrap_or(&cx.cwd);
-        let origin = RuleHome::new("if", Destination::Session).rooted(root);
+        let origin = RuleSource::new("if", Destination::Session).rooted(root);
         blueprint.rules = vec![RuleEntry { behavior: Behavior::Deny, text: rule.into(), origin }];
         blueprint.delegations.clear();
         blueprint.mode = haft_types::PermissionMode::Default;
         let policy = Self::assemble(blueprint, None);
         let tool = policy.inner.blueprint.names.canonical(tool);
-        let facts =
-            Facts { verdict: Verdict::Passthrough, ..Facts::gather(&policy, tool, call, cx, &Opinion::None) };
-        Level::new(&policy, &facts, LevelRole::Acting).judge().verdict().standing == RulingStanding::Denied
+        let facts = CallSubject {
+            verdict: Verdict::Passthrough,
+            ..CallSubject::gather(&policy, tool, call, cx, &HookOpinion::None)
+        };
+        Level::new(&policy, &facts, LevelRole::Acting).judge().verdict().standing == DecisionStrength::Denied
     }
 }

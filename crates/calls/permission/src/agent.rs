@@ -7,7 +7,7 @@ use std::{
 use haft_types::{AgentId, PermissionMode};
 
 use crate::{
-    Behavior, Destination, PermissionUpdate, Policy, RuleEntry, RuleHome, RuleList, RuleText,
+    Behavior, Destination, PermissionUpdate, Policy, RuleEntry, RuleList, RuleSource, RuleText,
     policy::ADVISORY, rule::NamePattern, ruleset::RuleSet,
 };
 
@@ -31,11 +31,11 @@ pub struct AgentRights {
     /// The tools it was given; all when not said.
     pub tools: Option<Vec<String>>,
     /// What it may pass on but not use.
-    pub delegations: Vec<Delegation>,
+    pub delegations: Vec<DelegatedRight>,
     /// Files it may not change, whatever anybody allows.
-    pub kept_out: Option<KeptOut>,
+    pub kept_out: Option<ExcludedDir>,
     /// Where the definition stands.
-    pub origin: RuleHome,
+    pub origin: RuleSource,
 }
 
 impl AgentRights {
@@ -43,7 +43,7 @@ impl AgentRights {
     /// so that none is added here.
     pub(crate) fn take(&mut self, update: &PermissionUpdate) {
         let label = format!("allowed to the agent {} alone", self.name);
-        let origin = RuleHome::new(label.as_str(), Destination::Agent);
+        let origin = RuleSource::new(label.as_str(), Destination::Agent);
         let texts = |list: &RuleList| list.rules.iter().map(RuleText::text).collect::<Vec<_>>();
         match update {
             PermissionUpdate::AddRules(list) | PermissionUpdate::ReplaceRules(list) => {
@@ -74,14 +74,14 @@ impl AgentRights {
 /// A place whose files an agent may not change, but for another place in it: a
 /// checkout, for one that works in a worktree of its own.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct KeptOut {
+pub struct ExcludedDir {
     /// The place.
     pub of: PathBuf,
     /// The place in it that is not meant.
     pub but: PathBuf,
 }
 
-impl KeptOut {
+impl ExcludedDir {
     pub(crate) fn covers(&self, path: &Path) -> bool {
         path.starts_with(&self.of) && !path.starts_with(&self.but)
     }
@@ -89,16 +89,16 @@ impl KeptOut {
 
 /// A right that may be passed on but not used.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Delegation {
+pub struct DelegatedRight {
     /// What may be passed on, written like a rule.
     pub rule: Arc<str>,
     /// The type of agent that may get it; `*` for any.
     pub to: Arc<str>,
     /// Where this is said.
-    pub origin: RuleHome,
+    pub origin: RuleSource,
 }
 
-impl Delegation {
+impl DelegatedRight {
     pub(crate) fn entry(&self, behavior: Behavior) -> RuleEntry {
         RuleEntry { behavior, text: Arc::clone(&self.rule), origin: self.origin.clone() }
     }
@@ -113,7 +113,7 @@ pub(crate) struct AgentLevel {
     /// The tools the definition lists, if it lists any.
     only: Option<Arc<[NamePattern]>>,
     /// Files it may not change.
-    pub(crate) kept_out: Option<KeptOut>,
+    pub(crate) kept_out: Option<ExcludedDir>,
 }
 
 impl Policy {

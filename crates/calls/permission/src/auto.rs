@@ -4,7 +4,7 @@ use haft_tool::{AllowReason, BoxFuture, DynCall};
 
 use crate::{
     Behavior, Decision, Policy,
-    judge::RulingStanding,
+    judge::DecisionStrength,
     reason::Why,
     rule::{Rule, RuleSubject},
 };
@@ -42,7 +42,7 @@ pub enum ClassifierAnswer {
 /// What a classifier said before it was certain that it would be asked. Counts
 /// only for the very same question.
 #[derive(Clone, Debug)]
-pub struct ForeseenAnswer {
+pub struct SpeculativeAnswer {
     request: ClassifierRequest,
     answer: ClassifierAnswer,
 }
@@ -54,11 +54,11 @@ impl Policy {
         decision: &Decision,
         tool: &str,
         call: &dyn DynCall,
-    ) -> Option<ForeseenAnswer> {
+    ) -> Option<SpeculativeAnswer> {
         let classifier = self.classifier().filter(|_| decision.is_classifiable())?;
         let request = request(decision, tool, call);
         let answer = classifier.classify(&request).await;
-        Some(ForeseenAnswer { request, answer })
+        Some(SpeculativeAnswer { request, answer })
     }
 
     /// Lets the classifier of auto mode answer what would ask. Everything else
@@ -68,7 +68,7 @@ impl Policy {
         decision: Decision,
         tool: &str,
         call: &dyn DynCall,
-        foreseen: Option<ForeseenAnswer>,
+        foreseen: Option<SpeculativeAnswer>,
     ) -> Decision {
         let Some(classifier) = self.classifier().filter(|_| decision.is_classifiable()) else {
             return decision;
@@ -81,11 +81,11 @@ impl Policy {
         match answer {
             ClassifierAnswer::Approve => {
                 let approved = Why::Classifier { blocked: None };
-                decision.answered(RulingStanding::Allowed, &approved)
+                decision.answered(DecisionStrength::Allowed, &approved)
             }
             ClassifierAnswer::Block(reason) => {
                 let blocked = Why::Classifier { blocked: Some(reason) };
-                decision.answered(RulingStanding::Denied, &blocked)
+                decision.answered(DecisionStrength::Denied, &blocked)
             }
             ClassifierAnswer::Abstain => decision,
         }
@@ -102,7 +102,7 @@ fn request(decision: &Decision, tool: &str, call: &dyn DynCall) -> ClassifierReq
 }
 
 impl Decision {
-    fn answered(mut self, standing: RulingStanding, why: &Why) -> Self {
+    fn answered(mut self, standing: DecisionStrength, why: &Why) -> Self {
         self.behavior = standing.behavior();
         self.reason = why.to_string();
         self.source = why.source();
@@ -117,7 +117,7 @@ impl Decision {
 /// Counts what a classifier blocks; after three in a row or twenty in all the
 /// person is asked again, because something is amiss.
 #[derive(Debug, Default)]
-pub(crate) struct Breaker(Mutex<Blocks>);
+pub(crate) struct CircuitBreaker(Mutex<Blocks>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Blocks {
@@ -128,7 +128,7 @@ struct Blocks {
 const MAX_IN_A_ROW: u32 = 3;
 const MAX_IN_ALL: u32 = 20;
 
-impl Breaker {
+impl CircuitBreaker {
     pub(crate) fn is_open(&self) -> bool {
         let blocks = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         MAX_IN_A_ROW <= blocks.in_a_row || MAX_IN_ALL <= blocks.in_all

@@ -7,8 +7,8 @@ use std::{
 use haft_types::PermissionMode;
 
 use crate::{
-    Behavior, Boundary, Classifier, CommandJudge, Delegation, Destination, Enforcement, Names, PlainWords,
-    Policy, ReadingHeld, RuleEntry, RuleHome, SandboxedCommands, places::PolicyPlaces,
+    Behavior, Classifier, CommandJudge, DelegatedRight, Destination, Names, OutsideWorkspace, PathRuleReach,
+    PlainWordsJudge, Policy, ReadOnlyEnforced, RuleEntry, RuleSource, SandboxedAskPolicy, places::PolicyDirs,
 };
 
 /// What a [`Policy`] is made of.
@@ -16,18 +16,18 @@ use crate::{
 pub struct PolicyBuilder {
     pub(crate) mode: PermissionMode,
     pub(crate) rules: Vec<RuleEntry>,
-    pub(crate) places: PolicyPlaces,
+    pub(crate) places: PolicyDirs,
     pub(crate) names: Arc<Names>,
     pub(crate) commands: Arc<dyn CommandJudge>,
     pub(crate) classifier: Option<Arc<dyn Classifier>>,
-    pub(crate) enforcement: Enforcement,
-    pub(crate) sandboxed: SandboxedCommands,
-    pub(crate) reading: ReadingHeld,
+    pub(crate) enforcement: PathRuleReach,
+    pub(crate) sandboxed: SandboxedAskPolicy,
+    pub(crate) reading: ReadOnlyEnforced,
     pub(crate) outside: Vec<RuleEntry>,
-    pub(crate) reads_outside: Boundary,
-    pub(crate) writes_outside: Boundary,
-    pub(crate) delegations: Vec<Delegation>,
-    pub(crate) origins: Vec<RuleHome>,
+    pub(crate) reads_outside: OutsideWorkspace,
+    pub(crate) writes_outside: OutsideWorkspace,
+    pub(crate) delegations: Vec<DelegatedRight>,
+    pub(crate) origins: Vec<RuleSource>,
 }
 
 impl Default for PolicyBuilder {
@@ -35,16 +35,16 @@ impl Default for PolicyBuilder {
         Self {
             mode: PermissionMode::Default,
             rules: Vec::new(),
-            places: PolicyPlaces::default(),
+            places: PolicyDirs::default(),
             names: Arc::new(Names::built_in()),
-            commands: Arc::new(PlainWords),
+            commands: Arc::new(PlainWordsJudge),
             classifier: None,
-            enforcement: Enforcement::default(),
-            sandboxed: SandboxedCommands::default(),
-            reading: ReadingHeld::default(),
+            enforcement: PathRuleReach::default(),
+            sandboxed: SandboxedAskPolicy::default(),
+            reading: ReadOnlyEnforced::default(),
             outside: Vec::new(),
-            reads_outside: Boundary::default(),
-            writes_outside: Boundary::default(),
+            reads_outside: OutsideWorkspace::default(),
+            writes_outside: OutsideWorkspace::default(),
             delegations: Vec::new(),
             origins: Vec::new(),
         }
@@ -66,7 +66,7 @@ impl PolicyBuilder {
     }
 
     /// Adds rules as they are written. Their order does not matter.
-    pub fn rules<I>(mut self, origin: &RuleHome, behavior: Behavior, texts: I) -> Self
+    pub fn rules<I>(mut self, origin: &RuleSource, behavior: Behavior, texts: I) -> Self
     where
         I: IntoIterator,
         I::Item: Into<Arc<str>>,
@@ -80,7 +80,7 @@ impl PolicyBuilder {
 
     /// Names the rules of a destination, and where their `/` starts, before
     /// there are any.
-    pub fn origin(mut self, origin: &RuleHome) -> Self {
+    pub fn origin(mut self, origin: &RuleSource) -> Self {
         self.remember(origin);
         self
     }
@@ -128,27 +128,27 @@ impl PolicyBuilder {
     }
 
     /// Whether walls hold commands that are let run because they only read.
-    pub fn reading(mut self, held: ReadingHeld) -> Self {
+    pub fn reading(mut self, held: ReadOnlyEnforced) -> Self {
         self.reading = held;
         self
     }
 
     /// Whether a sandbox stands behind the path rules.
-    pub fn enforcement(mut self, enforcement: Enforcement) -> Self {
+    pub fn enforcement(mut self, enforcement: PathRuleReach) -> Self {
         self.enforcement = enforcement;
         self
     }
 
     /// What becomes of questions about commands that a sandbox holds. Without
-    /// [`Enforcement::Sandboxed`] it changes nothing.
-    pub fn sandboxed_commands(mut self, commands: SandboxedCommands) -> Self {
+    /// [`PathRuleReach::Sandboxed`] it changes nothing.
+    pub fn sandboxed_commands(mut self, commands: SandboxedAskPolicy) -> Self {
         self.sandboxed = commands;
         self
     }
 
     /// Commands that no sandbox holds, as between the brackets of `Bash(...)`.
     pub fn runs_outside(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
-        let origin = RuleHome::fixed("sandbox.excludedCommands");
+        let origin = RuleSource::fixed("sandbox.excludedCommands");
         let entry = |pattern: String| RuleEntry {
             behavior: Behavior::Ask,
             text: format!("Bash({pattern})").into(),
@@ -159,19 +159,19 @@ impl PolicyBuilder {
     }
 
     /// What happens to reads outside the workspace.
-    pub fn reads_outside(mut self, boundary: Boundary) -> Self {
+    pub fn reads_outside(mut self, boundary: OutsideWorkspace) -> Self {
         self.reads_outside = boundary;
         self
     }
 
     /// What happens to writes outside the workspace.
-    pub fn writes_outside(mut self, boundary: Boundary) -> Self {
+    pub fn writes_outside(mut self, boundary: OutsideWorkspace) -> Self {
         self.writes_outside = boundary;
         self
     }
 
     /// Adds a right that may be passed on but not used.
-    pub fn delegation(mut self, delegation: Delegation) -> Self {
+    pub fn delegation(mut self, delegation: DelegatedRight) -> Self {
         self.delegations.push(delegation);
         self
     }
@@ -194,12 +194,12 @@ impl PolicyBuilder {
     }
 
     /// The origin that rules of a destination get.
-    pub(crate) fn origin_of(&self, destination: Destination) -> RuleHome {
+    pub(crate) fn origin_of(&self, destination: Destination) -> RuleSource {
         let known = self.origins.iter().find(|origin| origin.destination == Some(destination));
-        known.cloned().unwrap_or_else(|| RuleHome::new(destination.label(), destination))
+        known.cloned().unwrap_or_else(|| RuleSource::new(destination.label(), destination))
     }
 
-    fn remember(&mut self, origin: &RuleHome) {
+    fn remember(&mut self, origin: &RuleSource) {
         let known = self.origins.iter().any(|it| it.destination == origin.destination);
         if origin.destination.is_some() && !known {
             self.origins.push(origin.clone());

@@ -1,9 +1,9 @@
 use std::{fmt, sync::Arc};
 
-use haft_tool::{AllowReason, Grant, Permit, ReadScope};
+use haft_tool::{AllowReason, GrantedPath, Permit, ReadScope};
 use serde::{Deserialize, Serialize};
 
-use crate::{PermissionUpdate, judge::RulingStanding};
+use crate::{PermissionUpdate, judge::DecisionStrength};
 
 /// What may happen to a call.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -36,7 +36,7 @@ impl fmt::Display for Behavior {
 
 /// What a hook said before the rules were asked.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Opinion {
+pub enum HookOpinion {
     /// Nothing.
     #[default]
     None,
@@ -84,7 +84,7 @@ pub struct Part {
 
 /// What one level of a chain of agents said.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct ChainLink {
+pub struct LevelDecision {
     /// Whose rights these are.
     pub agent: String,
     /// What they say.
@@ -109,7 +109,7 @@ pub struct Decision {
     /// What each agent of the chain said, the calling one first; empty when
     /// there is only one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub chain: Vec<ChainLink>,
+    pub chain: Vec<LevelDecision>,
     /// What a reader should know besides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -117,7 +117,7 @@ pub struct Decision {
     #[serde(skip)]
     pub suggestions: Vec<PermissionUpdate>,
     #[serde(skip)]
-    pub(crate) standing: RulingStanding,
+    pub(crate) standing: DecisionStrength,
     /// Whether nobody spoke about it, when nobody could be asked.
     #[serde(skip)]
     pub(crate) was_open: bool,
@@ -130,7 +130,7 @@ pub struct Decision {
     #[serde(skip)]
     pub(crate) allowed_by: AllowReason,
     #[serde(skip)]
-    pub(crate) grants: Vec<Grant>,
+    pub(crate) grants: Vec<GrantedPath>,
     #[serde(skip)]
     pub(crate) scope: Arc<dyn ReadScope>,
 }
@@ -147,13 +147,13 @@ impl Decision {
             chain: Vec::new(),
             notes: Vec::new(),
             suggestions,
-            standing: RulingStanding::Firm,
+            standing: DecisionStrength::Firm,
             was_open: false,
             classifiable: false,
             is_elsewhere: true,
             allowed_by: AllowReason::User,
             grants: Vec::new(),
-            scope: Arc::new(haft_tool::OpenScope),
+            scope: Arc::new(haft_tool::UnrestrictedRead),
         }
     }
 
@@ -200,11 +200,11 @@ impl Decision {
     /// words for the model. What the person can do about it is [`Decision::way_out`].
     pub fn unattended(mut self) -> Self {
         if self.behavior == Behavior::Ask {
-            self.was_open = self.standing == RulingStanding::Open;
+            self.was_open = self.standing == DecisionStrength::Open;
             let what_now = "Go on without it; if the task needs it, say so in your answer";
             self.reason = format!("nobody is there to ask, and {}. {what_now}.", self.reason);
             self.behavior = Behavior::Deny;
-            self.standing = RulingStanding::Denied;
+            self.standing = DecisionStrength::Denied;
             self.classifiable = false;
         }
         self
@@ -217,7 +217,7 @@ impl Decision {
 
     /// Whether it asks in every mode: an ask rule, a hook or the tool insists.
     pub fn insists(&self) -> bool {
-        self.standing == RulingStanding::Firm
+        self.standing == DecisionStrength::Firm
     }
 
     /// The ask rule that wants the question, if it is one.
@@ -245,7 +245,7 @@ impl Decision {
                 format!("an ask rule wants the question: haft permissions revoke {}", quoted(rule))
             }
             ([], Some(mode), _) => format!("to allow it: --permission-mode {mode}"),
-            ([], None, _) if self.was_open || self.standing == RulingStanding::Open => String::from(
+            ([], None, _) if self.was_open || self.standing == DecisionStrength::Open => String::from(
                 "only a rule that spells out all of it, or one for every command, allows it: --allowedTools 'Bash'",
             ),
             ([], None, _) => String::from("no rule allows this; somebody has to be there to say yes"),

@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use haft_tool::{Fence, Fenced};
+use haft_tool::{Fenced, PathRestrictions};
 use haft_types::PermissionMode;
 
 use crate::{
     Policy,
     matcher::{PathMatcher, PathUse},
-    places::Anchors,
+    places::ResolvedDirs,
     scope::levels,
 };
 
@@ -30,8 +30,8 @@ impl Policy {
 
     /// What the deny rules name on this disk, those of agents above included.
     /// Looks at every file of the workspace when a rule has a pattern.
-    pub fn fence(&self, cwd: &Path, home: Option<&Path>) -> Fence {
-        let mut fence = Fence::default();
+    pub fn fence(&self, cwd: &Path, home: Option<&Path>) -> PathRestrictions {
+        let mut fence = PathRestrictions::default();
         for level in levels(self) {
             add(level, &level.anchors_at(cwd, home), &mut fence);
         }
@@ -46,19 +46,19 @@ impl Policy {
 }
 
 /// Adds what one level of the policy keeps its calls from.
-fn add(level: &Policy, anchors: &Arc<Anchors>, fence: &mut Fence) {
+fn add(level: &Policy, anchors: &Arc<ResolvedDirs>, fence: &mut PathRestrictions) {
     let paths = level.rules().paths(anchors);
     for (using, list) in [(PathUse::Read, &mut fence.unreadable), (PathUse::Write, &mut fence.unchangeable)] {
         for matcher in paths.denies(using) {
             let rule = |number: usize| level.rules().rules()[number].entry.text.to_string();
-            let mut search = FenceSearch { matcher, using, rule: &rule, list, left: MOST };
+            let mut search = DeniedPathSearch { matcher, using, rule: &rule, list, left: MOST };
             search.exact();
             fence.missed.extend(search.patterns(anchors));
         }
     }
 }
 
-struct FenceSearch<'a> {
+struct DeniedPathSearch<'a> {
     matcher: &'a PathMatcher,
     using: PathUse,
     rule: &'a dyn Fn(usize) -> String,
@@ -66,7 +66,7 @@ struct FenceSearch<'a> {
     left: usize,
 }
 
-impl FenceSearch<'_> {
+impl DeniedPathSearch<'_> {
     /// What is named outright. Something that is not there yet can be created,
     /// but not read.
     fn exact(&mut self) {
@@ -81,7 +81,7 @@ impl FenceSearch<'_> {
 
     /// What patterns find in the workspace and below where they start. Says
     /// what was too much to look at.
-    fn patterns(&mut self, anchors: &Anchors) -> Vec<String> {
+    fn patterns(&mut self, anchors: &ResolvedDirs) -> Vec<String> {
         let roots = anchors.root_paths();
         let mut missed = Vec::new();
         let mut trees: Vec<PathBuf> = Vec::new();
@@ -132,10 +132,10 @@ mod tests {
     use haft_types::PermissionMode;
 
     use super::*;
-    use crate::{Behavior, Destination, Policy, RuleHome};
+    use crate::{Behavior, Destination, Policy, RuleSource};
 
-    fn fence_of(dir: &Path, deny: &[&str]) -> Fence {
-        let origin = RuleHome::new("test", Destination::Session).rooted(dir);
+    fn fence_of(dir: &Path, deny: &[&str]) -> PathRestrictions {
+        let origin = RuleSource::new("test", Destination::Session).rooted(dir);
         let denies = deny.iter().map(|it| (*it).to_owned());
         Policy::builder(dir).rules(&origin, Behavior::Deny, denies).build().fence(dir, None)
     }

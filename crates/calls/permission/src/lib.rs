@@ -49,19 +49,19 @@ mod spelling;
 mod suggest;
 mod update;
 
-pub use agent::{AgentRights, Delegation, KeptOut};
-pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest, ForeseenAnswer};
+pub use agent::{AgentRights, DelegatedRight, ExcludedDir};
+pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest, SpeculativeAnswer};
 pub use builder::PolicyBuilder;
-pub use command::{RunningCommands, SessionCommands, ShellCommands};
-pub use decision::{Behavior, ChainLink, Decision, DecisionSource, Opinion, Part};
+pub use command::{BashJudge, RunningCommands, SessionCommands};
+pub use decision::{Behavior, Decision, DecisionSource, HookOpinion, LevelDecision, Part};
 pub use explain::{Preview, explain, preview};
 pub use live::LivePermissions;
 pub use names::Names;
-pub use plain::PlainWords;
-pub use policy::{Boundary, Enforcement, Policy, ReadingHeld, SandboxedCommands};
+pub use plain::PlainWordsJudge;
+pub use policy::{OutsideWorkspace, PathRuleReach, Policy, ReadOnlyEnforced, SandboxedAskPolicy};
 pub use port::{
-    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Face, FileReach, FileTarget, FileUse,
-    FileUseKind, Nature, RuleCoverage, Through,
+    AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, Face,
+    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, Through,
 };
-pub use rule::{RuleEntry, RuleHome, Warning};
+pub use rule::{RuleEntry, RuleSource, Warning};
 pub use update::{Destination, PermissionUpdate, RuleList, RuleText};

@@ -4,9 +4,9 @@ use arc_swap::ArcSwap;
 use haft_tool::DynCall;
 
 use crate::{
-    AgentRights, Behavior, Decision, Destination, Names, PermissionUpdate, Policy, PolicyBuilder, RuleHome,
+    AgentRights, Behavior, Decision, Destination, Names, PermissionUpdate, Policy, PolicyBuilder, RuleSource,
     Warning,
-    auto::{Breaker, ForeseenAnswer},
+    auto::{CircuitBreaker, SpeculativeAnswer},
 };
 
 /// The policy of a running agent: one value that many calls read and a few
@@ -19,7 +19,7 @@ use crate::{
 pub struct LivePermissions {
     policy: ArcSwap<Policy>,
     writing: Mutex<()>,
-    breaker: Breaker,
+    breaker: CircuitBreaker,
     above: Option<ParentLink>,
 }
 
@@ -40,7 +40,7 @@ impl LivePermissions {
         Self {
             policy: ArcSwap::from_pointee(policy),
             writing: Mutex::new(()),
-            breaker: Breaker::default(),
+            breaker: CircuitBreaker::default(),
             above: None,
         }
     }
@@ -104,7 +104,7 @@ impl LivePermissions {
     /// Denies more from now on, for this agent and everybody below it, as the
     /// definition of a session's main agent does. Saying the same again changes
     /// nothing.
-    pub fn deny<I>(&self, origin: &RuleHome, texts: I)
+    pub fn deny<I>(&self, origin: &RuleSource, texts: I)
     where
         I: IntoIterator<Item = String>,
     {
@@ -122,7 +122,7 @@ impl LivePermissions {
 
     /// Replaces all rules of an origin; those of others stay. For permissions of a main
     /// agent.
-    pub fn set_rules_of<I>(&self, origin: &RuleHome, rules: I)
+    pub fn set_rules_of<I>(&self, origin: &RuleSource, rules: I)
     where
         I: IntoIterator<Item = (Behavior, String)>,
     {
@@ -176,7 +176,7 @@ impl LivePermissions {
         decision: &Decision,
         tool: &str,
         call: &dyn DynCall,
-    ) -> Option<ForeseenAnswer> {
+    ) -> Option<SpeculativeAnswer> {
         let policy = self.policy();
         if self.breaker.is_open() { None } else { policy.foresee(decision, tool, call).await }
     }
@@ -188,7 +188,7 @@ impl LivePermissions {
         decision: Decision,
         tool: &str,
         call: &dyn DynCall,
-        foreseen: Option<ForeseenAnswer>,
+        foreseen: Option<SpeculativeAnswer>,
     ) -> Decision {
         let policy = self.policy();
         if self.breaker.is_open() || !decision.is_classifiable() {

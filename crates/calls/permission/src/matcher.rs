@@ -9,8 +9,8 @@ use haft_paths::real;
 
 use crate::{
     Behavior,
-    places::{Anchors, Spot},
-    rule::{Anchor, Covers, PathPattern, Rule, RuleSubject, Spelling, compile},
+    places::{PolicyDir, ResolvedDirs},
+    rule::{Anchor, PathPattern, PatternCoverage, Rule, RuleSubject, Spelling, compile},
     spelling::{fold_path, is_loosely_spelled},
 };
 
@@ -52,7 +52,7 @@ struct PathTable {
 #[derive(Clone, Copy, Debug)]
 struct MatcherEntry {
     rule: usize,
-    covers: Covers,
+    covers: PatternCoverage,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ enum Level {
 
 impl PathMatcher {
     /// Compiles the path rules among `rules`, given with their numbers.
-    pub(crate) fn new<'a>(rules: impl Iterator<Item = (usize, &'a Rule)>, anchors: &Anchors) -> Self {
+    pub(crate) fn new<'a>(rules: impl Iterator<Item = (usize, &'a Rule)>, anchors: &ResolvedDirs) -> Self {
         let mut matcher = Self::default();
         let mut exact = TableBuilder::new(Spelling::Exact);
         let mut folded = TableBuilder::new(Spelling::Folded);
@@ -227,7 +227,7 @@ struct PatternStart<'a> {
 /// Where a pattern starts. A deny names a thing, not a spelling: it also holds
 /// where the named directory leads, and in every checkout of the project. An
 /// allow holds only where it says.
-fn starts<'a>(rule: &Rule, pattern: &'a PathPattern, anchors: &Anchors) -> Vec<PatternStart<'a>> {
+fn starts<'a>(rule: &Rule, pattern: &'a PathPattern, anchors: &ResolvedDirs) -> Vec<PatternStart<'a>> {
     let glob = pattern.glob.as_deref();
     let forbids = rule.entry.behavior != Behavior::Allow;
     let named = |path: &Path| match glob {
@@ -313,13 +313,13 @@ impl MatcherEntry {
 
 /// Where a pattern starts, in both forms. A rule whose anchor does not exist
 /// (no home) starts nowhere.
-fn bases(rule: &Rule, pattern: &PathPattern, anchors: &Anchors) -> Vec<PathBuf> {
+fn bases(rule: &Rule, pattern: &PathPattern, anchors: &ResolvedDirs) -> Vec<PathBuf> {
     let spot = match pattern.anchor {
         Anchor::Root => return vec![PathBuf::from("/")],
         Anchor::Home => anchors.home.clone(),
         Anchor::Cwd => Some(anchors.cwd.clone()),
         Anchor::Source => match &rule.entry.origin.root {
-            Some(root) => Some(Spot::new(root)),
+            Some(root) => Some(PolicyDir::new(root)),
             None => Some(anchors.cwd.clone()),
         },
     };

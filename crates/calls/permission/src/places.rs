@@ -6,7 +6,7 @@ use crate::{checkouts::Checkouts, protected::is_kernel};
 
 /// The directories a policy talks about, as they were given.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PolicyPlaces {
+pub(crate) struct PolicyDirs {
     /// Where the session works; the directory of each call when not given.
     pub(crate) workspace: Option<PathBuf>,
     /// Further directories that count as the workspace.
@@ -21,12 +21,12 @@ pub(crate) struct PolicyPlaces {
 
 /// A directory in both of its forms.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Spot {
+pub(crate) struct PolicyDir {
     pub(crate) lexical: PathBuf,
     pub(crate) real: PathBuf,
 }
 
-impl Spot {
+impl PolicyDir {
     pub(crate) fn new(path: &Path) -> Self {
         let lexical = lexical(path);
         let real = real(path).unwrap_or_else(|_| lexical.clone());
@@ -50,28 +50,28 @@ pub(crate) enum PathForm {
 /// The same directories, absolute and followed. Made once and kept while the
 /// working directory and the home stay.
 #[derive(Debug)]
-pub(crate) struct Anchors {
+pub(crate) struct ResolvedDirs {
     key: (PathBuf, Option<PathBuf>),
-    pub(crate) cwd: Spot,
-    pub(crate) home: Option<Spot>,
+    pub(crate) cwd: PolicyDir,
+    pub(crate) home: Option<PolicyDir>,
     /// The workspace: what may be read, and edited where edits are accepted.
-    roots: Vec<Spot>,
-    readable: Vec<Spot>,
+    roots: Vec<PolicyDir>,
+    readable: Vec<PolicyDir>,
     pub(crate) own: Vec<PathBuf>,
     /// Where path rules that forbid something hold as well.
     pub(crate) checkouts: Checkouts,
 }
 
-impl Anchors {
-    pub(crate) fn new(places: &PolicyPlaces, cwd: &Path, home: Option<&Path>) -> Self {
-        let absolute = |path: &PathBuf| Some(Spot::new(&expand(path, cwd, home).ok()?));
+impl ResolvedDirs {
+    pub(crate) fn new(places: &PolicyDirs, cwd: &Path, home: Option<&Path>) -> Self {
+        let absolute = |path: &PathBuf| Some(PolicyDir::new(&expand(path, cwd, home).ok()?));
         let own = places.own.iter().filter_map(absolute).flat_map(|it| [it.lexical, it.real]).collect();
         let additional = places.additional.iter().filter_map(|(path, _)| absolute(path));
         Self {
             key: (cwd.to_owned(), home.map(Path::to_owned)),
-            cwd: Spot::new(cwd),
-            home: home.map(Spot::new),
-            roots: std::iter::once(Spot::new(cwd)).chain(additional).collect(),
+            cwd: PolicyDir::new(cwd),
+            home: home.map(PolicyDir::new),
+            roots: std::iter::once(PolicyDir::new(cwd)).chain(additional).collect(),
             readable: places.readable.iter().filter_map(absolute).collect(),
             own,
             checkouts: Checkouts::default(),
@@ -81,7 +81,7 @@ impl Anchors {
     /// The checkouts of the repositories that the workspace, or one of `sources`,
     /// lies in.
     pub(crate) fn checkouts_now<'a>(&'a self, sources: impl Iterator<Item = &'a Path>) -> Checkouts {
-        Checkouts::find(self.roots.iter().flat_map(Spot::forms).chain(sources))
+        Checkouts::find(self.roots.iter().flat_map(PolicyDir::forms).chain(sources))
     }
 
     /// Whether these were made for the same directories.
@@ -119,7 +119,7 @@ impl Anchors {
 }
 
 /// The kernel's files belong to no workspace that merely lies above them.
-fn holds(dir: &Spot, path: &Path, form: PathForm) -> bool {
+fn holds(dir: &PolicyDir, path: &Path, form: PathForm) -> bool {
     let inside = match form {
         PathForm::Lexical => is_inside(path, &dir.lexical) || is_inside(path, &dir.real),
         PathForm::Real => is_inside(path, &dir.real),

@@ -1,6 +1,6 @@
 use haft_tool::CommandLine;
 
-use crate::{Analysis, CommandJudge, CommandPart, CommandPlace, Face, Nature};
+use crate::{CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, Face};
 
 /// Understands command lines made of plain words and nothing else.
 ///
@@ -9,10 +9,10 @@ use crate::{Analysis, CommandJudge, CommandPart, CommandPlace, Face, Nature};
 /// without an analysis of the shell's language, and never wrong in the open
 /// direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PlainWords;
+pub struct PlainWordsJudge;
 
-impl CommandJudge for PlainWords {
-    fn analyse(&self, line: &CommandLine, _place: &CommandPlace<'_>) -> Analysis {
+impl CommandJudge for PlainWordsJudge {
+    fn analyse(&self, line: &CommandLine, _place: &CommandContext<'_>) -> CommandAnalysis {
         let line = line.text();
         let words: Vec<String> =
             line.split([' ', '\t', '\n']).filter(|it| !it.is_empty()).map(String::from).collect();
@@ -29,19 +29,19 @@ impl CommandJudge for PlainWords {
             allow_faces: if doubt.is_none() { deny_faces.clone() } else { Vec::new() },
             deny_faces,
             suspect_faces: Vec::new(),
-            nature: Nature::Other,
+            nature: CommandNature::Other,
             files: Vec::new(),
             concern: None,
             talks: false,
             weak: false,
         };
-        Analysis { parts: vec![part], doubt }
+        CommandAnalysis { parts: vec![part], doubt }
     }
 
-    fn propose(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Vec<String> {
+    fn propose(&self, line: &CommandLine, place: &CommandContext<'_>) -> Vec<String> {
         match self.analyse(line, place) {
-            Analysis { parts, doubt: None } => parts.into_iter().map(|part| part.text).collect(),
-            Analysis { doubt: Some(_), .. } => Vec::new(),
+            CommandAnalysis { parts, doubt: None } => parts.into_iter().map(|part| part.text).collect(),
+            CommandAnalysis { doubt: Some(_), .. } => Vec::new(),
         }
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn plain_words_are_certain_and_nothing_else_is() {
-        let place = CommandPlace { cwd: Path::new("/ws"), home: None, roots: &[] };
+        let place = CommandContext { cwd: Path::new("/ws"), home: None, roots: &[] };
         for (line, certain) in [
             ("npm run test", true),
             ("  npm   run\ttest\n", true),
@@ -92,7 +92,7 @@ mod tests {
             ("a\u{a0}b", false),
             ("", false),
         ] {
-            assert_eq!(PlainWords.analyse(&line.into(), &place).doubt.is_none(), certain, "{line:?}");
+            assert_eq!(PlainWordsJudge.analyse(&line.into(), &place).doubt.is_none(), certain, "{line:?}");
         }
     }
 }

@@ -1,18 +1,18 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use haft_tool::{AllowReason, CallContext, DynCall, Talks};
+use haft_tool::{AllowReason, CallContext, DynCall, ReadNetworkUse};
 use haft_types::PermissionMode;
 
 use crate::{
-    Behavior, ChainLink, Classifier, CommandJudge, CommandPart, Decision, Opinion, PolicyBuilder, RuleEntry,
-    Warning,
+    Behavior, Classifier, CommandJudge, CommandPart, Decision, HookOpinion, LevelDecision, PolicyBuilder,
+    RuleEntry, Warning,
     agent::AgentLevel,
     auto,
     checkouts::Checkouts,
-    judge::{Facts, Level, LevelRole, Ruling, RulingStanding, Tally},
+    judge::{CallSubject, DecisionStrength, DecisionTally, Level, LevelRole, PartialDecision},
     matcher::PathUse,
-    places::Anchors,
+    places::ResolvedDirs,
     reason::Why,
     rule::Rule,
     ruleset::RuleSet,
@@ -38,12 +38,12 @@ pub(crate) struct PolicyInner {
     pub(crate) agent: Option<AgentLevel>,
     /// Commands that no sandbox holds.
     outside: RuleSet,
-    anchors: ArcSwapOption<Anchors>,
+    anchors: ArcSwapOption<ResolvedDirs>,
 }
 
 /// What happens outside the workspace where no rule speaks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Boundary {
+pub enum OutsideWorkspace {
     /// It asks.
     #[default]
     Ask,
@@ -53,7 +53,7 @@ pub enum Boundary {
 
 /// Whether path rules bind commands, too.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Enforcement {
+pub enum PathRuleReach {
     /// As far as paths are visible in the command line; a program can read
     /// what it likes.
     #[default]
@@ -64,7 +64,7 @@ pub enum Enforcement {
 
 /// Whether walls hold commands to the belief that they only read.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum ReadingHeld {
+pub enum ReadOnlyEnforced {
     /// Nothing does: where the belief rests on a program inside the command, or
     /// on files it obeys, it asks.
     #[default]
@@ -76,7 +76,7 @@ pub enum ReadingHeld {
     AsTried(fn() -> bool),
 }
 
-impl ReadingHeld {
+impl ReadOnlyEnforced {
     fn is_held(self) -> bool {
         match self {
             Self::No => false,
@@ -88,7 +88,7 @@ impl ReadingHeld {
 
 /// What becomes of questions about commands that a sandbox holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum SandboxedCommands {
+pub enum SandboxedAskPolicy {
     /// They are asked.
     #[default]
     Ask,
@@ -142,9 +142,9 @@ impl Policy {
     /// The order is hook deny, deny rules, ask rules, safety checks, mode, allow
     /// rules; what is left asks. Nothing is executed, and nothing but the names
     /// of files on the way of declared paths is looked up.
-    pub fn judge(&self, tool: &str, call: &dyn DynCall, cx: &CallContext, hook: &Opinion) -> Decision {
+    pub fn judge(&self, tool: &str, call: &dyn DynCall, cx: &CallContext, hook: &HookOpinion) -> Decision {
         let tool = self.inner.blueprint.names.canonical(tool);
-        let facts = Facts::gather(self, tool, call, cx, hook);
+        let facts = CallSubject::gather(self, tool, call, cx, hook);
         let mut tally = Level::new(self, &facts, LevelRole::Acting).judge();
         let mut chain = Vec::new();
         let mut below = self;
@@ -160,10 +160,10 @@ impl Policy {
         self.conclude(&facts, tally, chain)
     }
 
-    fn conclude(&self, facts: &Facts<'_>, tally: Tally, chain: Vec<ChainLink>) -> Decision {
+    fn conclude(&self, facts: &CallSubject<'_>, tally: DecisionTally, chain: Vec<LevelDecision>) -> Decision {
         let ruling = tally.verdict();
         let suggestions = match ruling.standing {
-            RulingStanding::Open => suggest::suggest(self, &tally.wishes, facts.cx),
+            DecisionStrength::Open => suggest::suggest(self, &tally.wishes, facts.cx),
             _ => Vec::new(),
         };
         let mut notes = Vec::new();
@@ -177,7 +177,9 @@ impl Policy {
             reason: ruling.why.to_string(),
             source: ruling.why.source(),
             allowed_by: match facts.is_one_line() && !tally.beyond_reading {
-                true => AllowReason::OnlyReads(if tally.talks { Talks::Yes } else { Talks::No }),
+                true => {
+                    AllowReason::OnlyReads(if tally.talks { ReadNetworkUse::Yes } else { ReadNetworkUse::No })
+                }
                 false => ruling.why.allow_reason(),
             },
             standing: ruling.standing,
@@ -196,20 +198,20 @@ impl Policy {
     /// Whether the classifier of auto mode may answer: never about what a rule
     /// speaks about, never about what is protected, and never about what cannot be
     /// compared with rules that forbid something.
-    fn leaves_to_classifier(&self, ruling: &Ruling, tally: &Tally) -> bool {
+    fn leaves_to_classifier(&self, ruling: &PartialDecision, tally: &DecisionTally) -> bool {
         let forbids = |level: &Self| {
             level.inner.rules.rules().iter().any(|rule| rule.entry.behavior != Behavior::Allow)
         };
         self.is_classified()
-            && matches!(ruling.standing, RulingStanding::Open | RulingStanding::Guarded)
+            && matches!(ruling.standing, DecisionStrength::Open | DecisionStrength::Guarded)
             && !tally.stakes.for_a_person
             && !(tally.stakes.in_doubt && levels(self).any(forbids))
     }
 
-    fn link(&self, tally: &Tally) -> ChainLink {
+    fn link(&self, tally: &DecisionTally) -> LevelDecision {
         let ruling = tally.verdict();
         let (decision, reason) = (ruling.standing.behavior(), ruling.why.to_string());
-        ChainLink { agent: self.agent_name().to_owned(), decision, reason }
+        LevelDecision { agent: self.agent_name().to_owned(), decision, reason }
     }
 
     /// What is wrong with the rules.
@@ -240,13 +242,13 @@ impl Policy {
 
     /// Whether a sandbox keeps the path rules, whatever command runs.
     pub(crate) fn is_enforced(&self) -> bool {
-        self.inner.blueprint.enforcement == Enforcement::Sandboxed && self.inner.outside.rules().is_empty()
+        self.inner.blueprint.enforcement == PathRuleReach::Sandboxed && self.inner.outside.rules().is_empty()
     }
 
     /// Whether a command needs no question because a sandbox holds it.
     pub(crate) fn is_held(&self, part: &CommandPart) -> bool {
-        self.inner.blueprint.enforcement == Enforcement::Sandboxed
-            && self.inner.blueprint.sandboxed == SandboxedCommands::Run
+        self.inner.blueprint.enforcement == PathRuleReach::Sandboxed
+            && self.inner.blueprint.sandboxed == SandboxedAskPolicy::Run
             && self.inner.outside.command(Behavior::Ask, part).is_none()
     }
 
@@ -281,7 +283,7 @@ impl Policy {
         self.inner.blueprint.places.home.as_deref()
     }
 
-    pub(crate) fn boundary(&self, using: PathUse) -> Boundary {
+    pub(crate) fn boundary(&self, using: PathUse) -> OutsideWorkspace {
         match using {
             PathUse::Read => self.inner.blueprint.reads_outside,
             PathUse::Write => self.inner.blueprint.writes_outside,
@@ -305,11 +307,11 @@ impl Policy {
     }
 
     /// The directories as they are now, kept from call to call.
-    pub(crate) fn anchors(&self, cx: &CallContext) -> Arc<Anchors> {
+    pub(crate) fn anchors(&self, cx: &CallContext) -> Arc<ResolvedDirs> {
         self.anchors_at(&cx.cwd, cx.home.as_deref())
     }
 
-    pub(crate) fn anchors_at(&self, cwd: &Path, home: Option<&Path>) -> Arc<Anchors> {
+    pub(crate) fn anchors_at(&self, cwd: &Path, home: Option<&Path>) -> Arc<ResolvedDirs> {
         let places = &self.inner.blueprint.places;
         let cwd = places.workspace.as_deref().unwrap_or(cwd);
         let home = places.home.as_deref().or(home);
@@ -320,7 +322,7 @@ impl Policy {
         {
             return anchors;
         }
-        let mut anchors = Anchors::new(places, cwd, home);
+        let mut anchors = ResolvedDirs::new(places, cwd, home);
         anchors.checkouts = self.checkouts(&anchors);
         let anchors = Arc::new(anchors);
         self.inner.anchors.store(Some(Arc::clone(&anchors)));
@@ -329,7 +331,7 @@ impl Policy {
 
     /// Where path rules that forbid something hold besides the workspace; looked
     /// up only if there are such rules.
-    fn checkouts(&self, anchors: &Anchors) -> Checkouts {
+    fn checkouts(&self, anchors: &ResolvedDirs) -> Checkouts {
         let sets = || std::iter::once(&self.inner.rules).chain(&self.inner.held_back);
         if !sets().any(RuleSet::forbids_some_path) {
             return Checkouts::default();

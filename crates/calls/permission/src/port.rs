@@ -7,21 +7,21 @@ use haft_tool::CommandLine;
 /// shells.
 pub trait CommandJudge: Send + Sync {
     /// Everything the line runs, reads and writes. What is not understood with
-    /// certainty goes into [`Analysis::doubt`]; nothing may be left out in
+    /// certainty goes into [`CommandAnalysis::doubt`]; nothing may be left out in
     /// silence.
-    fn analyse(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Analysis;
+    fn analyse(&self, line: &CommandLine, place: &CommandContext<'_>) -> CommandAnalysis;
 
     /// What a person would put between the brackets of `Bash(...)` to let this
     /// line run next time, one text per part, at most five. Nothing where
     /// nothing can be generalised safely.
-    fn propose(&self, _line: &CommandLine, _place: &CommandPlace<'_>) -> Vec<String> {
+    fn propose(&self, _line: &CommandLine, _place: &CommandContext<'_>) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// Where a command line would run.
 #[derive(Clone, Copy, Debug)]
-pub struct CommandPlace<'a> {
+pub struct CommandContext<'a> {
     /// Its working directory.
     pub cwd: &'a Path,
     /// What `~` means.
@@ -32,7 +32,7 @@ pub struct CommandPlace<'a> {
 
 /// A command line, taken apart.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Analysis {
+pub struct CommandAnalysis {
     /// Every simple command in it, wherever it hides. With a doubt, those that
     /// were found all the same: denies still apply to them.
     pub parts: Vec<CommandPart>,
@@ -55,11 +55,11 @@ pub struct CommandPart {
     /// deny rule about one of these asks.
     pub suspect_faces: Vec<Face>,
     /// What the command does by its nature.
-    pub nature: Nature,
+    pub nature: CommandNature,
     /// Files it names.
     pub files: Vec<FileUse>,
     /// Why it asks whatever the rules say.
-    pub concern: Option<Concern>,
+    pub concern: Option<AlwaysAskReason>,
     /// Whether it asks a server, by its nature.
     pub talks: bool,
     /// Whether it only reads as far as a program inside it, or files it obeys,
@@ -106,7 +106,7 @@ pub enum RuleCoverage {
 
 /// What a command does by its nature, its options considered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Nature {
+pub enum CommandNature {
     /// It reads the files it names and changes nothing.
     ReadOnly,
     /// It changes the files it names and nothing else.
@@ -125,14 +125,14 @@ pub struct FileUse {
     /// How the command names it.
     pub through: Through,
     /// Whether everything below is meant, too.
-    pub reach: FileReach,
+    pub reach: FileUseScope,
 }
 
 impl FileUse {
     /// A file that is an operand and nothing more.
     pub fn operand(path: impl Into<PathBuf>, kind: FileUseKind) -> Self {
         let target = FileTarget::Path(path.into());
-        Self { target, kind, through: Through::Operand, reach: FileReach::Itself }
+        Self { target, kind, through: Through::Operand, reach: FileUseScope::Itself }
     }
 }
 
@@ -150,7 +150,7 @@ pub enum FileTarget {
 
 /// How far the use of a file reaches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum FileReach {
+pub enum FileUseScope {
     /// The file alone.
     Itself,
     /// Everything below it.
@@ -184,7 +184,7 @@ pub enum Through {
 
 /// Why a command asks whatever the rules say.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Concern {
+pub enum AlwaysAskReason {
     /// It asks unless the mode bypasses questions.
     Ask(String),
     /// It asks in every mode.

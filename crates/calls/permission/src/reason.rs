@@ -4,7 +4,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_paths::PathProblem;
+use haft_paths::PathError;
 use haft_types::PermissionMode;
 
 use crate::{Behavior, RuleEntry, matcher::PathUse, protected::Protection, shown};
@@ -20,7 +20,7 @@ pub(crate) enum Why {
     Rule {
         rule: RuleEntry,
         action: CallAction,
-        via: Via,
+        via: RuleLink,
     },
     /// A rule that may be a deny cannot be read.
     BrokenRule {
@@ -82,7 +82,7 @@ pub(crate) enum Why {
     /// The mode asks nobody.
     Bypass,
     /// The path cannot be judged.
-    Path(PathProblem),
+    Path(PathError),
     /// The address cannot be judged.
     Address(&'static str),
     /// The command line is in doubt.
@@ -126,7 +126,7 @@ pub(crate) enum CallAction {
 
 /// How a rule came to be about a path.
 #[derive(Clone, Debug)]
-pub(crate) enum Via {
+pub(crate) enum RuleLink {
     /// By its name.
     Name,
     /// Because a link leads there.
@@ -210,7 +210,12 @@ impl fmt::Display for Why {
     }
 }
 
-fn rule_text(f: &mut fmt::Formatter<'_>, rule: &RuleEntry, action: &CallAction, via: &Via) -> fmt::Result {
+fn rule_text(
+    f: &mut fmt::Formatter<'_>,
+    rule: &RuleEntry,
+    action: &CallAction,
+    via: &RuleLink,
+) -> fmt::Result {
     let verb = match rule.behavior {
         Behavior::Allow => "allows",
         Behavior::Ask => "asks before",
@@ -218,9 +223,9 @@ fn rule_text(f: &mut fmt::Formatter<'_>, rule: &RuleEntry, action: &CallAction, 
     };
     write!(f, "{} {verb} {action}", Cited(rule))?;
     match via {
-        Via::Name => Ok(()),
-        Via::Link(real) => write!(f, ", which leads to {}", shown::path(real)),
-        Via::SameFile(named) => write!(f, ", which is the same file as {}", shown::path(named)),
+        RuleLink::Name => Ok(()),
+        RuleLink::Link(real) => write!(f, ", which leads to {}", shown::path(real)),
+        RuleLink::SameFile(named) => write!(f, ", which is the same file as {}", shown::path(named)),
     }
 }
 

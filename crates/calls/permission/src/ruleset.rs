@@ -11,8 +11,8 @@ use crate::{
     expansion::PathShape,
     hardlink::{FileId, same_file},
     matcher::{PathMatcher, PathUse},
-    places::Anchors,
-    rule::{self, Family, ParsedRule, PatternReading, Rule, RuleSubject},
+    places::ResolvedDirs,
+    rule::{self, ParsedRule, PatternReading, Rule, RuleFamily, RuleSubject},
 };
 
 /// The rules of one level, indexed by what they are about.
@@ -53,7 +53,7 @@ pub(crate) struct ToolView {
 
 #[derive(Debug)]
 struct CompiledPaths {
-    anchors: Arc<Anchors>,
+    anchors: Arc<ResolvedDirs>,
     matchers: [[OnceLock<PathMatcher>; 3]; 2],
 }
 
@@ -85,7 +85,7 @@ impl RuleSet {
             Some(tool) => self.by_tool.entry(tool.to_owned()).or_default().push(number),
             None => self.by_shape.push(number),
         }
-        if let Some(family) = rule.name.exact().and_then(Family::of) {
+        if let Some(family) = rule.name.exact().and_then(RuleFamily::of) {
             self.families[family as usize][rule.slot() as usize].push(number);
         }
         if matches!(rule.about, RuleSubject::Path(_)) && rule.entry.behavior != Behavior::Allow {
@@ -194,7 +194,7 @@ impl RuleSet {
 
     /// The first rule about a host.
     pub(crate) fn fetch(&self, behavior: Behavior, host: &str) -> Option<&Rule> {
-        self.family(Family::Fetch, behavior).find(|rule| match &rule.about {
+        self.family(RuleFamily::Fetch, behavior).find(|rule| match &rule.about {
             RuleSubject::Domain(pattern) => pattern.matches(host),
             RuleSubject::Everything | RuleSubject::Broken(_) => true,
             _ => false,
@@ -212,7 +212,7 @@ impl RuleSet {
         if part.suspect_faces.is_empty() {
             return None;
         }
-        self.family(Family::Command, Behavior::Deny).find_map(|rule| {
+        self.family(RuleFamily::Command, Behavior::Deny).find_map(|rule| {
             let RuleSubject::Command(pattern) = &rule.about else { return None };
             let face = part.suspect_faces.iter().find(|face| pattern.matches(face, PatternReading::Eager))?;
             Some((rule, face.words.first()?.as_str()))
@@ -227,7 +227,7 @@ impl RuleSet {
         };
         // An allow for every command speaks for what has a face; a command
         // without one is nobody's.
-        let whole = self.family(Family::Command, behavior).find(|rule| match rule.about {
+        let whole = self.family(RuleFamily::Command, behavior).find(|rule| match rule.about {
             RuleSubject::Everything => behavior != Behavior::Allow || !faces.is_empty(),
             RuleSubject::Broken(_) => true,
             _ => false,
@@ -266,7 +266,7 @@ impl RuleSet {
     /// The allow rule that comes nearest to a command: the longest beginning in
     /// common, and the word that differs.
     pub(crate) fn near_miss<'a>(&'a self, part: &'a CommandPart) -> Option<(&'a Rule, Option<&'a str>)> {
-        let rules = self.family(Family::Command, Behavior::Allow);
+        let rules = self.family(RuleFamily::Command, Behavior::Allow);
         let misses = rules.filter_map(|rule| match &rule.about {
             RuleSubject::Command(pattern) => {
                 let misses = part.allow_faces.iter().filter_map(|face| pattern.differs_at(face));
@@ -282,7 +282,7 @@ impl RuleSet {
         best.map(|(_, rule, word)| (rule, word))
     }
 
-    pub(crate) fn family(&self, family: Family, behavior: Behavior) -> impl Iterator<Item = &Rule> {
+    pub(crate) fn family(&self, family: RuleFamily, behavior: Behavior) -> impl Iterator<Item = &Rule> {
         self.families[family as usize][behavior as usize].iter().map(|number| &self.rules[*number])
     }
 
@@ -290,7 +290,7 @@ impl RuleSet {
     pub(crate) fn forbids_paths(&self) -> bool {
         let forbidding = [Behavior::Ask, Behavior::Deny].into_iter();
         forbidding
-            .flat_map(|it| self.family(Family::Read, it).chain(self.family(Family::Edit, it)))
+            .flat_map(|it| self.family(RuleFamily::Read, it).chain(self.family(RuleFamily::Edit, it)))
             .next()
             .is_some()
     }
@@ -306,7 +306,7 @@ impl RuleSet {
     }
 
     /// The compiled path rules of one family and behaviour.
-    pub(crate) fn paths(&self, anchors: &Arc<Anchors>) -> Paths<'_> {
+    pub(crate) fn paths(&self, anchors: &Arc<ResolvedDirs>) -> Paths<'_> {
         let fits = |it: &Arc<CompiledPaths>| Arc::ptr_eq(&it.anchors, anchors);
         let compiled = self.paths.load_full().filter(fits).unwrap_or_else(|| {
             let fresh =
@@ -326,8 +326,8 @@ pub(crate) struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    fn matcher(&self, family: Family, behavior: Behavior) -> &PathMatcher {
-        let which = if family == Family::Edit { EDIT } else { READ };
+    fn matcher(&self, family: RuleFamily, behavior: Behavior) -> &PathMatcher {
+        let which = if family == RuleFamily::Edit { EDIT } else { READ };
         let slot = &self.compiled.matchers[which][behavior as usize];
         slot.get_or_init(|| {
             let numbers = &self.set.families[family as usize][behavior as usize];
@@ -338,13 +338,13 @@ impl<'a> Paths<'a> {
 
     /// The families whose rules apply: whoever may not read may not write
     /// either, whoever may write may also read.
-    fn families(using: PathUse, behavior: Behavior) -> &'static [Family] {
+    fn families(using: PathUse, behavior: Behavior) -> &'static [RuleFamily] {
         match (using, behavior) {
             (PathUse::Read, Behavior::Allow) | (PathUse::Write, Behavior::Ask | Behavior::Deny) => {
-                &[Family::Edit, Family::Read]
+                &[RuleFamily::Edit, RuleFamily::Read]
             }
-            (PathUse::Read, Behavior::Ask | Behavior::Deny) => &[Family::Read],
-            (PathUse::Write, Behavior::Allow) => &[Family::Edit],
+            (PathUse::Read, Behavior::Ask | Behavior::Deny) => &[RuleFamily::Read],
+            (PathUse::Write, Behavior::Allow) => &[RuleFamily::Edit],
         }
     }
 
@@ -355,7 +355,7 @@ impl<'a> Paths<'a> {
             // A bare `Read` is about reading tools; only its paths bind writers.
             let matcher = self.matcher(*family, behavior);
             let number = match (using, family) {
-                (PathUse::Write, Family::Read) => matcher.find_path(path, using),
+                (PathUse::Write, RuleFamily::Read) => matcher.find_path(path, using),
                 _ => matcher.find(path, using),
             };
             Some(&self.set.rules[number?])
@@ -410,8 +410,8 @@ impl<'a> Paths<'a> {
 
     /// Everything that forbids reading, on its own feet.
     pub(crate) fn forbidden_reads(&self, asks_answered: bool) -> ForbiddenReads {
-        self.matcher(Family::Read, Behavior::Deny);
-        self.matcher(Family::Read, Behavior::Ask);
+        self.matcher(RuleFamily::Read, Behavior::Deny);
+        self.matcher(RuleFamily::Read, Behavior::Ask);
         let behaviors: &[Behavior] =
             if asks_answered { &[Behavior::Deny] } else { &[Behavior::Deny, Behavior::Ask] };
         ForbiddenReads { compiled: Arc::clone(&self.compiled), behaviors }

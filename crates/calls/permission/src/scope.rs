@@ -7,13 +7,13 @@ use std::{
 };
 
 use haft_paths::{lexical, real};
-use haft_tool::{CallContext, Fence, Grant, ReadScope};
+use haft_tool::{CallContext, GrantedPath, PathRestrictions, ReadScope};
 use haft_types::PermissionMode;
 
 use crate::{
     Policy,
     hardlink::{FileId, linked_files, linked_id},
-    judge::{Facts, Ruling, RulingStanding},
+    judge::{CallSubject, DecisionStrength, PartialDecision},
     ruleset::ForbiddenReads,
 };
 
@@ -27,14 +27,14 @@ pub(crate) struct CallReadScope {
     cx: ScopeContext,
     /// Real places of what was declared.
     declared: Vec<PathBuf>,
-    answered: AnsweredQuestions,
+    answered: ResolvedAsks,
     ready: OnceLock<Ready>,
     dirs: RwLock<HashMap<OsString, Arc<Dir>>>,
 }
 
 /// Which questions are out of the way once the call runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum AnsweredQuestions {
+enum ResolvedAsks {
     /// What asks stays closed.
     Nothing,
     /// An ask rule about this very call was answered.
@@ -64,11 +64,16 @@ struct Dir {
 }
 
 impl CallReadScope {
-    pub(crate) fn new(policy: &Policy, facts: &Facts<'_>, ruling: &Ruling, grants: &[Grant]) -> Self {
+    pub(crate) fn new(
+        policy: &Policy,
+        facts: &CallSubject<'_>,
+        ruling: &PartialDecision,
+        grants: &[GrantedPath],
+    ) -> Self {
         let cx: &CallContext = facts.cx;
         let answered = match ruling.standing {
-            RulingStanding::Firm => AnsweredQuestions::AskRules,
-            _ => AnsweredQuestions::Nothing,
+            DecisionStrength::Firm => ResolvedAsks::AskRules,
+            _ => ResolvedAsks::Nothing,
         };
         Self {
             policy: policy.clone(),
@@ -91,10 +96,7 @@ impl CallReadScope {
                 .map(|level| {
                     let anchors = level.anchors_at(&self.cx.cwd, self.cx.home.as_deref());
                     trees.extend(anchors.readable_trees().map(Path::to_owned));
-                    level
-                        .rules()
-                        .paths(&anchors)
-                        .forbidden_reads(self.answered == AnsweredQuestions::AskRules)
+                    level.rules().paths(&anchors).forbidden_reads(self.answered == ResolvedAsks::AskRules)
                 })
                 .filter(|it| !it.is_empty())
                 .collect();
@@ -169,7 +171,7 @@ impl ReadScope for CallReadScope {
         self.policy.forbids_changes()
     }
 
-    fn fence(&self) -> Fence {
+    fn fence(&self) -> PathRestrictions {
         self.policy.fence(&self.cx.cwd, self.cx.home.as_deref())
     }
 }

@@ -4,7 +4,7 @@ use haft_tool::{CallContext, CommandLine};
 use haft_types::PermissionMode;
 
 use crate::{
-    Behavior, CommandPlace, Destination, PermissionUpdate, Policy, RuleList, RuleText, judge::Wish,
+    Behavior, CommandContext, Destination, PermissionUpdate, Policy, RuleList, RuleText, judge::Wish,
     rule::escape,
 };
 
@@ -76,7 +76,7 @@ fn command_rules(policy: &Policy, line: &CommandLine, cx: &CallContext) -> Vec<R
     let anchors = policy.anchors(cx);
     let roots = anchors.root_paths();
     let home = cx.home.as_deref().or_else(|| policy.home());
-    let place = CommandPlace { cwd: &cx.cwd, home, roots: &roots };
+    let place = CommandContext { cwd: &cx.cwd, home, roots: &roots };
     let proposed = policy.commands().propose(line, &place);
     proposed.into_iter().take(MAX_RULES).map(|spec| rule("Bash", Some(spec))).collect()
 }

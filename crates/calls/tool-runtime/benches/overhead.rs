@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_permission::{Behavior, Destination, Policy, RuleHome};
+use haft_permission::{Behavior, Destination, Policy, RuleSource};
 use haft_tool::{CallContext, DynTool, Exposure, Outcome, Output, RawTool, ToolSpec, tool};
 use haft_tool_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_types::ToolUse;
@@ -66,7 +66,7 @@ async fn no_op() {
 }
 
 fn policy_with_200_rules() -> Policy {
-    let origin = RuleHome::new("bench", Destination::Session);
+    let origin = RuleSource::new("bench", Destination::Session);
     let rule = |idx: usize| match idx % 4 {
         0 => format!("Bash(tool{idx} *)"),
         1 => format!("Read(./dir{idx}/**)"),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Somebody who can say yes: a person at a terminal, or the program that
 /// embeds us.
-pub trait Ask: Send + Sync {
+pub trait Approver: Send + Sync {
     /// Shows the question and waits. Dropping the future takes the question
     /// back.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
@@ -93,9 +93,9 @@ impl Answer {
 /// Nobody is there: whatever would ask is denied, at once, and the model and
 /// the log learn which rule would have allowed it.
 #[derive(Clone, Copy, Debug)]
-pub struct Unattended;
+pub struct NoApprover;
 
-impl Ask for Unattended {
+impl Approver for NoApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let message = question.decision.clone().unattended().reason;
         Box::pin(async { Answer::unasked(message) })

@@ -10,7 +10,7 @@ use haft_types::{AgentId, CallId, ToolUse};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CallOutline, CallWitness, ParsedCall, Pipeline, Pool, Report, Schedule, ScheduleKind};
+use crate::{CallLog, CallReport, CallSummary, ParsedCall, Pipeline, Pool, Schedule, ScheduleKind};
 
 /// What bounds a batch.
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +38,13 @@ impl Default for BatchLimits {
 
 /// What every call of a message shares.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct BatchContext {
     pub(crate) agent_id: AgentId,
     pub(crate) cwd: Arc<Path>,
     pub(crate) home: Option<Arc<Path>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) progress: ProgressSink,
-    pub(crate) witness: Option<Arc<dyn CallWitness>>,
+    pub(crate) witness: Option<Arc<dyn CallLog>>,
 }
 
 /// Runs the calls of one model message.
@@ -57,22 +57,22 @@ pub struct Executor {
     pool: Arc<Pool>,
     schedule: Schedule,
     calls: Vec<ExecutorSlot>,
-    tasks: JoinSet<Report>,
+    tasks: JoinSet<CallReport>,
     running: HashMap<Id, usize>,
     /// Reports of calls that will never start.
-    unstarted: VecDeque<(usize, Report)>,
-    around: Surroundings,
+    unstarted: VecDeque<(usize, CallReport)>,
+    around: BatchContext,
     committed: Vec<ContextChange>,
     interrupted: bool,
     /// A call that was parsed and not added yet.
     offered: Option<(ToolUse, ParsedCall)>,
     /// Calls whose headlines nobody has taken.
-    shown: Vec<ShownCall>,
+    shown: Vec<CallDisplay>,
 }
 
 /// A call for people: what it does, in the words of its tool.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ShownCall {
+pub struct CallDisplay {
     /// The `tool_use` id.
     pub id: CallId,
     /// The tool's own name.
@@ -93,7 +93,7 @@ impl Executor {
     pub(crate) fn new(
         pipeline: Arc<Pipeline>,
         pool: Arc<Pool>,
-        around: Surroundings,
+        around: BatchContext,
         limits: BatchLimits,
     ) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Executor {
 
     /// Adds a call; starts it at once if it may. The call is parsed here, and
     /// only here.
-    pub fn push(&mut self, tool_use: ToolUse) -> CallOutline {
+    pub fn push(&mut self, tool_use: ToolUse) -> CallSummary {
         let pushed = Instant::now();
         let parsed = match self.offered.take() {
             Some((offered, parsed)) if offered == tool_use => parsed,
@@ -137,7 +137,7 @@ impl Executor {
 
     /// Adds a call of which it is not certain yet whether it is made, if it only
     /// looks. One that acts is to be pushed when it is certain.
-    pub fn push_if_read_only(&mut self, tool_use: &ToolUse) -> Option<CallOutline> {
+    pub fn push_if_read_only(&mut self, tool_use: &ToolUse) -> Option<CallSummary> {
         let parsed = self.parsed(tool_use);
         let is_read_only = parsed.outline().is_read_only;
         self.offered = Some((tool_use.clone(), parsed));
@@ -145,7 +145,7 @@ impl Executor {
     }
 
     /// What a call would be that will not be pushed.
-    pub fn outline(&mut self, tool_use: &ToolUse) -> CallOutline {
+    pub fn outline(&mut self, tool_use: &ToolUse) -> CallSummary {
         let parsed = self.parsed(tool_use);
         self.shown.extend(parsed.shown());
         parsed.outline()
@@ -153,7 +153,7 @@ impl Executor {
 
     /// Calls that came since the last time, for people. One that its tool did not
     /// accept is not among them.
-    pub fn take_shown(&mut self) -> Vec<ShownCall> {
+    pub fn take_shown(&mut self) -> Vec<CallDisplay> {
         std::mem::take(&mut self.shown)
     }
 
@@ -165,7 +165,7 @@ impl Executor {
 
     /// The next finished call, in order of completion, with its position in
     /// the message. `None` when nothing runs and nothing can start.
-    pub async fn next(&mut self) -> Option<(usize, Report)> {
+    pub async fn next(&mut self) -> Option<(usize, CallReport)> {
         loop {
             if let Some(unstarted) = self.unstarted.pop_front() {
                 return Some(unstarted);
@@ -183,7 +183,7 @@ impl Executor {
     }
 
     /// Every report, in the order the model made the calls.
-    pub async fn finish_all(&mut self) -> Vec<Report> {
+    pub async fn finish_all(&mut self) -> Vec<CallReport> {
         self.close();
         let mut reports = Vec::new();
         while let Some(report) = self.next().await {
@@ -203,7 +203,10 @@ impl Executor {
         &self.around.cwd
     }
 
-    fn finish(&mut self, ended: Result<(Id, Report), tokio::task::JoinError>) -> Option<(usize, Report)> {
+    fn finish(
+        &mut self,
+        ended: Result<(Id, CallReport), tokio::task::JoinError>,
+    ) -> Option<(usize, CallReport)> {
         let (id, report) = match ended {
             Ok((id, report)) => (id, Some(report)),
             Err(err) => (err.id(), None),
@@ -297,7 +300,7 @@ impl Executor {
 
 /// Input that does not parse runs alone: it fails in the pipeline anyway. So
 /// does a tool whose own questions panic.
-fn kind(outline: CallOutline) -> ScheduleKind {
+fn kind(outline: CallSummary) -> ScheduleKind {
     match (outline.is_concurrency_safe, outline.is_read_only) {
         (true, true) => ScheduleKind::Early,
         (true, false) => ScheduleKind::Shared,
@@ -305,14 +308,14 @@ fn kind(outline: CallOutline) -> ScheduleKind {
     }
 }
 
-fn not_started(tool_use: &ToolUse) -> Report {
+fn not_started(tool_use: &ToolUse) -> CallReport {
     let message = format!("The turn was interrupted before {} ran; it had no effect", tool_use.name);
     let error = ToolError::new(ErrorKind::NotStarted, message);
-    Report::failure(tool_use.id.clone(), tool_use.name.clone(), error)
+    CallReport::failure(tool_use.id.clone(), tool_use.name.clone(), error)
 }
 
-fn lost(tool_use: &ToolUse) -> Report {
+fn lost(tool_use: &ToolUse) -> CallReport {
     let message = format!("{} was stopped; what it did until then is unknown", tool_use.name);
     let error = ToolError::new(ErrorKind::Internal, message);
-    Report::failure(tool_use.id.clone(), tool_use.name.clone(), error)
+    CallReport::failure(tool_use.id.clone(), tool_use.name.clone(), error)
 }

@@ -9,37 +9,38 @@ use std::{
 
 use haft_hooks::BaseInput;
 use haft_permission::{
-    AgentRights, Behavior, Decision, Destination, ForeseenAnswer, LivePermissions, Opinion, PermissionUpdate,
-    Policy,
+    AgentRights, Behavior, Decision, Destination, HookOpinion, LivePermissions, PermissionUpdate, Policy,
+    SpeculativeAnswer,
 };
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Permit, ToolError};
 use haft_types::{AgentId, PermissionMode};
 use serde_json::Value;
 
 use crate::{
-    Answer, Ask, AskedAnswer, AskedParty, CallDecision, DeniedBy, Question, SessionHooks, Unattended,
+    Answer, AnsweredBy, ApprovalRecord, Approver, CallDecision, DenialSource, NoApprover, Question,
+    SessionHooks,
     ask::refusal,
-    hooks::{Before, ComparedWith, Notes, RuleAnswers, Subject},
-    pipeline::StageFailure,
+    hooks::{HookNotes, IfContext, PreToolOutcome, RuleMatches, Subject},
+    pipeline::CallStageError,
 };
 
 /// Everybody who may object to a call of one agent. A session has one gate for
 /// its main agent; [`Gate::child`] makes the others from it.
 pub struct Gate {
     hooks: Arc<SessionHooks>,
-    ask: Arc<dyn Ask>,
+    ask: Arc<dyn Approver>,
     permissions: Arc<LivePermissions>,
-    keep: Option<Arc<dyn KeepUpdate>>,
+    keep: Option<Arc<dyn UpdateStore>>,
     /// The type of the child whose gate this is.
     agent_type: Option<Arc<str>>,
     /// What the person said no to, whoever of the session asked.
-    refused: Arc<Mutex<VecDeque<RefusedCall>>>,
+    refused: Arc<Mutex<VecDeque<RejectedCall>>>,
     /// The mode from which the agent went planning.
     before_plan: Mutex<Option<PermissionMode>>,
 }
 
 /// A call that the person said no to.
-struct RefusedCall {
+struct RejectedCall {
     agent: AgentId,
     /// Who that is, in words.
     name: String,
@@ -52,7 +53,7 @@ const MOST_REFUSED: usize = 200;
 
 /// Writes what a person wants remembered beyond the session to where they want
 /// it.
-pub trait KeepUpdate: Send + Sync {
+pub trait UpdateStore: Send + Sync {
     /// Keeps one change. Whoever implements it tells the person when it cannot.
     fn keep(&self, update: &PermissionUpdate);
 
@@ -83,12 +84,12 @@ pub struct ElsewhereQuestion<'a> {
 }
 
 /// A call that passed the hooks.
-pub(crate) struct Hooked {
+pub(crate) struct HookedCall {
     pub(crate) call: Box<dyn DynCall>,
-    pub(crate) opinion: Opinion,
-    pub(crate) notes: Notes,
+    pub(crate) opinion: HookOpinion,
+    pub(crate) notes: HookNotes,
     /// What a classifier said meanwhile.
-    foreseen: Option<ForeseenAnswer>,
+    foreseen: Option<SpeculativeAnswer>,
 }
 
 impl Gate {
@@ -101,7 +102,7 @@ impl Gate {
     pub fn of_session(permissions: Arc<LivePermissions>) -> Self {
         Self {
             hooks: Arc::default(),
-            ask: Arc::new(Unattended),
+            ask: Arc::new(NoApprover),
             permissions,
             keep: None,
             agent_type: None,
@@ -130,7 +131,8 @@ impl Gate {
     /// Notes that the person said no to a call.
     fn note_refusal(&self, tool: &str, input: &Value, agent: &AgentId) {
         let name = self.agent_type.as_deref().map_or_else(|| agent.to_string(), |it| format!("{it} {agent}"));
-        let refusal = RefusedCall { agent: agent.clone(), name, tool: tool.to_owned(), input: input.clone() };
+        let refusal =
+            RejectedCall { agent: agent.clone(), name, tool: tool.to_owned(), input: input.clone() };
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.push_back(refusal);
         if MOST_REFUSED < refused.len() {
@@ -142,7 +144,7 @@ impl Gate {
     /// asked about again, also where the mode would let it through.
     fn cautious(&self, decision: Decision, tool: &str, input: &Value, agent: &AgentId) -> Decision {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |it: &&RefusedCall| it.agent != *agent && it.tool == tool && it.input == *input;
+        let same = |it: &&RejectedCall| it.agent != *agent && it.tool == tool && it.input == *input;
         match refused.iter().rev().find(same) {
             Some(it) => decision.refused_before(&format!("the user denied the same call to {}", it.name)),
             None => decision,
@@ -156,13 +158,13 @@ impl Gate {
     }
 
     /// With somebody to ask.
-    pub fn with_ask(mut self, ask: Arc<dyn Ask>) -> Self {
+    pub fn with_ask(mut self, ask: Arc<dyn Approver>) -> Self {
         self.ask = ask;
         self
     }
 
     /// With somewhere to keep what is to be remembered.
-    pub fn with_keep(mut self, keep: Arc<dyn KeepUpdate>) -> Self {
+    pub fn with_keep(mut self, keep: Arc<dyn UpdateStore>) -> Self {
         self.keep = Some(keep);
         self
     }
@@ -196,9 +198,9 @@ impl Gate {
     }
 
     /// Takes over what a call changed, as far as the gate holds it. Every way a
-    /// call can come in ends here and in [`SessionState::apply`].
+    /// call can come in ends here and in [`CallSessionState::apply`].
     ///
-    /// [`SessionState::apply`]: crate::SessionState::apply
+    /// [`CallSessionState::apply`]: crate::CallSessionState::apply
     pub fn take_over(&self, change: &ContextChange) {
         match change {
             ContextChange::Mode(mode) => self.set_mode(*mode),
@@ -243,7 +245,7 @@ impl Gate {
             cx,
             mode,
             agent_type,
-            compared: ComparedWith::Call { policy, call },
+            compared: IfContext::Call { policy, call },
         }
     }
 
@@ -252,11 +254,11 @@ impl Gate {
         &'a self,
         tool: &'a dyn DynTool,
         input: &'a Value,
-        answers: &'a RuleAnswers,
+        answers: &'a RuleMatches,
         cx: &'a CallContext,
     ) -> Subject<'a> {
         let (mode, agent_type) = (self.mode(), self.agent_type.as_deref());
-        Subject { tool, input, cx, mode, agent_type, compared: ComparedWith::Past(answers) }
+        Subject { tool, input, cx, mode, agent_type, compared: IfContext::Past(answers) }
     }
 
     /// The mode in force.
@@ -271,12 +273,12 @@ impl Gate {
         tool: &Arc<dyn DynTool>,
         call: &dyn DynCall,
         cx: &CallContext,
-    ) -> Option<ForeseenAnswer> {
+    ) -> Option<SpeculativeAnswer> {
         let policy = self.permissions.policy();
         if policy.mode != PermissionMode::Auto {
             return None;
         }
-        let decision = policy.judge(tool.name(), call, cx, &Opinion::None);
+        let decision = policy.judge(tool.name(), call, cx, &HookOpinion::None);
         let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
         self.permissions.foresee(&decision, tool.name(), call).await
     }
@@ -288,7 +290,7 @@ impl Gate {
         tool: &Arc<dyn DynTool>,
         call: &dyn DynCall,
         cx: &CallContext,
-    ) -> (Before, Option<ForeseenAnswer>) {
+    ) -> (PreToolOutcome, Option<SpeculativeAnswer>) {
         let subject = self.subject(tool.as_ref(), call, cx);
         let mut before = std::pin::pin!(self.hooks.before(&subject));
         let mut foreseen = std::pin::pin!(self.foreseen(tool, call, cx));
@@ -300,7 +302,7 @@ impl Gate {
         let settled = before.gate_failed.is_some()
             || before.notes.stop.is_some()
             || before.rewrite.is_some()
-            || !matches!(before.opinion, Opinion::None);
+            || !matches!(before.opinion, HookOpinion::None);
         match (answer, settled) {
             (_, true) => (before, None),
             (Some(answer), false) => (before, answer),
@@ -314,22 +316,22 @@ impl Gate {
         tool: &Arc<dyn DynTool>,
         call: Box<dyn DynCall>,
         cx: &CallContext,
-    ) -> Result<Hooked, StageFailure> {
+    ) -> Result<HookedCall, CallStageError> {
         let (before, foreseen) = self.before_and_foreseen(tool, call.as_ref(), cx).await;
         let mut notes = before.notes;
         if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
-            notes.denied_by = Some(DeniedBy::Hook);
-            return Err(StageFailure {
+            notes.denied_by = Some(DenialSource::Hook);
+            return Err(CallStageError {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::GateFailed, message).into()
             });
         }
         if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
-            notes.denied_by = Some(DeniedBy::Hook);
-            return Err(StageFailure {
+            notes.denied_by = Some(DenialSource::Hook);
+            return Err(CallStageError {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::Denied, message).into()
             });
@@ -347,18 +349,18 @@ impl Gate {
                 }
             },
         };
-        Ok(Hooked { call, opinion: before.opinion, notes, foreseen })
+        Ok(HookedCall { call, opinion: before.opinion, notes, foreseen })
     }
 
     /// Stage four. What was decided is left in `decided`, whatever comes of it.
     pub(crate) async fn permitted(
         &self,
         tool: &Arc<dyn DynTool>,
-        hooked: Hooked,
+        hooked: HookedCall,
         cx: &CallContext,
         decided: &mut Option<Box<CallDecision>>,
-    ) -> Result<(Box<dyn DynCall>, Permit), StageFailure> {
-        let Hooked { call, opinion, foreseen, .. } = hooked;
+    ) -> Result<(Box<dyn DynCall>, Permit), CallStageError> {
+        let HookedCall { call, opinion, foreseen, .. } = hooked;
         let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
         let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
         let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), foreseen).await;
@@ -368,7 +370,7 @@ impl Gate {
             Err(decision) => decision,
         };
         if decision.behavior == Behavior::Deny {
-            let by = DeniedBy::from(&decision.source);
+            let by = DenialSource::from(&decision.source);
             return Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await);
         }
         let (who, answer) = self.answer(tool, call.as_ref(), cx, &decision).await;
@@ -376,10 +378,10 @@ impl Gate {
             Answer::Allow { .. } => Behavior::Allow,
             Answer::Deny { .. } | Answer::Unasked { .. } => Behavior::Deny,
         };
-        told.asked = Some(AskedAnswer { who, said });
+        told.asked = Some(ApprovalRecord { who, said });
         match answer {
             Answer::Deny { message, interrupt } => {
-                if who == AskedParty::Person {
+                if who == AnsweredBy::Person {
                     self.note_refusal(tool.name(), call.input(), &cx.agent_id);
                 }
                 let mut failure = self.refused(tool, call.as_ref(), cx, &message).await;
@@ -401,7 +403,7 @@ impl Gate {
                 match decision.approved() {
                     Ok(permit) => Ok((call, permit)),
                     Err(decision) => {
-                        let by = DeniedBy::from(&decision.source);
+                        let by = DenialSource::from(&decision.source);
                         Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await)
                     }
                 }
@@ -427,7 +429,7 @@ impl Gate {
             decision: &decision,
         };
         match self.mode() == PermissionMode::DontAsk {
-            true => Unattended.ask(question).await,
+            true => NoApprover.ask(question).await,
             false => self.ask.ask(question).await,
         }
     }
@@ -438,7 +440,7 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         decision: &Decision,
-    ) -> (AskedParty, Answer) {
+    ) -> (AnsweredBy, Answer) {
         let (description, shown) = (call.describe(), call.render());
         let question = Question {
             tool: tool.name(),
@@ -452,13 +454,13 @@ impl Gate {
         };
         let subject = self.subject(tool.as_ref(), call, cx);
         match self.hooks.permission_request(&subject, &decision.suggestions).await {
-            Some(answer) => (AskedParty::Hook, answer),
+            Some(answer) => (AnsweredBy::Hook, answer),
             None => {
                 let answer = self.ask.ask(question).await;
                 let (who, said) = match answer {
-                    Answer::Allow { .. } => (AskedParty::Person, Behavior::Allow),
-                    Answer::Deny { .. } if self.ask.is_somebody() => (AskedParty::Person, Behavior::Deny),
-                    Answer::Deny { .. } | Answer::Unasked { .. } => (AskedParty::Nobody, Behavior::Deny),
+                    Answer::Allow { .. } => (AnsweredBy::Person, Behavior::Allow),
+                    Answer::Deny { .. } if self.ask.is_somebody() => (AnsweredBy::Person, Behavior::Deny),
+                    Answer::Deny { .. } | Answer::Unasked { .. } => (AnsweredBy::Nobody, Behavior::Deny),
                 };
                 self.permissions.person_answered(said);
                 (who, answer)
@@ -473,8 +475,8 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         message: &str,
-    ) -> StageFailure {
-        let mut failure = self.denied(tool, call, cx, DeniedBy::Asked, message).await;
+    ) -> CallStageError {
+        let mut failure = self.denied(tool, call, cx, DenialSource::Asked, message).await;
         failure.error.message = self.ask.refusal(tool.name(), message);
         failure
     }
@@ -484,12 +486,12 @@ impl Gate {
         tool: &Arc<dyn DynTool>,
         call: &dyn DynCall,
         cx: &CallContext,
-        by: DeniedBy,
+        by: DenialSource,
         reason: &str,
-    ) -> StageFailure {
+    ) -> CallStageError {
         self.hooks.permission_denied(&self.subject(tool.as_ref(), call, cx), reason).await;
-        let notes = Box::new(Notes { denied_by: Some(by), ..Notes::default() });
-        StageFailure { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
+        let notes = Box::new(HookNotes { denied_by: Some(by), ..HookNotes::default() });
+        CallStageError { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
     }
 }
 

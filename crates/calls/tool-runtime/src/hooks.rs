@@ -8,19 +8,19 @@ use std::{
 };
 
 use haft_hooks::{
-    BaseInput, BatchCall, BlockCause, EventInput, HookDecision, HookEvent, HookInput, HookRewrite, Hooks,
-    PermissionAnswer, PermissionBehavior, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
+    BaseInput, BatchCall, BlockCause, EventInput, HookDecision, HookEvent, HookInput, HookPermissionAnswer,
+    HookRewrite, Hooks, PermissionBehavior, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
     PostToolUseFailure, PreToolUse, RefusedRewrite,
 };
-use haft_permission::{Opinion, PermissionUpdate, Policy};
+use haft_permission::{HookOpinion, PermissionUpdate, Policy};
 use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
-use crate::{Answer, DeniedBy, Report};
+use crate::{Answer, CallReport, DenialSource};
 
 /// Why a call was not run that somebody wants to decide about later, in words.
-/// What counts is [`Report::left_for_later`].
+/// What counts is [`CallReport::left_for_later`].
 pub const LEFT_FOR_LATER: &str = "the call is left for later";
 
 /// The hooks of a session and what they are told about it.
@@ -37,43 +37,43 @@ pub(crate) struct Subject<'a> {
     pub(crate) mode: PermissionMode,
     /// The type of the child that calls, if one does.
     pub(crate) agent_type: Option<&'a str>,
-    pub(crate) compared: ComparedWith<'a>,
+    pub(crate) compared: IfContext<'a>,
 }
 
 /// What the rules in the `if` of a hook are compared with.
-pub(crate) enum ComparedWith<'a> {
+pub(crate) enum IfContext<'a> {
     /// The call, by the policy of its agent.
     Call { policy: Arc<Policy>, call: &'a dyn DynCall },
     /// What was answered while the call was there.
-    Past(&'a RuleAnswers),
+    Past(&'a RuleMatches),
 }
 
 /// Which rules are about a call that is gone by now.
-pub(crate) type RuleAnswers = HashMap<String, bool>;
+pub(crate) type RuleMatches = HashMap<String, bool>;
 
 impl Subject<'_> {
     /// Whether a rule is about the call. A rule that came after the call may be.
     pub(crate) fn is_about(&self, rule: &str) -> bool {
         match &self.compared {
-            ComparedWith::Call { policy, call } => policy.is_about(rule, self.tool.name(), *call, self.cx),
-            ComparedWith::Past(answers) => answers.get(rule).copied().unwrap_or(true),
+            IfContext::Call { policy, call } => policy.is_about(rule, self.tool.name(), *call, self.cx),
+            IfContext::Past(answers) => answers.get(rule).copied().unwrap_or(true),
         }
     }
 
     /// The answers for the hooks of later events.
-    pub(crate) fn answers(&self, hooks: &Hooks, events: &[HookEvent]) -> RuleAnswers {
+    pub(crate) fn answers(&self, hooks: &Hooks, events: &[HookEvent]) -> RuleMatches {
         hooks.conditions(events).map(|rule| (rule.to_owned(), self.is_about(rule))).collect()
     }
 }
 
 /// What all hooks before a call said together.
 #[derive(Debug, Default)]
-pub(crate) struct Before {
-    pub(crate) opinion: Opinion,
+pub(crate) struct PreToolOutcome {
+    pub(crate) opinion: HookOpinion,
     /// A gate that had to answer could not; the call must not run.
     pub(crate) gate_failed: Option<String>,
     pub(crate) rewrite: Option<HookRewrite>,
-    pub(crate) notes: Notes,
+    pub(crate) notes: HookNotes,
 }
 
 /// What all hooks after a call said together.
@@ -83,12 +83,12 @@ pub(crate) struct After {
     pub(crate) updated_output: Option<Value>,
     /// An objection the model has to deal with.
     pub(crate) objection: Option<String>,
-    pub(crate) notes: Notes,
+    pub(crate) notes: HookNotes,
 }
 
 /// What hooks may say at any time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Notes {
+pub(crate) struct HookNotes {
     /// Told to the model beside the result.
     pub(crate) context: Vec<String>,
     /// Told to the person.
@@ -98,10 +98,10 @@ pub(crate) struct Notes {
     /// That is because somebody wants to decide about the call later.
     pub(crate) left_for_later: bool,
     /// Who said no.
-    pub(crate) denied_by: Option<DeniedBy>,
+    pub(crate) denied_by: Option<DenialSource>,
 }
 
-impl Notes {
+impl HookNotes {
     pub(crate) fn extend(&mut self, more: Self) {
         self.context.extend(more.context);
         self.notices.extend(more.notices);
@@ -177,9 +177,9 @@ impl SessionHooks {
     }
 
     /// Before the permission check.
-    pub(crate) async fn before(&self, subject: &Subject<'_>) -> Before {
+    pub(crate) async fn before(&self, subject: &Subject<'_>) -> PreToolOutcome {
         if !self.listens(HookEvent::PreToolUse) {
-            return Before::default();
+            return PreToolOutcome::default();
         }
         let event = PreToolUse {
             tool_name: subject.tool.name().to_owned(),
@@ -189,17 +189,18 @@ impl SessionHooks {
         };
         let outcome = self.run(subject, event).await;
         let notes = notes(&outcome);
-        let mut before = Before { rewrite: outcome.updated_input, notes, ..Before::default() };
+        let mut before =
+            PreToolOutcome { rewrite: outcome.updated_input, notes, ..PreToolOutcome::default() };
         match outcome.decision {
             HookDecision::NoOpinion => (),
-            HookDecision::Allow { .. } => before.opinion = Opinion::Allow,
-            HookDecision::Ask { reason } => before.opinion = Opinion::Ask(reason),
+            HookDecision::Allow { .. } => before.opinion = HookOpinion::Allow,
+            HookDecision::Ask { reason } => before.opinion = HookOpinion::Ask(reason),
             HookDecision::Defer { .. } => {
                 before.notes.stop = Some(LEFT_FOR_LATER.to_owned());
                 before.notes.left_for_later = true;
             }
             HookDecision::Block { reason, cause: BlockCause::SaidNo } => {
-                before.opinion = Opinion::Deny(reason)
+                before.opinion = HookOpinion::Deny(reason)
             }
             HookDecision::Block { reason, cause: BlockCause::CouldNotRun } => {
                 before.gate_failed = Some(reason)
@@ -324,13 +325,13 @@ impl SessionHooks {
     pub(crate) async fn after_batch(
         &self,
         inputs: &[Value],
-        reports: &[Report],
+        reports: &[CallReport],
         base: impl FnOnce() -> BaseInput,
-    ) -> Notes {
+    ) -> HookNotes {
         if !self.listens(HookEvent::PostToolBatch) {
-            return Notes::default();
+            return HookNotes::default();
         }
-        let call = |(report, input): (&Report, &Value)| BatchCall {
+        let call = |(report, input): (&CallReport, &Value)| BatchCall {
             tool_name: report.name.clone(),
             tool_input: input.clone(),
             tool_use_id: report.id.clone(),
@@ -358,9 +359,9 @@ impl SessionHooks {
     }
 }
 
-fn notes(outcome: &haft_hooks::HooksOutcome) -> Notes {
+fn notes(outcome: &haft_hooks::HooksOutcome) -> HookNotes {
     let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
-    Notes {
+    HookNotes {
         context: outcome.additional_context.clone(),
         notices: outcome.system_messages.iter().cloned().chain(broken).collect(),
         stop: outcome.stop.as_ref().map(|it| {
@@ -371,7 +372,7 @@ fn notes(outcome: &haft_hooks::HooksOutcome) -> Notes {
     }
 }
 
-fn answered(answer: PermissionAnswer) -> Answer {
+fn answered(answer: HookPermissionAnswer) -> Answer {
     match answer.behavior {
         PermissionBehavior::Allow => {
             let updates = answer.updated_permissions.unwrap_or_default().into_iter();

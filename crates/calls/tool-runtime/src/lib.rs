@@ -5,10 +5,10 @@
 //! **Does not know** any concrete tool but the one that searches the pool, no
 //! provider, no terminal, no settings file.
 //!
-//! **Invariant:** for every `tool_use` that goes in, exactly one [`Report`]
+//! **Invariant:** for every `tool_use` that goes in, exactly one [`CallReport`]
 //! comes out. Failures are reports, never `Err`.
 //!
-//! **Invariant:** a call that may act runs only after its [`CallWitness`], where
+//! **Invariant:** a call that may act runs only after its [`CallLog`], where
 //! there is one, has written that down.
 //!
 //! **Invariant:** what a call sees of the session depends on what the model
@@ -35,18 +35,18 @@ mod session;
 mod timing;
 mod witness;
 
-pub use ask::{Answer, Ask, Question, Unattended};
-pub use executor::{BatchLimits, Executor, ShownCall};
-pub use gate::{ElsewhereQuestion, Gate, KeepUpdate};
+pub use ask::{Answer, Approver, NoApprover, Question};
+pub use executor::{BatchLimits, CallDisplay, Executor};
+pub use gate::{ElsewhereQuestion, Gate, UpdateStore};
 pub use hooks::{LEFT_FOR_LATER, SessionHooks};
 pub use names::wire_name;
-pub use parsed::{CallOutline, ParsedCall};
+pub use parsed::{CallSummary, ParsedCall};
 pub use pipeline::{Pipeline, SecretMask};
-pub use pool::{KeptTool, Pool, PoolFeatures, Visibility, WhyAbsent, visible};
-pub use report::Report;
+pub use pool::{AbsenceReason, Pool, PoolFeatures, PoolFilter, ToolVisibility, visible};
+pub use report::CallReport;
 pub use results::{ResultStore, StoreLimits};
 pub use schedule::{Batch, Schedule, ScheduleKind, partition};
 pub use search::{SharedPool, ToolSearch};
-pub use session::{BatchCompanion, CallSession, SessionState};
-pub use timing::{DeniedBy, Timing};
-pub use witness::{AskedAnswer, AskedParty, CallDecision, CallWitness, StartingCall, WitnessedSoon};
+pub use session::{BatchObserver, CallSession, CallSessionState};
+pub use timing::{CallTiming, DenialSource};
+pub use witness::{AnsweredBy, ApprovalRecord, CallDecision, CallLog, CallStart, Persisted};

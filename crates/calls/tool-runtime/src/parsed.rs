@@ -9,8 +9,8 @@ use haft_types::{CallId, ToolUse};
 use serde_json::Value;
 
 use crate::{
-    Pool, ShownCall,
-    pipeline::{StageFailure, crashed},
+    CallDisplay, Pool,
+    pipeline::{CallStageError, crashed},
     pool::FoundTool,
 };
 
@@ -23,7 +23,7 @@ pub struct ParsedCall {
     pub(crate) id: CallId,
     /// The tool's own name, or what the model wrote where there is no tool.
     pub(crate) name: String,
-    pub(crate) outcome: Result<ToolCall, StageFailure>,
+    pub(crate) outcome: Result<ToolCall, CallStageError>,
     cwd: Arc<Path>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct CalledTool {
 
 /// What is known of a call before it runs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct CallOutline {
+pub struct CallSummary {
     /// Whether it changes nothing. A call that failed to parse says no.
     pub is_read_only: bool,
     /// Whether it may overlap with others of its sort.
@@ -78,9 +78,9 @@ impl ParsedCall {
 
     /// What the scheduler and the agent want to know. A tool whose own answers
     /// panic gets the careful ones.
-    pub fn outline(&self) -> CallOutline {
-        let Ok(ToolCall { call, .. }) = &self.outcome else { return CallOutline::default() };
-        let ask = || CallOutline {
+    pub fn outline(&self) -> CallSummary {
+        let Ok(ToolCall { call, .. }) = &self.outcome else { return CallSummary::default() };
+        let ask = || CallSummary {
             is_read_only: call.is_read_only(),
             is_concurrency_safe: call.is_concurrency_safe(),
         };
@@ -96,15 +96,15 @@ impl ParsedCall {
 
 impl ParsedCall {
     /// What it does, in one line; nothing for a call that will not run.
-    pub fn shown(&self) -> Option<ShownCall> {
+    pub fn shown(&self) -> Option<CallDisplay> {
         let Rendered { headline, .. } = self.render()?;
         let named = self.outcome.as_ref().ok().map(|it| it.call.user_facing_name());
         let name = named.filter(|it| !it.is_empty()).unwrap_or_else(|| self.name.clone());
-        Some(ShownCall { id: self.id.clone(), name, headline })
+        Some(CallDisplay { id: self.id.clone(), name, headline })
     }
 }
 
-fn bound(pool: &Pool, name: &str, mut input: Value, cx: &CallContext) -> Result<ToolCall, StageFailure> {
+fn bound(pool: &Pool, name: &str, mut input: Value, cx: &CallContext) -> Result<ToolCall, CallStageError> {
     let found = look_up(pool, name)?;
     found.tool.translate(name, &mut input);
     let asked = found.deferred.then(|| input.clone());
@@ -138,14 +138,14 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<FoundTool<'a>, ToolError> {
 
 /// The model may not have seen the schema of a deferred tool, so its error
 /// carries it.
-fn parsed(found: FoundTool<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, StageFailure> {
+fn parsed(found: FoundTool<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, CallStageError> {
     Arc::clone(found.tool).parse(input, cx).map_err(|mut error: ToolError| {
         let mut changes = Vec::new();
         if found.deferred {
             error.message.push_str(&format!("\nIts schema: {}", found.tool.spec().input_schema));
             changes.push(ContextChange::LoadTools(vec![found.wire_name.to_owned()]));
         }
-        StageFailure { changes, ..error.into() }
+        CallStageError { changes, ..error.into() }
     })
 }
 

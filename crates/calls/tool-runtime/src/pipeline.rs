@@ -9,18 +9,20 @@ use std::{
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
 use haft_permission::AgentRights;
-use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, Reach, ToolError};
+use haft_tool::{
+    AccessSet, CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError,
+};
 use haft_types::{Block, Content};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CallDecision, CallWitness, Gate, ParsedCall, Report, ResultStore, StartingCall, Timing,
-    hooks::{After, Notes, RuleAnswers},
+    CallDecision, CallLog, CallReport, CallStart, CallTiming, Gate, ParsedCall, ResultStore,
+    hooks::{After, HookNotes, RuleMatches},
     parsed::{CalledTool, ToolCall},
-    rewritten::LeftFiles,
-    timing::Lap,
+    rewritten::WrittenFiles,
+    timing::StageTimer,
 };
 
 /// Everything a call passes through. Shared by all calls of a session.
@@ -39,7 +41,7 @@ pub struct Pipeline {
 pub trait SecretMask: Send + Sync {
     /// Replaces the secrets in what a call that touches `reach` returned, before it
     /// is stored or shown.
-    fn mask_result(&self, reach: &Reach, content: &mut Content);
+    fn mask_result(&self, reach: &AccessSet, content: &mut Content);
 
     /// Puts secrets back into the input of a call. The error says to the model what
     /// to do.
@@ -51,14 +53,14 @@ pub trait SecretMask: Send + Sync {
 const GRACE: Duration = Duration::from_millis(400);
 
 /// A call that failed, with what goes beside the error.
-pub(crate) struct StageFailure {
+pub(crate) struct CallStageError {
     pub(crate) error: ToolError,
-    pub(crate) notes: Box<Notes>,
+    pub(crate) notes: Box<HookNotes>,
     /// Session changes that hold although the call failed.
     pub(crate) changes: Vec<ContextChange>,
 }
 
-impl From<ToolError> for StageFailure {
+impl From<ToolError> for CallStageError {
     fn from(error: ToolError) -> Self {
         Self { error, notes: Box::default(), changes: Vec::new() }
     }
@@ -67,17 +69,17 @@ impl From<ToolError> for StageFailure {
 /// A result with what hooks added.
 struct Finished {
     output: Output,
-    notes: Notes,
+    notes: HookNotes,
 }
 
 /// Who is told of a call before it runs, and what is known about it afterwards.
-struct CallWatch<'a> {
-    witness: Option<&'a dyn CallWitness>,
-    timing: Timing,
+struct CallRecord<'a> {
+    witness: Option<&'a dyn CallLog>,
+    timing: CallTiming,
     decision: Option<Box<CallDecision>>,
 }
 
-impl CallWatch<'_> {
+impl CallRecord<'_> {
     /// A call that may act is written down first. One that was interrupted
     /// meanwhile is not: it does not run.
     async fn starting(
@@ -89,7 +91,7 @@ impl CallWatch<'_> {
         let Some(witness) = self.witness.filter(|_| !call.is_read_only() && !cx.cancel.is_cancelled()) else {
             return Ok(());
         };
-        let starting = StartingCall {
+        let starting = CallStart {
             call_id: &cx.call_id,
             agent_id: &cx.agent_id,
             tool: tool.name(),
@@ -123,7 +125,7 @@ impl Pipeline {
 
     /// Runs one call through all stages. Whatever fails, panics, hangs or is
     /// interrupted: the model gets one result it can act on.
-    pub async fn run(&self, parsed: ParsedCall, cx: CallContext) -> Report {
+    pub async fn run(&self, parsed: ParsedCall, cx: CallContext) -> CallReport {
         self.run_witnessed(parsed, cx, None).await
     }
 
@@ -133,16 +135,16 @@ impl Pipeline {
         &self,
         parsed: ParsedCall,
         cx: CallContext,
-        witness: Option<&dyn CallWitness>,
-    ) -> Report {
+        witness: Option<&dyn CallLog>,
+    ) -> CallReport {
         let ParsedCall { id, name, outcome, .. } = parsed;
-        let mut trace = CallWatch { witness, timing: Timing::default(), decision: None };
+        let mut trace = CallRecord { witness, timing: CallTiming::default(), decision: None };
         let stages = AssertUnwindSafe(self.stages(outcome, cx, &mut trace)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, notes) = match ended {
-            Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
-            Err(StageFailure { error, notes, changes }) => {
-                (Report { changes, ..Report::failure(id, name, error) }, *notes)
+            Ok(Finished { output, notes }) => (CallReport::success(id, name, output), notes),
+            Err(CallStageError { error, notes, changes }) => {
+                (CallReport { changes, ..CallReport::failure(id, name, error) }, *notes)
             }
         };
         report.context.extend(notes.context);
@@ -161,11 +163,11 @@ impl Pipeline {
     /// first is over when a [`ParsedCall`] is there.
     async fn stages(
         &self,
-        parsed: Result<ToolCall, StageFailure>,
+        parsed: Result<ToolCall, CallStageError>,
         cx: CallContext,
-        trace: &mut CallWatch<'_>,
-    ) -> Result<Finished, StageFailure> {
-        let mut lap = Lap::start();
+        trace: &mut CallRecord<'_>,
+    ) -> Result<Finished, CallStageError> {
+        let mut lap = StageTimer::start();
         let ToolCall { tool: called, call, taken } = parsed?; //                1 look up
         let tool = &called.tool;
         tracing::debug!(call = %cx.call_id, tool = tool.name(), "a call begins");
@@ -301,7 +303,7 @@ impl Pipeline {
     ) -> (Result<Output, ToolError>, After) {
         let Some(observer) = observer else { return (ran, After::default()) };
         let left = match &ran {
-            Ok(output) => LeftFiles::of(output).await,
+            Ok(output) => WrittenFiles::of(output).await,
             Err(_) => None,
         };
         let CallObserver { tool, input, about, cx, started } = &observer;
@@ -321,7 +323,7 @@ impl Pipeline {
 
 /// A result without the secrets in it.
 fn masked(
-    hides: Option<(Arc<dyn SecretMask>, Reach)>,
+    hides: Option<(Arc<dyn SecretMask>, AccessSet)>,
     ran: Result<Output, ToolError>,
 ) -> Result<Output, ToolError> {
     let Some((secrets, reach)) = hides else { return ran };
@@ -343,7 +345,7 @@ fn masked(
 struct CallObserver {
     tool: Arc<dyn DynTool>,
     input: Value,
-    about: RuleAnswers,
+    about: RuleMatches,
     cx: CallContext,
     started: Instant,
 }
@@ -364,9 +366,9 @@ impl Drop for CallTask {
 fn finished(
     called: &CalledTool,
     (ran, after): (Result<Output, ToolError>, After),
-    mut notes: Notes,
+    mut notes: HookNotes,
     taken: Option<String>,
-) -> Result<Finished, StageFailure> {
+) -> Result<Finished, CallStageError> {
     notes.extend(after.notes);
     let objection = after.objection.map(|reason| format!("A hook objected to this result: {reason}"));
     let loaded = called.deferred.then(|| ContextChange::LoadTools(vec![called.wire_name.clone()]));
@@ -386,7 +388,7 @@ fn finished(
             if let Some(objection) = objection {
                 error.message = format!("{}\n{objection}", error.message);
             }
-            Err(StageFailure { error, notes: Box::new(notes), changes: loaded.into_iter().collect() })
+            Err(CallStageError { error, notes: Box::new(notes), changes: loaded.into_iter().collect() })
         }
     }
 }
@@ -426,8 +428,8 @@ fn content_of(data: &Value) -> Content {
 async fn unless_interrupted<T>(
     tool: &Arc<dyn DynTool>,
     cx: &CallContext,
-    stage: impl Future<Output = Result<T, StageFailure>>,
-) -> Result<T, StageFailure> {
+    stage: impl Future<Output = Result<T, CallStageError>>,
+) -> Result<T, CallStageError> {
     tokio::select! {
         biased;
         ended = stage => ended,

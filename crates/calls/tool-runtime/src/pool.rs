@@ -23,7 +23,7 @@ pub struct PoolFeatures {
 
 /// What narrows the base list down for one session.
 #[derive(Clone, Debug, Default)]
-pub struct Visibility {
+pub struct ToolVisibility {
     /// Names the configuration denies outright: the model never sees them. An
     /// alias counts as the tool.
     pub denied: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Visibility {
     pub features: PoolFeatures,
 }
 
-impl Visibility {
+impl ToolVisibility {
     fn shows(&self, tool: &dyn DynTool) -> bool {
         let aliases = tool.aliases();
         let named = |list: &[String]| list.iter().any(|it| it == tool.name() || aliases.contains(it));
@@ -45,7 +45,7 @@ impl Visibility {
 }
 
 /// Layer two: the base tools this session may use at all.
-pub fn visible(base: &[Arc<dyn DynTool>], visibility: &Visibility) -> Vec<Arc<dyn DynTool>> {
+pub fn visible(base: &[Arc<dyn DynTool>], visibility: &ToolVisibility) -> Vec<Arc<dyn DynTool>> {
     base.iter().filter(|tool| visibility.shows(tool.as_ref())).cloned().collect()
 }
 
@@ -61,12 +61,12 @@ pub struct Pool {
     /// two tools share one.
     by_folded: HashMap<String, Option<usize>>,
     search: OnceLock<Arc<ToolIndex>>,
-    why_absent: Option<WhyAbsent>,
+    why_absent: Option<AbsenceReason>,
 }
 
 /// Says of a name that is not in the pool why it is not, if somebody knows: a
 /// tool of a server that has not come yet is not a tool that does not exist.
-pub type WhyAbsent = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type AbsenceReason = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 #[derive(Clone)]
 struct PoolEntry {
@@ -80,7 +80,7 @@ struct PoolEntry {
 }
 
 /// What becomes of a tool in a narrower pool.
-pub enum KeptTool {
+pub enum PoolFilter {
     /// It is left out.
     No,
     /// It stays.
@@ -174,16 +174,16 @@ impl Pool {
 
     /// Only the tools that are to be kept, in the same order and described by the
     /// same bytes. A tool that is replaced keeps its place.
-    pub fn narrowed(&self, keep: impl Fn(&str, &Arc<dyn DynTool>) -> KeptTool) -> Self {
+    pub fn narrowed(&self, keep: impl Fn(&str, &Arc<dyn DynTool>) -> PoolFilter) -> Self {
         let (entries, by_name, search) = (Vec::new(), HashMap::new(), OnceLock::new());
         let why_absent = self.why_absent.clone();
         let mut pool = Self { entries, by_name, by_folded: HashMap::new(), search, why_absent };
         for entry in &self.entries {
             let mut entry = entry.clone();
             match keep(&entry.wire_name, &entry.tool) {
-                KeptTool::No => continue,
-                KeptTool::Yes => (),
-                KeptTool::Replaced(tool) => {
+                PoolFilter::No => continue,
+                PoolFilter::Yes => (),
+                PoolFilter::Replaced(tool) => {
                     entry.tool = tool;
                     entry.advertised = Arc::default();
                 }
@@ -198,7 +198,7 @@ impl Pool {
     }
 
     /// The same pool, with somebody who knows about tools that are not in it.
-    pub fn explaining(self, why_absent: WhyAbsent) -> Self {
+    pub fn explaining(self, why_absent: AbsenceReason) -> Self {
         Self { why_absent: Some(why_absent), ..self }
     }
 

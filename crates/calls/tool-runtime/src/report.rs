@@ -3,11 +3,11 @@ use haft_types::{Block, CallId, Content, Message, MessageBlock, tags};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
-use crate::{CallDecision, DeniedBy, Timing};
+use crate::{CallDecision, CallTiming, DenialSource};
 
 /// What came of a call. There is always exactly one.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct CallReport {
     /// The `tool_use` id.
     pub id: CallId,
     /// The tool's name, or the name the model used when there is no such tool.
@@ -36,14 +36,14 @@ pub struct Report {
     /// taken up then. The turn ends.
     pub left_for_later: bool,
     /// Who said no, where somebody did.
-    pub denied_by: Option<DeniedBy>,
+    pub denied_by: Option<DenialSource>,
     /// What permission said, where the call came that far.
     pub decision: Option<Box<CallDecision>>,
     /// How long it spent where.
-    pub timing: Timing,
+    pub timing: CallTiming,
 }
 
-impl Report {
+impl CallReport {
     pub(crate) fn success(id: CallId, name: String, output: Output) -> Self {
         Self {
             id,
@@ -61,7 +61,7 @@ impl Report {
             left_for_later: false,
             denied_by: None,
             decision: None,
-            timing: Timing::default(),
+            timing: CallTiming::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Report {
             left_for_later: false,
             denied_by: None,
             decision: None,
-            timing: Timing::default(),
+            timing: CallTiming::default(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Report {
 }
 
 /// The public form: `{"id","name","content","is_error","error_kind"?,"data"?}`.
-impl Serialize for Report {
+impl Serialize for CallReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_paths::{Durability, ReplacedMode};
+use haft_paths::{Durability, ModeOnReplace};
 use haft_types::{Block, Content, text};
 
 use crate::preview::preview;
@@ -128,7 +128,7 @@ impl ResultStore {
         }
         self.make_room(bytes.len() as u64)?;
         let path = self.dir.join(file_name);
-        haft_paths::replace_file(&path, bytes, ReplacedMode::Private, Durability::Whenever)?;
+        haft_paths::replace_file(&path, bytes, ModeOnReplace::Private, Durability::Whenever)?;
         Ok(path)
     }
 

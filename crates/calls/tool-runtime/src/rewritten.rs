@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use haft_tool::{CallTrace, ContextChange, Output};
+use haft_tool::{CallEffect, ContextChange, Output};
 
 /// Larger files are compared by size and time.
 const MOST_READ: u64 = 4 << 20;
@@ -17,7 +17,7 @@ const MOST_FILES: usize = 20;
 const MOST_NAMED: usize = 5;
 
 /// The files a call changed, as it left them.
-pub(crate) struct LeftFiles(Vec<(PathBuf, FileVersion)>);
+pub(crate) struct WrittenFiles(Vec<(PathBuf, FileVersion)>);
 
 /// What a file is, as far as a change of it shows.
 #[derive(Debug, Eq, PartialEq)]
@@ -27,11 +27,11 @@ enum FileVersion {
     Large(u64, Option<SystemTime>),
 }
 
-impl LeftFiles {
+impl WrittenFiles {
     /// Looks at the files that a call says it changed; nothing if there are none.
     pub(crate) async fn of(output: &Output) -> Option<Self> {
         let changed = |change: &ContextChange| match change {
-            ContextChange::Trace(CallTrace::FileChanged(path)) => Some(path.clone()),
+            ContextChange::Trace(CallEffect::FileChanged(path)) => Some(path.clone()),
             _ => None,
         };
         let paths: Vec<PathBuf> = output.changes.iter().filter_map(changed).take(MOST_FILES).collect();

@@ -12,11 +12,11 @@ use haft_types::{AgentId, ToolUse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{BatchLimits, CallWitness, Executor, Pipeline, Report, SharedPool, executor::Surroundings};
+use crate::{BatchLimits, CallLog, CallReport, Executor, Pipeline, SharedPool, executor::BatchContext};
 
 /// The part of a session's state that calls see and change.
 #[derive(Clone, Debug)]
-pub struct SessionState {
+pub struct CallSessionState {
     /// Where the next call runs.
     pub cwd: Arc<Path>,
     /// What `~` means.
@@ -26,7 +26,7 @@ pub struct SessionState {
     pub loaded: Vec<String>,
 }
 
-impl SessionState {
+impl CallSessionState {
     /// A fresh session in this directory.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
@@ -66,23 +66,23 @@ pub struct CallSession {
     /// Where progress goes.
     pub progress: ProgressSink,
     /// What calls see and change.
-    pub state: SessionState,
+    pub state: CallSessionState,
     /// Who writes down calls that act, before they run.
-    pub witness: Option<Arc<dyn CallWitness>>,
+    pub witness: Option<Arc<dyn CallLog>>,
     /// Who adds what is worth knowing about what calls touched.
-    pub companion: Option<Arc<dyn BatchCompanion>>,
+    pub companion: Option<Arc<dyn BatchObserver>>,
 }
 
 /// Looks at what the calls of one message touched, and says what the model
 /// should know about it.
-pub trait BatchCompanion: Send + Sync {
+pub trait BatchObserver: Send + Sync {
     /// The calls of a message are done: their inputs and reports, in order. What
     /// comes back goes behind the results, a text each.
     fn after<'a>(
         &'a self,
         calls: &'a CallSession,
         inputs: &'a [Value],
-        reports: &'a [Report],
+        reports: &'a [CallReport],
     ) -> BoxFuture<'a, Vec<String>>;
 
     /// What was said to the agent of these calls is not in its conversation any
@@ -92,7 +92,7 @@ pub trait BatchCompanion: Send + Sync {
 
 impl CallSession {
     /// A session of the main agent that nobody watches.
-    pub fn new(pipeline: Arc<Pipeline>, pool: SharedPool, state: SessionState) -> Self {
+    pub fn new(pipeline: Arc<Pipeline>, pool: SharedPool, state: CallSessionState) -> Self {
         Self {
             pipeline,
             pool,
@@ -108,7 +108,7 @@ impl CallSession {
     /// The call session of an agent that this one starts: the same tools, result
     /// store, hooks, person and directory, with rights of its own.
     pub fn child(&self, agent_id: AgentId, rights: AgentRights) -> Self {
-        let state = SessionState { loaded: Vec::new(), ..self.state.clone() };
+        let state = CallSessionState { loaded: Vec::new(), ..self.state.clone() };
         Self {
             pipeline: Arc::new(self.pipeline.child(rights)),
             pool: self.pool.clone(),
@@ -123,9 +123,9 @@ impl CallSession {
     }
 
     /// An executor for the next message. Give what it committed back with
-    /// [`SessionState::apply`] when the message is done.
+    /// [`CallSessionState::apply`] when the message is done.
     pub fn executor(&self, cancel: &CancellationToken) -> Executor {
-        let around = Surroundings {
+        let around = BatchContext {
             agent_id: self.agent_id.clone(),
             cwd: Arc::clone(&self.state.cwd),
             home: self.state.home.clone(),
@@ -137,7 +137,7 @@ impl CallSession {
     }
 
     /// Runs a complete message and returns its reports in emission order.
-    pub async fn run_message(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<Report> {
+    pub async fn run_message(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<CallReport> {
         let inputs: Vec<Value> = calls.iter().map(|call| call.input.clone()).collect();
         let mut executor = self.executor(cancel);
         for call in calls {
@@ -151,7 +151,7 @@ impl CallSession {
 
     /// Tells the hooks about a finished message; what they add goes to its last
     /// report.
-    pub async fn after_batch(&self, inputs: &[Value], reports: &mut [Report]) {
+    pub async fn after_batch(&self, inputs: &[Value], reports: &mut [CallReport]) {
         let gate = &self.pipeline.gate;
         let base = || gate.hook_base(&self.agent_id, self.state.cwd.to_path_buf());
         let notes = gate.hooks().after_batch(inputs, reports, base).await;

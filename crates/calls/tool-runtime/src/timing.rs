@@ -4,7 +4,7 @@ use haft_permission::DecisionSource;
 
 /// How long a call spent where.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Timing {
+pub struct CallTiming {
     /// Waiting for calls it must not overlap with.
     pub queue: Duration,
     /// In hooks before it.
@@ -19,7 +19,7 @@ pub struct Timing {
 
 /// Who said no.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DeniedBy {
+pub enum DenialSource {
     /// A hook.
     Hook,
     /// A rule.
@@ -32,7 +32,7 @@ pub enum DeniedBy {
     Asked,
 }
 
-impl DeniedBy {
+impl DenialSource {
     /// One word for logs.
     pub fn word(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl DeniedBy {
     }
 }
 
-impl From<&DecisionSource> for DeniedBy {
+impl From<&DecisionSource> for DenialSource {
     fn from(source: &DecisionSource) -> Self {
         match source {
             DecisionSource::Rule(_) => Self::Rule,
@@ -60,9 +60,9 @@ impl From<&DecisionSource> for DeniedBy {
 }
 
 /// Measures one stage after the other.
-pub(crate) struct Lap(Instant);
+pub(crate) struct StageTimer(Instant);
 
-impl Lap {
+impl StageTimer {
     pub(crate) fn start() -> Self {
         Self(Instant::now())
     }

@@ -11,19 +11,19 @@ use serde_json::Value;
 /// runs, for every call that is not read-only. The call runs only if the witness
 /// returns `Ok`, and what it returned has come true. The witness must not wait for
 /// anything but a write: all calls of a batch pass here.
-pub trait CallWitness: Send + Sync {
+pub trait CallLog: Send + Sync {
     /// Writes down that this call starts. An error is a sentence for the model:
     /// why the call did not run, and what to do about it. A future is waited for
     /// before the call runs.
-    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String>;
+    fn starting(&self, call: &CallStart<'_>) -> Result<Option<Persisted>, String>;
 }
 
 /// Comes when what was written down is kept where it has to be.
-pub type WitnessedSoon = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub type Persisted = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// A call that may act and was allowed to.
 #[derive(Clone, Copy, Debug)]
-pub struct StartingCall<'a> {
+pub struct CallStart<'a> {
     /// The `tool_use` id.
     pub call_id: &'a CallId,
     /// The agent that made the call.
@@ -55,14 +55,14 @@ pub struct CallDecision {
     pub way_out: Option<String>,
     /// What came of the question, where one was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<AskedAnswer>,
+    pub asked: Option<ApprovalRecord>,
 }
 
 /// What came of a permission question.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct AskedAnswer {
+pub struct ApprovalRecord {
     /// Who answered.
-    pub who: AskedParty,
+    pub who: AnsweredBy,
     /// What the answer was.
     pub said: Behavior,
 }
@@ -70,7 +70,7 @@ pub struct AskedAnswer {
 /// Who answers permission questions.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AskedParty {
+pub enum AnsweredBy {
     /// A hook for permission requests.
     Hook,
     /// The person, or the host in their place. Older lines say so where nobody was there, too.
@@ -79,17 +79,17 @@ pub enum AskedParty {
     Nobody,
 }
 
-impl AskedAnswer {
+impl ApprovalRecord {
     /// Whether somebody was there to answer.
     pub fn reached_somebody(self) -> bool {
-        self.who != AskedParty::Nobody
+        self.who != AnsweredBy::Nobody
     }
 
     /// A few words for a person.
     pub fn words(self) -> String {
         match self.who {
-            AskedParty::Hook | AskedParty::Person => format!("asked: {}", self.said),
-            AskedParty::Nobody => String::from("nobody was there to ask"),
+            AnsweredBy::Hook | AnsweredBy::Person => format!("asked: {}", self.said),
+            AnsweredBy::Nobody => String::from("nobody was there to ask"),
         }
     }
 }

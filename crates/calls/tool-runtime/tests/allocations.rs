@@ -4,7 +4,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Policy, RuleHome};
+use haft_permission::{Behavior, Destination, Policy, RuleSource};
 use haft_testkit::{Allocated, CountingAllocator};
 use haft_tool::{CallContext, DynTool, Exposure, Outcome, Output, RawTool, ToolSpec, tool};
 use haft_tool_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
@@ -20,7 +20,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 struct NoArgs {}
 
 fn policy_with_200_rules() -> Policy {
-    let origin = RuleHome::new("test", Destination::Session);
+    let origin = RuleSource::new("test", Destination::Session);
     let rule = |number: usize| match number % 4 {
         0 => format!("Bash(tool{number} *)"),
         1 => format!("Read(./dir{number}/**)"),

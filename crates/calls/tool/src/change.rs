@@ -25,7 +25,7 @@ pub enum ContextChange {
     AddDirectory(PathBuf),
     /// What the call did, for whoever keeps track of the work; later calls see
     /// nothing of it.
-    Trace(CallTrace),
+    Trace(CallEffect),
     /// A kind of a later version.
     #[serde(skip)]
     Unknown(Value),
@@ -35,7 +35,7 @@ pub enum ContextChange {
 /// summary may forget prose, never these.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
-pub enum CallTrace {
+pub enum CallEffect {
     /// A plan was agreed to.
     Plan(String),
     /// The to-do list, whole and in order.
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn changes_are_written_as_before_and_unknown_ones_are_kept() {
-        let todos = CallTrace::Todos(vec![WorkItem { text: "a".into(), status: "pending".into() }]);
+        let todos = CallEffect::Todos(vec![WorkItem { text: "a".into(), status: "pending".into() }]);
         for (change, json) in [
             (ContextChange::Cwd("/a".into()), json!({"type": "cwd", "value": "/a"})),
             (ContextChange::LoadTools(vec!["A".into()]), json!({"type": "load_tools", "value": ["A"]})),

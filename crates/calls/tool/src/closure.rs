@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    Claims, DynTool, Outcome, Output, RawTool, Rendering, ToolContext, ToolError, ToolSpec, Traits, input,
+    DynTool, Outcome, Output, RawTool, Rendering, ToolContext, ToolError, ToolHints, ToolSpec, Traits, input,
     outcome::content_of, schema,
 };
 
@@ -40,7 +40,7 @@ where
     ToolBuilder {
         name: name.to_owned(),
         description: description.to_owned(),
-        claims: Claims::default(),
+        claims: ToolHints::default(),
         traits: Traits::default(),
         run,
         types: PhantomData,
@@ -52,7 +52,7 @@ where
 pub struct ToolBuilder<A, T, F> {
     name: String,
     description: String,
-    claims: Claims,
+    claims: ToolHints,
     traits: Traits,
     run: F,
     types: PhantomData<fn(A) -> T>,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{CallContext, Outcome, Reach, Rendered, ToolContext, ToolError, Verdict};
+use crate::{AccessSet, CallContext, Outcome, Rendered, ToolContext, ToolError, Verdict};
 
 /// What a tool author writes.
 ///
@@ -90,11 +90,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Everything the call touches, for path, command and domain rules. The
     /// default reads or writes [`Tool::path`].
-    fn reach(&self, input: &Self::Input, _cx: &CallContext) -> Reach {
+    fn reach(&self, input: &Self::Input, _cx: &CallContext) -> AccessSet {
         match self.path(input) {
-            None => Reach::Undeclared,
-            Some(path) if self.is_read_only(input) => Reach::read(path),
-            Some(path) => Reach::write(path),
+            None => AccessSet::Undeclared,
+            Some(path) if self.is_read_only(input) => AccessSet::read(path),
+            Some(path) => AccessSet::write(path),
         }
     }
 

@@ -9,8 +9,8 @@ use haft_types::{Content, text};
 use serde_json::{Map, Value};
 
 use crate::{
-    CallContext, Exposure, Output, Permit, Reach, Rendered, Rendering, Stage, Tool, ToolContext, ToolError,
-    Verdict, input,
+    AccessSet, CallContext, Exposure, Output, Permit, Rendered, Rendering, Stage, Tool, ToolContext,
+    ToolError, Verdict, input,
     schema::{self, InputSchema},
 };
 
@@ -83,7 +83,7 @@ pub trait DynCall: Send + Sync {
     /// See [`Tool::is_destructive`].
     fn is_destructive(&self) -> bool;
     /// See [`Tool::reach`].
-    fn reach(&self, cx: &CallContext) -> Reach;
+    fn reach(&self, cx: &CallContext) -> AccessSet;
     /// See [`Tool::validate`].
     fn validate(&self, cx: &CallContext) -> Result<(), ToolError>;
     /// See [`Tool::check_permissions`].
@@ -256,7 +256,7 @@ impl<T: Tool> DynCall for Call<T> {
         self.erased.tool.is_destructive(&self.typed)
     }
 
-    fn reach(&self, cx: &CallContext) -> Reach {
+    fn reach(&self, cx: &CallContext) -> AccessSet {
         self.erased.tool.reach(&self.typed, cx)
     }
 

@@ -25,7 +25,7 @@ mod reach;
 mod render;
 mod schema;
 
-pub use change::{CallTrace, ContextChange, WorkItem};
+pub use change::{CallEffect, ContextChange, WorkItem};
 pub use closure::tool;
 pub use command_line::CommandLine;
 pub use context::{CallContext, ProgressEvent, ProgressSink, ToolContext};
@@ -35,8 +35,11 @@ pub use error::{ErrorKind, ToolError};
 pub use haft_types::{Block, CallId, Content};
 pub use input::{check as check_input, example, schema_problem};
 pub use outcome::{Outcome, Output};
-pub use permit::{AllowReason, Fence, Fenced, Grant, OpenScope, Permit, ReadScope, Talks, Verdict};
-pub use raw::{Claims, RawTool};
-pub use reach::{Access, Reach};
-pub use render::{LineStyle, Rendered, RenderedLine, RenderedRest, Rendering};
+pub use permit::{
+    AllowReason, Fenced, GrantedPath, PathRestrictions, Permit, ReadNetworkUse, ReadScope, UnrestrictedRead,
+    Verdict,
+};
+pub use raw::{RawTool, ToolHints};
+pub use reach::{Access, AccessSet};
+pub use render::{CollapsedLines, LineStyle, Rendered, RenderedLine, Rendering};
 pub use schema::{close, schema_of, wire_form};

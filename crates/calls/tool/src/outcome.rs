@@ -2,7 +2,7 @@ use haft_types::{Content, Message};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{CallTrace, ContextChange, Rendering};
+use crate::{CallEffect, ContextChange, Rendering};
 
 /// What [`crate::Tool::call`] returns on success.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<T> Outcome<T> {
     }
 
     /// Adds a trace of what was done.
-    pub fn with_trace(self, trace: CallTrace) -> Self {
+    pub fn with_trace(self, trace: CallEffect) -> Self {
         self.with_change(ContextChange::Trace(trace))
     }
 

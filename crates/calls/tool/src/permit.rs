@@ -29,7 +29,7 @@ pub enum AllowReason {
     Tool,
     /// It runs commands that only read, and nothing else speaks for them: what
     /// holds that belief has to hold it while they run.
-    OnlyReads(Talks),
+    OnlyReads(ReadNetworkUse),
     /// A rule matched.
     Rule(String),
     /// A hook said yes, and no rule objected.
@@ -40,7 +40,7 @@ pub enum AllowReason {
 
 /// Whether commands that only read talk to a server for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Talks {
+pub enum ReadNetworkUse {
     /// They look at this machine alone.
     No,
     /// They ask a server.
@@ -49,7 +49,7 @@ pub enum Talks {
 
 /// A path a call declared, together with where the kernel ends up for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Grant {
+pub struct GrantedPath {
     /// As declared in the call's reach.
     pub asked: PathBuf,
     /// The location that was judged.
@@ -68,15 +68,15 @@ pub trait ReadScope: Send + Sync {
 
     /// What the rules keep this call from, for whoever runs programs on its
     /// behalf. May look at the disk.
-    fn fence(&self) -> Fence {
-        Fence::default()
+    fn fence(&self) -> PathRestrictions {
+        PathRestrictions::default()
     }
 }
 
 /// What the rules keep a call from, as paths that a kernel could keep its
 /// programs from, too.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Fence {
+pub struct PathRestrictions {
     /// Paths that must not be read, everything below included.
     pub unreadable: Vec<Fenced>,
     /// Paths that must not be changed, everything below included.
@@ -96,9 +96,9 @@ pub struct Fenced {
 
 /// No rule restricts reading.
 #[derive(Clone, Copy, Debug)]
-pub struct OpenScope;
+pub struct UnrestrictedRead;
 
-impl ReadScope for OpenScope {
+impl ReadScope for UnrestrictedRead {
     fn may_read(&self, _path: &Path) -> bool {
         true
     }
@@ -111,13 +111,13 @@ impl ReadScope for OpenScope {
 /// everywhere but in the permission engine.
 pub struct Permit {
     reason: AllowReason,
-    grants: Vec<Grant>,
+    grants: Vec<GrantedPath>,
     scope: Arc<dyn ReadScope>,
 }
 
 impl Permit {
     /// For the permission engine only.
-    pub fn issue(reason: AllowReason, grants: Vec<Grant>, scope: Arc<dyn ReadScope>) -> Self {
+    pub fn issue(reason: AllowReason, grants: Vec<GrantedPath>, scope: Arc<dyn ReadScope>) -> Self {
         Self { reason, grants, scope }
     }
 
@@ -148,7 +148,7 @@ impl Permit {
     }
 
     /// See [`ReadScope::fence`].
-    pub fn fence(&self) -> Fence {
+    pub fn fence(&self) -> PathRestrictions {
         self.scope.fence()
     }
 }

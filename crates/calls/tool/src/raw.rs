@@ -3,13 +3,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, CallContext, DynCall, DynTool, Exposure, Output, Permit, Reach, Rendered, ToolContext,
+    AccessSet, BoxFuture, CallContext, DynCall, DynTool, Exposure, Output, Permit, Rendered, ToolContext,
     ToolError, ToolSpec, Verdict, input, schema,
 };
 
 type RawHandler =
     dyn Fn(Value, ToolContext<Value>) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync;
-type Precheck = dyn Fn(&Value) -> Result<(), ToolError> + Send + Sync;
+type RawValidate = dyn Fn(&Value) -> Result<(), ToolError> + Send + Sync;
 
 /// A tool whose schema is only known at run time: a tool of an MCP server, or a
 /// function an SDK user registered.
@@ -22,15 +22,15 @@ pub struct RawTool {
     feature: Option<&'static str>,
     output_schema: Option<Value>,
     checked: Arc<Value>,
-    claims: Claims,
-    precheck: Option<Box<Precheck>>,
+    claims: ToolHints,
+    precheck: Option<Box<RawValidate>>,
     verdict: Verdict,
     handler: Arc<RawHandler>,
 }
 
 /// What the outside says about a [`RawTool`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Claims {
+pub struct ToolHints {
     /// See [`crate::Tool::is_read_only`].
     pub read_only: bool,
     /// See [`crate::Tool::is_concurrency_safe`].
@@ -58,7 +58,7 @@ impl RawTool {
             feature: None,
             output_schema: None,
             checked,
-            claims: Claims::default(),
+            claims: ToolHints::default(),
             precheck: None,
             verdict: Verdict::Passthrough,
             handler: Arc::new(handler),
@@ -66,7 +66,7 @@ impl RawTool {
     }
 
     /// Takes the claims at face value.
-    pub fn trust(mut self, claims: Claims) -> Self {
+    pub fn trust(mut self, claims: ToolHints) -> Self {
         self.claims = claims;
         self
     }
@@ -166,8 +166,8 @@ impl DynCall for RawCall {
         self.tool.claims.destructive
     }
 
-    fn reach(&self, _cx: &CallContext) -> Reach {
-        Reach::Undeclared
+    fn reach(&self, _cx: &CallContext) -> AccessSet {
+        AccessSet::Undeclared
     }
 
     fn validate(&self, _cx: &CallContext) -> Result<(), ToolError> {

@@ -20,7 +20,7 @@ pub enum Access {
 
 /// Everything a call touches.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Reach {
+pub enum AccessSet {
     /// The author said nothing, so rules about paths, commands and domains
     /// cannot see the call: unless it only reads or an allow rule names the
     /// tool, it asks.
@@ -30,7 +30,7 @@ pub enum Reach {
     Declared(Vec<Access>),
 }
 
-impl Reach {
+impl AccessSet {
     /// Touches nothing outside the process.
     pub fn nothing() -> Self {
         Self::Declared(Vec::new())

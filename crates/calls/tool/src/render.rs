@@ -9,7 +9,7 @@ pub struct Rendered {
     /// The body, or as much of it as is worth showing at first.
     pub lines: Vec<RenderedLine>,
     /// The rest of the body.
-    pub rest: RenderedRest,
+    pub rest: CollapsedLines,
     /// What else there is to know; stands below the body, however much of it is
     /// shown.
     pub notes: Vec<RenderedLine>,
@@ -17,7 +17,7 @@ pub struct Rendered {
 
 /// What a body leaves out at first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum RenderedRest {
+pub enum CollapsedLines {
     /// Nothing.
     #[default]
     Nothing,
@@ -82,8 +82,8 @@ impl Rendered {
 
     /// The same with at most so many lines; the others are its rest.
     pub fn folded_to(mut self, most: usize) -> Self {
-        if most < self.lines.len() && self.rest == RenderedRest::Nothing {
-            self.rest = RenderedRest::Lines(self.lines.split_off(most));
+        if most < self.lines.len() && self.rest == CollapsedLines::Nothing {
+            self.rest = CollapsedLines::Lines(self.lines.split_off(most));
         }
         self
     }
@@ -93,9 +93,9 @@ impl Rendered {
     pub fn folded(&self, most: usize, way: &str) -> Vec<RenderedLine> {
         let mut shown: Vec<RenderedLine> = self.lines.iter().take(most).cloned().collect();
         let behind = match &self.rest {
-            RenderedRest::Nothing => 0,
-            RenderedRest::Lines(lines) => lines.len() as u64,
-            RenderedRest::File { hidden, .. } => *hidden,
+            CollapsedLines::Nothing => 0,
+            CollapsedLines::Lines(lines) => lines.len() as u64,
+            CollapsedLines::File { hidden, .. } => *hidden,
         };
         let hidden = behind + self.lines.len().saturating_sub(most) as u64;
         if 0 < hidden {

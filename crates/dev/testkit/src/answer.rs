@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{
     MockForm, Recorded, Turn,
-    forms::{self, AskedRequest},
-    route::{Route, RoutedAsk},
+    forms::{self, ReplyContext},
+    route::{Route, RouteKind},
     rules::{self, MockRefusal, RequestJudge},
     select::{self, SeenRequest},
     server::{Live, ServerShared},
@@ -33,10 +33,10 @@ pub(crate) fn answer(
 ) -> (MockReply, Option<Turn>) {
     match judged(shared, route, request) {
         Err(refusal) => (MockReply::Refused(refusal), None),
-        Ok(_) if route.ask == RoutedAsk::Models => {
+        Ok(_) if route.ask == RouteKind::Models => {
             (MockReply::Json(json!({"data": [{"type": "model", "id": "mock"}], "has_more": false})), None)
         }
-        Ok((_, _, count)) if route.ask == RoutedAsk::Count => {
+        Ok((_, _, count)) if route.ask == RouteKind::Count => {
             let name = match route.form {
                 MockForm::Bedrock => "inputTokens",
                 MockForm::Gemini => "totalTokens",
@@ -55,16 +55,16 @@ fn judged(
     request: &Recorded,
 ) -> Result<(String, Value, u64), MockRefusal> {
     check_key(shared, route, request)?;
-    if route.ask == RoutedAsk::Models {
+    if route.ask == RouteKind::Models {
         return Ok((String::new(), Value::Null, 0));
     }
     let mut body = rules::parse(&shared.script, &request.body)?;
-    if route.ask == RoutedAsk::Count && route.form == MockForm::Bedrock {
+    if route.ask == RouteKind::Count && route.form == MockForm::Bedrock {
         let inner = body["input"]["invokeModel"]["body"].as_str().unwrap_or_default();
         let inner = base64::engine::general_purpose::STANDARD.decode(inner).unwrap_or_default();
         body = rules::parse(&shared.script, &inner)?;
     }
-    if route.ask == RoutedAsk::Count && route.form == MockForm::Gemini {
+    if route.ask == RouteKind::Count && route.form == MockForm::Gemini {
         body = body["generateContentRequest"].take();
         if let Some(fields) = body.as_object_mut() {
             fields.remove("model");
@@ -83,7 +83,7 @@ fn judged(
         forced: &shared.forced,
     };
     let count = judge.judge(route.form, &model, &body)?;
-    if shared.script.strict && route.ask == RoutedAsk::Answer && route.form == MockForm::Messages {
+    if shared.script.strict && route.ask == RouteKind::Answer && route.form == MockForm::Messages {
         if request.header("anthropic-version").is_none() {
             return rules::refuse("anthropic-version", "header is required");
         }
@@ -143,7 +143,7 @@ fn played(
     {
         shared.issued.add(signature, String::new());
     }
-    let asked = AskedRequest {
+    let asked = ReplyContext {
         index,
         model,
         input_tokens: count,
@@ -155,14 +155,14 @@ fn played(
         forms::chat::routed_calls(&turn, &asked).for_each(|call| shared.issued.add(call, String::new()));
     }
     let streamed = match route.ask {
-        RoutedAsk::Stream => true,
-        RoutedAsk::Answer => body["stream"] == true,
+        RouteKind::Stream => true,
+        RouteKind::Answer => body["stream"] == true,
         _ => false,
     };
     (reply_of(&turn, route.form, &asked, streamed), Some(turn))
 }
 
-fn reply_of(turn: &Turn, form: MockForm, asked: &AskedRequest<'_>, streamed: bool) -> MockReply {
+fn reply_of(turn: &Turn, form: MockForm, asked: &ReplyContext<'_>, streamed: bool) -> MockReply {
     if turn.drop {
         return MockReply::Drop;
     }

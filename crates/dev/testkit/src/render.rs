@@ -1,6 +1,6 @@
 use crate::{
     MockForm, Script, Turn,
-    forms::{self, AskedRequest},
+    forms::{self, ReplyContext},
     steps::StreamStep,
 };
 
@@ -9,7 +9,7 @@ impl Turn {
     /// decoders without a network.
     pub fn bytes(&self, form: MockForm, model: &str) -> Vec<u8> {
         let defaults = Script::default();
-        let asked = AskedRequest {
+        let asked = ReplyContext {
             index: 0,
             model,
             input_tokens: 10,

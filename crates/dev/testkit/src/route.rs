@@ -20,13 +20,13 @@ pub enum MockForm {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Route {
     pub(crate) form: MockForm,
-    pub(crate) ask: RoutedAsk,
+    pub(crate) ask: RouteKind,
     /// Where the path names the model, and the body does not.
     pub(crate) model: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RoutedAsk {
+pub(crate) enum RouteKind {
     /// An answer, streamed if the body says so.
     Answer,
     /// An answer, streamed because the path says so.
@@ -46,7 +46,7 @@ impl Route {
         if method == "GET" {
             return path.ends_with("/models").then_some(Self {
                 form: MockForm::Messages,
-                ask: RoutedAsk::Models,
+                ask: RouteKind::Models,
                 model: None,
             });
         }
@@ -54,16 +54,16 @@ impl Route {
             return None;
         }
         if path.ends_with("/messages") {
-            return route(MockForm::Messages, RoutedAsk::Answer);
+            return route(MockForm::Messages, RouteKind::Answer);
         }
         if path.ends_with("/messages/count_tokens") || path.ends_with("/models/count-tokens:rawPredict") {
-            return route(MockForm::Messages, RoutedAsk::Count);
+            return route(MockForm::Messages, RouteKind::Count);
         }
         if path.ends_with("/chat/completions") {
-            return route(MockForm::Chat, RoutedAsk::Answer);
+            return route(MockForm::Chat, RouteKind::Answer);
         }
         if path.ends_with("/responses") {
-            return route(MockForm::Responses, RoutedAsk::Answer);
+            return route(MockForm::Responses, RouteKind::Answer);
         }
         Self::vertex(path).or_else(|| Self::gemini(path)).or_else(|| Self::bedrock(path))
     }
@@ -72,8 +72,8 @@ impl Route {
         let (_, last) = path.rsplit_once("/publishers/anthropic/models/")?;
         let (model, verb) = last.rsplit_once(':')?;
         let ask = match verb {
-            "streamRawPredict" => RoutedAsk::Stream,
-            "rawPredict" => RoutedAsk::Whole,
+            "streamRawPredict" => RouteKind::Stream,
+            "rawPredict" => RouteKind::Whole,
             _ => return None,
         };
         Some(Self { form: MockForm::Messages, ask, model: Some(percent_decode(model)) })
@@ -83,9 +83,9 @@ impl Route {
         let (_, last) = path.rsplit_once("/models/")?;
         let (model, verb) = last.rsplit_once(':')?;
         let ask = match verb {
-            "streamGenerateContent" => RoutedAsk::Stream,
-            "generateContent" => RoutedAsk::Whole,
-            "countTokens" => RoutedAsk::Count,
+            "streamGenerateContent" => RouteKind::Stream,
+            "generateContent" => RouteKind::Whole,
+            "countTokens" => RouteKind::Count,
             _ => return None,
         };
         Some(Self { form: MockForm::Gemini, ask, model: Some(percent_decode(model)) })
@@ -95,9 +95,9 @@ impl Route {
         let (_, rest) = path.split_once("/model/")?;
         let (model, verb) = rest.rsplit_once('/')?;
         let ask = match verb {
-            "invoke-with-response-stream" => RoutedAsk::Stream,
-            "invoke" => RoutedAsk::Whole,
-            "count-tokens" => RoutedAsk::Count,
+            "invoke-with-response-stream" => RouteKind::Stream,
+            "invoke" => RouteKind::Whole,
+            "count-tokens" => RouteKind::Count,
             _ => return None,
         };
         Some(Self { form: MockForm::Bedrock, ask, model: Some(percent_decode(model)) })
@@ -133,38 +133,38 @@ mod tests {
     #[test]
     fn paths_name_form_and_model() {
         for (method, path, want) in [
-            ("POST", "/v1/messages", Some((MockForm::Messages, RoutedAsk::Answer, None))),
-            ("POST", "/anthropic/v1/messages", Some((MockForm::Messages, RoutedAsk::Answer, None))),
-            ("POST", "/v1/messages/count_tokens", Some((MockForm::Messages, RoutedAsk::Count, None))),
+            ("POST", "/v1/messages", Some((MockForm::Messages, RouteKind::Answer, None))),
+            ("POST", "/anthropic/v1/messages", Some((MockForm::Messages, RouteKind::Answer, None))),
+            ("POST", "/v1/messages/count_tokens", Some((MockForm::Messages, RouteKind::Count, None))),
             (
                 "POST",
                 "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x@1:streamRawPredict",
-                Some((MockForm::Messages, RoutedAsk::Stream, Some("claude-x@1"))),
+                Some((MockForm::Messages, RouteKind::Stream, Some("claude-x@1"))),
             ),
             (
                 "POST",
                 "/model/anthropic.claude%3A0/invoke-with-response-stream",
-                Some((MockForm::Bedrock, RoutedAsk::Stream, Some("anthropic.claude:0"))),
+                Some((MockForm::Bedrock, RouteKind::Stream, Some("anthropic.claude:0"))),
             ),
             (
                 "POST",
                 "/model/arn:aws:x%2Fy/invoke",
-                Some((MockForm::Bedrock, RoutedAsk::Whole, Some("arn:aws:x/y"))),
+                Some((MockForm::Bedrock, RouteKind::Whole, Some("arn:aws:x/y"))),
             ),
-            ("POST", "/v1/chat/completions", Some((MockForm::Chat, RoutedAsk::Answer, None))),
-            ("POST", "/v1/responses", Some((MockForm::Responses, RoutedAsk::Answer, None))),
+            ("POST", "/v1/chat/completions", Some((MockForm::Chat, RouteKind::Answer, None))),
+            ("POST", "/v1/responses", Some((MockForm::Responses, RouteKind::Answer, None))),
             (
                 "POST",
                 "/v1beta/models/gemini-3-pro:streamGenerateContent",
-                Some((MockForm::Gemini, RoutedAsk::Stream, Some("gemini-3-pro"))),
+                Some((MockForm::Gemini, RouteKind::Stream, Some("gemini-3-pro"))),
             ),
             (
                 "POST",
                 "/v1beta/models/gemini-3-pro:countTokens",
-                Some((MockForm::Gemini, RoutedAsk::Count, Some("gemini-3-pro"))),
+                Some((MockForm::Gemini, RouteKind::Count, Some("gemini-3-pro"))),
             ),
             ("POST", "/v1beta/models/gemini-3-pro:embedContent", None),
-            ("GET", "/v1/models", Some((MockForm::Messages, RoutedAsk::Models, None))),
+            ("GET", "/v1/models", Some((MockForm::Messages, RouteKind::Models, None))),
             ("GET", "/v1/messages", None),
             ("POST", "/v1/embeddings", None),
         ] {

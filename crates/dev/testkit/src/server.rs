@@ -20,7 +20,7 @@ use crate::{
     connection::{Breakable, ConnectionBreaker},
     forms,
     route::Route,
-    rules::{ForceCounts, Issued, MockRefusal},
+    rules::{ForceCounts, IssuedThinking, MockRefusal},
     steps::{self, StreamEnd},
     turn::TextMatcher,
 };
@@ -38,7 +38,7 @@ pub(crate) struct ServerShared {
     pub(crate) script: Script,
     started: Instant,
     state: Mutex<Live>,
-    pub(crate) issued: Issued,
+    pub(crate) issued: IssuedThinking,
     pub(crate) forced: ForceCounts,
     changed: Notify,
 }
@@ -67,7 +67,7 @@ impl MockModel {
             script,
             started: Instant::now(),
             state: Mutex::new(state),
-            issued: Issued::default(),
+            issued: IssuedThinking::default(),
             forced: ForceCounts::default(),
             changed: Notify::new(),
         });

@@ -64,9 +64,9 @@ pub(crate) enum StreamEnd {
 }
 
 /// Tells how a body ended, once.
-struct Teller<F: FnOnce(StreamEnd)>(Option<F>);
+struct EndReporter<F: FnOnce(StreamEnd)>(Option<F>);
 
-impl<F: FnOnce(StreamEnd)> Teller<F> {
+impl<F: FnOnce(StreamEnd)> EndReporter<F> {
     fn tell(&mut self, end: StreamEnd) {
         if let Some(tell) = self.0.take() {
             tell(end);
@@ -74,7 +74,7 @@ impl<F: FnOnce(StreamEnd)> Teller<F> {
     }
 }
 
-impl<F: FnOnce(StreamEnd)> Drop for Teller<F> {
+impl<F: FnOnce(StreamEnd)> Drop for EndReporter<F> {
     fn drop(&mut self) {
         self.tell(StreamEnd::Abandoned);
     }
@@ -82,7 +82,7 @@ impl<F: FnOnce(StreamEnd)> Drop for Teller<F> {
 
 /// A body that plays the steps and tells how it ended.
 pub(crate) fn body(steps: Vec<StreamStep>, tell: impl FnOnce(StreamEnd) + Send + 'static) -> Body {
-    let state = (steps.into_iter(), Teller(Some(tell)));
+    let state = (steps.into_iter(), EndReporter(Some(tell)));
     Body::from_stream(stream::unfold(state, |(mut steps, mut teller)| async move {
         loop {
             match steps.next() {

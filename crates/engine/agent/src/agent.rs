@@ -11,20 +11,21 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, AgentSettings, Bust, Conversation, EndReason, ForkPoint, Inbox, Kept, LateInput, Ledger,
-    Orders, Restored, Saying, Spending, StoredPrefix, SystemPrompt, TurnEnd, UserInput,
-    cassette::{Cassette, Tape},
-    conversation::{LineOrigin, NewLine, uuid},
+    AgentCommands, AgentEvent, AgentInbox, AgentSettings, Budget, Bust, Conversation, EndReason, ForkPoint,
+    InjectionReason, Kept, LateInputPolicy, Restored, RunUsage, StoredPrefix, SystemPrompt, TurnEnd,
+    UserInput,
+    cassette::{RecordedRun, RunRecorder},
+    conversation::{MessageOrigin, NewLogLine, uuid},
     ledger::Reservation,
     log::LogState,
     prefix::{DeclaredPrefix, Watch},
-    prompt_run::PromptRun,
-    repeats::Repeats,
+    prompt_run::TurnProgress,
+    repeats::RepetitionGuard,
     request::DEFAULT_MAX_TOKENS,
     structured::Structured,
     turn::{EndedAnswer, NoAnswer},
     unusable::LastAnswer,
-    window::{SeenWindow, WindowLesson},
+    window::{ObservedWindow, WindowOverflow},
 };
 
 /// An agent: a model, tools, and a conversation between them.
@@ -39,20 +40,20 @@ pub struct Agent {
     /// What it is told first.
     pub prompt: SystemPrompt,
     /// What is said meanwhile.
-    pub inbox: Inbox,
+    pub inbox: AgentInbox,
     /// What is to change meanwhile.
-    pub orders: Orders,
+    pub orders: AgentCommands,
     /// What others spend meanwhile.
-    pub ledger: Ledger,
+    pub ledger: Budget,
     /// Who pays, where another agent started this one.
-    pub(crate) patron: Option<Ledger>,
+    pub(crate) patron: Option<Budget>,
     /// Money set aside for the request that is on its way.
     pub(crate) reserved: Option<Reservation>,
     /// Whether calls are answered without being run: only words are wanted.
     pub(crate) calls_are_over: bool,
     pub(crate) events: AgentListener,
-    pub(crate) spending: Spending,
-    pub(crate) repeats: Repeats,
+    pub(crate) spending: RunUsage,
+    pub(crate) repeats: RepetitionGuard,
     /// Calls that were left for later.
     pub(crate) left: HashSet<CallId>,
     /// Whether the last answer of an earlier process is there as a whole.
@@ -78,9 +79,9 @@ pub struct Agent {
     pub(crate) paused: bool,
     warned: bool,
     /// What requests showed about the window, where the list does not know it.
-    pub(crate) seen_window: SeenWindow,
-    pub(crate) tape: Option<Arc<Tape>>,
-    pub(crate) cassette: Option<(Arc<Cassette>, ReplayCalls)>,
+    pub(crate) seen_window: ObservedWindow,
+    pub(crate) tape: Option<Arc<RunRecorder>>,
+    pub(crate) cassette: Option<(Arc<RecordedRun>, ReplayCalls)>,
 }
 
 /// Hears what an agent does, in order, on the task of the agent. It must not
@@ -134,19 +135,19 @@ impl Agent {
             provider,
             tools,
             conversation,
-            repeats: Repeats::new(settings.repeats),
+            repeats: RepetitionGuard::new(settings.repeats),
             left: HashSet::new(),
             answer_is_whole: false,
             settings,
             prompt,
-            inbox: Inbox::default(),
-            orders: Orders::default(),
-            ledger: Ledger::default(),
+            inbox: AgentInbox::default(),
+            orders: AgentCommands::default(),
+            ledger: Budget::default(),
             patron: None,
             reserved: None,
             calls_are_over: false,
             events,
-            spending: Spending::default(),
+            spending: RunUsage::default(),
             structured: None,
             declared_only: None,
             fork_point: ForkPoint::default(),
@@ -159,7 +160,7 @@ impl Agent {
             raised: None,
             paused: false,
             warned: false,
-            seen_window: SeenWindow::default(),
+            seen_window: ObservedWindow::default(),
             tape: None,
             cassette: None,
         }
@@ -177,18 +178,18 @@ impl Agent {
     }
 
     /// Writes down everything from now on.
-    pub fn record(&mut self, tape: Arc<Tape>) {
+    pub fn record(&mut self, tape: Arc<RunRecorder>) {
         self.provider = tape.provider(Arc::clone(&self.provider));
         self.tape = Some(tape);
     }
 
     /// Goes through a recorded run again.
-    pub fn replay_calls(&mut self, cassette: Arc<Cassette>, calls: ReplayCalls) {
+    pub fn replay_calls(&mut self, cassette: Arc<RecordedRun>, calls: ReplayCalls) {
         self.cassette = Some((cassette, calls));
     }
 
     /// What has been used so far.
-    pub fn spending(&self) -> &Spending {
+    pub fn spending(&self) -> &RunUsage {
         &self.spending
     }
 
@@ -224,7 +225,7 @@ impl Agent {
     /// Works on a prompt until the model is done, a bound is reached, or
     /// somebody interrupts.
     pub async fn run(&mut self, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
-        let mut run = PromptRun::new(self.spending.usage);
+        let mut run = TurnProgress::new(self.spending.usage);
         run.is_asked = input.origin.is_none();
         self.spending.turns = 0;
         self.repeats.reset();
@@ -250,7 +251,7 @@ impl Agent {
     }
 
     /// The last lines of a prompt.
-    pub(crate) fn ended(&mut self, reason: EndReason, mut run: PromptRun) -> TurnEnd {
+    pub(crate) fn ended(&mut self, reason: EndReason, mut run: TurnProgress) -> TurnEnd {
         // A server may repeat the key it was given.
         let reason = match reason {
             EndReason::Failed(error) => EndReason::Failed(self.conversation.masker.masked(error)),
@@ -297,12 +298,12 @@ impl Agent {
         if is_order && !words.trim().is_empty() {
             self.kept.last_words = words;
         }
-        self.add(vec![NewLine {
+        self.add(vec![NewLogLine {
             uuid: input.uuid.unwrap_or_else(uuid),
             message: Message { role: haft_types::Role::User, content: input.content },
             origin: match input.origin {
-                Some(origin) => LineOrigin::Reported(origin),
-                None => LineOrigin::User,
+                Some(origin) => MessageOrigin::Reported(origin),
+                None => MessageOrigin::User,
             },
             tool_use_result: None,
         }]);
@@ -330,12 +331,12 @@ impl Agent {
         }
         self.overhear(input);
         for context in outcome.additional_context {
-            self.say(Message::user(context), Saying::Context);
+            self.say(Message::user(context), InjectionReason::Context);
         }
         Ok(())
     }
 
-    pub(crate) async fn work(&mut self, run: &mut PromptRun, cancel: &CancellationToken) -> EndReason {
+    pub(crate) async fn work(&mut self, run: &mut TurnProgress, cancel: &CancellationToken) -> EndReason {
         loop {
             if cancel.is_cancelled() {
                 return EndReason::Interrupted;
@@ -379,7 +380,7 @@ impl Agent {
     async fn after(
         &mut self,
         answered: EndedAnswer,
-        run: &mut PromptRun,
+        run: &mut TurnProgress,
         cancel: &CancellationToken,
     ) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured
@@ -415,22 +416,22 @@ impl Agent {
             StopReason::Refusal => Some(EndReason::Refused),
             StopReason::MaxTokens => {
                 let go_on = "Your answer was cut by the output limit. Go on exactly where it ended.";
-                self.say(Message::user(go_on), Saying::Demand);
+                self.say(Message::user(go_on), InjectionReason::Demand);
                 run.messages += 1;
                 None
             }
             StopReason::Interrupted => None,
-            _ if self.settings.late_input == LateInput::GoOn && !self.inbox.is_empty() => None,
+            _ if self.settings.late_input == LateInputPolicy::GoOn && !self.inbox.is_empty() => None,
             _ => self.stop(run).await,
         }
     }
 
     /// The model is done; hooks and the required output may disagree.
-    pub(crate) async fn stop(&mut self, run: &mut PromptRun) -> Option<EndReason> {
+    pub(crate) async fn stop(&mut self, run: &mut TurnProgress) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured {
             match structured.nudge() {
                 Ok(nudge) => {
-                    self.say(Message::user(nudge), Saying::Demand);
+                    self.say(Message::user(nudge), InjectionReason::Demand);
                     run.messages += 1;
                     return None;
                 }
@@ -447,7 +448,7 @@ impl Agent {
             HookDecision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
                 run.stop_blocks += 1;
                 run.messages += 1;
-                self.say(Message::user(format!("Stop hook feedback:\n{reason}")), Saying::Demand);
+                self.say(Message::user(format!("Stop hook feedback:\n{reason}")), InjectionReason::Demand);
                 None
             }
             _ => Some(EndReason::Completed),
@@ -458,13 +459,13 @@ impl Agent {
     async fn recover(
         &mut self,
         error: ModelError,
-        run: &mut PromptRun,
+        run: &mut TurnProgress,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         match (&error, self.settings.fallback_model.take()) {
             (ModelError::TooLong { window, .. }, fallback) => {
                 self.settings.fallback_model = fallback;
-                if self.learn_window(*window) == WindowLesson::ShorterAnswer
+                if self.learn_window(*window) == WindowOverflow::ShorterAnswer
                     || self.shorten_further(&mut run.rung, cancel).await
                 {
                     return Ok(());
@@ -535,11 +536,11 @@ impl Agent {
         (self.events)(event);
     }
 
-    pub(crate) fn add(&mut self, lines: Vec<NewLine>) {
+    pub(crate) fn add(&mut self, lines: Vec<NewLogLine>) {
         self.add_with(lines, Vec::new());
     }
 
-    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<LogState>) {
+    pub(crate) fn add_with(&mut self, lines: Vec<NewLogLine>, states: Vec<LogState>) {
         if let Err(err) = self.conversation.add_with(lines, states) {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }

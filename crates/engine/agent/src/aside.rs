@@ -5,14 +5,14 @@ use std::sync::Arc;
 use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_types::{AgentId, Message, MessageBlock, Role, Usage};
 
-use crate::{ForkBasis, Ledger, PaidAnswer, child::cost_of, request::DEFAULT_MAX_TOKENS};
+use crate::{Budget, ForkBasis, RequestCost, child::cost_of, request::DEFAULT_MAX_TOKENS};
 
 /// Who asks beside the work, and who pays.
 pub struct Aside<'a> {
     /// Who answers.
     pub provider: &'a Arc<dyn Provider>,
     /// Who pays.
-    pub payer: &'a Ledger,
+    pub payer: &'a Budget,
     /// Whose work it is about.
     pub agent: &'a AgentId,
 }
@@ -45,7 +45,7 @@ impl ForkBasis {
             false => Usage { input_tokens: estimated, output_tokens, ..Usage::default() },
         };
         let usd = price.map_or(0.0, |price| price.of(&usage, Speed::Normal));
-        payer.add_answer(PaidAnswer { agent: agent.clone(), model, usage, usd, is_told });
+        payer.add_answer(RequestCost { agent: agent.clone(), model, usage, usd, is_told });
         let words = words.trim();
         (!words.is_empty()).then(|| words.to_owned())
     }

@@ -2,11 +2,11 @@
 
 use haft_types::{AgentId, Role, Usage};
 
-use crate::{Agent, log::Purpose, turn::IncomingAnswer};
+use crate::{Agent, log::RequestPurpose, turn::IncomingAnswer};
 
 /// An answer that was paid for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PaidAnswer {
+pub struct RequestCost {
     /// Who asked.
     pub agent: AgentId,
     /// Who answered.
@@ -32,7 +32,7 @@ impl Agent {
     pub(crate) fn settle_begun(&mut self, answer: &mut IncomingAnswer) {
         self.pay(answer);
         if let Some(used) = answer.paid.filter(|_| !std::mem::replace(&mut answer.is_settled, true)) {
-            self.settle(answer.sent.take().as_ref(), used, Purpose::Answer);
+            self.settle(answer.sent.take().as_ref(), used, RequestPurpose::Answer);
         }
     }
 
@@ -49,7 +49,7 @@ impl Agent {
     pub(crate) fn settle_broken(&mut self, answer: &IncomingAnswer) {
         if !answer.message_id.is_empty() && !answer.usage.is_untold() {
             let used = self.charge(&answer.model, answer.usage);
-            self.settle(None, used, Purpose::Answer);
+            self.settle(None, used, RequestPurpose::Answer);
         }
     }
 
@@ -65,7 +65,7 @@ impl Agent {
         self.spending.usd += usd;
         self.spending.untold += u32::from(!is_told);
         let (agent, model) = (self.tools.agent_id.clone(), model.to_owned());
-        self.bill(PaidAnswer { agent, model, usage, usd, is_told });
+        self.bill(RequestCost { agent, model, usage, usd, is_told });
         UsedTokens { usage, is_told }
     }
 

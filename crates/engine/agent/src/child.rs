@@ -9,7 +9,7 @@ use haft_types::{AgentId, Message, MessageBlock, Role, SessionId, Usage};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, Conversation, Exhausted, Ledger, PaidAnswer, Restored, Saying,
+    Agent, Budget, Conversation, Exhausted, InjectionReason, RequestCost, Restored,
     ledger::{CostEstimate, OwnRequest},
     log::LogState,
     turn::NoAnswer,
@@ -32,7 +32,7 @@ pub(crate) fn cost_of(provider: &dyn Provider, price: Price, request: &Request) 
 impl Agent {
     /// What this agent spends is the session's: every request sets money aside
     /// first, and is not sent when there is none.
-    pub fn paid_by(&mut self, ledger: Ledger) {
+    pub fn paid_by(&mut self, ledger: Budget) {
         self.patron = Some(ledger);
     }
 
@@ -58,7 +58,7 @@ impl Agent {
     }
 
     /// Notes what an answer cost where it is paid.
-    pub(crate) fn bill(&self, paid: PaidAnswer) {
+    pub(crate) fn bill(&self, paid: RequestCost) {
         match &self.patron {
             Some(payer) => payer.add_answer(paid),
             None => self.ledger.note_own(paid),
@@ -105,7 +105,7 @@ impl Agent {
     /// Demands an answer in words and nothing else: calls in it are not run. The
     /// answer's text, if there is one.
     pub async fn final_words(&mut self, demand: &str, cancel: &CancellationToken) -> Option<String> {
-        self.say(Message::user(demand), Saying::Demand);
+        self.say(Message::user(demand), InjectionReason::Demand);
         self.calls_are_over = true;
         self.spending.turns += 1;
         let answered = self.ask(cancel).await;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Agent, AgentEvent, CompactedEvent, Compaction,
     conversation::compact_metadata,
-    log::{Purpose, Stub},
+    log::{RequestPurpose, Stub},
     window::WindowMeasure,
 };
 
@@ -241,17 +241,17 @@ impl Agent {
             let stream = self.provider.stream(Request { tool_choice: choice, ..request.clone() });
             let said = tokio::select! {
                 said = said_in(stream, &mut used) => said,
-                () = cancel.cancelled() => WordsAnswer::Nothing,
+                () = cancel.cancelled() => SummaryAnswer::Nothing,
             };
             if !used.is_untold() {
                 let model = self.settings.model.clone();
                 let used = self.charge(&model, used);
-                self.settle(None, used, Purpose::Summary);
+                self.settle(None, used, RequestPurpose::Summary);
             }
             match said {
-                WordsAnswer::Words(summary) => return Some(summary),
-                WordsAnswer::Called => (),
-                WordsAnswer::Nothing => return None,
+                SummaryAnswer::Words(summary) => return Some(summary),
+                SummaryAnswer::Called => (),
+                SummaryAnswer::Nothing => return None,
             }
         }
         None
@@ -365,14 +365,14 @@ fn is_media(block: &Block) -> bool {
 }
 
 /// What a model answers when it is asked for words.
-enum WordsAnswer {
+enum SummaryAnswer {
     Words(String),
     /// It wants to do something first.
     Called,
     Nothing,
 }
 
-async fn said_in(mut stream: ModelStream, used: &mut Usage) -> WordsAnswer {
+async fn said_in(mut stream: ModelStream, used: &mut Usage) -> SummaryAnswer {
     let (mut text, mut called) = (String::new(), false);
     while let Some(event) = stream.next().await {
         match event {
@@ -381,13 +381,13 @@ async fn said_in(mut stream: ModelStream, used: &mut Usage) -> WordsAnswer {
             Ok(ModelEvent::Usage(usage)) => *used = usage,
             Ok(ModelEvent::ToolStarted { .. }) => called = true,
             Ok(_) => (),
-            Err(_) => return WordsAnswer::Nothing,
+            Err(_) => return SummaryAnswer::Nothing,
         }
     }
     match (called, text.trim().is_empty()) {
-        (true, _) => WordsAnswer::Called,
-        (false, true) => WordsAnswer::Nothing,
-        (false, false) => WordsAnswer::Words(text),
+        (true, _) => SummaryAnswer::Called,
+        (false, true) => SummaryAnswer::Nothing,
+        (false, false) => SummaryAnswer::Words(text),
     }
 }
 

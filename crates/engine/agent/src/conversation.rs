@@ -7,19 +7,19 @@ use std::{
 };
 
 use haft_tool::ContextChange;
-use haft_tool_runtime::CallWitness;
+use haft_tool_runtime::CallLog;
 use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Attachment, Held, Kept, Masker, StoredPrefix,
     log::{
-        self, AskedLine, AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogFile, LogState,
-        LogWriter, LoggedMessage, ReadReport, Stub, SystemLine, UnpaidAnswers, WriterLine,
+        self, AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogFile, LogState, LogWriter,
+        LoggedMessage, ReadReport, RequestLine, Stub, SystemLine, UnpaidAnswers, WriterLine,
     },
     logged_results::{shorten_texts, unchanged_results},
-    unfinished::{CallsInLog, SeenEffects},
-    witness::LogWitness,
+    unfinished::{CallsInLog, ExternalCallStates},
+    witness::CallLogWriter,
 };
 
 /// The mark that everything before it is summed up in what follows.
@@ -80,7 +80,7 @@ pub struct Restored {
     /// The answer whose blocks were read last.
     last_answer: Option<String>,
     /// The last of them.
-    pub asked: Option<Box<AskedLine>>,
+    pub asked: Option<Box<RequestLine>>,
     /// Answers that a killed process did not write down the cost of.
     unpaid: UnpaidAnswers,
     pub(crate) calls: CallsInLog,
@@ -97,22 +97,22 @@ pub struct Restored {
 impl Restored {
     /// Counts an answer. The sum is written when a prompt ends, and the last one may
     /// not have.
-    fn count(&mut self, asked: &AskedLine) {
+    fn count(&mut self, asked: &RequestLine) {
         self.usage += asked.usage;
         self.usd += asked.usd.unwrap_or_default();
     }
 }
 
 /// A line to be written.
-pub(crate) struct NewLine {
+pub(crate) struct NewLogLine {
     pub(crate) uuid: String,
     pub(crate) message: Message,
-    pub(crate) origin: LineOrigin,
+    pub(crate) origin: MessageOrigin,
     pub(crate) tool_use_result: Option<Value>,
 }
 
 /// Who a line comes from.
-pub(crate) enum LineOrigin {
+pub(crate) enum MessageOrigin {
     /// The person, or a tool.
     User,
     /// The program, in the person's place.
@@ -170,7 +170,7 @@ impl Conversation {
         cwd: &Path,
         from: &Path,
         until: Option<&str>,
-        seen: &dyn SeenEffects,
+        seen: &dyn ExternalCallStates,
     ) -> std::io::Result<(Self, Restored)> {
         Self::resumed(Self::new(session_id, cwd, None), from, until, seen)
     }
@@ -179,12 +179,12 @@ impl Conversation {
         mut conversation: Self,
         from: &Path,
         until: Option<&str>,
-        seen: &dyn SeenEffects,
+        seen: &dyn ExternalCallStates,
     ) -> std::io::Result<(Self, Restored)> {
         let mut restored = Restored::default();
         let recent = match until {
             // The line may be anywhere.
-            Some(_) => log::Recent::default(),
+            Some(_) => log::RecentEntries::default(),
             None => log::recent(from)?,
         };
         for state in recent.states {
@@ -250,7 +250,7 @@ impl Conversation {
     /// Goes on writing to this log.
     pub fn set_log(&mut self, log: LogFile) {
         self.log_path = Some(log.path().to_owned());
-        let owner = log.fence().map(crate::log::FencedLog::owner);
+        let owner = log.fence().map(crate::log::RemoteLogHandle::owner);
         let writer = WriterLine::of_this_process(self.session_id.as_str(), owner);
         self.log.attach(log, LogEntry::Haft(LogState::Writer(writer)));
         if !std::mem::replace(&mut self.settled_is_logged, true) {
@@ -261,8 +261,8 @@ impl Conversation {
 
     /// Writes down calls that act before they run, in this log. Without a log it
     /// lets them run.
-    pub fn witness(&self) -> Arc<dyn CallWitness> {
-        Arc::new(LogWitness { log: self.log.downgrade() })
+    pub fn witness(&self) -> Arc<dyn CallLog> {
+        Arc::new(CallLogWriter { log: self.log.downgrade() })
     }
 
     /// Says once that a log that could not be written is written again.
@@ -359,7 +359,7 @@ impl Conversation {
             LogEntry::Haft(LogState::Meta { call, meta }) => restored.meta.push((call, meta)),
             LogEntry::Haft(LogState::Asked(asked)) => {
                 restored.requests = asked.request;
-                restored.answer_is_whole |= asked.purpose == log::Purpose::Answer;
+                restored.answer_is_whole |= asked.purpose == log::RequestPurpose::Answer;
                 restored.count(&asked);
                 if asked.sent.is_some() {
                     restored.asked = Some(asked);
@@ -401,30 +401,30 @@ impl Conversation {
 
     /// Adds lines to conversation and log. A log that cannot be written is
     /// reported once; the conversation goes on, and the lines wait.
-    pub(crate) fn add(&mut self, lines: Vec<NewLine>) -> std::io::Result<()> {
+    pub(crate) fn add(&mut self, lines: Vec<NewLogLine>) -> std::io::Result<()> {
         self.add_with(lines, Vec::new())
     }
 
     /// The same, and state that goes with them, in one write.
-    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<LogState>) -> std::io::Result<()> {
+    pub(crate) fn add_with(&mut self, lines: Vec<NewLogLine>, states: Vec<LogState>) -> std::io::Result<()> {
         let mut entries = self.entries(lines);
         entries.extend(states.into_iter().map(LogEntry::Haft));
         self.write(entries)
     }
 
     /// Adds lines to the conversation; the entries are for the log.
-    pub(crate) fn entries(&mut self, lines: Vec<NewLine>) -> Vec<LogEntry> {
+    pub(crate) fn entries(&mut self, lines: Vec<NewLogLine>) -> Vec<LogEntry> {
         let mut entries = Vec::new();
         for line in lines {
             let head = self.head(line.uuid);
             let (model, id, usage) = match &line.origin {
-                LineOrigin::Model { model, id, usage } => {
+                MessageOrigin::Model { model, id, usage } => {
                     (Some(model.clone()), Some(id.clone()), Some(*usage))
                 }
-                LineOrigin::User | LineOrigin::Meta | LineOrigin::Reported(_) => (None, None, None),
+                MessageOrigin::User | MessageOrigin::Meta | MessageOrigin::Reported(_) => (None, None, None),
             };
             let form = match (&line.origin, line.message.content.as_slice()) {
-                (LineOrigin::User, [MessageBlock::Text { .. }]) => ContentForm::Text,
+                (MessageOrigin::User, [MessageBlock::Text { .. }]) => ContentForm::Text,
                 _ => ContentForm::Blocks,
             };
             let mut message = line.message.clone();
@@ -435,13 +435,13 @@ impl Conversation {
                 self.masker.mask_value(value);
             }
             let mut rest = self.stamp.clone();
-            if let LineOrigin::Reported(origin) = &line.origin {
+            if let MessageOrigin::Reported(origin) = &line.origin {
                 rest.insert(String::from("origin"), origin.clone());
             }
             let logged = ConversationLine {
                 head,
                 message: LoggedMessage { message, form, model, id, usage },
-                is_meta: matches!(line.origin, LineOrigin::Meta | LineOrigin::Reported(_)),
+                is_meta: matches!(line.origin, MessageOrigin::Meta | MessageOrigin::Reported(_)),
                 tool_use_result,
                 rest,
             };
@@ -525,10 +525,10 @@ impl Conversation {
         let before = std::mem::take(&mut self.messages);
         self.held.set(HashSet::new());
         let stays = unchanged_results(&before, &messages);
-        let lines = messages.into_iter().map(|message| NewLine {
+        let lines = messages.into_iter().map(|message| NewLogLine {
             uuid: uuid(),
             message,
-            origin: LineOrigin::Meta,
+            origin: MessageOrigin::Meta,
             tool_use_result: None,
         });
         let added = self.add(lines.collect());

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use haft_model::{ModelEvent, Repair, Retry, StopReason};
 use haft_tool::{ErrorKind, ProgressEvent};
-use haft_tool_runtime::{Report, ShownCall};
+use haft_tool_runtime::{CallDisplay, CallReport};
 use haft_types::{CallId, Message, MessageBlock, Usage};
 use serde_json::Value;
 
@@ -19,21 +19,21 @@ pub enum AgentEvent {
     Block(BlockEvent),
     /// A call was taken up: what it does, in its tool's words. Calls their tools
     /// did not accept are only told with their results.
-    Called(ShownCall),
+    Called(CallDisplay),
     /// A tool says how far it is.
     Progress(ProgressEvent),
     /// A call has ended whose result waits for those of calls before it. The
     /// result comes as [`AgentEvent::Result`] too, in the order of the calls.
-    CallEnded(Box<Report>),
+    CallEnded(Box<CallReport>),
     /// A call is done and its result in the log.
     Result(Box<ResultEvent>),
     /// Something was said in the person's place.
-    Said(SaidEvent),
+    Said(InjectedMessage),
     /// Something was repaired before it was sent.
     Repaired(Repair),
     /// An answer broke off after something of it was told: all of that does not
     /// count, is in no log, and comes again in other words or not at all.
-    Withdrawn(WithdrawnAnswer),
+    Withdrawn(RetractedAnswer),
     /// A request is sent again.
     Retrying(Retry),
     /// The conversation was made shorter.
@@ -61,7 +61,7 @@ pub struct BlockEvent {
 
 /// What was told of an answer that broke off.
 #[derive(Clone, Debug, Default)]
-pub struct WithdrawnAnswer {
+pub struct RetractedAnswer {
     /// The answer.
     pub message_id: String,
     /// Names of its blocks that were told as complete.
@@ -76,25 +76,25 @@ pub struct ResultEvent {
     /// Its name in the log.
     pub uuid: String,
     /// What came of the call.
-    pub report: Report,
+    pub report: CallReport,
     /// What it was called with.
     pub input: Value,
 }
 
 /// A message of the program.
 #[derive(Clone, Debug)]
-pub struct SaidEvent {
+pub struct InjectedMessage {
     /// Its name in the log.
     pub uuid: String,
     /// The message.
     pub message: Message,
     /// What for.
-    pub why: Saying,
+    pub why: InjectionReason,
 }
 
 /// Why something is said in the person's place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Saying {
+pub enum InjectionReason {
     /// Something the model should know beside what was said: context of hooks.
     Context,
     /// What a tool adds to its result.
@@ -143,7 +143,7 @@ pub struct TurnEnd {
     /// Messages added on the way, as the Agent SDKs count them.
     pub messages: u32,
     /// Calls that were not allowed.
-    pub denials: Vec<Denial>,
+    pub denials: Vec<DeniedToolCall>,
     /// Caches that were lost on the way.
     pub busts: Vec<Bust>,
     /// The validated output, when one was asked for.
@@ -202,7 +202,7 @@ impl EndReason {
 
 /// A call that was not allowed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Denial {
+pub struct DeniedToolCall {
     /// The tool.
     pub tool_name: String,
     /// The call.
@@ -216,9 +216,9 @@ pub struct Denial {
     pub for_person: Option<String>,
 }
 
-impl Denial {
+impl DeniedToolCall {
     /// The denial that a call ended with, if it did.
-    pub fn of(call: &CallId, input: &Value, report: &Report) -> Option<Self> {
+    pub fn of(call: &CallId, input: &Value, report: &CallReport) -> Option<Self> {
         matches!(report.error?, ErrorKind::Denied | ErrorKind::GateFailed).then(|| Self {
             tool_name: report.name.clone(),
             tool_use_id: call.clone(),

@@ -22,9 +22,9 @@ pub struct WindowFill {
     /// Everything together.
     pub total: u64,
     /// What it is made of, in the order of the request.
-    pub parts: Vec<FillPart>,
+    pub parts: Vec<WindowPart>,
     /// The largest results.
-    pub largest: Vec<FillPart>,
+    pub largest: Vec<WindowPart>,
     /// Deferred tools that were loaded.
     #[serde(skip)]
     pub loaded: Vec<String>,
@@ -32,7 +32,7 @@ pub struct WindowFill {
 
 /// A part of a request.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct FillPart {
+pub struct WindowPart {
     /// What it is.
     pub name: String,
     /// How many there are.
@@ -57,7 +57,7 @@ impl Agent {
             } else {
                 format!("system: {}", text::one_line(first.trim_start_matches('#').trim(), 40))
             };
-            parts.push(FillPart { name, count: 1, tokens: alone.estimate_tokens() });
+            parts.push(WindowPart { name, count: 1, tokens: alone.estimate_tokens() });
         }
         parts.push(tools_part(&request.tools));
         let (said, largest) = conversation_parts(&request.messages);
@@ -75,16 +75,16 @@ impl Agent {
     }
 }
 
-fn tools_part(tools: &Arc<ToolSet>) -> FillPart {
+fn tools_part(tools: &Arc<ToolSet>) -> WindowPart {
     let alone = Request { tools: Arc::clone(tools), ..Request::new("", []) };
-    FillPart {
+    WindowPart {
         name: String::from("tools"),
         count: tools.definitions().len(),
         tokens: alone.estimate_tokens(),
     }
 }
 
-fn conversation_parts(messages: &[Arc<Message>]) -> (Vec<FillPart>, Vec<FillPart>) {
+fn conversation_parts(messages: &[Arc<Message>]) -> (Vec<WindowPart>, Vec<WindowPart>) {
     let mut names: BTreeMap<&CallId, &str> = BTreeMap::new();
     let mut sums: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let mut largest = Vec::new();
@@ -99,7 +99,7 @@ fn conversation_parts(messages: &[Arc<Message>]) -> (Vec<FillPart>, Vec<FillPart
             MessageBlock::ToolResult { tool_use_id, content, .. } => {
                 let tool = names.get(tool_use_id).copied().unwrap_or("unknown");
                 let first = text::one_line(&content.to_text(), 50);
-                largest.push(FillPart { name: format!("{tool}: {first}"), count: 1, tokens });
+                largest.push(WindowPart { name: format!("{tool}: {first}"), count: 1, tokens });
                 format!("results of {tool}")
             }
             MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. } => String::from("thinking"),
@@ -112,8 +112,8 @@ fn conversation_parts(messages: &[Arc<Message>]) -> (Vec<FillPart>, Vec<FillPart
         let sum = sums.entry(name).or_default();
         *sum = (sum.0 + 1, sum.1 + tokens);
     }
-    let mut parts: Vec<FillPart> =
-        sums.into_iter().map(|(name, (count, tokens))| FillPart { name, count, tokens }).collect();
+    let mut parts: Vec<WindowPart> =
+        sums.into_iter().map(|(name, (count, tokens))| WindowPart { name, count, tokens }).collect();
     parts.sort_by_key(|part| std::cmp::Reverse(part.tokens));
     largest.sort_by_key(|part| std::cmp::Reverse(part.tokens));
     largest.truncate(LARGEST);

@@ -7,7 +7,7 @@ use haft_types::Message;
 
 use crate::{
     Agent, AgentSettings, Conversation, StoredPrefix, SystemPrompt,
-    conversation::{LineOrigin, NewLine, uuid},
+    conversation::{MessageOrigin, NewLogLine, uuid},
     log::LogState,
     structured::STRUCTURED_OUTPUT,
 };
@@ -114,10 +114,10 @@ impl Agent {
 impl Conversation {
     /// Begins with messages of another conversation, which the log holds too.
     pub fn inherit(&mut self, messages: &[Arc<Message>]) -> std::io::Result<()> {
-        let lines = messages.iter().map(|message| NewLine {
+        let lines = messages.iter().map(|message| NewLogLine {
             uuid: uuid(),
             message: Message::clone(message),
-            origin: LineOrigin::Meta,
+            origin: MessageOrigin::Meta,
             tool_use_result: None,
         });
         let added = self.add(lines.collect());

@@ -93,9 +93,9 @@ impl UserInput {
 
 /// What was said while the agent worked. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>, Arc<Mutex<Vec<UserInput>>>);
+pub struct AgentInbox(Arc<Mutex<VecDeque<UserInput>>>, Arc<Mutex<Vec<UserInput>>>);
 
-impl Inbox {
+impl AgentInbox {
     /// Says something; the agent hears it after the calls it is running.
     pub fn push(&self, input: UserInput) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(input);

@@ -1,15 +1,15 @@
 //! What must survive when a conversation is made shorter: not as prose of a
 //! model that may forget, but as state. Tools tell what they did as
-//! [`CallTrace`]s; which tool it was does not matter here.
+//! [`CallEffect`]s; which tool it was does not matter here.
 
 use std::collections::BTreeMap;
 
-use haft_tool::{CallTrace, ContextChange, ErrorKind, WorkItem};
-use haft_tool_runtime::Report;
+use haft_tool::{CallEffect, ContextChange, ErrorKind, WorkItem};
+use haft_tool_runtime::CallReport;
 use haft_types::{ToolUse, text};
 use serde::{Deserialize, Serialize};
 
-use crate::repeats::CallEffect;
+use crate::repeats::RepetitionEffect;
 
 /// State that outlives every compaction and every restart.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -20,9 +20,9 @@ pub struct Kept {
     /// The plan that was agreed to.
     pub plan: Option<String>,
     /// The to-do list, in order.
-    pub todos: Vec<KeptItem>,
+    pub todos: Vec<PreservedItem>,
     /// Tasks by id.
-    pub tasks: BTreeMap<String, KeptItem>,
+    pub tasks: BTreeMap<String, PreservedItem>,
     /// What was not allowed.
     pub denials: Vec<String>,
     /// Commands that still run, by id.
@@ -37,7 +37,7 @@ pub struct Kept {
 
 /// Something to do.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct KeptItem {
+pub struct PreservedItem {
     /// What.
     pub text: String,
     /// How far it is: `pending`, `in_progress`, `completed`, …
@@ -53,7 +53,7 @@ const SKILLS: usize = 100_000;
 
 impl Kept {
     /// Takes in what a call did.
-    pub(crate) fn see(&mut self, call: &ToolUse, report: &Report, effect: CallEffect) {
+    pub(crate) fn see(&mut self, call: &ToolUse, report: &CallReport, effect: RepetitionEffect) {
         if matches!(report.error, Some(ErrorKind::Denied | ErrorKind::GateFailed)) {
             let input = text::one_line(&call.input.to_string(), 200);
             push(&mut self.denials, format!("{} {input}", report.name));
@@ -61,7 +61,7 @@ impl Kept {
         if report.error.is_some() {
             return;
         }
-        if effect == CallEffect::Acted {
+        if effect == RepetitionEffect::Acted {
             self.idle_compactions = 0;
         }
         for change in &report.changes {
@@ -72,26 +72,26 @@ impl Kept {
     }
 
     /// Takes in what a call left behind.
-    fn follow(&mut self, trace: &CallTrace) {
+    fn follow(&mut self, trace: &CallEffect) {
         match trace {
-            CallTrace::Plan(plan) => self.plan = Some(plan.clone()),
-            CallTrace::Todos(items) => {
-                let item = |it: &WorkItem| KeptItem { text: it.text.clone(), status: it.status.clone() };
+            CallEffect::Plan(plan) => self.plan = Some(plan.clone()),
+            CallEffect::Todos(items) => {
+                let item = |it: &WorkItem| PreservedItem { text: it.text.clone(), status: it.status.clone() };
                 self.todos = items.iter().map(item).collect();
             }
-            CallTrace::Task { id, text, status } => {
+            CallEffect::Task { id, text, status } => {
                 let item = self.tasks.entry(id.clone()).or_default();
                 item.text = text.clone().unwrap_or_else(|| std::mem::take(&mut item.text));
                 item.status.clone_from(status);
             }
-            CallTrace::FileChanged(path) => push(&mut self.files, path.display().to_string()),
-            CallTrace::BackgroundStarted { id, command } => {
+            CallEffect::FileChanged(path) => push(&mut self.files, path.display().to_string()),
+            CallEffect::BackgroundStarted { id, command } => {
                 self.running.insert(id.clone(), text::one_line(command, 200));
             }
-            CallTrace::BackgroundEnded(id) => {
+            CallEffect::BackgroundEnded(id) => {
                 self.running.remove(id);
             }
-            CallTrace::SkillLoaded { name, text } => {
+            CallEffect::SkillLoaded { name, text } => {
                 self.skills.insert(name.clone(), text::head(text, SKILL).to_owned());
             }
         }
@@ -104,7 +104,8 @@ impl Kept {
         if let Some(plan) = &self.plan {
             parts.push(format!("## Plan (DECIDED: carry it out, do not plan again)\n{plan}"));
         }
-        let open = |items: Vec<&KeptItem>| items.iter().map(|it| line_of(it)).collect::<Vec<_>>().join("\n");
+        let open =
+            |items: Vec<&PreservedItem>| items.iter().map(|it| line_of(it)).collect::<Vec<_>>().join("\n");
         if !self.todos.is_empty() {
             parts.push(format!("## To do\n{}", open(self.todos.iter().collect())));
         }
@@ -143,7 +144,7 @@ impl Kept {
     }
 }
 
-fn line_of(item: &KeptItem) -> String {
+fn line_of(item: &PreservedItem) -> String {
     let mark = match item.status.as_str() {
         "completed" => "[x]",
         "in_progress" => "[>]",

@@ -3,30 +3,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use haft_types::{AgentId, Usage};
 use tokio::sync::Notify;
 
-use crate::{PaidAnswer, RunLimits, Spending};
+use crate::{RequestCost, RunLimits, RunUsage};
 
 /// What others spend in the session's name while its calls run: questions of
 /// MCP servers to the model, and agents that were started. It counts like what
 /// the agent spends itself, and ends where the session's money ends. Clones are
 /// the same.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<LedgerBook>);
+pub struct Budget(Arc<BudgetState>);
 
 #[derive(Debug, Default)]
-struct LedgerBook {
-    page: Mutex<LedgerPage>,
+struct BudgetState {
+    page: Mutex<BudgetLevel>,
     /// Money that was set aside is free again, or spent; all of a tree hear it.
     settled: Arc<Notify>,
     /// Who pays what is paid here.
-    above: Option<Ledger>,
+    above: Option<Budget>,
 }
 
 #[derive(Debug, Default)]
-struct LedgerPage {
+struct BudgetLevel {
     /// Not counted by the agent yet.
-    open: Vec<PaidAnswer>,
+    open: Vec<RequestCost>,
     /// Counted, but not told one by one.
-    settled: Vec<PaidAnswer>,
+    settled: Vec<RequestCost>,
     /// Money that was left when the agent last looked.
     usd_left: Option<f64>,
     /// The session's limit, when the agent last looked.
@@ -89,19 +89,19 @@ pub(crate) enum OwnRequest {
 }
 
 /// Money that is set aside for one request, at every level that pays. Dropping it frees the money: what
-/// was really spent is noted with [`Ledger::add`] before that.
+/// was really spent is noted with [`Budget::add`] before that.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    ledger: Ledger,
+    ledger: Budget,
     usd: f64,
     above: Option<Box<Self>>,
 }
 
 /// Money for hearing a report stays while this is there.
 #[derive(Debug)]
-pub struct ExpectedReport(Ledger);
+pub struct ReportReserve(Budget);
 
-impl Drop for ExpectedReport {
+impl Drop for ReportReserve {
     fn drop(&mut self) {
         let mut page = self.0.page();
         page.expected = page.expected.saturating_sub(1);
@@ -118,7 +118,7 @@ impl Drop for Reservation {
     }
 }
 
-impl LedgerPage {
+impl BudgetLevel {
     fn open_usd(&self) -> f64 {
         self.open.iter().map(|it| it.usd).sum()
     }
@@ -130,8 +130,8 @@ impl LedgerPage {
     }
 }
 
-impl Ledger {
-    fn page(&self) -> MutexGuard<'_, LedgerPage> {
+impl Budget {
+    fn page(&self) -> MutexGuard<'_, BudgetLevel> {
         self.0.page.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,19 +139,19 @@ impl Ledger {
     /// its own. What is spent there is spent here too.
     #[must_use]
     pub fn child(&self, usd: f64) -> Self {
-        let page = LedgerPage { usd_left: Some(usd), usd_limit: Some(usd), ..LedgerPage::default() };
+        let page = BudgetLevel { usd_left: Some(usd), usd_limit: Some(usd), ..BudgetLevel::default() };
         let settled = Arc::clone(&self.0.settled);
-        Self(Arc::new(LedgerBook { page: Mutex::new(page), settled, above: Some(self.clone()) }))
+        Self(Arc::new(BudgetState { page: Mutex::new(page), settled, above: Some(self.clone()) }))
     }
 
     /// Notes an answer somebody else asked for in the session's name.
     pub fn add(&self, model: &str, usage: Usage, usd: f64) {
         let (agent, model) = (AgentId::Main, model.to_owned());
-        self.add_answer(PaidAnswer { agent, model, usage, usd, is_told: true });
+        self.add_answer(RequestCost { agent, model, usage, usd, is_told: true });
     }
 
     /// Notes an answer of an agent that was started.
-    pub(crate) fn add_answer(&self, paid: PaidAnswer) {
+    pub(crate) fn add_answer(&self, paid: RequestCost) {
         match &self.0.above {
             None => self.page().open.push(paid),
             Some(above) => {
@@ -164,7 +164,7 @@ impl Ledger {
     }
 
     /// Notes an answer of the agent itself, which it has counted.
-    pub(crate) fn note_own(&self, paid: PaidAnswer) {
+    pub(crate) fn note_own(&self, paid: RequestCost) {
         let mut page = self.page();
         page.usd_left = page.usd_left.map(|left| left - paid.usd);
         page.settled.push(paid);
@@ -179,7 +179,7 @@ impl Ledger {
     }
 
     /// What was counted since somebody last asked, answer by answer.
-    pub fn take_settled(&self) -> Vec<PaidAnswer> {
+    pub fn take_settled(&self) -> Vec<RequestCost> {
         std::mem::take(&mut self.page().settled)
     }
 
@@ -190,9 +190,9 @@ impl Ledger {
 
     /// Somebody will report to the agent in a turn of its own, until the guard is
     /// dropped.
-    pub fn expect_report(&self) -> ExpectedReport {
+    pub fn expect_report(&self) -> ReportReserve {
         self.page().expected += 1;
-        ExpectedReport(self.clone())
+        ReportReserve(self.clone())
     }
 
     /// The agent will hear more than it did when it last asked: so much more stays
@@ -214,13 +214,17 @@ impl Ledger {
             settled.as_mut().enable();
             match self.try_reserve_own(cost, turn) {
                 Ok(found) => return Ok(found),
-                Err(NoMoney::Reached(limit)) => return Err(limit),
-                Err(NoMoney::Busy) => settled.await,
+                Err(BudgetExceeded::Reached(limit)) => return Err(limit),
+                Err(BudgetExceeded::Busy) => settled.await,
             }
         }
     }
 
-    fn try_reserve_own(&self, cost: CostEstimate, turn: OwnRequest) -> Result<(Reservation, u32), NoMoney> {
+    fn try_reserve_own(
+        &self,
+        cost: CostEstimate,
+        turn: OwnRequest,
+    ) -> Result<(Reservation, u32), BudgetExceeded> {
         let reserved = |usd: f64| Reservation { ledger: self.clone(), usd, above: None };
         let mut page = self.page();
         let Some(left) = page.usd_left.map(|left| left - page.open_usd()) else {
@@ -228,10 +232,10 @@ impl Ledger {
         };
         let (least, free) = (cost.least(), left - page.reserved);
         if turn == OwnRequest::Later && left < least {
-            return Err(NoMoney::Reached(page.usd_limit.unwrap_or_default()));
+            return Err(BudgetExceeded::Reached(page.usd_limit.unwrap_or_default()));
         }
         if turn == OwnRequest::Later && free < least {
-            return Err(NoMoney::Busy);
+            return Err(BudgetExceeded::Busy);
         }
         // Others work meanwhile: they get something, too.
         let tokens = cost.tokens_for((free * OWN_SHARE).max(least));
@@ -253,13 +257,13 @@ impl Ledger {
             settled.as_mut().enable();
             match self.try_reserve(cost) {
                 Ok(found) => return Ok(found),
-                Err(NoMoney::Reached(limit)) => return Err(limit),
-                Err(NoMoney::Busy) => settled.await,
+                Err(BudgetExceeded::Reached(limit)) => return Err(limit),
+                Err(BudgetExceeded::Busy) => settled.await,
             }
         }
     }
 
-    fn try_reserve(&self, cost: CostEstimate) -> Result<(Reservation, u32), NoMoney> {
+    fn try_reserve(&self, cost: CostEstimate) -> Result<(Reservation, u32), BudgetExceeded> {
         let (mut own, tokens) = self.try_reserve_here(cost)?;
         let Some(above) = &self.0.above else { return Ok((own, tokens)) };
         let (theirs, tokens) = above.try_reserve(CostEstimate { tokens, ..cost })?;
@@ -267,7 +271,7 @@ impl Ledger {
         Ok((own, tokens))
     }
 
-    fn try_reserve_here(&self, cost: CostEstimate) -> Result<(Reservation, u32), NoMoney> {
+    fn try_reserve_here(&self, cost: CostEstimate) -> Result<(Reservation, u32), BudgetExceeded> {
         let reserved = |usd: f64| Reservation { ledger: self.clone(), usd, above: None };
         let mut page = self.page();
         let Some(left) = page.usd_left.map(|left| left - page.open_usd() - page.kept()) else {
@@ -275,11 +279,11 @@ impl Ledger {
         };
         let least = cost.least();
         if left < least {
-            return Err(NoMoney::Reached(page.usd_limit.unwrap_or_default()));
+            return Err(BudgetExceeded::Reached(page.usd_limit.unwrap_or_default()));
         }
         let free = left - page.reserved;
         if free < least {
-            return Err(NoMoney::Busy);
+            return Err(BudgetExceeded::Busy);
         }
         // A limit of one agent's own is not kept for others.
         let share = if self.0.above.is_some() { free } else { free * SHARE };
@@ -292,7 +296,7 @@ impl Ledger {
 
     /// Counts what is open, and notes how much is left. What of it others used
     /// comes back.
-    pub(crate) fn settle(&self, spending: &mut Spending, limits: &RunLimits) -> Usage {
+    pub(crate) fn settle(&self, spending: &mut RunUsage, limits: &RunLimits) -> Usage {
         let mut page = self.page();
         let mut of_others = Usage::default();
         for paid in std::mem::take(&mut page.open) {
@@ -309,7 +313,7 @@ impl Ledger {
 }
 
 /// Why no money can be set aside.
-enum NoMoney {
+enum BudgetExceeded {
     /// Others hold what is left.
     Busy,
     /// So much was there in the beginning, and what is left pays for nothing.
@@ -322,8 +326,8 @@ mod tests {
 
     #[test]
     fn what_others_spend_is_counted_once_and_ends_with_the_money() {
-        let ledger = Ledger::default();
-        let (mut spending, mut limits) = (Spending { usd: 0.5, ..Spending::default() }, RunLimits::default());
+        let ledger = Budget::default();
+        let (mut spending, mut limits) = (RunUsage { usd: 0.5, ..RunUsage::default() }, RunLimits::default());
         ledger.settle(&mut spending, &limits);
         assert!(ledger.has_money(), "nobody set a limit");
         limits.max_usd = Some(1.0);
@@ -345,9 +349,9 @@ mod tests {
     /// the limit holds whatever the order.
     #[tokio::test]
     async fn money_that_is_set_aside_is_never_spent_twice() {
-        let ledger = Ledger::default();
+        let ledger = Budget::default();
         let (mut spending, limits) =
-            (Spending::default(), RunLimits { max_usd: Some(0.02), ..RunLimits::default() });
+            (RunUsage::default(), RunLimits { max_usd: Some(0.02), ..RunLimits::default() });
         ledger.settle(&mut spending, &limits);
         let cost = CostEstimate { input_usd: 0.001, output_usd: 0.000_001, tokens: 32_000 };
         let asked = (0..40).map(|_| {
@@ -370,8 +374,8 @@ mod tests {
         assert!((3..40).contains(&answered), "{answered} of 40 got money");
         assert_eq!(ledger.reserve(cost).await.err(), Some(0.02), "nothing is left for another");
         // What is kept back for the agent itself nobody else gets.
-        let ledger = Ledger::default();
-        ledger.settle(&mut Spending::default(), &limits);
+        let ledger = Budget::default();
+        ledger.settle(&mut RunUsage::default(), &limits);
         ledger.keep_more(0.019);
         assert!(ledger.reserve(cost).await.is_err());
         // The agent itself may use it, and what it sets aside is nobody else's meanwhile.
@@ -388,9 +392,9 @@ mod tests {
     /// nowhere.
     #[tokio::test]
     async fn limits_hold_at_every_level() {
-        let root = Ledger::default();
+        let root = Budget::default();
         let (mut spending, limits) =
-            (Spending::default(), RunLimits { max_usd: Some(0.1), ..RunLimits::default() });
+            (RunUsage::default(), RunLimits { max_usd: Some(0.1), ..RunLimits::default() });
         root.settle(&mut spending, &limits);
         let child = root.child(0.01);
         let grandchild = child.child(0.5);

@@ -59,24 +59,24 @@ mod witness;
 
 pub use agent::{Agent, AgentListener, ReplayCalls};
 pub use aside::Aside;
-pub use charge::PaidAnswer;
+pub use charge::RequestCost;
 pub use conversation::{Conversation, Restored};
 pub use event::{
-    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, Saying,
-    TurnEnd, WithdrawnAnswer,
+    AgentEvent, BlockEvent, CompactedEvent, Compaction, DeniedToolCall, EndReason, InjectedMessage,
+    InjectionReason, ResultEvent, RetractedAnswer, TurnEnd,
 };
-pub use fill::{FillPart, WindowFill};
+pub use fill::{WindowFill, WindowPart};
 pub use fork::{ForkBasis, ForkPoint};
 pub use haft_tool_runtime::LEFT_FOR_LATER;
 pub use held::Held;
-pub use input::{Attachment, AttachmentKind, Inbox, UserInput};
-pub use keep::{Kept, KeptItem};
-pub use ledger::{ExpectedReport, Ledger};
-pub use limits::{Exhausted, RunLimits, Spending};
+pub use input::{AgentInbox, Attachment, AttachmentKind, UserInput};
+pub use keep::{Kept, PreservedItem};
+pub use ledger::{Budget, ReportReserve};
+pub use limits::{Exhausted, RunLimits, RunUsage};
 pub use mask::{MaskedResults, Masker};
-pub use on_demand::{Orders, SettingsOrder, SummedUp};
-pub use prefix::{Bust, BustCause, LastSent, StoredPrefix};
+pub use on_demand::{AgentCommands, CompactionOutcome, SettingsChange};
+pub use prefix::{Bust, CacheMissCause, LoggedPrefix, StoredPrefix};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryOwner, OutputStyle, SystemPrompt};
 pub use repeats::RepeatLimits;
-pub use settings::{AgentSettings, LateInput};
-pub use unfinished::SeenEffects;
+pub use settings::{AgentSettings, LateInputPolicy};
+pub use unfinished::ExternalCallStates;

@@ -18,7 +18,7 @@ pub struct RunLimits {
 
 /// What has been used.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spending {
+pub struct RunUsage {
     /// Tokens.
     pub usage: Usage,
     /// Money, where prices are known.
@@ -47,7 +47,7 @@ pub enum Exhausted {
 
 impl RunLimits {
     /// The first bound that another request would break.
-    pub(crate) fn reached(&self, spent: &Spending, since: Instant) -> Option<Exhausted> {
+    pub(crate) fn reached(&self, spent: &RunUsage, since: Instant) -> Option<Exhausted> {
         let tokens = total(&spent.usage);
         self.max_turns
             .filter(|most| *most <= spent.turns)
@@ -60,7 +60,7 @@ impl RunLimits {
 
 impl RunLimits {
     /// A warning about the first bound of which four fifths are used.
-    pub(crate) fn near(&self, spent: &Spending, since: Instant) -> Option<String> {
+    pub(crate) fn near(&self, spent: &RunUsage, since: Instant) -> Option<String> {
         let (tokens, elapsed) = (total(&spent.usage), since.elapsed());
         let how_far =
             |is_over: bool| if is_over { "the limit is exceeded" } else { "80 % of the limit is used" };
@@ -79,7 +79,7 @@ impl RunLimits {
 
     /// The bound that was exceeded by what was spent. What only just suffices is within
     /// its bound.
-    pub(crate) fn exceeded(&self, spent: &Spending) -> Option<Exhausted> {
+    pub(crate) fn exceeded(&self, spent: &RunUsage) -> Option<Exhausted> {
         let tokens = total(&spent.usage);
         let usd = self.max_usd.filter(|most| *most < spent.usd).map(Exhausted::Budget);
         usd.or_else(|| self.max_tokens.filter(|most| *most < tokens).map(Exhausted::Tokens))

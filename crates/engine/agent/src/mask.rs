@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, LazyLock, PoisonError, RwLock},
 };
 
-use haft_tool::{Access, Reach};
+use haft_tool::{Access, AccessSet};
 use haft_tool_runtime::SecretMask;
 use haft_types::{
     Block, Content, Message, MessageBlock,
@@ -287,7 +287,7 @@ impl Masker {
 }
 
 impl SecretMask for Masker {
-    fn mask_result(&self, reach: &Reach, content: &mut Content) {
+    fn mask_result(&self, reach: &AccessSet, content: &mut Content) {
         match self.in_results {
             MaskedResults::Off => (),
             MaskedResults::All => each_block(content, |text| self.mask_key_lines(text, true)),
@@ -368,8 +368,8 @@ impl Masker {
 }
 
 /// Whether a call reads a file that holds keys, as far as it says.
-fn reads_key_file(reach: &Reach) -> bool {
-    let Reach::Declared(accesses) = reach else { return false };
+fn reads_key_file(reach: &AccessSet) -> bool {
+    let AccessSet::Declared(accesses) = reach else { return false };
     accesses.iter().any(|access| match access {
         Access::Read(path) | Access::Write(path) => is_key_file(path),
         Access::Command(line) => {
@@ -527,7 +527,7 @@ mod tests {
         }
     }
 
-    fn read(masker: &Masker, reach: Reach, text: &str) -> String {
+    fn read(masker: &Masker, reach: AccessSet, text: &str) -> String {
         let mut content = Content::text(text);
         masker.mask_result(&reach, &mut content);
         content.to_text()
@@ -539,8 +539,8 @@ mod tests {
     fn files_of_keys_are_read_without_their_keys() {
         let env = "     1\tPORT=3000\n     2\tDB_PASSWORD=tr0ub4dor&3x9\n     3\texport STRIPE='sk_live_0123456789abcdefABCD'\n";
         for reach in [
-            Reach::read("/ws/.env"),
-            Reach::Declared(vec![Access::Command(CommandLine::new("cat ./.env.local | head -3"))]),
+            AccessSet::read("/ws/.env"),
+            AccessSet::Declared(vec![Access::Command(CommandLine::new("cat ./.env.local | head -3"))]),
         ] {
             let masker = Masker::default();
             let seen = read(&masker, reach, env);
@@ -550,7 +550,7 @@ mod tests {
             );
             assert!(!seen.contains("tr0ub4dor") && !seen.contains("sk_live_"), "{seen}");
             // It is known from now on, wherever it turns up.
-            let later = read(&masker, Reach::read("/ws/log.txt"), "connected with tr0ub4dor&3x9 to db");
+            let later = read(&masker, AccessSet::read("/ws/log.txt"), "connected with tr0ub4dor&3x9 to db");
             assert_eq!(later, "connected with «secret:DB_PASSWORD» to db");
             let mut input = json!({"content": "PORT=1\nDB_PASSWORD=«secret:DB_PASSWORD»\n"});
             masker.unmask_input(&mut input).unwrap();
@@ -566,16 +566,16 @@ mod tests {
             (".git-credentials", "https://me:s3cr3tpw@host\n", "s3cr3tpw"),
             ("k.pem", "-----BEGIN PRIVATE KEY-----\nMIIEabc\n-----END PRIVATE KEY-----\n", "MIIEabc"),
         ] {
-            let seen = read(&Masker::default(), Reach::read(path), text);
+            let seen = read(&Masker::default(), AccessSet::read(path), text);
             assert!(!seen.contains(gone) && seen.contains("«secret:"), "{path}: {seen}");
         }
         let found = ".env:2:DB_PASSWORD=tr0ub4dor9\nsrc/a.rs:2:DB_PASSWORD=tr0ub4dor9\n\n.env.local\n3:API_TOKEN=abcdefg7\n";
-        let seen = read(&Masker::default(), Reach::read("/ws"), found);
+        let seen = read(&Masker::default(), AccessSet::read("/ws"), found);
         assert!(seen.contains(".env:2:DB_PASSWORD=«secret:DB_PASSWORD»"), "{seen}");
         assert!(seen.contains("3:API_TOKEN=«secret:API_TOKEN»"), "{seen}");
         let code = "fn password(token: &str) -> bool { token == \"abcdefgh\" }\n";
-        assert_eq!(read(&Masker::default(), Reach::read("src/auth.rs"), code), code);
+        assert_eq!(read(&Masker::default(), AccessSet::read("src/auth.rs"), code), code);
         let off = Masker::default().in_results(MaskedResults::Off);
-        assert!(read(&off, Reach::read(".env"), env).contains("tr0ub4dor"));
+        assert!(read(&off, AccessSet::read(".env"), env).contains("tr0ub4dor"));
     }
 }

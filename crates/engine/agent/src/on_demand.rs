@@ -9,13 +9,13 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, context::SUMMARY_REQUEST,
-    conversation::compact_metadata, prompt_run::PromptRun,
+    Agent, AgentEvent, CompactedEvent, Compaction, EndReason, InjectionReason, TurnEnd,
+    context::SUMMARY_REQUEST, conversation::compact_metadata, prompt_run::TurnProgress,
 };
 
 /// A change of the settings of an agent, for its next request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SettingsOrder {
+pub enum SettingsChange {
     /// Another model answers.
     Model(String),
     /// The model thinks in another way.
@@ -28,23 +28,23 @@ pub enum SettingsOrder {
 
 /// Changes for an agent that may be working. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Orders(Arc<Mutex<Vec<SettingsOrder>>>);
+pub struct AgentCommands(Arc<Mutex<Vec<SettingsChange>>>);
 
-impl Orders {
+impl AgentCommands {
     /// Changes the settings from the next request on, also in the middle of a
     /// prompt.
-    pub fn give(&self, order: SettingsOrder) {
+    pub fn give(&self, order: SettingsChange) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(order);
     }
 
-    fn take(&self) -> Vec<SettingsOrder> {
+    fn take(&self) -> Vec<SettingsChange> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// What became of the wish to sum up.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum SummedUp {
+pub enum CompactionOutcome {
     /// The conversation is this summary now.
     Done(String),
     /// It stays as it is, for this reason.
@@ -83,7 +83,7 @@ impl Agent {
         self.spending.turns = u32::try_from(self.watch.requests()).unwrap_or(u32::MAX);
         let is_answered = self.is_answered();
         if is_answered && self.answer_is_whole {
-            let mut run = PromptRun::new(self.spending.usage);
+            let mut run = TurnProgress::new(self.spending.usage);
             let reason = match self.stop(&mut run).await {
                 Some(reason) => reason,
                 None => self.work(&mut run, cancel).await,
@@ -92,13 +92,13 @@ impl Agent {
         }
         if is_answered {
             let go_on = "Your answer was cut off because the worker was lost. Go on exactly where it ended.";
-            self.say(Message::user(go_on), Saying::Demand);
+            self.say(Message::user(go_on), InjectionReason::Demand);
         }
         self.pick_up(cancel).await
     }
 
     async fn pick_up(&mut self, cancel: &CancellationToken) -> TurnEnd {
-        let mut run = PromptRun::new(self.spending.usage);
+        let mut run = TurnProgress::new(self.spending.usage);
         self.repeats.reset();
         self.tell(AgentEvent::Started);
         let calls = self.left_for_later();
@@ -111,8 +111,8 @@ impl Agent {
             let (added, context) = (report.take_messages(), std::mem::take(&mut report.context));
             stop = stop.or_else(|| report.stop.clone());
             self.add_result(&call, report);
-            added.into_iter().for_each(|message| self.say(message, Saying::Addition));
-            context.into_iter().for_each(|text| self.say(Message::user(text), Saying::Context));
+            added.into_iter().for_each(|message| self.say(message, InjectionReason::Addition));
+            context.into_iter().for_each(|text| self.say(Message::user(text), InjectionReason::Context));
         }
         let reason = match stop {
             Some(reason) => EndReason::Stopped(reason),
@@ -133,28 +133,28 @@ impl Agent {
     }
 
     /// What came of a call that had no result, as somebody else knows it.
-    pub fn settle_call(&mut self, call: &ToolUse, mut report: haft_tool_runtime::Report) {
+    pub fn settle_call(&mut self, call: &ToolUse, mut report: haft_tool_runtime::CallReport) {
         self.tools.state.apply(&report.changes);
         let context = std::mem::take(&mut report.context);
         self.add_result(call, report);
-        context.into_iter().for_each(|text| self.say(Message::user(text), Saying::Context));
+        context.into_iter().for_each(|text| self.say(Message::user(text), InjectionReason::Context));
     }
 
     /// Takes over what was ordered.
     pub fn obey(&mut self) {
         for order in self.orders.take() {
             match order {
-                SettingsOrder::Model(model) => self.settings.model = model,
-                SettingsOrder::Thinking(thinking) => self.settings.thinking = thinking,
-                SettingsOrder::ThinkingDisplay(display) => self.settings.thinking_display = display,
-                SettingsOrder::Effort(effort) => self.settings.effort = effort,
+                SettingsChange::Model(model) => self.settings.model = model,
+                SettingsChange::Thinking(thinking) => self.settings.thinking = thinking,
+                SettingsChange::ThinkingDisplay(display) => self.settings.thinking_display = display,
+                SettingsChange::Effort(effort) => self.settings.effort = effort,
             }
         }
     }
 
     /// Tells the model something it should know, without asking anything.
     pub fn remind(&mut self, text: impl Into<String>) {
-        self.say(Message::user(text.into()), Saying::Context);
+        self.say(Message::user(text.into()), InjectionReason::Context);
     }
 
     /// Gives the session a name, for lists of sessions.
@@ -174,20 +174,20 @@ impl Agent {
             true => "[Request interrupted by user for tool use]",
             false => "[Request interrupted by user]",
         };
-        self.say(Message::user(note), Saying::Interruption);
+        self.say(Message::user(note), InjectionReason::Interruption);
     }
 
     /// Sums the conversation up because somebody asked for it.
-    pub async fn compact(&mut self, wish: Option<&str>, cancel: &CancellationToken) -> SummedUp {
+    pub async fn compact(&mut self, wish: Option<&str>, cancel: &CancellationToken) -> CompactionOutcome {
         let wish = wish.map(str::trim).filter(|it| !it.is_empty());
         if self.conversation.messages().is_empty() {
-            return SummedUp::NotDone(String::from("there is nothing to sum up yet"));
+            return CompactionOutcome::NotDone(String::from("there is nothing to sum up yet"));
         }
         let event =
             PreCompact { trigger: CompactTrigger::Manual, custom_instructions: wish.map(str::to_owned) };
         let outcome = self.hooks(HookEvent::PreCompact, event).await;
         if let HookDecision::Block { reason, .. } = outcome.decision {
-            return SummedUp::NotDone(reason);
+            return CompactionOutcome::NotDone(reason);
         }
         let before = self.request().estimate_tokens();
         let ask = match wish {
@@ -195,7 +195,7 @@ impl Agent {
             None => SUMMARY_REQUEST.to_owned(),
         };
         let Some(summary) = self.summary(&ask, cancel).await else {
-            return SummedUp::NotDone(String::from("the model gave no summary"));
+            return CompactionOutcome::NotDone(String::from("the model gave no summary"));
         };
         let text = format!("Summary of the conversation so far:\n\n{summary}");
         let message = Message { role: Role::User, content: vec![MessageBlock::Text { text }] };
@@ -217,6 +217,6 @@ impl Agent {
             OtherInput { event: HookEvent::PostCompact, subject: None, fields },
         )
         .await;
-        SummedUp::Done(summary)
+        CompactionOutcome::Done(summary)
     }
 }

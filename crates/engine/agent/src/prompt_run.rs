@@ -1,18 +1,18 @@
 use std::time::Instant;
 
 use haft_model::StopReason;
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{ToolUse, Usage};
 
-use crate::{Denial, unusable::Demanded};
+use crate::{DeniedToolCall, unusable::Demanded};
 
 /// What one prompt keeps track of.
-pub(crate) struct PromptRun {
+pub(crate) struct TurnProgress {
     pub(crate) started: Instant,
     pub(crate) usage_before: Usage,
     pub(crate) usage_of_others: Usage,
     pub(crate) messages: u32,
-    pub(crate) denials: Vec<Denial>,
+    pub(crate) denials: Vec<DeniedToolCall>,
     pub(crate) stop_reason: Option<StopReason>,
     pub(crate) cuts: u32,
     /// The last step of the ladder that made room for a request that did not fit.
@@ -27,7 +27,7 @@ pub(crate) struct PromptRun {
     pub(crate) demanded: Demanded,
 }
 
-impl PromptRun {
+impl TurnProgress {
     pub(crate) fn new(usage_before: Usage) -> Self {
         Self {
             started: Instant::now(),
@@ -46,12 +46,13 @@ impl PromptRun {
         }
     }
 
-    pub(crate) fn count(&mut self, reports: &[(ToolUse, Report)]) {
+    pub(crate) fn count(&mut self, reports: &[(ToolUse, CallReport)]) {
         // The results of one answer are one turn, however many calls it made.
         self.messages += u32::from(!reports.is_empty());
         self.has_called |= !reports.is_empty();
         self.has_result |= reports.iter().any(|(_, it)| it.error.is_none());
-        let denials = reports.iter().filter_map(|(call, report)| Denial::of(&call.id, &call.input, report));
+        let denials =
+            reports.iter().filter_map(|(call, report)| DeniedToolCall::of(&call.id, &call.input, report));
         self.denials.extend(denials);
     }
 }

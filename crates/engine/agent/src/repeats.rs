@@ -6,7 +6,7 @@ use std::{
     hash::{Hash as _, Hasher as _},
 };
 
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{CallId, ToolUse};
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub(crate) enum Repeated {
 
 /// Whether a call changed something.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum CallEffect {
+pub(crate) enum RepetitionEffect {
     /// It only looked.
     Looked,
     /// It may have changed something.
@@ -47,7 +47,7 @@ pub(crate) enum CallEffect {
 
 /// The calls since the last word of the person.
 #[derive(Debug, Default)]
-pub(crate) struct Repeats {
+pub(crate) struct RepetitionGuard {
     limits: RepeatLimits,
     calls: HashMap<u64, Seen>,
     /// Every call that acted, with its outcome in essence: what is in here is nothing new.
@@ -61,7 +61,7 @@ struct Seen {
     first: CallId,
 }
 
-impl Repeats {
+impl RepetitionGuard {
     pub(crate) fn new(limits: RepeatLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -101,11 +101,11 @@ impl Repeats {
     /// Told what came of a call. Something new that was done makes everything
     /// worth another try: tests that fail again after an edit are no
     /// repetition.
-    pub(crate) fn tell(&mut self, call: &ToolUse, report: &Report, effect: CallEffect) {
+    pub(crate) fn tell(&mut self, call: &ToolUse, report: &CallReport, effect: RepetitionEffect) {
         let (key, text) = (of_call(call), report.content.to_text());
         let outcome = of_report(report, &text);
         // What only looks is never something new that was done.
-        let is_new = effect == CallEffect::Acted && self.known.insert((key, in_essence(report, &text)));
+        let is_new = effect == RepetitionEffect::Acted && self.known.insert((key, in_essence(report, &text)));
         if is_new && report.error.is_none() {
             self.calls.values_mut().for_each(|seen| seen.times = seen.times.min(1));
         }
@@ -127,7 +127,7 @@ fn of_call(call: &ToolUse) -> u64 {
 
 /// Two failures that differ only in numbers (times, process ids, addresses) are
 /// one failure; two successes are not: a poll that counts up is progress.
-fn of_report(report: &Report, text: &str) -> u64 {
+fn of_report(report: &CallReport, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
     if report.error.is_some() {
@@ -140,7 +140,7 @@ fn of_report(report: &Report, text: &str) -> u64 {
 
 /// The outcome without numbers and ids: a call that is made again and differs in
 /// these only has done nothing new.
-fn in_essence(report: &Report, text: &str) -> u64 {
+fn in_essence(report: &CallReport, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
     let mut essence = Vec::with_capacity(text.len());
@@ -177,7 +177,7 @@ mod tests {
     /// Plays calls `name=result`, `!` for a failed one, upper case for one that
     /// acts, and shows what became of each: r(un), n(ot run), s(top).
     fn play(script: &str) -> String {
-        let mut repeats = Repeats::default();
+        let mut repeats = RepetitionGuard::default();
         let mut out = String::new();
         for (idx, step) in script.split_whitespace().enumerate() {
             let (name, result) = step.split_once('=').unwrap_or((step, ""));
@@ -188,12 +188,16 @@ mod tests {
                 Repeated::Run => {
                     out.push('r');
                     let mut report =
-                        Report::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);
+                        CallReport::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);
                     if !result.starts_with('!') {
                         report.error = None;
                     }
                     let acts = name.chars().all(char::is_uppercase);
-                    repeats.tell(&call, &report, if acts { CallEffect::Acted } else { CallEffect::Looked });
+                    repeats.tell(
+                        &call,
+                        &report,
+                        if acts { RepetitionEffect::Acted } else { RepetitionEffect::Looked },
+                    );
                 }
             }
         }

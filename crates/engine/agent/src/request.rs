@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use haft_model::{Effort, ModelInfo, Request, SentPrefix, SystemPart, Thinking, ThinkingSupport, ToolSet};
 use haft_tool::ContextChange;
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{Block, Message, Role, ToolUse, tags};
 
 use crate::{
-    Agent, AgentEvent, Compaction, Saying, SystemPrompt, UserInput,
+    Agent, AgentEvent, Compaction, InjectionReason, SystemPrompt, UserInput,
     charge::UsedTokens,
-    conversation::LineOrigin,
-    log::{AskedLine, LogState, Purpose},
-    prefix::{DeclaredPrefix, Reason, Sources, Watch},
+    conversation::MessageOrigin,
+    log::{LogState, RequestLine, RequestPurpose},
+    prefix::{CacheMissReason, DeclaredPrefix, Sources, Watch},
     structured::Structured,
 };
 
@@ -106,7 +106,7 @@ impl Agent {
 
     /// The conversation is another one now: everything is declared anew.
     pub(crate) fn renew(&mut self, how: Compaction) {
-        self.watch.because(Reason::Shortened(how));
+        self.watch.because(CacheMissReason::Shortened(how));
         if let Some(companion) = &self.tools.companion {
             companion.forget(&self.tools);
         }
@@ -121,22 +121,22 @@ impl Agent {
     /// what that beginning is.
     pub(crate) fn catch_up(&mut self) {
         for UserInput { content, origin, .. } in self.inbox.take_mentioned() {
-            let origin = origin.map_or(LineOrigin::Meta, LineOrigin::Reported);
-            self.say_from(Message { role: Role::User, content }, Saying::Context, origin);
+            let origin = origin.map_or(MessageOrigin::Meta, MessageOrigin::Reported);
+            self.say_from(Message { role: Role::User, content }, InjectionReason::Context, origin);
         }
         let pool = self.tools.pool.get();
         let declared = self.declare(Beginning::Kept);
         let (news, states) = (declared.take_news(&pool), declared.take_log());
         if !news.is_empty() {
             let told = tags::reminder(&news.join("\n\n"));
-            self.say(Message::user(told), Saying::Context);
+            self.say(Message::user(told), InjectionReason::Context);
         }
         states.into_iter().for_each(|state| self.note(state));
     }
 
     /// A result that used a tool the model has not seen names it, so that it is
     /// seen from then on. Says what else has to be loaded for that.
-    pub(crate) fn refer(&mut self, call: &ToolUse, report: &mut Report) -> Option<ContextChange> {
+    pub(crate) fn refer(&mut self, call: &ToolUse, report: &mut CallReport) -> Option<ContextChange> {
         let pool = self.tools.pool.get();
         let declared = self.declare(Beginning::Kept);
         for block in &report.content.0 {
@@ -153,11 +153,16 @@ impl Agent {
 
     /// Writes down a request that was answered, and says so if it could not go
     /// on from what the provider had cached.
-    pub(crate) fn settle(&mut self, sent: Option<&Arc<SentPrefix>>, used: UsedTokens, purpose: Purpose) {
+    pub(crate) fn settle(
+        &mut self,
+        sent: Option<&Arc<SentPrefix>>,
+        used: UsedTokens,
+        purpose: RequestPurpose,
+    ) {
         let usage = used.usage;
         let model = self.settings.model.clone();
         let price = self.provider.info(&model).price;
-        let (request, sent, bust) = match sent.filter(|_| purpose == Purpose::Answer) {
+        let (request, sent, bust) = match sent.filter(|_| purpose == RequestPurpose::Answer) {
             Some(sent) => {
                 let parts = self.declared.as_ref().map(DeclaredPrefix::part_names).unwrap_or_default();
                 let (request, kept, bust) = self.watch.answered(sent, &usage, &parts);
@@ -169,7 +174,7 @@ impl Agent {
             self.busts.push(bust.clone());
             self.tell(AgentEvent::Bust(bust.clone()));
         }
-        self.note(LogState::Asked(Box::new(AskedLine {
+        self.note(LogState::Asked(Box::new(RequestLine {
             request,
             timestamp: crate::log::now(),
             model,

@@ -46,17 +46,17 @@ pub struct AgentSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_at_tokens: Option<u64>,
     /// What becomes of what is said while the model gives its last answer.
-    pub late_input: LateInput,
+    pub late_input: LateInputPolicy,
 }
 
 /// What becomes of what is said while the model gives its last answer. What is
 /// said while calls run always goes into the next request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum LateInput {
+pub enum LateInputPolicy {
     /// The same prompt goes on with it.
     #[default]
     GoOn,
-    /// It stays in the [`Inbox`]: whoever runs the agent makes it the next
+    /// It stays in the [`AgentInbox`]: whoever runs the agent makes it the next
     /// prompt.
     NextPrompt,
 }
@@ -83,7 +83,7 @@ impl AgentSettings {
             repeats: RepeatLimits::default(),
             compact_at_percent: USUAL_SHARE,
             compact_at_tokens: None,
-            late_input: LateInput::GoOn,
+            late_input: LateInputPolicy::GoOn,
         }
     }
 

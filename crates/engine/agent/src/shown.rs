@@ -5,18 +5,18 @@ use haft_types::MessageBlock;
 
 use crate::{
     Agent, EndReason, Exhausted,
-    log::{LogState, ShownLine, ShownPiece, ShownWhy},
+    log::{LogState, ShownContent, ShownLine, ShownReason},
 };
 
 /// Words of an answer that were told and are in no block yet.
 #[derive(Default)]
-pub(crate) struct OpenWords {
+pub(crate) struct OpenText {
     pub(crate) text: String,
     thought: String,
     were_told: bool,
 }
 
-impl OpenWords {
+impl OpenText {
     pub(crate) fn said(&mut self, piece: &str) {
         self.text.push_str(piece);
         self.were_told |= !piece.is_empty();
@@ -41,26 +41,26 @@ impl OpenWords {
     pub(crate) fn take_shown<'a>(
         &mut self,
         blocks: impl Iterator<Item = &'a MessageBlock>,
-    ) -> (Vec<ShownPiece>, bool) {
-        let mut pieces: Vec<ShownPiece> = blocks
+    ) -> (Vec<ShownContent>, bool) {
+        let mut pieces: Vec<ShownContent> = blocks
             .filter_map(|block| match block {
-                MessageBlock::Text { text } => Some(ShownPiece::Said(text.clone())),
-                MessageBlock::Thinking { thinking, .. } => Some(ShownPiece::Thought(thinking.clone())),
+                MessageBlock::Text { text } => Some(ShownContent::Said(text.clone())),
+                MessageBlock::Thinking { thinking, .. } => Some(ShownContent::Thought(thinking.clone())),
                 _ => None,
             })
             .collect();
-        pieces.push(ShownPiece::Thought(std::mem::take(&mut self.thought)));
-        pieces.push(ShownPiece::Said(std::mem::take(&mut self.text)));
+        pieces.push(ShownContent::Thought(std::mem::take(&mut self.thought)));
+        pieces.push(ShownContent::Said(std::mem::take(&mut self.text)));
         (pieces, std::mem::take(&mut self.were_told))
     }
 
     /// A thought that nobody ends any more.
-    pub(crate) fn take_thought(&mut self) -> Vec<ShownPiece> {
-        vec![ShownPiece::Thought(std::mem::take(&mut self.thought))]
+    pub(crate) fn take_thought(&mut self) -> Vec<ShownContent> {
+        vec![ShownContent::Thought(std::mem::take(&mut self.thought))]
     }
 }
 
-impl ShownPiece {
+impl ShownContent {
     fn words_mut(&mut self) -> &mut String {
         match self {
             Self::Thought(words) | Self::Said(words) | Self::Printed(words) => words,
@@ -78,7 +78,7 @@ impl Agent {
     /// as in every other line.
     pub fn keep_shown(&mut self, mut line: ShownLine) {
         line.pieces.retain_mut(|piece| !piece.words_mut().is_empty());
-        let texts = line.pieces.iter_mut().map(ShownPiece::words_mut).chain([&mut line.typed]);
+        let texts = line.pieces.iter_mut().map(ShownContent::words_mut).chain([&mut line.typed]);
         for words in texts {
             if let Some(masked) = self.conversation.masker.mask(words) {
                 *words = masked;
@@ -90,7 +90,7 @@ impl Agent {
     }
 
     /// Keeps words of an answer that are part of no message.
-    pub(crate) fn keep_words(&mut self, why: ShownWhy, answer: &str, pieces: Vec<ShownPiece>) {
+    pub(crate) fn keep_words(&mut self, why: ShownReason, answer: &str, pieces: Vec<ShownContent>) {
         self.keep_shown(ShownLine { why, name: answer.to_owned(), typed: String::new(), pieces });
     }
 }

@@ -2,7 +2,7 @@
 
 use haft_model::ToolDef;
 use haft_tool::{ErrorKind, check_input, schema_problem, wire_form};
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{ToolUse, tags};
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ impl Structured {
     }
 
     /// Whether the calls of an answer end the prompt.
-    pub(crate) fn look(&mut self, reports: &[(ToolUse, Report)]) -> Option<EndReason> {
+    pub(crate) fn look(&mut self, reports: &[(ToolUse, CallReport)]) -> Option<EndReason> {
         let attempt = reports.iter().find(|(call, _)| call.name == STRUCTURED_OUTPUT)?;
         match attempt.1.error {
             None => Some(EndReason::Completed),
@@ -91,8 +91,8 @@ impl Structured {
     }
 
     /// The report of an accepted attempt.
-    pub(crate) fn accepted(call: &ToolUse) -> Report {
-        let mut report = Report::refused(
+    pub(crate) fn accepted(call: &ToolUse) -> CallReport {
+        let mut report = CallReport::refused(
             call.id.clone(),
             call.name.clone(),
             ErrorKind::Failed,

@@ -6,9 +6,9 @@ use haft_types::{AgentId, Message, MessageBlock, Role, SessionId};
 
 use crate::{
     Conversation, Restored,
-    conversation::{LineOrigin, NewLine, uuid},
-    log::{CallLine, LogEntry, LogState},
-    unfinished::{CallsInLog, SeenEffects, Unfinished},
+    conversation::{MessageOrigin, NewLogLine, uuid},
+    log::{CallFinishedLine, LogEntry, LogState},
+    unfinished::{CallsInLog, ExternalCallStates, Unfinished},
 };
 
 impl Conversation {
@@ -20,7 +20,7 @@ impl Conversation {
         cwd: &Path,
         from: &Path,
         epoch: u64,
-        seen: &dyn SeenEffects,
+        seen: &dyn ExternalCallStates,
     ) -> std::io::Result<(Self, Restored)> {
         Self::resumed(Self::new(session_id, cwd, None).owned(Some(epoch)), from, None, seen)
     }
@@ -31,22 +31,22 @@ impl Conversation {
     }
 
     /// Calls that the end of a process left without a result get one.
-    pub(crate) fn settle(&mut self, calls: &mut CallsInLog, seen: &dyn SeenEffects) {
+    pub(crate) fn settle(&mut self, calls: &mut CallsInLog, seen: &dyn ExternalCallStates) {
         for (call, text, became) in calls.results(&self.messages, self.session_id.as_str(), self.epoch, seen)
         {
             let tool_use_id = call.id.clone();
             let result =
                 MessageBlock::ToolResult { tool_use_id, content: text.as_str().into(), is_error: true };
-            let line = NewLine {
+            let line = NewLogLine {
                 uuid: uuid(),
                 tool_use_result: Some(format!("Error: {text}").into()),
                 message: Message { role: Role::User, content: vec![result] },
-                origin: LineOrigin::User,
+                origin: MessageOrigin::User,
             };
             let entries = self.entries(vec![line]);
             self.settled.extend(entries);
             if became == Unfinished::LeftForLater {
-                let line = CallLine::left(&call, &AgentId::Main);
+                let line = CallFinishedLine::left(&call, &AgentId::Main);
                 calls.done(&line);
                 self.settled.push(LogEntry::Haft(LogState::Call(Box::new(line))));
             }

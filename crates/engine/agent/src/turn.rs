@@ -3,22 +3,22 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use futures_util::StreamExt as _;
-use haft_model::{ModelError, ModelEvent, ModelStream, SentSlot, StopReason};
+use haft_model::{ModelError, ModelEvent, ModelStream, SentPrefixSlot, StopReason};
 use haft_tool::{ContextChange, ErrorKind};
-use haft_tool_runtime::{CallOutline, Executor, Report};
+use haft_tool_runtime::{CallReport, CallSummary, Executor};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, BlockEvent, Exhausted, ResultEvent, SaidEvent, Saying, WithdrawnAnswer,
+    Agent, AgentEvent, BlockEvent, Exhausted, InjectedMessage, InjectionReason, ResultEvent, RetractedAnswer,
     agent::ReplayCalls,
     charge::UsedTokens,
-    conversation::{LineOrigin, NewLine, uuid},
-    log::{CallLine, LogState, ShownWhy},
-    prefix::Reason,
-    repeats::{CallEffect, Repeated},
-    shown::OpenWords,
+    conversation::{MessageOrigin, NewLogLine, uuid},
+    log::{CallFinishedLine, LogState, ShownReason},
+    prefix::CacheMissReason,
+    repeats::{Repeated, RepetitionEffect},
+    shown::OpenText,
     structured::{STRUCTURED_OUTPUT, Structured},
     unique_ids::CallIds,
 };
@@ -26,7 +26,7 @@ use crate::{
 /// How an answer ended.
 pub(crate) struct EndedAnswer {
     pub(crate) stop: StopReason,
-    pub(crate) reports: Vec<(ToolUse, Report)>,
+    pub(crate) reports: Vec<(ToolUse, CallReport)>,
     /// A call that led nowhere too often.
     pub(crate) futile: Option<String>,
     /// A call that no recording answers.
@@ -38,7 +38,7 @@ pub(crate) struct EndedAnswer {
 /// Why there is no answer.
 pub(crate) enum NoAnswer {
     /// The person interrupted. What was said until then is in the conversation.
-    Interrupted(Vec<(ToolUse, Report)>),
+    Interrupted(Vec<(ToolUse, CallReport)>),
     /// The provider failed before any call was handed out.
     Failed(ModelError),
     /// Nobody pays for the request: it was not sent.
@@ -54,24 +54,24 @@ pub(crate) struct IncomingAnswer {
     /// Whether the log says what it took.
     pub(crate) is_settled: bool,
     /// What was sent, as the provider's cache sees it.
-    pub(crate) sent: SentSlot,
+    pub(crate) sent: SentPrefixSlot,
     /// Words that may have to be kept when the answer is cut short.
-    words: OpenWords,
+    words: OpenText,
     /// Blocks that were told and may still be taken back: as long as no call was
     /// handed out, the answer may be asked for again.
     pending: Vec<(String, MessageBlock)>,
     ids: CallIds,
     calls: Vec<AnswerSlot>,
     /// Reports by position in the answer.
-    done: BTreeMap<usize, Report>,
+    done: BTreeMap<usize, CallReport>,
     /// What came of the early call, before it was part of the answer.
-    early_done: Option<Report>,
+    early_done: Option<CallReport>,
     /// Positions of the calls the executor knows, by its numbers; `None` for one
     /// that was only written, as long as it is not part of the answer.
     running: Vec<Option<usize>>,
     /// A call that only looks and runs already, although the answer may still be
     /// taken back: the executor's number of it.
-    early: Option<(ToolUse, usize, CallEffect)>,
+    early: Option<(ToolUse, usize, RepetitionEffect)>,
     /// How many results are in the log.
     flushed: usize,
     /// Whether blocks may still come. Results wait for the last block: a
@@ -88,7 +88,7 @@ pub(crate) struct IncomingAnswer {
 /// A call of the answer.
 struct AnswerSlot {
     call: ToolUse,
-    effect: CallEffect,
+    effect: RepetitionEffect,
     ran: bool,
 }
 
@@ -209,7 +209,7 @@ impl Agent {
                 answer.refuse(bad.call, message);
             }
             ModelEvent::Repaired(repair) => {
-                self.watch.because(Reason::Repaired(repair.clone()));
+                self.watch.because(CacheMissReason::Repaired(repair.clone()));
                 self.tell(AgentEvent::Repaired(repair));
             }
             ModelEvent::Retrying(mut retry) => {
@@ -225,14 +225,14 @@ impl Agent {
     /// Takes back what was told of an answer that breaks off.
     fn withdraw(&mut self, answer: &mut IncomingAnswer) {
         let (shown, has_spoken) = answer.words.take_shown(answer.pending.iter().map(|(_, block)| block));
-        let withdrawn = WithdrawnAnswer {
+        let withdrawn = RetractedAnswer {
             message_id: answer.message_id.clone(),
             blocks: answer.pending.drain(..).map(|(uuid, _)| uuid).collect(),
             calls: answer.early.iter().map(|(call, ..)| call.id.clone()).collect(),
         };
         answer.forget_early();
         if has_spoken || !withdrawn.blocks.is_empty() || !withdrawn.calls.is_empty() {
-            self.keep_words(ShownWhy::BrokenOff, &withdrawn.message_id, shown);
+            self.keep_words(ShownReason::BrokenOff, &withdrawn.message_id, shown);
             self.tell(AgentEvent::Withdrawn(withdrawn));
         }
     }
@@ -240,13 +240,13 @@ impl Agent {
     /// Blocks that nobody takes back any more become part of the conversation.
     fn settle_blocks(&mut self, answer: &mut IncomingAnswer) {
         for (uuid, block) in std::mem::take(&mut answer.pending) {
-            let origin = LineOrigin::Model {
+            let origin = MessageOrigin::Model {
                 model: answer.model.clone(),
                 id: answer.message_id.clone(),
                 usage: answer.usage,
             };
             let message = Message::assistant(vec![block]);
-            self.add(vec![NewLine { uuid, message, origin, tool_use_result: None }]);
+            self.add(vec![NewLogLine { uuid, message, origin, tool_use_result: None }]);
         }
     }
 
@@ -363,7 +363,7 @@ impl Agent {
         }
     }
 
-    pub(crate) fn add_result(&mut self, call: &ToolUse, report: Report) {
+    pub(crate) fn add_result(&mut self, call: &ToolUse, report: CallReport) {
         if let Some(tape) = &self.tape {
             tape.call(call, &report);
         }
@@ -372,17 +372,17 @@ impl Agent {
             None => report.data.clone(),
             Some(_) => Some(format!("Error: {}", report.content.to_text()).into()),
         };
-        let line = NewLine {
+        let line = NewLogLine {
             uuid: uuid.clone(),
             message: Message { role: haft_types::Role::User, content: vec![report.to_block()] },
-            origin: LineOrigin::User,
+            origin: MessageOrigin::User,
             tool_use_result,
         };
         match report.left_for_later {
             true => self.left.insert(call.id.clone()),
             false => self.left.remove(&call.id),
         };
-        let mut states = vec![LogState::Call(Box::new(CallLine::of(&report, &self.tools.agent_id)))];
+        let mut states = vec![LogState::Call(Box::new(CallFinishedLine::of(&report, &self.tools.agent_id)))];
         let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {
             let ours = meta.iter().filter(|(key, _)| key.starts_with("haft/"));
             ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>()
@@ -409,7 +409,7 @@ impl Agent {
         if !changes.is_empty() {
             self.note(LogState::Changes { changes });
         }
-        let mut reports: Vec<Report> = std::mem::take(&mut answer.done).into_values().collect();
+        let mut reports: Vec<CallReport> = std::mem::take(&mut answer.done).into_values().collect();
         let calls: Vec<ToolUse> = answer.calls.into_iter().map(|slot| slot.call).collect();
         let inputs: Vec<_> = calls.iter().map(|call| call.input.clone()).collect();
         if !reports.is_empty() {
@@ -417,10 +417,10 @@ impl Agent {
         }
         for report in &mut reports {
             for message in report.take_messages() {
-                self.say(message, Saying::Addition);
+                self.say(message, InjectionReason::Addition);
             }
             for context in std::mem::take(&mut report.context) {
-                self.say(Message::user(context), Saying::Context);
+                self.say(Message::user(context), InjectionReason::Context);
             }
         }
         Ok(EndedAnswer {
@@ -432,15 +432,14 @@ impl Agent {
         })
     }
 
-    /// The person interrupted: what was said stays, what ran says how far it
-    /// came.
+    /// The user interrupted: text stays, running calls report how far they came.
     async fn cut_off(
         &mut self,
         mut executor: Executor,
         mut answer: IncomingAnswer,
-    ) -> Vec<(ToolUse, Report)> {
+    ) -> Vec<(ToolUse, CallReport)> {
         self.settle_blocks(&mut answer);
-        self.keep_words(ShownWhy::Interrupted, &answer.message_id, answer.words.take_thought());
+        self.keep_words(ShownReason::Interrupted, &answer.message_id, answer.words.take_thought());
         if !answer.words.text.trim().is_empty() {
             let text = std::mem::take(&mut answer.words.text);
             self.add_block(MessageBlock::Text { text }, &mut answer);
@@ -475,20 +474,20 @@ impl Agent {
     }
 
     /// Says something in the person's place.
-    pub(crate) fn say(&mut self, message: Message, why: Saying) {
-        self.say_from(message, why, LineOrigin::Meta);
+    pub(crate) fn say(&mut self, message: Message, why: InjectionReason) {
+        self.say_from(message, why, MessageOrigin::Meta);
     }
 
     /// The same; the log says where it comes from.
-    pub(crate) fn say_from(&mut self, message: Message, why: Saying, origin: LineOrigin) {
+    pub(crate) fn say_from(&mut self, message: Message, why: InjectionReason, origin: MessageOrigin) {
         let uuid = uuid();
-        self.add(vec![NewLine {
+        self.add(vec![NewLogLine {
             uuid: uuid.clone(),
             message: message.clone(),
             origin,
             tool_use_result: None,
         }]);
-        self.tell(AgentEvent::Said(SaidEvent { uuid, message, why }));
+        self.tell(AgentEvent::Said(InjectedMessage { uuid, message, why }));
     }
 }
 
@@ -500,8 +499,8 @@ impl IncomingAnswer {
             usage: Usage::default(),
             paid: None,
             is_settled: false,
-            sent: SentSlot::default(),
-            words: OpenWords::default(),
+            sent: SentPrefixSlot::default(),
+            words: OpenText::default(),
             pending: Vec::new(),
             ids: CallIds::default(),
             calls: Vec::new(),
@@ -534,7 +533,7 @@ impl IncomingAnswer {
     }
 
     /// A call of the executor has ended.
-    fn ended(&mut self, number: usize, report: Report) {
+    fn ended(&mut self, number: usize, report: CallReport) {
         match self.running.get(number).copied().flatten() {
             Some(position) => {
                 self.done.insert(position, report);
@@ -573,11 +572,11 @@ impl IncomingAnswer {
     fn accept(&mut self, call: ToolUse) {
         tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
         self.done.insert(self.calls.len(), Structured::accepted(&call));
-        self.calls.push(AnswerSlot { call, effect: CallEffect::Looked, ran: false });
+        self.calls.push(AnswerSlot { call, effect: RepetitionEffect::Looked, ran: false });
     }
 
     /// Answers a call as it was answered before.
-    fn recorded(&mut self, call: ToolUse, report: Report, effect: CallEffect) {
+    fn recorded(&mut self, call: ToolUse, report: CallReport, effect: RepetitionEffect) {
         self.changes.extend(report.changes.iter().filter(|change| change.is_lasting()).cloned());
         self.done.insert(self.calls.len(), report);
         self.calls.push(AnswerSlot { call, effect, ran: true });
@@ -585,14 +584,15 @@ impl IncomingAnswer {
 
     /// Answers a call without running it.
     fn refuse(&mut self, call: ToolUse, message: String) {
-        let report = Report::refused(call.id.clone(), call.name.clone(), ErrorKind::InvalidInput, message);
+        let report =
+            CallReport::refused(call.id.clone(), call.name.clone(), ErrorKind::InvalidInput, message);
         self.done.insert(self.calls.len(), report);
-        self.calls.push(AnswerSlot { call, effect: CallEffect::Looked, ran: false });
+        self.calls.push(AnswerSlot { call, effect: RepetitionEffect::Looked, ran: false });
     }
 }
 
-fn effect_of(outline: CallOutline) -> CallEffect {
-    if outline.is_read_only { CallEffect::Looked } else { CallEffect::Acted }
+fn effect_of(outline: CallSummary) -> RepetitionEffect {
+    if outline.is_read_only { RepetitionEffect::Looked } else { RepetitionEffect::Acted }
 }
 
 async fn next(stream: &mut ModelStream) -> Option<Result<ModelEvent, ModelError>> {

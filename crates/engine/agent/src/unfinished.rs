@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 
-use crate::log::{CallLine, StartedLine, WriterLine};
+use crate::log::{CallFinishedLine, CallStartedLine, WriterLine};
 
 /// What a log says about the calls in it, while it is read.
 #[derive(Debug, Default)]
@@ -34,12 +34,12 @@ impl CallsInLog {
         self.writer = Some(writer);
     }
 
-    pub(crate) fn started(&mut self, line: StartedLine) {
+    pub(crate) fn started(&mut self, line: CallStartedLine) {
         self.started.insert(line.call);
     }
 
     /// A call is done, or was left for later.
-    pub(crate) fn done(&mut self, line: &CallLine) {
+    pub(crate) fn done(&mut self, line: &CallFinishedLine) {
         match line.left_for_later {
             true => self.left.insert(line.call.clone()),
             false => self.left.remove(&line.call),
@@ -66,7 +66,7 @@ impl CallsInLog {
         messages: &[Arc<Message>],
         session: &str,
         epoch: Option<u64>,
-        seen: &dyn SeenEffects,
+        seen: &dyn ExternalCallStates,
     ) -> Vec<(ToolUse, String, Unfinished)> {
         let open = open_calls(messages).into_iter().filter(|it| !seen.is_known_elsewhere(it));
         let open: Vec<ToolUse> = open.cloned().collect();
@@ -108,7 +108,7 @@ impl Unfinished {
 }
 
 /// What is known elsewhere about calls without a result.
-pub trait SeenEffects {
+pub trait ExternalCallStates {
     /// What is known about the effects of a call, in words for the model without a
     /// full stop.
     fn effects(&self, call: &CallId) -> Option<String>;
@@ -120,7 +120,7 @@ pub trait SeenEffects {
     }
 }
 
-impl<F: Fn(&CallId) -> Option<String>> SeenEffects for F {
+impl<F: Fn(&CallId) -> Option<String>> ExternalCallStates for F {
     fn effects(&self, call: &CallId) -> Option<String> {
         self(call)
     }

@@ -5,7 +5,7 @@ use haft_model::{ToolCalls, unread_call};
 use haft_types::{Message, MessageBlock, Role};
 use serde_json::json;
 
-use crate::{Agent, EndReason, Saying, prompt_run::PromptRun};
+use crate::{Agent, EndReason, InjectionReason, prompt_run::TurnProgress};
 
 /// Asks for words after results that a model left without any.
 const ANSWER_IN_WORDS: &str = "The result is above. Answer the request in words now, without a call.";
@@ -30,7 +30,7 @@ pub(crate) enum LastAnswer {
 
 impl Agent {
     /// Judges an answer without calls that would end the prompt.
-    pub(crate) fn judge_last(&mut self, run: &mut PromptRun) -> LastAnswer {
+    pub(crate) fn judge_last(&mut self, run: &mut TurnProgress) -> LastAnswer {
         let Some(text) = self.words_of_last() else { return self.judge_empty(run) };
         let info = self.provider.info(&self.settings.model);
         if !info.dialects && info.tool_calls != ToolCalls::Prompted {
@@ -58,7 +58,7 @@ impl Agent {
         )
     }
 
-    fn judge_empty(&mut self, run: &mut PromptRun) -> LastAnswer {
+    fn judge_empty(&mut self, run: &mut TurnProgress) -> LastAnswer {
         if self.tools.agent_id.child().is_some() {
             // Whoever started it asks for a report, and takes earlier words for one.
             return LastAnswer::Usable;
@@ -75,8 +75,8 @@ impl Agent {
         )))
     }
 
-    fn demand(&mut self, run: &mut PromptRun, text: String) -> LastAnswer {
-        self.say(Message::user(text), Saying::Demand);
+    fn demand(&mut self, run: &mut TurnProgress, text: String) -> LastAnswer {
+        self.say(Message::user(text), InjectionReason::Demand);
         run.messages += 1;
         LastAnswer::AskAgain
     }

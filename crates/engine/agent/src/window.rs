@@ -20,7 +20,7 @@ const SHORT_ANSWER: u32 = 4_096;
 
 /// What requests showed about the window of a model.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SeenWindow {
+pub(crate) struct ObservedWindow {
     model: String,
     /// What fits, where that is less than the list says.
     tokens: Option<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct SeenWindow {
     answer: Option<u32>,
 }
 
-impl SeenWindow {
+impl ObservedWindow {
     /// An answer was cut: the next one may be twice as long.
     pub(crate) fn raise_answer(&mut self) {
         self.answer = self.answer.map(|answer| answer.saturating_mul(2));
@@ -45,7 +45,7 @@ impl SeenWindow {
 
 /// What a request that does not fit teaches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum WindowLesson {
+pub(crate) enum WindowOverflow {
     /// With a shorter answer the same request may fit.
     ShorterAnswer,
     /// The conversation has to become shorter.
@@ -109,17 +109,17 @@ impl Agent {
     /// A request did not fit: the window is smaller than the list says. Where nobody
     /// says how small, it may be the answer that has no room; if not, the window is
     /// smaller than what was just sent.
-    pub(crate) fn learn_window(&mut self, told: Option<u64>) -> WindowLesson {
+    pub(crate) fn learn_window(&mut self, told: Option<u64>) -> WindowOverflow {
         let request = self.request();
         let sent = self.provider.estimate_tokens(&request);
         let seen = self.seen_window.of(&self.settings.model);
         if told.is_none() && SHORT_ANSWER < request.max_tokens {
             seen.answer = Some(SHORT_ANSWER);
-            return WindowLesson::ShorterAnswer;
+            return WindowOverflow::ShorterAnswer;
         }
         let learnt = told.unwrap_or_else(|| (sent * 9 / 10).max(LEAST_WINDOW));
         seen.tokens = Some(seen.tokens.map_or(learnt, |before| before.min(learnt)));
-        WindowLesson::SmallerWindow
+        WindowOverflow::SmallerWindow
     }
 
     /// A request was answered: so much fits at least.

@@ -1,21 +1,21 @@
 //! Calls that act are in the log before they run.
 
-use haft_tool_runtime::{CallWitness, StartingCall, WitnessedSoon};
+use haft_tool_runtime::{CallLog, CallStart, Persisted};
 use serde_json::Value;
 
-use crate::log::{LogEntry, LogState, StartedLine, WeakLogWriter};
+use crate::log::{CallStartedLine, LogEntry, LogState, WeakLogWriter};
 
 /// Writes the `started` lines of a conversation's log.
-pub(crate) struct LogWitness {
+pub(crate) struct CallLogWriter {
     pub(crate) log: WeakLogWriter,
 }
 
-impl CallWitness for LogWitness {
-    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
+impl CallLog for CallLogWriter {
+    fn starting(&self, call: &CallStart<'_>) -> Result<Option<Persisted>, String> {
         let Some(log) = self.log.upgrade() else {
             return Err(format!("{} did not run: its session is over", call.tool));
         };
-        let line = StartedLine {
+        let line = CallStartedLine {
             call: call.call_id.clone(),
             tool: call.tool.to_owned(),
             agent: call.agent_id.clone(),
@@ -34,7 +34,7 @@ impl CallWitness for LogWitness {
             )
         })?;
         let tool = call.tool.to_owned();
-        Ok(kept.map(|kept| -> WitnessedSoon {
+        Ok(kept.map(|kept| -> Persisted {
             Box::pin(async move { kept.await.map_err(|why| format!("{tool} did not run: {why}")) })
         }))
     }

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_search::{Filter, Index, Refresh, SearchRoot, SearchStop, WalkLimits};
+use haft_search::{IndexRefreshOptions, SearchRoot, SearchStop, TreeIndex, WalkFilter, WalkLimits};
 use rig::Rig;
 use serde_json::json;
 
@@ -112,11 +112,11 @@ fn globs(tree: &Path) {
 
 fn index(tree: &Path) {
     let root = SearchRoot::open(tree).unwrap();
-    let filter = Filter::default();
+    let filter = WalkFilter::default();
     let stop = SearchStop::never();
-    let mut index = Index::default();
+    let mut index = TreeIndex::default();
     for what in ["built", "brought up to date", "brought up to date"] {
-        let refresh = Refresh {
+        let refresh = IndexRefreshOptions {
             cwd: tree,
             filter: &filter,
             limits: WalkLimits::default(),

@@ -16,20 +16,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_bash_analysis::{LinePlace, analyse};
+use haft_bash_analysis::{AnalysisContext, analyse};
 use haft_builtin_tools::bash::{
-    AnalysedFacts, Bash, BashSettings, Choice, Confine, Confined, Snapshots as _, Upcoming,
-    undo::{JournalSnapshots, SnapshotLimits},
+    Bash, BashInspector, BashSettings, Choice, CommandConfiner, CommandSnapshots as _, ConfinedCommand,
+    PendingCommand,
+    undo::{JournalCommandUndo, SnapshotLimits},
 };
-use haft_permission::{Policy, ShellCommands};
+use haft_permission::{BashJudge, Policy};
 use haft_shell::{
     run::{Shell, ShellConfig, Tasks},
-    sandbox::{Confinement, Network, Sandbox, SandboxConfig, Strictness, WorkspacePolicy, run_if_helper},
+    sandbox::{
+        Confinement, Network, Sandbox, SandboxConfig, SandboxStrictness, WorkspacePolicy, run_if_helper,
+    },
 };
 use haft_tool::{CallContext, CallId, erase};
 use haft_tool_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_types::{PermissionMode, ToolUse};
-use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{Files, FullContextView, JournalLimits, Workspace, WorkspaceConfig};
 use serde_json::json;
 
 const ROUNDS: usize = 101;
@@ -58,7 +61,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 /// Reading command lines, typical and long.
 fn judging() {
     let roots = [PathBuf::from("/home/u/ws")];
-    let place = LinePlace { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
+    let place = AnalysisContext { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
     let typical = "cd packages/app && git diff --stat HEAD~3 | grep -E 'src|test' | head -20 2>/dev/null";
     let long = format!("{}true", "echo one two 'three four' | wc -l && ".repeat(277));
     for (name, line, goal) in [("typical", typical, 50.0), ("10 kB", &long, 5_000.0)] {
@@ -75,8 +78,8 @@ fn judging() {
 
 struct Walls(Arc<Confinement>);
 
-impl Confine for Walls {
-    fn choose(&self, _about: &Confined<'_>) -> Choice {
+impl CommandConfiner for Walls {
+    fn choose(&self, _about: &ConfinedCommand<'_>) -> Choice {
         Choice::Walls(Arc::clone(&self.0))
     }
 }
@@ -93,7 +96,7 @@ impl Bench {
         let mut config = ShellConfig::new(session, top.join("state"));
         config.capture = None;
         let tasks = Tasks::new(Shell::open(config).unwrap());
-        let facts = AnalysedFacts { home: None, roots: vec![work.clone()] };
+        let facts = BashInspector { home: None, roots: vec![work.clone()] };
         let roots = Arc::new(vec![work.clone()]);
         let mut bash = Bash::new(tasks, Arc::new(facts), roots, BashSettings::default());
         if let Some(walls) = confine {
@@ -101,7 +104,7 @@ impl Bench {
         }
         let policy = Policy::builder(&work)
             .mode(PermissionMode::BypassPermissions)
-            .commands(Arc::new(ShellCommands))
+            .commands(Arc::new(BashJudge))
             .build();
         let results = ResultStore::new(top.join("results"), StoreLimits::default());
         let pipeline = Arc::new(Pipeline::new(Gate::new(policy), results));
@@ -142,7 +145,7 @@ async fn running(top: PathBuf) {
     let roots = [top.join("work")];
     let policy =
         WorkspacePolicy { roots: &roots, scratch: &scratch, home: None, write: &[], protect: &[], hide: &[] };
-    let walls = sandbox.confine(policy.policy(Network::Off), Strictness::BestEffort);
+    let walls = sandbox.confine(policy.policy(Network::Off), SandboxStrictness::BestEffort);
     let confined = walls.map(|walls| Bench::new(&top, "confined", Some(Walls(walls))));
     let (mut base, mut ours, mut boxed) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -203,10 +206,10 @@ async fn looking(top: PathBuf) {
     let state_dir = top.join("journal");
     let config = WorkspaceConfig { state_dir, root: root.clone(), limits: JournalLimits::default() };
     let workspace = Arc::new(Workspace::open(config).unwrap());
-    let files = Arc::new(Files::new(workspace, None, EverythingInContext));
-    let snapshots = JournalSnapshots::new(files, None, SnapshotLimits::default());
+    let files = Arc::new(Files::new(workspace, None, FullContextView));
+    let snapshots = JournalCommandUndo::new(files, None, SnapshotLimits::default());
     let call = CallId::from("call");
-    let about = Upcoming {
+    let about = PendingCommand {
         call: &call,
         tool: "Bash",
         command: "./script",

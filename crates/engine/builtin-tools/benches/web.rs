@@ -20,20 +20,22 @@ use std::{
 };
 
 use haft_builtin_tools::{
-    EditNews, KnownShapes, NoNews,
+    EditObserver, KnownShapes, NoEditObserver,
     edit::Edit,
-    lsp::{Lsp, LspDesk, ServerShell},
+    lsp::{Lsp, LspServers, ServerShell},
     read::{Read, ReadLimits},
     web_fetch::{WebFetch, WebServices, WebSettings},
 };
-use haft_lsp::{LspSettings, PoolLimits, Programs, ServerPool};
+use haft_lsp::{LspSettings, PoolLimits, ProgramPath, ServerPool};
 use haft_net::{PrivateHosts, SystemNetwork, WebClient, WebLimits};
 use haft_shell::{
     own::until_wall_clock,
     run::{Shell, ShellConfig, Tasks},
 };
-use haft_tool::{AllowReason, CallContext, DynTool, Grant, OpenScope, Permit, ProgressSink, erase};
-use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_tool::{
+    AllowReason, CallContext, DynTool, GrantedPath, Permit, ProgressSink, UnrestrictedRead, erase,
+};
+use haft_workspace::{Files, FullContextView, JournalLimits, Workspace, WorkspaceConfig};
 use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::RcDom;
 use serde_json::json;
@@ -127,10 +129,10 @@ async fn cold_server() {
         settings.read_servers(&said);
         let shell = Arc::new(ServerShell(Arc::clone(tasks.shell())));
         let path = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
-        let programs = Programs { path, never: vec![work.clone()] };
+        let programs = ProgramPath { path, never: vec![work.clone()] };
         let pool = ServerPool::new(PoolLimits::default());
         let open = Box::new(move || Ok(Arc::clone(&shell)));
-        let desk = LspDesk::new(pool, open, Arc::new(move || settings.clone()), programs);
+        let desk = LspServers::new(pool, open, Arc::new(move || settings.clone()), programs);
         let lsp = erase(Lsp::new(Arc::new(desk)));
         let file = work.join("a.x");
         std::fs::write(&file, "def a\n").unwrap();
@@ -139,9 +141,9 @@ async fn cold_server() {
         let input = json!({"operation": "hover", "filePath": "a.x", "line": 1, "symbol": "a"});
         let began = Instant::now();
         let call = lsp.parse(input, &cx).unwrap();
-        let grant = Grant { asked: file.clone(), real: file };
+        let grant = GrantedPath { asked: file.clone(), real: file };
         #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
-        let permit = Permit::issue(AllowReason::Mode, vec![grant], Arc::new(OpenScope));
+        let permit = Permit::issue(AllowReason::Mode, vec![grant], Arc::new(UnrestrictedRead));
         let running = tokio::spawn(call.run(permit, cx));
         assert!(events.recv().await.is_some());
         times.push(began.elapsed());
@@ -170,17 +172,18 @@ async fn edits() {
     settings.read_servers(&said);
     let shell = Arc::new(ServerShell(Arc::clone(tasks.shell())));
     let path = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect();
-    let programs = Programs { path, never: vec![work.clone()] };
+    let programs = ProgramPath { path, never: vec![work.clone()] };
     let open = Box::new(move || Ok(Arc::clone(&shell)));
     let pool = ServerPool::new(PoolLimits::default());
-    let desk = Arc::new(LspDesk::new(pool, open, Arc::new(move || settings.clone()), programs));
+    let desk = Arc::new(LspServers::new(pool, open, Arc::new(move || settings.clone()), programs));
     desk.tell_with(Box::new(|said| assert_eq!(said, "", "the server says nothing")));
     let limits = JournalLimits::default();
     let config = WorkspaceConfig { state_dir: place.join("journal"), root: work.clone(), limits };
-    let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, EverythingInContext));
-    let edit =
-        |news: Arc<dyn EditNews>| erase(Edit::new(Arc::clone(&files), Arc::new(KnownShapes)).with_news(news));
-    let (with, without) = (edit(Arc::clone(&desk) as _), edit(Arc::new(NoNews)));
+    let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
+    let edit = |news: Arc<dyn EditObserver>| {
+        erase(Edit::new(Arc::clone(&files), Arc::new(KnownShapes)).with_news(news))
+    };
+    let (with, without) = (edit(Arc::clone(&desk) as _), edit(Arc::new(NoEditObserver)));
     let read = erase(Read::new(Arc::clone(&files), ReadLimits::default()));
     let lsp = erase(Lsp::new(Arc::clone(&desk)));
     for name in ["known.x", "unknown.x"] {
@@ -209,9 +212,9 @@ async fn edits() {
 async fn granted(tool: &Arc<dyn DynTool>, work: &Path, name: &str, input: serde_json::Value) {
     let cx = CallContext::detached("bench", work);
     let call = Arc::clone(tool).parse(input, &cx).unwrap();
-    let grant = Grant { asked: work.join(name), real: work.join(name) };
+    let grant = GrantedPath { asked: work.join(name), real: work.join(name) };
     #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
-    let permit = Permit::issue(AllowReason::Mode, vec![grant], Arc::new(OpenScope));
+    let permit = Permit::issue(AllowReason::Mode, vec![grant], Arc::new(UnrestrictedRead));
     call.run(permit, cx).await.unwrap();
 }
 
@@ -298,7 +301,7 @@ async fn fetch(tool: &Arc<dyn DynTool>, url: &str) -> String {
     let cx = CallContext::detached("bench", std::path::Path::new("/"));
     let call = Arc::clone(tool).parse(json!({ "url": url }), &cx).unwrap();
     #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
-    let permit = Permit::issue(AllowReason::Mode, Vec::new(), Arc::new(OpenScope));
+    let permit = Permit::issue(AllowReason::Mode, Vec::new(), Arc::new(UnrestrictedRead));
     call.run(permit, cx).await.unwrap().data["result"].as_str().unwrap().to_owned()
 }
 

@@ -53,10 +53,10 @@ pub mod write;
 
 pub use files::{
     guard::{ConfigCheck, KnownShapes},
-    news::{EditNews, NoNews},
+    news::{EditObserver, NoEditObserver},
     report::Sizes,
 };
-pub use finding::FindSettings;
+pub use finding::SearchToolSettings;
 
 /// Tools that act on files and commands of the machine they run on. A session
 /// with a tool host has these there.
@@ -87,11 +87,11 @@ pub fn needs_own_files(name: &str) -> bool {
 }
 
 /// What the tools of one session share, and what they need from above.
-pub struct Services {
+pub struct ToolServices {
     /// Reads and changes settings.
     pub settings: Arc<dyn config::SettingsAccess>,
     /// How searching tools search.
-    pub find: FindSettings,
+    pub find: SearchToolSettings,
     /// The files of the session, and what was seen of them.
     pub files: Arc<Files>,
     /// How much Read shows at once.
@@ -103,39 +103,39 @@ pub struct Services {
     /// Commands that run, and those that go on in the background.
     pub tasks: Arc<Tasks>,
     /// What is known about a command before it runs.
-    pub commands: Arc<dyn bash::CommandFacts>,
+    pub commands: Arc<dyn bash::CommandInspector>,
     /// The directories commands may stay in.
-    pub roots: Arc<dyn bash::CommandRoots>,
+    pub roots: Arc<dyn bash::WorkingDirs>,
     /// Time limits and the like of commands.
     pub bash: bash::BashSettings,
     /// Which walls hold commands.
-    pub confine: Arc<dyn bash::Confine>,
+    pub confine: Arc<dyn bash::CommandConfiner>,
     /// Makes what commands change undoable.
-    pub snapshots: Arc<dyn bash::Snapshots>,
+    pub snapshots: Arc<dyn bash::CommandSnapshots>,
     /// Fetches pages.
     pub web: web_fetch::WebServices,
     /// Stores prompts that run later.
-    pub schedule: cron::ScheduleServices,
+    pub schedule: cron::CronServices,
     /// Fires prompts that wait for it.
     pub triggers: remote_trigger::TriggerServices,
     /// Asks language servers.
-    pub lsp: Arc<lsp::LspDesk>,
+    pub lsp: Arc<lsp::LspServers>,
     /// Searches the web.
     pub web_search: web_search::SearchServices,
     /// Starts agents.
-    pub agents: Arc<dyn agent::SpawnAgent>,
+    pub agents: Arc<dyn agent::SubagentSpawner>,
     /// Where plans are kept, and under which name.
     pub plans: (std::path::PathBuf, String),
     /// Carries messages between agents.
-    pub post: Arc<dyn send_message::AgentPost>,
+    pub post: Arc<dyn send_message::AgentMailer>,
     /// Tasks that are no commands: agents that work.
-    pub other_tasks: Arc<dyn task_output::OtherTasks>,
+    pub other_tasks: Arc<dyn task_output::AgentTasks>,
     /// Lists of tasks.
     pub task_lists: task_list::TaskServices,
     /// Makes and ends teams.
     pub teams: Arc<dyn team::Teams>,
     /// Speaks to the person.
-    pub user: Arc<dyn brief::TellUser>,
+    pub user: Arc<dyn brief::UserMessenger>,
     /// Where suggested pull requests are written down.
     pub suggestions: std::path::PathBuf,
     /// Makes and removes worktrees.
@@ -144,9 +144,9 @@ pub struct Services {
 
 /// Every built-in tool there is. The single source of truth: help, search,
 /// schemas and docs come from it.
-pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
+pub fn base(services: &ToolServices) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
-    let commands = Arc::new(files::seen_commands::SeenCommands {
+    let commands = Arc::new(files::seen_commands::CommandReads {
         facts: Arc::clone(&services.commands),
         files: Arc::clone(&services.files),
     });
@@ -155,8 +155,8 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         .with_snapshots(Arc::clone(&services.snapshots))
         .with_confinement(confine());
     let repl = repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars);
-    let monitor = monitor::Monitor::new(tasks(), monitor::Neighbourhood::default());
-    let news = || Arc::clone(&services.lsp) as Arc<dyn EditNews>;
+    let monitor = monitor::Monitor::new(tasks(), monitor::LocalAddressPolicy::default());
+    let news = || Arc::clone(&services.lsp) as Arc<dyn EditObserver>;
     let others = || Arc::clone(&services.other_tasks);
     let mut all = vec![
         erase(agent::Agent::new(Arc::clone(&services.agents))),

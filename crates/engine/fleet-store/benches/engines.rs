@@ -16,7 +16,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use haft_fleet_store::{FleetStore, JobFilter, JobState, NewJob, TakeJobs};
+use haft_fleet_store::{ClaimJobs, FleetStore, JobFilter, JobState, NewJob};
 use serde_json::Value;
 
 use support::{
@@ -35,7 +35,7 @@ async fn start_latency(store: &FleetStore, other: &FleetStore) -> f64 {
     for _ in 0..60 {
         let wait = Duration::from_secs(10);
         let waiting = tokio::spawn({
-            let (other, room) = (other.clone(), TakeJobs { wait, ..room(&worker, &pool, 1) });
+            let (other, room) = (other.clone(), ClaimJobs { wait, ..room(&worker, &pool, 1) });
             async move { (other.queue.take(room).await.unwrap().remove(0), Instant::now()) }
         });
         tokio::time::sleep(Duration::from_millis(15)).await;

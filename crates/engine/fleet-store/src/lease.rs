@@ -18,7 +18,7 @@ pub struct LeaseKey {
 
 /// What a worker has room for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TakeJobs {
+pub struct ClaimJobs {
     /// The worker: a new name for every process.
     pub worker: FleetName,
     /// Jobs of this pool.

@@ -1,6 +1,6 @@
 //! Where a fleet keeps its jobs, the logs of its runs, its blobs and its clocks.
 //!
-//! Four ports ([`JobQueue`], [`LogStore`], [`BlobStore`], [`Clockwork`]) in one
+//! Four ports ([`JobQueue`], [`LogStore`], [`BlobStore`], [`ScheduleStore`]) in one
 //! [`FleetStore`]; behind them one of three engines: SQLite in a file, NATS
 //! JetStream, PostgreSQL.
 //!
@@ -35,15 +35,16 @@ pub use job::{
     CancelledJob, Counts, JobClass, JobFilter, JobHead, JobPage, JobRecord, JobState, LimitScope, NewJob,
     PageOfJobs, PauseScope, Requeue, ScopeLimits, Submitted,
 };
-pub use lease::{Lease, LeaseKey, LeaseRenewal, TakeJobs, WorkerRecord};
+pub use lease::{ClaimJobs, Lease, LeaseKey, LeaseRenewal, WorkerRecord};
 pub use name::{FleetName, NameError, RunId};
 pub use needs::{JobNeeds, MachineShare};
 pub use open::FleetAddress;
 pub use ports::{
-    BlobHash, BlobStore, Clockwork, EngineFinding, FleetStore, JobQueue, LogStore, Revision, StoreFuture,
+    BlobHash, BlobStore, EngineFinding, FleetStore, JobQueue, LogStore, Revision, ScheduleStore, StoreFuture,
     StoreStream,
 };
 pub use run_log::{ControlEntry, LogEnd, LogLine, NewControl};
 pub use schedule::{
-    Bucket, Ceiling, Draw, FiredSlot, FiringTime, MissedSlots, NewSchedule, Reserved, ScheduleRecord,
+    CounterLimit, Draw, FiredSlot, FiringTime, MissedSlots, NewSchedule, Reserved, ScheduleRecord,
+    TokenBucket,
 };

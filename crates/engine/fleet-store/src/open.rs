@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::{
     EngineFinding, FleetName, FleetStore, StoreError,
-    core::{BigLineLogs, CheckedBlobs, LedgerClockwork, LedgerQueue, StoreCore, scoped},
+    core::{BigLineLogs, CheckedBlobs, LedgerQueue, LedgerSchedules, StoreCore, scoped},
     engine::{
         FleetEngine, examine::finding, nats::NatsEngine, postgres::PostgresEngine, sqlite::SqliteEngine,
     },
@@ -104,7 +104,7 @@ impl FleetStore {
             queue: Arc::new(LedgerQueue(core.clone())),
             log: Arc::new(BigLineLogs::new(core.clone())),
             blobs: Arc::new(CheckedBlobs(core.clone())),
-            clockwork: Arc::new(LedgerClockwork(core)),
+            clockwork: Arc::new(LedgerSchedules(core)),
             engine,
         })
     }

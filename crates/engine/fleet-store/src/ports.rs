@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Bucket, CancelledJob, Ceiling, ControlEntry, Counts, Draw, FiredSlot, FleetName, JobFilter, JobPage,
-    JobState, Lease, LeaseKey, LeaseRenewal, LimitScope, LogEnd, LogLine, NewControl, NewJob, NewSchedule,
-    PageOfJobs, PauseScope, Requeue, Reserved, RunId, ScheduleRecord, ScopeLimits, StoreError, Submitted,
-    TakeJobs, WorkerRecord, engine::FleetEngine,
+    CancelledJob, ClaimJobs, ControlEntry, CounterLimit, Counts, Draw, FiredSlot, FleetName, JobFilter,
+    JobPage, JobState, Lease, LeaseKey, LeaseRenewal, LimitScope, LogEnd, LogLine, NewControl, NewJob,
+    NewSchedule, PageOfJobs, PauseScope, Requeue, Reserved, RunId, ScheduleRecord, ScopeLimits, StoreError,
+    Submitted, TokenBucket, WorkerRecord, engine::FleetEngine,
 };
 
 /// What every port answers with.
@@ -34,7 +34,7 @@ pub trait JobQueue: Send + Sync {
     /// Gives jobs to a worker and makes it the owner of their logs, in one step.
     /// Urgent before normal before bulk, fair over tenants, within all limits.
     /// Empty when nothing came in time.
-    fn take(&self, room: TakeJobs) -> StoreFuture<'_, Vec<Lease>>;
+    fn take(&self, room: ClaimJobs) -> StoreFuture<'_, Vec<Lease>>;
 
     /// A worker's sign of life, with all leases it still works on: answers come
     /// in the same order. A job the worker has and did not name in two signs of
@@ -208,7 +208,7 @@ pub trait BlobStore: Send + Sync {
 }
 
 /// Schedules, counters, buckets: what is shared by time and number.
-pub trait Clockwork: Send + Sync {
+pub trait ScheduleStore: Send + Sync {
     /// Adds or replaces a schedule.
     fn schedule(&self, schedule: NewSchedule) -> StoreFuture<'_, ()>;
 
@@ -230,11 +230,11 @@ pub trait Clockwork: Send + Sync {
     fn counters(&self, prefix: String) -> StoreFuture<'_, Vec<(String, i64)>>;
 
     /// Adds an amount to all counters if none would be over its ceiling.
-    fn reserve(&self, amount: i64, of: Vec<Ceiling>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved>;
+    fn reserve(&self, amount: i64, of: Vec<CounterLimit>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved>;
 
     /// Draws from a bucket what there is of `want`. The first draw of a key makes
     /// the bucket; later ones may change its size.
-    fn draw(&self, key: String, want: u64, bucket: Bucket) -> StoreFuture<'_, Draw>;
+    fn draw(&self, key: String, want: u64, bucket: TokenBucket) -> StoreFuture<'_, Draw>;
 
     /// Corrects what was drawn by what was really used: positive gives back,
     /// negative takes more, below empty if need be.
@@ -271,7 +271,7 @@ pub struct FleetStore {
     /// Blobs.
     pub blobs: Arc<dyn BlobStore>,
     /// Schedules, counters, buckets.
-    pub clockwork: Arc<dyn Clockwork>,
+    pub clockwork: Arc<dyn ScheduleStore>,
     pub(crate) engine: Arc<dyn FleetEngine>,
 }
 

@@ -82,7 +82,7 @@ pub struct FiredSlot {
 
 /// A counter and how far it may go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ceiling {
+pub struct CounterLimit {
     /// The counter.
     pub key: String,
     /// It may be this at most.
@@ -107,7 +107,7 @@ pub enum Reserved {
 
 /// How a bucket fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bucket {
+pub struct TokenBucket {
     /// It holds so much, and begins full.
     pub capacity: u64,
     /// So much comes in a minute.

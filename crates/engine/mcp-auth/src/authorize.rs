@@ -2,7 +2,7 @@ use haft_tool::BoxFuture;
 use reqwest::{Method, Url, header::HeaderMap};
 
 /// Where tokens come from.
-pub trait Authorize: Send + Sync {
+pub trait TokenSource: Send + Sync {
     /// What to show, if there is a login; renewed when it is about to end.
     fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<Pass>>;
 
@@ -11,7 +11,7 @@ pub trait Authorize: Send + Sync {
     fn heard(&self, url: &Url, headers: &HeaderMap) -> bool;
 
     /// The server refused what it was shown; tries to get something else.
-    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, Renewal>;
+    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, RenewalOutcome>;
 
     /// Why a login by hand would not help a server that still refuses.
     fn no_use(&self) -> Option<String>;
@@ -46,7 +46,7 @@ pub enum Refused<'a> {
 
 /// What became of a refused token.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Renewal {
+pub enum RenewalOutcome {
     /// There is another one now.
     Done,
     /// Somebody has to log in.

@@ -6,7 +6,7 @@ use rmcp::transport::auth::{
 };
 use serde_json::Value;
 
-use super::wire::{NO_PAGE, SharedWire, Wire};
+use super::wire::{NO_PAGE, OAuthHttp, SharedOAuthHttp};
 use crate::HttpEndpoint;
 
 /// The authorization server of a server.
@@ -32,10 +32,10 @@ pub(super) enum AuthServerSource {
 pub(super) async fn find(
     endpoint: &HttpEndpoint,
     challenge: Option<&str>,
-    wire: &Arc<Wire>,
+    wire: &Arc<OAuthHttp>,
 ) -> Result<Authority, String> {
     let failed = |err: AuthError| wire.reason(&err.to_string());
-    let client = Arc::new(SharedWire(Arc::clone(wire)));
+    let client = Arc::new(SharedOAuthHttp(Arc::clone(wire)));
     let mut manager = AuthorizationManager::new_with_oauth_http_client(endpoint.url.as_str(), client)
         .await
         .map_err(failed)?;

@@ -27,11 +27,11 @@ const MOST_PLACES: usize = 16;
 pub(super) struct Dpop {
     key: SigningKey,
     kept: String,
-    places: Mutex<HashMap<String, DpopPlace>>,
+    places: Mutex<HashMap<String, DpopTarget>>,
 }
 
 #[derive(Clone, Default)]
-struct DpopPlace {
+struct DpopTarget {
     nonce: Option<String>,
     clock: Arc<Clock>,
 }
@@ -52,7 +52,7 @@ impl Dpop {
         &self.kept
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<String, DpopPlace>> {
+    fn places(&self) -> MutexGuard<'_, HashMap<String, DpopTarget>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

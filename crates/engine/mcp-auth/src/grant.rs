@@ -11,14 +11,14 @@ use super::{
     discover::{Authority, find},
     dpop::Dpop,
     sign::SigningKey,
-    store::{Login, Record},
-    wire::Wire,
+    store::{Login, LoginRecord},
+    wire::OAuthHttp,
 };
 use crate::{ClientKey, HttpEndpoint, IdentityProvider, OAuthGrant, OAuthSettings, ProviderAddress};
 
 /// Why there is no token.
 #[derive(Debug)]
-pub(super) enum NoToken {
+pub(super) enum GrantError {
     /// It was refused, and will be again.
     Refused(String),
     /// Something was in the way.
@@ -41,17 +41,17 @@ type Fields = Vec<(&'static str, String)>;
 pub(super) async fn obtain(
     endpoint: &HttpEndpoint,
     challenge: Option<&str>,
-    before: Option<&Record>,
-) -> Result<Login, NoToken> {
-    let wire = Wire::new(endpoint).await.map_err(NoToken::Trouble)?;
-    let authority = find(endpoint, challenge, &wire).await.map_err(NoToken::Trouble)?;
+    before: Option<&LoginRecord>,
+) -> Result<Login, GrantError> {
+    let wire = OAuthHttp::new(endpoint).await.map_err(GrantError::Trouble)?;
+    let authority = find(endpoint, challenge, &wire).await.map_err(GrantError::Trouble)?;
     let asking = GrantRequest { settings: &endpoint.oauth, wire: &wire, authority };
     let granted = before.map(|it| it.login.credentials.granted_scopes.as_slice());
     let mut scopes = asking.authority.scopes(endpoint, challenge, granted).await;
     // Such tokens are not renewed but asked for again.
     scopes.retain(|it| it != "offline_access" || endpoint.oauth.scopes.contains(it));
     if wants_proof(challenge) && asking.signs_proofs() {
-        let bound = Dpop::generate().map_err(NoToken::Trouble)?;
+        let bound = Dpop::generate().map_err(GrantError::Trouble)?;
         wire.bound.set(Arc::new(bound)).ok();
     }
     asking.token(scopes, challenge).await
@@ -65,7 +65,7 @@ pub(super) fn wants_proof(challenge: Option<&str>) -> bool {
 
 struct GrantRequest<'a> {
     settings: &'a OAuthSettings,
-    wire: &'a Arc<Wire>,
+    wire: &'a Arc<OAuthHttp>,
     authority: Authority,
 }
 
@@ -76,14 +76,14 @@ impl GrantRequest<'_> {
             .is_some_and(|it| it.contains(&"ES256".into()))
     }
 
-    async fn token(mut self, scopes: Vec<String>, challenge: Option<&str>) -> Result<Login, NoToken> {
-        let resource = self.authority.resource().await.map_err(NoToken::Trouble)?;
+    async fn token(mut self, scopes: Vec<String>, challenge: Option<&str>) -> Result<Login, GrantError> {
+        let resource = self.authority.resource().await.map_err(GrantError::Trouble)?;
         let mut fields = match &self.settings.grant {
             OAuthGrant::Browser | OAuthGrant::ClientCredentials => {
                 vec![("grant_type", String::from("client_credentials"))]
             }
             OAuthGrant::JwtBearer { assertion } => {
-                let assertion = assertion.read().map_err(NoToken::Refused)?;
+                let assertion = assertion.read().map_err(GrantError::Refused)?;
                 vec![("grant_type", JWT_BEARER.to_owned()), ("assertion", assertion)]
             }
             OAuthGrant::Enterprise(provider) => {
@@ -98,7 +98,7 @@ impl GrantRequest<'_> {
         let body = self.ask(fields).await?;
         let credentials = credentials(self.settings, &self.authority, body, &scopes);
         let credentials = credentials.ok_or_else(|| {
-            NoToken::Trouble(String::from("the authorization server answered without a token"))
+            GrantError::Trouble(String::from("the authorization server answered without a token"))
         })?;
         Ok(Login {
             credentials,
@@ -108,16 +108,16 @@ impl GrantRequest<'_> {
     }
 
     /// Asks the authorization server, as the client the configuration says.
-    async fn ask(&self, mut fields: Fields) -> Result<Value, NoToken> {
+    async fn ask(&self, mut fields: Fields) -> Result<Value, GrantError> {
         let id = self.settings.client_id.as_deref();
         let mut basic = None;
         match (id, &self.settings.private_key, &self.settings.client_secret) {
             (Some(id), Some(key), _) => {
                 fields.push(("client_assertion_type", CLIENT_ASSERTION.to_owned()));
-                fields.push(("client_assertion", self.signed(id, key).map_err(NoToken::Refused)?));
+                fields.push(("client_assertion", self.signed(id, key).map_err(GrantError::Refused)?));
             }
             (Some(id), None, Some(secret)) => {
-                let secret = secret.read().map_err(NoToken::Refused)?;
+                let secret = secret.read().map_err(GrantError::Refused)?;
                 match self.in_header() {
                     true => basic = Some((id, secret)),
                     false => fields.extend([("client_id", id.to_owned()), ("client_secret", secret)]),
@@ -134,14 +134,14 @@ impl GrantRequest<'_> {
 
     /// Whether a refusal is one: whatever is told in OAuth's words, but for its
     /// words for a bad moment.
-    fn failed(&self, reason: String) -> NoToken {
+    fn failed(&self, reason: String) -> GrantError {
         match self.wire.refusal() {
             Some(it)
                 if !["temporarily_unavailable", "server_error", "slow_down"].contains(&it.code.as_str()) =>
             {
-                NoToken::Refused(reason)
+                GrantError::Refused(reason)
             }
-            _ => NoToken::Trouble(reason),
+            _ => GrantError::Trouble(reason),
         }
     }
 
@@ -191,11 +191,11 @@ impl GrantRequest<'_> {
         provider: &IdentityProvider,
         resource: &str,
         scopes: &[String],
-    ) -> Result<String, NoToken> {
+    ) -> Result<String, GrantError> {
         let url = match &provider.address {
             ProviderAddress::TokenUrl(url) => url.clone(),
             ProviderAddress::Issuer(issuer) => {
-                token_url(issuer, self.wire).await.map_err(NoToken::Trouble)?
+                token_url(issuer, self.wire).await.map_err(GrantError::Trouble)?
             }
         };
         let metadata = &self.authority.metadata;
@@ -204,14 +204,14 @@ impl GrantRequest<'_> {
             ("requested_token_type", ID_JAG.to_owned()),
             ("audience", metadata.issuer.clone().unwrap_or_else(|| metadata.token_endpoint.clone())),
             ("resource", resource.to_owned()),
-            ("subject_token", provider.id_token.read().map_err(NoToken::Refused)?),
+            ("subject_token", provider.id_token.read().map_err(GrantError::Refused)?),
             ("subject_token_type", ID_TOKEN.to_owned()),
         ];
         if !scopes.is_empty() {
             fields.push(("scope", scopes.join(" ")));
         }
         let secret = provider.client_secret.as_ref().map(|it| it.read()).transpose();
-        let secret = secret.map_err(NoToken::Refused)?;
+        let secret = secret.map_err(GrantError::Refused)?;
         if secret.is_none() {
             fields.push(("client_id", provider.client_id.clone()));
         }
@@ -222,12 +222,12 @@ impl GrantRequest<'_> {
         let kind = answer["issued_token_type"].as_str();
         match answer["access_token"].as_str() {
             Some(token) if kind.is_none_or(|it| it == ID_JAG) => Ok(token.to_owned()),
-            _ => Err(NoToken::Refused(String::from("the identity provider gave another kind of token"))),
+            _ => Err(GrantError::Refused(String::from("the identity provider gave another kind of token"))),
         }
     }
 }
 
-async fn token_url(issuer: &str, wire: &Wire) -> Result<String, String> {
+async fn token_url(issuer: &str, wire: &OAuthHttp) -> Result<String, String> {
     let document = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
     let described = wire.get(&document).await?;
     if described["issuer"].as_str().map(|it| it.trim_end_matches('/')) != Some(issuer.trim_end_matches('/')) {

@@ -10,8 +10,8 @@ use super::{
     discover::{AuthServerSource, Authority, find},
     dpop::Dpop,
     grant::wants_proof,
-    store::{Login, Record, TokenFile},
-    wire::Wire,
+    store::{Login, LoginRecord, TokenFile},
+    wire::OAuthHttp,
 };
 use crate::HttpEndpoint;
 
@@ -29,7 +29,7 @@ impl From<String> for LoginError {
 /// A login that waits for the user to come back from the browser.
 pub struct LoginFlow {
     authority: Authority,
-    wire: Arc<Wire>,
+    wire: Arc<OAuthHttp>,
     store: InMemoryCredentialStore,
     file: Arc<TokenFile>,
     record: UnfinishedLogin,
@@ -65,7 +65,7 @@ pub async fn begin(
     }
     let before = file.load();
     let challenge = before.as_ref().and_then(|it| it.wanted.as_deref()).or(challenge);
-    let wire = Wire::new(endpoint).await?;
+    let wire = OAuthHttp::new(endpoint).await?;
     let mut authority = find(endpoint, challenge, &wire).await?;
     is_safe(&authority)?;
     let failed = |err: AuthError| LoginError(wire.reason(&err.to_string()));
@@ -127,7 +127,7 @@ async fn client(
     redirect_uri: &str,
     scopes: &[&str],
     options: &AuthOptions,
-    wire: &Wire,
+    wire: &OAuthHttp,
 ) -> Result<OAuthClientConfig, LoginError> {
     let takes_documents = authority.says("client_id_metadata_document_supported");
     let document = options.client_metadata_url.as_ref().filter(|_| takes_documents);
@@ -194,7 +194,8 @@ impl LoginFlow {
         let UnfinishedLogin { server, url, client_secret, redirect_uri, challenge } = self.record;
         let bound_key = self.wire.bound.get().map(|it| it.keep().to_owned());
         let login = Login { credentials, challenge, bound_key };
-        let record = Record { server, url, client_secret, redirect_uri, settings: None, wanted: None, login };
+        let record =
+            LoginRecord { server, url, client_secret, redirect_uri, settings: None, wanted: None, login };
         self.file.save(&record).map_err(|err| LoginError(format!("the login cannot be stored: {err}")))
     }
 }

@@ -12,7 +12,7 @@ use reqwest::Url;
 
 /// Decides where a login may lead.
 #[derive(Clone, Debug)]
-pub(super) struct LoginReach {
+pub(super) struct LoginHostPolicy {
     nearest: AddressClass,
     /// Hosts the user named: they may be anywhere.
     named: Arc<[String]>,
@@ -21,7 +21,7 @@ pub(super) struct LoginReach {
 const PROXY_VARIABLES: &[&str] =
     &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-impl LoginReach {
+impl LoginHostPolicy {
     /// As near as the server at `url` itself, and wherever the user says.
     pub(super) async fn of(url: &Url, named: &[&str]) -> Self {
         let mut hosts: Vec<String> = named.iter().filter_map(|it| host_of(&Url::parse(it).ok()?)).collect();
@@ -35,7 +35,7 @@ impl LoginReach {
     }
 }
 
-impl AddressRule for LoginReach {
+impl AddressRule for LoginHostPolicy {
     fn allows(&self, host: &str, address: IpAddr) -> bool {
         // Whoever serves at an address that is set aside is no neighbour of ours.
         let nearest = self.nearest.max(AddressClass::Reserved);
@@ -99,7 +99,7 @@ mod tests {
             ("http://169.254.169.254/mcp", "http://169.254.169.254/token", false),
         ] {
             let named = if target.contains("192.168") { target } else { "https://elsewhere.test" };
-            let reach = LoginReach::of(&Url::parse(server).unwrap(), &[named]).await;
+            let reach = LoginHostPolicy::of(&Url::parse(server).unwrap(), &[named]).await;
             assert_eq!(reach.allows_url(&Url::parse(target).unwrap()), allowed, "{server} names {target}");
         }
     }
@@ -107,7 +107,7 @@ mod tests {
     #[tokio::test]
     async fn names_are_judged_by_where_they_lead() {
         let resolve = |server: &'static str, named: &'static str| async move {
-            let reach = LoginReach::of(&Url::parse(server).unwrap(), &[named]).await;
+            let reach = LoginHostPolicy::of(&Url::parse(server).unwrap(), &[named]).await;
             let resolver = haft_net::CheckedResolver::new(Arc::new(reach));
             resolver.resolve("localhost".parse().unwrap()).await.is_ok()
         };

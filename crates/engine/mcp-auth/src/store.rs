@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use rmcp::transport::auth::StoredCredentials;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use haft_types::text::hex;
 /// Everything needed to use a login and to keep it alive.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Record {
+pub(crate) struct LoginRecord {
     /// For people who look into the directory.
     pub(super) server: String,
     pub(super) url: String,
@@ -91,7 +91,7 @@ impl Login {
 pub struct TokenFile {
     /// Without a directory, memory has to do.
     path: Option<PathBuf>,
-    memory: Mutex<Option<Record>>,
+    memory: Mutex<Option<LoginRecord>>,
 }
 
 /// Held while a token is exchanged for a new one.
@@ -111,21 +111,21 @@ impl TokenFile {
     }
 
     /// What is stored now: another process may have changed it since.
-    pub(super) fn load(&self) -> Option<Record> {
+    pub(super) fn load(&self) -> Option<LoginRecord> {
         match &self.path {
             Some(path) => serde_json::from_slice(&std::fs::read(path).ok()?).ok(),
             None => self.memory.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 
-    pub(super) fn save(&self, record: &Record) -> io::Result<()> {
+    pub(super) fn save(&self, record: &LoginRecord) -> io::Result<()> {
         *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(record.clone());
         let Some(path) = &self.path else { return Ok(()) };
         let directory = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(directory)?;
         let text = serde_json::to_vec_pretty(record)?;
         // A rotated token exists nowhere else: it has to survive a power cut.
-        replace_file(path, &text, ReplacedMode::Private, Durability::ContentAndName)
+        replace_file(path, &text, ModeOnReplace::Private, Durability::ContentAndName)
     }
 
     /// Says whether there was anything to forget.

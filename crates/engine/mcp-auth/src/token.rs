@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 use super::{
     discover::{AuthServerSource, find},
     dpop::Dpop,
-    grant::{self, NoToken},
-    store::{Login, Record, TokenFile},
-    wire::Wire,
+    grant::{self, GrantError},
+    store::{Login, LoginRecord, TokenFile},
+    wire::OAuthHttp,
 };
 use haft_types::text::hex;
 
-use crate::{Authorize, HttpEndpoint, Pass, Refused, Renewal};
+use crate::{HttpEndpoint, Pass, Refused, RenewalOutcome, TokenSource};
 
 /// A token is exchanged this long before it ends, or in the last quarter of a
 /// short life.
@@ -65,7 +65,7 @@ impl OAuthTokens {
     }
 
     /// What is stored, if it is what the settings mean.
-    fn load(&self) -> Option<Record> {
+    fn load(&self) -> Option<LoginRecord> {
         self.file.load().filter(|it| it.settings == self.settings())
     }
 
@@ -77,11 +77,11 @@ impl OAuthTokens {
     }
 
     /// Gets another token than the refused one, unless somebody else just did.
-    async fn renewed(&self, refused: Option<&str>, challenge: Option<&str>) -> Renewal {
+    async fn renewed(&self, refused: Option<&str>, challenge: Option<&str>) -> RenewalOutcome {
         let _here = self.busy.lock().await;
         let _everywhere = match self.file.exclusive().await {
             Ok(guard) => guard,
-            Err(err) => return Renewal::Later(format!("the login cannot be locked: {err}")),
+            Err(err) => return RenewalOutcome::Later(format!("the login cannot be locked: {err}")),
         };
         let record = self.load();
         let login = record.as_ref().map(|it| &it.login);
@@ -91,27 +91,27 @@ impl OAuthTokens {
             (None, _) => false,
         };
         if is_new && !login.is_some_and(is_about_to_end) {
-            return Renewal::Done;
+            return RenewalOutcome::Done;
         }
         match (self.is_headless(), record) {
             (true, record) => self.obtained(record, challenge).await,
             (false, Some(record)) if record.login.can_be_refreshed() => {
                 self.refreshed(record, challenge).await
             }
-            (false, _) => Renewal::Impossible,
+            (false, _) => RenewalOutcome::Impossible,
         }
     }
 
     /// Asks for a token nobody has to be there for.
-    async fn obtained(&self, before: Option<Record>, challenge: Option<&str>) -> Renewal {
+    async fn obtained(&self, before: Option<LoginRecord>, challenge: Option<&str>) -> RenewalOutcome {
         let refused = self.state().refused.clone();
         if let Some((_, reason)) = refused.filter(|(until, _)| Instant::now() < *until) {
-            return Renewal::Later(reason);
+            return RenewalOutcome::Later(reason);
         }
         let kept = before.as_ref().and_then(|it| it.login.challenge.clone());
         let challenge = challenge.filter(|it| !it.is_empty()).or(kept.as_deref());
         match grant::obtain(&self.endpoint, challenge, before.as_ref()).await {
-            Ok(login) => self.save(Record {
+            Ok(login) => self.save(LoginRecord {
                 server: self.server.clone(),
                 url: self.endpoint.url.clone(),
                 client_secret: None,
@@ -120,21 +120,21 @@ impl OAuthTokens {
                 wanted: None,
                 login,
             }),
-            Err(NoToken::Refused(reason)) => {
+            Err(GrantError::Refused(reason)) => {
                 let reason = format!("there is no token for it, look at `oauth` in its entry: {reason}");
                 self.state().refused = Some((Instant::now() + PAUSE, reason.clone()));
-                Renewal::Later(reason)
+                RenewalOutcome::Later(reason)
             }
-            Err(NoToken::Trouble(reason)) => {
-                Renewal::Later(format!("there is no token for it now: {reason}"))
+            Err(GrantError::Trouble(reason)) => {
+                RenewalOutcome::Later(format!("there is no token for it now: {reason}"))
             }
         }
     }
 
-    async fn refreshed(&self, record: Record, challenge: Option<&str>) -> Renewal {
+    async fn refreshed(&self, record: LoginRecord, challenge: Option<&str>) -> RenewalOutcome {
         match exchange(&self.endpoint, &record, challenge).await {
             Ok(credentials) => {
-                self.save(Record { login: Login { credentials, ..record.login.clone() }, ..record })
+                self.save(LoginRecord { login: Login { credentials, ..record.login.clone() }, ..record })
             }
             Err(Lost::ForGood) => {
                 // What is not known any more is not shown again. What was granted stays,
@@ -142,19 +142,19 @@ impl OAuthTokens {
                 let mut lost = record;
                 lost.login.credentials.token_response = None;
                 self.file.save(&lost).ok();
-                Renewal::Impossible
+                RenewalOutcome::Impossible
             }
             // The authorization server is having a bad moment: the login is still good.
             Err(Lost::ForNow(reason)) => {
-                Renewal::Later(format!("the login could not be renewed just now: {reason}"))
+                RenewalOutcome::Later(format!("the login could not be renewed just now: {reason}"))
             }
         }
     }
 
-    fn save(&self, record: Record) -> Renewal {
+    fn save(&self, record: LoginRecord) -> RenewalOutcome {
         match self.file.save(&record) {
-            Ok(()) => Renewal::Done,
-            Err(err) => Renewal::Later(format!("the renewed login cannot be stored: {err}")),
+            Ok(()) => RenewalOutcome::Done,
+            Err(err) => RenewalOutcome::Later(format!("the renewed login cannot be stored: {err}")),
         }
     }
 
@@ -165,20 +165,20 @@ impl OAuthTokens {
         if is_soon {
             return;
         }
-        if let Renewal::Later(_) = self.renewed(login.access_token().as_deref(), None).await {
+        if let RenewalOutcome::Later(_) = self.renewed(login.access_token().as_deref(), None).await {
             self.state().not_before = Some(Instant::now() + PAUSE);
         }
     }
 
     /// Keeps what a call would need, for the next login: that is often another
     /// process.
-    async fn note_wanted(&self, challenge: &str) -> Renewal {
+    async fn note_wanted(&self, challenge: &str) -> RenewalOutcome {
         let _here = self.busy.lock().await;
         if let (Ok(_everywhere), Some(record)) = (self.file.exclusive().await, self.load()) {
             // Without it the login only asks for what it had.
-            self.file.save(&Record { wanted: Some(challenge.to_owned()), ..record }).ok();
+            self.file.save(&LoginRecord { wanted: Some(challenge.to_owned()), ..record }).ok();
         }
-        Renewal::Impossible
+        RenewalOutcome::Impossible
     }
 
     /// The key a login is bound to.
@@ -209,11 +209,11 @@ const FOR_GOOD: &[&str] = &["invalid_grant", "invalid_client", "unauthorized_cli
 /// Exchanges the refresh token.
 async fn exchange(
     endpoint: &HttpEndpoint,
-    record: &Record,
+    record: &LoginRecord,
     challenge: Option<&str>,
 ) -> Result<StoredCredentials, Lost> {
     let credentials = &record.login.credentials;
-    let wire = Wire::new(endpoint).await.map_err(Lost::ForNow)?;
+    let wire = OAuthHttp::new(endpoint).await.map_err(Lost::ForNow)?;
     if let Some(bound) = record.login.bound_key.as_deref().and_then(Dpop::kept) {
         wire.bound.set(Arc::new(bound)).ok();
     }
@@ -243,7 +243,7 @@ async fn exchange(
     store.load().await.map_err(failed)?.ok_or(Lost::ForGood)
 }
 
-impl Authorize for OAuthTokens {
+impl TokenSource for OAuthTokens {
     fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<Pass>> {
         Box::pin(async move {
             let mut login = self.load()?.login;
@@ -263,7 +263,7 @@ impl Authorize for OAuthTokens {
         bound.is_some_and(|it| it.heard(url, headers))
     }
 
-    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, Renewal> {
+    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, RenewalOutcome> {
         Box::pin(async move {
             match refused {
                 Refused::Token { token, challenge } => self.renewed(token, Some(challenge)).await,

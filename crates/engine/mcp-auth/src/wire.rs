@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::http::{self, HeaderMap, StatusCode, header};
-use haft_net::{AddressRule as _, BodyError, CheckedResolver, Hops, read_body};
+use haft_net::{AddressRule as _, BodyError, CheckedResolver, RedirectPolicy, read_body};
 use reqwest::{Client, Method, Request, Url, redirect};
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
@@ -20,7 +20,7 @@ use super::{
     answers::{readable, without_secrets},
     clock::Clock,
     dpop::{Dpop, PROOF},
-    reach::LoginReach,
+    reach::LoginHostPolicy,
 };
 use crate::{HttpEndpoint, OAuthGrant, ProviderAddress, explain};
 
@@ -37,10 +37,10 @@ const MAX_REDIRECTS: usize = 5;
 pub(super) const NO_PAGE: &str = "https://no-page.invalid/";
 
 /// The way to authorization servers, for one login or renewal.
-pub(super) struct Wire {
+pub(super) struct OAuthHttp {
     follow: Client,
     stop: Client,
-    reach: LoginReach,
+    reach: LoginHostPolicy,
     /// Once it is there, tokens are bound to its key.
     pub(super) bound: OnceLock<Arc<Dpop>>,
     /// What the authorization server thinks the time is.
@@ -64,7 +64,7 @@ pub(super) struct OAuthRefusal {
     pub(super) text: String,
 }
 
-impl Wire {
+impl OAuthHttp {
     /// The way for a login to this server.
     pub(super) async fn new(endpoint: &HttpEndpoint) -> Result<Arc<Self>, String> {
         let url = Url::parse(&endpoint.url).map_err(|err| format!("`{}`: {err}", endpoint.url))?;
@@ -73,7 +73,7 @@ impl Wire {
             let (ProviderAddress::Issuer(it) | ProviderAddress::TokenUrl(it)) = &provider.address;
             named.push(it);
         }
-        let reach = LoginReach::of(&url, &named).await;
+        let reach = LoginHostPolicy::of(&url, &named).await;
         let build = |policy| {
             let client = Client::builder()
                 .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
@@ -205,7 +205,7 @@ impl Wire {
     }
 }
 
-impl OAuthHttpClient for Wire {
+impl OAuthHttpClient for OAuthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let OAuthHttpRequest { request, redirect_policy, .. } = request;
@@ -219,9 +219,9 @@ impl OAuthHttpClient for Wire {
 }
 
 /// The way of one login, shared with the SDK.
-pub(super) struct SharedWire(pub(super) Arc<Wire>);
+pub(super) struct SharedOAuthHttp(pub(super) Arc<OAuthHttp>);
 
-impl OAuthHttpClient for SharedWire {
+impl OAuthHttpClient for SharedOAuthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         self.0.execute(request)
     }
@@ -258,7 +258,7 @@ pub(super) fn answer(status: StatusCode, headers: HeaderMap, body: Vec<u8>) -> O
 
 fn same_origin() -> redirect::Policy {
     const ELSEWHERE: &str = "the authorization server sends us elsewhere";
-    let hops = Hops { limit: MAX_REDIRECTS, too_many: ELSEWHERE };
+    let hops = RedirectPolicy { limit: MAX_REDIRECTS, too_many: ELSEWHERE };
     hops.policy(|hop| if hop.keeps_origin() { Ok(()) } else { Err(ELSEWHERE.to_owned()) })
 }
 

@@ -5,12 +5,14 @@
 use std::{error::Error, path::Path, sync::Arc, time::Duration};
 
 use haft_mcp_client::{
-    AuthOptions, Elicit, ElicitAnswer, Elicitation, Endpoint, Era, HttpEndpoint, Manager, ManagerOptions,
-    ServerConfig, ServerState,
+    AuthOptions, Elicit, ElicitAnswer, Elicitation, HttpEndpoint, ManagerOptions, McpManager,
+    ProtocolRevision, ServerConfig, ServerEndpoint, ServerState,
 };
 use haft_permission::Policy;
 use haft_tool::{BoxFuture, CallContext, ErrorKind, example};
-use haft_tool_runtime::{Answer, Ask, Gate, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits};
+use haft_tool_runtime::{
+    Answer, Approver, Gate, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits,
+};
 use haft_types::ToolUse;
 use serde_json::{Value, json};
 
@@ -32,14 +34,14 @@ impl Elicit for Agreeable {
     }
 }
 
-impl Ask for Agreeable {
+impl Approver for Agreeable {
     fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::yes() })
     }
 }
 
 struct Client {
-    manager: Manager,
+    manager: McpManager,
     pipeline: Pipeline,
     logins: usize,
 }
@@ -95,13 +97,13 @@ impl Client {
             directory: None,
             client_metadata_url: Some(String::from("https://conformance-test.local/client-metadata.json")),
         };
-        let manager = Manager::new(options);
+        let manager = McpManager::new(options);
         let oauth = serde_json::from_value(oauth(scenario, context))?;
         let endpoint = HttpEndpoint { url: url.to_owned(), oauth, ..HttpEndpoint::default() };
-        let mut config = ServerConfig::new("suite", Endpoint::Http(endpoint));
+        let mut config = ServerConfig::new("suite", ServerEndpoint::Http(endpoint));
         config.era = match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").as_deref() {
-            Ok("2026-07-28") => Some(Era::Modern),
-            Ok(_) => Some(Era::Legacy),
+            Ok("2026-07-28") => Some(ProtocolRevision::Modern),
+            Ok(_) => Some(ProtocolRevision::Legacy),
             Err(_) => None,
         };
         manager.set_servers(vec![config]);

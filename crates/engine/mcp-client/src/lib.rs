@@ -1,16 +1,16 @@
 //! The client side of the Model Context Protocol.
 //!
-//! A [`Manager`] connects to any number of servers and turns their
+//! A [`McpManager`] connects to any number of servers and turns their
 //! tools into tools of ours (`mcp__server__tool`), whatever the servers do:
 //! start late, die, hang, lie, speak the protocol of this year or of 2024.
 //!
 //! Reads from the top: [`declared_servers`] and [`resolve`] say which servers
-//! may run, [`Manager`] runs them.
+//! may run, [`McpManager`] runs them.
 //!
 //! **Does not know** settings files, terminals, models or any concrete tool,
 //! nor how a token is come by (`haft-mcp-auth`) or how tools are served
 //! (`haft-mcp-server`).
-//! Whom to ask ([`Elicit`], [`Sample`]), where bytes go ([`Media`]) and which
+//! Whom to ask ([`Elicit`], [`Sample`]), where bytes go ([`MediaSink`]) and which
 //! pages to open ([`LoginFlow`]) are the host's business.
 //!
 //! **Invariant:** one bad tool, result, message or server costs nothing but
@@ -34,16 +34,16 @@ mod tools;
 mod transport;
 mod wire;
 
-pub use adapt::{Media, MediaDirectory, ShownPicture, tool_name, tool_prefix};
+pub use adapt::{MediaDirectory, MediaSink, ModelImage, tool_name, tool_prefix};
 pub use client::{
-    Annotations, CallTracing, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, HostPorts, NotSampled,
-    OfferedTool, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Sample, ServerInfo, ServerRoot,
-    SkippedOffer, protocol_versions,
+    Annotations, CallTracing, Capabilities, ClientPorts, Elicit, ElicitAnswer, Elicitation, OfferedTool,
+    PromptArgument, PromptDef, ProtocolRevision, ResourceDef, ResourceTemplate, Sample, SamplingError,
+    ServerInfo, ServerRoot, SkippedOffer, protocol_versions,
 };
 pub use config::{
-    Approval, Approvals, Confirm, Declared, Endpoint, Problem, ProjectChoices, Resolved, SamplingRules,
-    ServerConfig, ServerMatcher, ServerPolicy, ServerRules, ServerScope, Timeouts, Trust, Waiting,
-    add_server, declared_servers, remove_server, resolve,
+    Approval, Approvals, DeclarationProblem, Declared, ProjectChoices, ResolvedServers, SamplingConfirm,
+    SamplingRules, ServerConfig, ServerEndpoint, ServerMatcher, ServerPolicy, ServerRules, ServerScope,
+    Timeouts, Trust, Waiting, add_server, declared_servers, remove_server, resolve,
 };
 /// Logins, as configurations and hosts of servers name them.
 pub use haft_mcp_auth::{
@@ -51,11 +51,11 @@ pub use haft_mcp_auth::{
     LoginFlow, OAuthGrant, OAuthSettings, ProviderAddress,
 };
 pub use supervise::{
-    AskError, Enabled, Manager, ManagerOptions, Noise, PromptCommand, ServerEvent, ServerState, ServerStatus,
-    WeakManager,
+    Enabled, ManagerOptions, McpManager, Noise, PromptCommand, ServerEvent, ServerQueryError, ServerState,
+    ServerStatus, WeakMcpManager,
 };
 pub use tools::resource_tools;
 pub use transport::{
-    ChannelEnds, ChannelServer, Connector, FurtherPath, HostedServer, InheritEnv, McpConnection, Outgoing,
-    PeerInbox, StdioCommand, Transport, TransportError,
+    ChannelEnds, ChannelServer, Connector, EmbeddedServer, InheritEnv, McpConnection, OutgoingMessage,
+    PeerInbox, ProgramFallback, StdioCommand, Transport, TransportError,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    CallContext, Content, DynTool, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, erase,
+    AccessSet, CallContext, Content, DynTool, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, erase,
 };
 use haft_types::text;
 use schemars::JsonSchema;
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{ResourceDef, ResourceTemplate},
-    supervise::Manager,
+    supervise::McpManager,
 };
 
 /// The tools a model uses to look at what servers offer beside tools.
-pub fn resource_tools(manager: &Manager) -> Vec<Arc<dyn DynTool>> {
+pub fn resource_tools(manager: &McpManager) -> Vec<Arc<dyn DynTool>> {
     vec![
         erase(ListMcpResources(manager.clone())),
         erase(ReadMcpResource(manager.clone())),
@@ -34,7 +34,7 @@ pub(crate) struct ListInput {
     server: Option<String>,
 }
 
-struct ListMcpResources(Manager);
+struct ListMcpResources(McpManager);
 
 /// What the servers offer.
 #[derive(Debug, Serialize)]
@@ -100,8 +100,8 @@ impl Tool for ListMcpResources {
         true
     }
 
-    fn reach(&self, _input: &ListInput, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &ListInput, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn to_content(&self, output: &ListOutput) -> Content {
@@ -155,7 +155,7 @@ pub(crate) struct ReadInput {
     uri: String,
 }
 
-struct ReadMcpResource(Manager);
+struct ReadMcpResource(McpManager);
 
 /// A resource.
 #[derive(Debug, Serialize)]
@@ -190,8 +190,8 @@ impl Tool for ReadMcpResource {
         true
     }
 
-    fn reach(&self, _input: &ReadInput, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &ReadInput, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn describe(&self, input: &ReadInput) -> String {
@@ -221,7 +221,7 @@ pub(crate) struct RefreshInput {
     server: Option<String>,
 }
 
-struct RefreshMcpTools(Manager);
+struct RefreshMcpTools(McpManager);
 
 /// What became of one server.
 #[derive(Debug, Serialize)]
@@ -265,8 +265,8 @@ impl Tool for RefreshMcpTools {
         true
     }
 
-    fn reach(&self, _input: &RefreshInput, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &RefreshInput, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 }
 

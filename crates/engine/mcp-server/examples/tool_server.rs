@@ -9,11 +9,11 @@
 use std::{error::Error, io::Write, sync::Arc, time::Duration};
 
 use haft_mcp_server::{
-    ClientAsk, Clients, HttpAuth, HttpOptions, ServerOptions, ToolServer, serve_http, serve_stdio,
+    ClientApprover, Clients, HttpAuth, HttpOptions, ServerOptions, ToolServer, serve_http, serve_stdio,
 };
 use haft_permission::Policy;
 use haft_tool::{DynTool, Outcome, ToolContext, ToolError, tool};
-use haft_tool_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
+use haft_tool_runtime::{CallSessionState, Gate, Pipeline, Pool, ResultStore, SharedPool, StoreLimits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -66,11 +66,11 @@ async fn count(args: Count, cx: ToolContext<Value>) -> Result<Outcome<String>, T
 
 fn server() -> Result<ToolServer, Box<dyn Error>> {
     let clients = Clients::default();
-    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientAsk::new(clients.clone())));
+    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientApprover::new(clients.clone())));
     let results = std::env::temp_dir().join(format!("haft-tool-server-{}", std::process::id()));
     let pipeline = Arc::new(Pipeline::new(gate, ResultStore::new(results, StoreLimits::default())));
     let pool = SharedPool::new(Pool::assemble(tools(), Vec::new()));
-    let state = SessionState::new(std::env::current_dir()?);
+    let state = CallSessionState::new(std::env::current_dir()?);
     let mut options = ServerOptions::default();
     if let Ok(millis) = std::env::var("TOOL_SERVER_TASK_AFTER_MS") {
         options.task_after = Duration::from_millis(millis.parse()?);

@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use haft_tool::{BoxFuture, CallContext, CallId, ErrorKind, ProgressEvent, ProgressSink};
-use haft_tool_runtime::{ParsedCall, Report, wire_name};
+use haft_tool_runtime::{CallReport, ParsedCall, wire_name};
 use haft_types::{AgentId, ToolUse, text};
 use rmcp::{
     ErrorData, RoleServer,
@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ToolServer,
     caller::{Caller, ProtocolEra},
-    client::{CallClient, Can, ClientInput, ClientWish, Presence},
-    inputs::{Round, to_request},
+    client::{CallClient, CallInFlight, Can, ClientInput, ClientRequest},
+    inputs::{InputRound, to_request},
     result, stored,
     tasks_of_clients::{TaskCaller, rename},
 };
@@ -39,8 +39,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// A call that is running: what it reports, what it wishes, what comes of it.
 struct RunningToolCall {
-    run: BoxFuture<'static, Report>,
-    wishes: mpsc::UnboundedReceiver<ClientWish>,
+    run: BoxFuture<'static, CallReport>,
+    wishes: mpsc::UnboundedReceiver<ClientRequest>,
     progress: mpsc::Receiver<ProgressEvent>,
     /// Fires at the latest when nobody drives the call any more.
     cancel: CancellationToken,
@@ -49,7 +49,7 @@ struct RunningToolCall {
     caller: TaskCaller,
     /// Tasks it names, and the names the caller has for them.
     tasks: Vec<(String, String)>,
-    _presence: Presence,
+    _presence: CallInFlight,
 }
 
 impl Drop for RunningToolCall {
@@ -59,8 +59,8 @@ impl Drop for RunningToolCall {
 }
 
 enum Step {
-    Done(Box<Report>),
-    Wish(ClientWish),
+    Done(Box<CallReport>),
+    Wish(ClientRequest),
     Progress(ProgressEvent),
 }
 
@@ -85,7 +85,7 @@ impl ToolServer {
             return Err(ErrorData::internal_error("too many calls at once; try again", None));
         };
         let mut round = match caller.protocol {
-            ProtocolEra::Modern => Some(Round::open(&self.shared.seal, &params)?),
+            ProtocolEra::Modern => Some(InputRound::open(&self.shared.seal, &params)?),
             ProtocolEra::Legacy => None,
         };
         let task_caller = TaskCaller::of(&self.client, caller.protocol, self.shared.options.several_clients);
@@ -112,8 +112,8 @@ impl ToolServer {
                     return self.finished(*report, &running).map(CallToolResponse::Complete);
                 }
                 Step::Progress(event) => caller.progress(event).await,
-                Step::Wish(ClientWish::Log { level, data }) => caller.log(&level, data).await,
-                Step::Wish(ClientWish::Inputs { inputs, answers }) => match &mut round {
+                Step::Wish(ClientRequest::Log { level, data }) => caller.log(&level, data).await,
+                Step::Wish(ClientRequest::Inputs { inputs, answers }) => match &mut round {
                     None => answering.push(ask_now(caller.peer.clone(), inputs, answers)),
                     Some(round) => match round.answers(&inputs) {
                         Some(given) => drop(answers.send(given)),
@@ -158,7 +158,11 @@ impl ToolServer {
     }
 
     /// What the client gets, and what stays with its session.
-    fn finished(&self, mut report: Report, running: &RunningToolCall) -> Result<CallToolResult, ErrorData> {
+    fn finished(
+        &self,
+        mut report: CallReport,
+        running: &RunningToolCall,
+    ) -> Result<CallToolResult, ErrorData> {
         if report.error == Some(ErrorKind::UnknownTool) {
             return Err(ErrorData::invalid_params(report.content.to_text(), None));
         }
@@ -209,8 +213,8 @@ impl ToolServer {
                                 task.set_status_message(text::one_line(message, 200));
                             }
                         }
-                        Step::Wish(ClientWish::Log { .. }) => (),
-                        Step::Wish(ClientWish::Inputs { inputs, answers }) => {
+                        Step::Wish(ClientRequest::Log { .. }) => (),
+                        Step::Wish(ClientRequest::Inputs { inputs, answers }) => {
                             ask_in_task(&task, inputs, answers)
                         }
                     }

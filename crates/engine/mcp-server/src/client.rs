@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_tool::{BoxFuture, CallId};
-use haft_tool_runtime::{Answer, Ask, Question, Unattended};
+use haft_tool_runtime::{Answer, Approver, NoApprover, Question};
 use rmcp::model::ClientCapabilities;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -27,19 +27,19 @@ impl Clients {
     }
 
     /// Remembers the client of a call for as long as the guard lives.
-    pub(super) fn enter(&self, call: CallId, client: CallClient) -> Presence {
+    pub(super) fn enter(&self, call: CallId, client: CallClient) -> CallInFlight {
         self.calls().insert(call.clone(), client);
-        Presence { clients: self.clone(), call }
+        CallInFlight { clients: self.clone(), call }
     }
 }
 
 /// A call under way.
-pub(super) struct Presence {
+pub(super) struct CallInFlight {
     clients: Clients,
     call: CallId,
 }
 
-impl Drop for Presence {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         self.clients.calls().remove(&self.call);
     }
@@ -48,7 +48,7 @@ impl Drop for Presence {
 /// The client that made one call.
 #[derive(Clone)]
 pub struct CallClient {
-    wishes: mpsc::UnboundedSender<ClientWish>,
+    wishes: mpsc::UnboundedSender<ClientRequest>,
     can: Can,
 }
 
@@ -81,7 +81,7 @@ impl Can {
 }
 
 /// Something a call wants from its client.
-pub(super) enum ClientWish {
+pub(super) enum ClientRequest {
     Inputs { inputs: Vec<ClientInput>, answers: oneshot::Sender<Vec<Value>> },
     Log { level: String, data: Value },
 }
@@ -135,7 +135,7 @@ impl InputKind {
 pub struct NotAnswered;
 
 impl CallClient {
-    pub(super) fn new(can: Can) -> (Self, mpsc::UnboundedReceiver<ClientWish>) {
+    pub(super) fn new(can: Can) -> (Self, mpsc::UnboundedReceiver<ClientRequest>) {
         let (wishes, receiver) = mpsc::unbounded_channel();
         (Self { wishes, can }, receiver)
     }
@@ -155,7 +155,7 @@ impl CallClient {
             return Err(NotAnswered);
         }
         let (answers, answered) = oneshot::channel();
-        self.wishes.send(ClientWish::Inputs { inputs, answers }).map_err(|_| NotAnswered)?;
+        self.wishes.send(ClientRequest::Inputs { inputs, answers }).map_err(|_| NotAnswered)?;
         answered.await.map_err(|_| NotAnswered)
     }
 
@@ -166,25 +166,25 @@ impl CallClient {
 
     /// Sends a log message, if the client wants log messages.
     pub fn log(&self, level: &str, data: Value) {
-        let _ = self.wishes.send(ClientWish::Log { level: level.to_owned(), data });
+        let _ = self.wishes.send(ClientRequest::Log { level: level.to_owned(), data });
     }
 }
 
 /// Lets the client's person decide what the rules leave open. A client that
 /// cannot ask anybody gets what the policy says without a person: no.
-pub struct ClientAsk {
+pub struct ClientApprover {
     clients: Clients,
-    otherwise: Arc<dyn Ask>,
+    otherwise: Arc<dyn Approver>,
 }
 
-impl ClientAsk {
+impl ClientApprover {
     /// Asks the client of the call.
     pub fn new(clients: Clients) -> Self {
-        Self { clients, otherwise: Arc::new(Unattended) }
+        Self { clients, otherwise: Arc::new(NoApprover) }
     }
 }
 
-impl Ask for ClientAsk {
+impl Approver for ClientApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let client = self.clients.of(question.call_id).filter(|it| it.answers(InputKind::Elicit));
         let Some(client) = client else { return self.otherwise.ask(question) };

@@ -53,7 +53,7 @@ const AFTER_STOP: Duration = Duration::from_secs(2);
 /// A line that is answered here.
 #[derive(Debug)]
 enum Direct {
-    Call { id: RequestId, params: Params },
+    Call { id: RequestId, params: CallParams },
     Cancel { id: RequestId },
 }
 
@@ -64,7 +64,7 @@ struct DirectRequest {
     id: RequestId,
     #[serde(rename = "method")]
     _method: CallMethod,
-    params: Params,
+    params: CallParams,
 }
 
 #[derive(Deserialize)]
@@ -81,7 +81,7 @@ enum JsonRpcVersion {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Params {
+struct CallParams {
     name: String,
     #[serde(default)]
     arguments: Option<JsonObject>,

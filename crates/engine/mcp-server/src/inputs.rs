@@ -22,12 +22,12 @@ use haft_types::text::hex;
 const VALID_FOR: Duration = Duration::from_secs(30 * 60);
 
 /// Seals what clients carry for us, with a key that lives as long as we do.
-pub(super) struct Seal {
+pub(super) struct StateSealer {
     codec: RequestStateCodec,
     key: Vec<u8>,
 }
 
-impl Seal {
+impl StateSealer {
     pub(super) fn fresh() -> Self {
         let mut key = Vec::new();
         for _ in 0..2 {
@@ -45,33 +45,33 @@ impl Seal {
 }
 
 /// What one round of a call brought.
-pub(super) struct Round<'a> {
-    seal: &'a Seal,
+pub(super) struct InputRound<'a> {
+    seal: &'a StateSealer,
     /// Binds the state to this tool and these arguments.
     binding: Vec<u8>,
-    carried: Carried,
+    carried: SealedState,
 }
 
 /// What travels with the client.
 #[derive(Default, Deserialize, Serialize)]
-struct Carried {
+struct SealedState {
     /// Hash of every question, by key.
     asked: BTreeMap<String, String>,
     answers: BTreeMap<String, Value>,
 }
 
-impl<'a> Round<'a> {
+impl<'a> InputRound<'a> {
     /// Reads what the client sent along.
-    pub(super) fn open(seal: &'a Seal, params: &CallToolRequestParams) -> Result<Self, ErrorData> {
+    pub(super) fn open(seal: &'a StateSealer, params: &CallToolRequestParams) -> Result<Self, ErrorData> {
         let call = serde_json::to_vec(&(&params.name, &params.arguments))
             .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
         let binding = Sha256::digest(call).to_vec();
-        let mut carried: Carried = match &params.request_state {
+        let mut carried: SealedState = match &params.request_state {
             Some(state) => seal.codec.open_json_with(state, &binding).map_err(|_| {
                 let reason = "requestState was not made for this call, was changed, or is too old";
                 ErrorData::invalid_params(reason, None)
             })?,
-            None => Carried::default(),
+            None => SealedState::default(),
         };
         carried.answers.extend(params.input_responses.clone().unwrap_or_default());
         Ok(Self { seal, binding, carried })

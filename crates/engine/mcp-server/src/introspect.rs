@@ -16,12 +16,12 @@ use super::guard::{TokenCheck, TokenVerdict};
 /// What it says counts for a moment, so that not every request costs another
 /// one; a token that was taken back is refused after that moment. If it cannot
 /// be asked, nobody comes in.
-pub struct Introspection {
+pub struct TokenIntrospection {
     endpoint: String,
     /// How we show who we are there.
     client: Option<(String, String)>,
     /// What a token must be like.
-    wanted: WantedToken,
+    wanted: TokenRequirements,
     http: reqwest::Client,
     known: Mutex<HashMap<[u8; 32], (Instant, TokenVerdict)>>,
     /// A flood of tokens must not become a flood of questions.
@@ -30,7 +30,7 @@ pub struct Introspection {
 
 /// What a token must be like to be taken.
 #[derive(Clone, Debug, Default)]
-struct WantedToken {
+struct TokenRequirements {
     resource: String,
     issuer: Option<String>,
     scopes: Vec<String>,
@@ -43,7 +43,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// An answer about one token is short.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-impl Introspection {
+impl TokenIntrospection {
     /// Asks at `endpoint`, as `client` (id and secret) if one is given, whether
     /// tokens are good and meant for `resource`.
     pub fn new(
@@ -52,7 +52,7 @@ impl Introspection {
         resource: impl Into<String>,
     ) -> Self {
         let http = reqwest::Client::builder().timeout(LIMIT).build().unwrap_or_default();
-        let wanted = WantedToken { resource: resource.into(), ..WantedToken::default() };
+        let wanted = TokenRequirements { resource: resource.into(), ..TokenRequirements::default() };
         let questions = Semaphore::new(QUESTIONS_AT_ONCE);
         Self { endpoint: endpoint.into(), client, wanted, http, known: Mutex::default(), questions }
     }
@@ -100,7 +100,7 @@ impl Introspection {
 /// Two clocks may differ that much.
 const SKEW_SECONDS: u64 = 30;
 
-impl WantedToken {
+impl TokenRequirements {
     fn judge(&self, answer: &Value, now: u64) -> TokenVerdict {
         let ended = answer["exp"].as_f64().is_some_and(|it| it as u64 + SKEW_SECONDS < now);
         let not_begun = answer["nbf"].as_f64().is_some_and(|it| now + SKEW_SECONDS < it as u64);
@@ -134,7 +134,7 @@ fn is_for(audience: &Value, resource: &str) -> bool {
     }
 }
 
-impl TokenCheck for Introspection {
+impl TokenCheck for TokenIntrospection {
     fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, TokenVerdict> {
         Box::pin(async move {
             let key: [u8; 32] = Sha256::digest(token).into();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_token_must_be_all_that_is_wanted() {
-        let wanted = WantedToken {
+        let wanted = TokenRequirements {
             resource: String::from("r"),
             issuer: Some(String::from("https://as.test")),
             scopes: vec![String::from("a"), String::from("b")],
@@ -243,7 +243,7 @@ mod tests {
         let endpoint = format!("http://{}/", listener.local_addr().unwrap());
         let app = axum::Router::new().route("/", axum::routing::post(answer));
         tokio::spawn(async move { axum::serve(listener, app).await });
-        let check = Introspection::new(endpoint, None, "r");
+        let check = TokenIntrospection::new(endpoint, None, "r");
         assert_eq!(check.judge("good").await, TokenVerdict::Good);
         let tokens: Vec<String> = (0..300).map(|number| format!("bad-{number}")).collect();
         let verdicts = futures_util::future::join_all(tokens.iter().map(|it| check.judge(it))).await;

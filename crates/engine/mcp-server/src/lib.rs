@@ -37,16 +37,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_tool_runtime::{Pipeline, Pool, SessionState, SharedPool};
+use haft_tool_runtime::{CallSessionState, Pipeline, Pool, SharedPool};
 use rmcp::{model::Tool, task_manager::TaskManager};
 use tokio::sync::{Semaphore, broadcast};
 
 pub use accept::{AcceptLimits, accept};
-pub use client::{CallClient, ClientAsk, ClientInput, Clients, InputKind, NotAnswered};
+pub use client::{CallClient, ClientApprover, ClientInput, Clients, InputKind, NotAnswered};
 pub use guard::{HttpAuth, TokenCheck, TokenVerdict};
 pub use http::{HttpOptions, HttpServer, serve_http, serve_http_handler};
-pub use introspect::Introspection;
-pub use snippets::{Snippet, client_snippets};
+pub use introspect::TokenIntrospection;
+pub use snippets::{ConfigSnippet, client_snippets};
 pub use stdio::serve_stdio;
 
 /// A pool of tools with everything needed to serve it. Cheap to clone.
@@ -56,7 +56,7 @@ pub use stdio::serve_stdio;
 #[derive(Clone)]
 pub struct ToolServer {
     shared: Arc<SharedServer>,
-    state: Arc<Mutex<SessionState>>,
+    state: Arc<Mutex<CallSessionState>>,
     /// Nobody can guess it: names of what a session stores begin with it.
     client: Arc<str>,
 }
@@ -64,17 +64,17 @@ pub struct ToolServer {
 struct SharedServer {
     pipeline: Arc<Pipeline>,
     pool: SharedPool,
-    state: SessionState,
+    state: CallSessionState,
     options: ServerOptions,
     clients: Clients,
     /// Seals what a client carries between two rounds of one call.
-    seal: inputs::Seal,
+    seal: inputs::StateSealer,
     tasks: TaskManager,
     changes: broadcast::Sender<()>,
     busy: Semaphore,
     listed: Mutex<Option<ListedTools>>,
     /// Whose tasks in the background are whose.
-    tasks_of_clients: tasks_of_clients::TasksOfClients,
+    tasks_of_clients: tasks_of_clients::ClientTasks,
 }
 
 /// The list of tools, as long as the pool it was made of is the current one.
@@ -138,11 +138,11 @@ const WAITING_CHANGES: usize = 16;
 
 impl ToolServer {
     /// Serves `pool` through `pipeline`. Calls run in the directory `state`
-    /// names. `clients` are those the pipeline's gate asks; see [`ClientAsk`].
+    /// names. `clients` are those the pipeline's gate asks; see [`ClientApprover`].
     pub fn new(
         pipeline: Arc<Pipeline>,
         pool: SharedPool,
-        state: SessionState,
+        state: CallSessionState,
         clients: Clients,
         options: ServerOptions,
     ) -> Self {
@@ -151,13 +151,13 @@ impl ToolServer {
             pool,
             state: state.clone(),
             clients,
-            seal: inputs::Seal::fresh(),
+            seal: inputs::StateSealer::fresh(),
             tasks: TaskManager::new(),
             changes: broadcast::channel(WAITING_CHANGES).0,
             busy: Semaphore::new(options.max_calls),
             options,
             listed: Mutex::default(),
-            tasks_of_clients: tasks_of_clients::TasksOfClients::default(),
+            tasks_of_clients: tasks_of_clients::ClientTasks::default(),
         };
         Self { shared: Arc::new(shared), state: Arc::new(Mutex::new(state)), client: new_client() }
     }

@@ -1,7 +1,7 @@
 //! A report as a client reads it.
 
 use haft_tool::{Block, ErrorKind};
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::MediaSource;
 use rmcp::model::{CallToolResult, ContentBlock, ResultType};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) enum ResultSchema {
 
 /// Turns a report into the result of `tools/call`.
 pub(super) fn result(
-    report: Report,
+    report: CallReport,
     structured: ResultSchema,
     stored: Option<stored::Stored>,
 ) -> CallToolResult {
@@ -48,7 +48,7 @@ pub(super) fn result(
 
 /// The result of another server's tool, as that server gave it: nothing is lost
 /// on the way through us.
-fn passed_through(report: &Report) -> Option<CallToolResult> {
+fn passed_through(report: &CallReport) -> Option<CallToolResult> {
     let is_remote = report.error.is_none() && report.meta.as_ref()?.get("structuredContent").is_some();
     let data = report.data.as_ref().filter(|_| is_remote)?;
     data.get("content")?.as_array()?;

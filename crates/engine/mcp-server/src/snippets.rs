@@ -2,7 +2,7 @@ use serde_json::json;
 
 /// How one client is told about a server of ours.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Snippet {
+pub struct ConfigSnippet {
     /// The client.
     pub client: &'static str,
     /// Where the text belongs.
@@ -15,10 +15,10 @@ pub struct Snippet {
 
 /// What to write into the configuration of common clients so that they start
 /// `command` with `args` as a server called `name`.
-pub fn client_snippets(name: &str, command: &str, args: &[&str]) -> Vec<Snippet> {
+pub fn client_snippets(name: &str, command: &str, args: &[&str]) -> Vec<ConfigSnippet> {
     let server = json!({"command": command, "args": args});
     let typed = json!({"type": "stdio", "command": command, "args": args});
-    let json = |client, file, value: serde_json::Value| Snippet {
+    let json = |client, file, value: serde_json::Value| ConfigSnippet {
         client,
         file,
         language: "json",
@@ -32,6 +32,6 @@ pub fn client_snippets(name: &str, command: &str, args: &[&str]) -> Vec<Snippet>
         json("Cursor", ".cursor/mcp.json", json!({"mcpServers": {name: server}})),
         json("VS Code", ".vscode/mcp.json", json!({"servers": {name: typed}})),
         json("Zed", "settings.json", json!({"context_servers": {name: server}})),
-        Snippet { client: "Codex", file: "~/.codex/config.toml", language: "toml", text: codex },
+        ConfigSnippet { client: "Codex", file: "~/.codex/config.toml", language: "toml", text: codex },
     ]
 }

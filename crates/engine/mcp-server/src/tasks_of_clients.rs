@@ -3,8 +3,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_tool::{CallTrace, ContextChange};
-use haft_tool_runtime::Report;
+use haft_tool::{CallEffect, ContextChange};
+use haft_tool_runtime::CallReport;
 use haft_types::Block;
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ use super::caller::ProtocolEra;
 /// where there may be several, a task of one has a name that nobody can guess, and
 /// whoever knows the name may speak of the task.
 #[derive(Default)]
-pub(super) struct TasksOfClients(Mutex<HashMap<String, TaskOwner>>);
+pub(super) struct ClientTasks(Mutex<HashMap<String, TaskOwner>>);
 
 /// Who may speak of a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -50,15 +50,15 @@ impl TaskCaller {
     }
 }
 
-impl TasksOfClients {
+impl ClientTasks {
     /// Notes what a call left running. Where nobody else may speak of it, the
     /// report names it so that nobody else can.
-    pub(super) fn note(&self, report: &mut Report, caller: &TaskCaller) {
+    pub(super) fn note(&self, report: &mut CallReport, caller: &TaskCaller) {
         let ids: Vec<String> = report
             .changes
             .iter()
             .filter_map(|change| match change {
-                ContextChange::Trace(CallTrace::BackgroundStarted { id, .. }) => Some(id.clone()),
+                ContextChange::Trace(CallEffect::BackgroundStarted { id, .. }) => Some(id.clone()),
                 _ => None,
             })
             .collect();
@@ -110,7 +110,7 @@ impl TasksOfClients {
 }
 
 /// Another name for a task wherever a report names it, but not in names of files.
-pub(super) fn rename(report: &mut Report, id: &str, name: &str) {
+pub(super) fn rename(report: &mut CallReport, id: &str, name: &str) {
     for block in &mut report.content.0 {
         if let Block::Text { text } = block {
             *text = renamed(text, id, name);

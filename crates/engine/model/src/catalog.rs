@@ -81,9 +81,9 @@ impl Catalog {
 /// What a list says about the model that was asked for last: a turn asks again and
 /// again, of one model. The list must be the same every time.
 #[derive(Default)]
-pub(crate) struct LastListed(Mutex<Option<(String, ModelInfo)>>);
+pub(crate) struct CatalogCache(Mutex<Option<(String, ModelInfo)>>);
 
-impl LastListed {
+impl CatalogCache {
     pub(crate) fn get(&self, catalog: &Catalog, model: &str) -> ModelInfo {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {

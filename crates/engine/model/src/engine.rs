@@ -17,20 +17,20 @@ use reqwest::{Response, header::HeaderMap};
 use serde_json::Value;
 
 use crate::{
-    Catalog, LoginRenewal, ModelError, ModelEvent, ModelInfo, Patience, Repair, RepairKind, Request, Retry,
-    RetryPolicy, ToolCalls,
-    catalog::LastListed,
+    Catalog, LoginRenewal, ModelError, ModelEvent, ModelInfo, Repair, RepairKind, Request, Retry,
+    RetryPolicy, StreamTimeouts, ToolCalls,
+    catalog::CatalogCache,
     endpoint::{Auth, RequestTarget},
     failure,
     http::{LazyClient, body_head, drain},
-    lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
+    lint::{LintRules, Linted, Linter, RefusalFix, ThinkingRule, diagnose},
     prefix::sent_prefix,
     retry::Hint,
     served::ServedModels,
     stream::Emitter,
     wire::{
-        Calibration, Decoder, Encoded, MessageCache, Meter, chat,
-        chat_events::{ChatDecoder, Dialects},
+        Decoder, EncodedBody, EstimateCalibration, MessageCache, Meter, chat,
+        chat_events::{ChatDecoder, TextCallPolicy},
         framing::Framing,
         gemini,
         gemini_events::GeminiDecoder,
@@ -66,7 +66,7 @@ pub(crate) struct Engine {
     pub(crate) headers: HeaderMap,
     pub(crate) client: LazyClient,
     pub(crate) retry: RetryPolicy,
-    pub(crate) patience: Patience,
+    pub(crate) patience: StreamTimeouts,
     pub(crate) linter: Linter,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) betas: FeatureBetas,
@@ -74,15 +74,15 @@ pub(crate) struct Engine {
     pub(crate) names: BTreeMap<String, String>,
     pub(crate) cache: MessageCache,
     pub(crate) meter: Meter,
-    pub(crate) calibration: Calibration,
-    pub(crate) told: Mutex<HashMap<String, ToldLimits>>,
-    pub(crate) listed: LastListed,
+    pub(crate) calibration: EstimateCalibration,
+    pub(crate) told: Mutex<HashMap<String, ReportedLimits>>,
+    pub(crate) listed: CatalogCache,
     pub(crate) served: ServedModels,
 }
 
 /// What a provider said about a model that the list does not know.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ToldLimits {
+pub(crate) struct ReportedLimits {
     /// The most tokens of an answer.
     answer: Option<u64>,
     /// The most tokens of input and answer together.
@@ -165,7 +165,7 @@ impl Engine {
         self.names.get(model).or_else(|| self.names.get(plain)).map_or(model, String::as_str)
     }
 
-    fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> Encoded {
+    fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> EncodedBody {
         let name = self.wire_name(&linted.request.model);
         if name == linted.request.model {
             return self.encode_named(linted, info, purpose);
@@ -175,7 +175,7 @@ impl Engine {
         self.encode_named(&renamed, info, purpose)
     }
 
-    fn encode_named(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> Encoded {
+    fn encode_named(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> EncodedBody {
         let (cache, meter) = (&self.cache, &self.meter);
         match &self.form {
             WireForm::Messages(host) => {
@@ -195,7 +195,7 @@ impl Engine {
             WireForm::Chat(_) => {
                 let info = self.info(model);
                 let written = info.dialects || info.tool_calls == ToolCalls::Prompted;
-                let dialects = if written { Dialects::Looked } else { Dialects::Ignored };
+                let dialects = if written { TextCallPolicy::Looked } else { TextCallPolicy::Ignored };
                 Decoder::Chat(ChatDecoder::new(model, tools, dialects))
             }
             WireForm::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
@@ -249,11 +249,11 @@ impl Engine {
                     && let Some(cure) = self.cure(&linted, &encoded, &failed.error, &emitter)
                 {
                     cures += 1;
-                    if let Cure::MaxTokens(limit) | Cure::Room { answer: limit, .. } = cure {
+                    if let RefusalFix::MaxTokens(limit) | RefusalFix::Room { answer: limit, .. } = cure {
                         max_tokens = Some(limit);
                         self.tell_limits(&request.model, &cure);
                     }
-                    if cure == Cure::PromptTools {
+                    if cure == RefusalFix::PromptTools {
                         self.tell_limits(&request.model, &cure);
                     }
                     continue 'lint;
@@ -279,29 +279,29 @@ impl Engine {
     }
 
     /// What the provider once said about a model.
-    fn told(&self, model: &str) -> ToldLimits {
+    fn told(&self, model: &str) -> ReportedLimits {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(model).copied().unwrap_or_default()
     }
 
     /// Remembers what a refusal says about the model, so that no later request
     /// is refused for the same reason.
-    fn tell_limits(&self, model: &str, cure: &Cure) {
+    fn tell_limits(&self, model: &str, cure: &RefusalFix) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let limits = told.entry(model.to_owned()).or_default();
         match *cure {
-            Cure::MaxTokens(limit) => limits.answer = Some(limit),
-            Cure::Room { window, .. } => limits.window = Some(window),
-            Cure::PromptTools => limits.no_calls = true,
+            RefusalFix::MaxTokens(limit) => limits.answer = Some(limit),
+            RefusalFix::Room { window, .. } => limits.window = Some(window),
+            RefusalFix::PromptTools => limits.no_calls = true,
             _ => (),
         }
     }
 
     /// A conversation that does not fit says how large it is, and what fits.
-    fn learn_from(&self, error: &ModelError, request: &Request, encoded: &Encoded) {
+    fn learn_from(&self, error: &ModelError, request: &Request, encoded: &EncodedBody) {
         let ModelError::TooLong { tokens, window, .. } = error else { return };
         if let Some(window) = window.filter(|window| MIN_WINDOW <= *window) {
-            self.tell_limits(&request.model, &Cure::Room { answer: 0, window });
+            self.tell_limits(&request.model, &RefusalFix::Room { answer: 0, window });
         }
         if let Some(tokens) = *tokens {
             self.meter.learn(&request.model, encoded.size, tokens);
@@ -313,26 +313,26 @@ impl Engine {
     fn cure(
         &self,
         linted: &Linted,
-        encoded: &Encoded,
+        encoded: &EncodedBody,
         error: &ModelError,
         emitter: &Emitter,
-    ) -> Option<Cure> {
+    ) -> Option<RefusalFix> {
         let ModelError::Invalid { message } = error else { return None };
         let cure = diagnose(message)?.at_origin(&encoded.origins)?;
         let repair = match cure {
-            Cure::MaxTokens(limit) | Cure::Room { answer: limit, .. }
+            RefusalFix::MaxTokens(limit) | RefusalFix::Room { answer: limit, .. }
                 if linted.max_tokens.is_some_and(|before| before <= limit) =>
             {
                 return None;
             }
-            Cure::MaxTokens(limit) | Cure::Room { answer: limit, .. } => Repair {
+            RefusalFix::MaxTokens(limit) | RefusalFix::Room { answer: limit, .. } => Repair {
                 kind: RepairKind::MaxTokens,
                 place: "max_tokens".to_owned(),
                 detail: format!("the provider takes at most {limit}"),
             },
-            Cure::PromptTools if self.told(&linted.request.model).no_calls => return None,
-            Cure::PromptTools if !matches!(self.form, WireForm::Chat(_)) => return None,
-            Cure::PromptTools => Repair {
+            RefusalFix::PromptTools if self.told(&linted.request.model).no_calls => return None,
+            RefusalFix::PromptTools if !matches!(self.form, WireForm::Chat(_)) => return None,
+            RefusalFix::PromptTools => Repair {
                 kind: RepairKind::Setting,
                 place: format!("tools for {}", linted.request.model),
                 detail: "described in words: the server knows no calls for this model".to_owned(),
@@ -366,7 +366,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn attempt(&self, request: &Request, encoded: &Encoded, emitter: &Emitter) -> Attempt {
+    async fn attempt(&self, request: &Request, encoded: &EncodedBody, emitter: &Emitter) -> Attempt {
         let response = match self.send(request, encoded, BodyPurpose::Answer).await {
             Ok(response) => response,
             Err(failed) => return Attempt::Failed(failed),
@@ -396,7 +396,7 @@ impl Engine {
         }
     }
 
-    fn learn(&self, request: &Request, encoded: &Encoded, usage: Option<Usage>) {
+    fn learn(&self, request: &Request, encoded: &EncodedBody, usage: Option<Usage>) {
         if let Some(usage) = usage {
             self.meter.learn(&request.model, encoded.size, usage.total_input());
             self.calibration.learn(request, usage.total_input());
@@ -407,7 +407,7 @@ impl Engine {
     async fn send(
         &self,
         request: &Request,
-        encoded: &Encoded,
+        encoded: &EncodedBody,
         purpose: BodyPurpose,
     ) -> Result<Response, FailedAttempt> {
         let url = self.target.url(self.wire_name(&request.model), purpose);
@@ -452,7 +452,12 @@ impl Engine {
     }
 
     /// Sends a body once.
-    async fn post(&self, url: &str, headers: HeaderMap, encoded: &Encoded) -> Result<Response, ModelError> {
+    async fn post(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        encoded: &EncodedBody,
+    ) -> Result<Response, ModelError> {
         let client = self.client.current().await?;
         let sending = client.post(url).headers(headers).body(encoded.body.clone()).send();
         let limit = self.patience.first_byte;
@@ -546,14 +551,14 @@ impl Engine {
         count.ok_or_else(|| ModelError::protocol("the count has no number"))
     }
 
-    fn count_body(&self, linted: &Linted, info: &ModelInfo) -> Encoded {
+    fn count_body(&self, linted: &Linted, info: &ModelInfo) -> EncodedBody {
         #[cfg(feature = "bedrock")]
         if let WireForm::Messages(MessagesHost::Bedrock) = self.form {
             use base64::{Engine as _, engine::general_purpose::STANDARD};
             let encoded = self.encode(linted, info, BodyPurpose::Answer);
             let inner = STANDARD.encode(&encoded.body);
             let body = serde_json::json!({"input": {"invokeModel": {"body": inner}}}).to_string();
-            return Encoded { body: Bytes::from(body), ..encoded };
+            return EncodedBody { body: Bytes::from(body), ..encoded };
         }
         self.encode(linted, info, BodyPurpose::Count)
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use haft_types::Variables;
 
 use crate::{
-    AnthropicLogin, ChatOptions, Common, FoundryLogin, HttpProvider, KeySource, ModelError, StoredKey,
-    StoredKeys, VertexLogin, VertexPlace, key::HELPER_TTL,
+    AnthropicLogin, ChatOptions, FoundryLogin, HttpProvider, KeySource, ModelError, ProviderOptions,
+    StoredKey, StoredKeys, VertexLogin, VertexPlace, key::HELPER_TTL,
 };
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
@@ -146,7 +146,7 @@ impl ProviderChoice {
     /// Reads the environment through `env`. `CLAUDE_CODE_…` variables are
     /// honoured; `HAFT_…` ones of the same name win.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>, keys: &KeySettings) -> Result<Self, ModelError> {
-        let vars = Vars(env);
+        let vars = EnvLookup(env);
         if vars.is_on("USE_BEDROCK") {
             return bedrock(&vars, keys);
         }
@@ -198,7 +198,7 @@ impl ProviderChoice {
     }
 
     /// Makes the provider. Nothing is sent, and no key is asked for yet.
-    pub fn build(self, common: Common) -> Result<HttpProvider, ModelError> {
+    pub fn build(self, common: ProviderOptions) -> Result<HttpProvider, ModelError> {
         match self {
             Self::Anthropic { base_url, login } => HttpProvider::anthropic(&base_url, login, common),
             Self::Foundry { base_url, login } => HttpProvider::foundry(&base_url, login, common),
@@ -212,7 +212,7 @@ impl ProviderChoice {
                     true => common.patience.of_this_machine(),
                     false => common.patience,
                 };
-                let common = Common { patience, local, ..common };
+                let common = ProviderOptions { patience, local, ..common };
                 HttpProvider::openai_chat(&base_url, key, ChatOptions::for_server(&base_url), common)
             }
             Self::OpenRouter { base_url, key } => {
@@ -225,11 +225,11 @@ impl ProviderChoice {
     }
 }
 
-impl Common {
+impl ProviderOptions {
     /// The defaults with what the environment changes: retries, time limits,
     /// extra headers.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
-        let vars = Vars(env);
+        let vars = EnvLookup(env);
         let mut common = Self::default();
         let millis = |name: &str| vars.number(name).map(Duration::from_millis);
         if let Some(most) = vars.ours("MAX_RETRIES").and_then(|text| text.parse().ok()) {
@@ -253,9 +253,9 @@ impl Common {
 }
 
 /// Looks up variables of the environment under both of their names.
-struct Vars<'a>(&'a dyn Fn(&str) -> Option<String>);
+struct EnvLookup<'a>(&'a dyn Fn(&str) -> Option<String>);
 
-impl Vars<'_> {
+impl EnvLookup<'_> {
     fn get(&self, name: &str) -> Option<String> {
         (self.0)(name).filter(|value| !value.trim().is_empty())
     }
@@ -321,7 +321,7 @@ impl Vars<'_> {
     }
 }
 
-fn anthropic(vars: &Vars<'_>, keys: &KeySettings) -> ProviderChoice {
+fn anthropic(vars: &EnvLookup<'_>, keys: &KeySettings) -> ProviderChoice {
     let own = vars.get("ANTHROPIC_BASE_URL");
     let helper = vars.helper(keys);
     let login = if let Some(token) = vars.key(&["ANTHROPIC_AUTH_TOKEN"]) {
@@ -340,7 +340,7 @@ fn anthropic(vars: &Vars<'_>, keys: &KeySettings) -> ProviderChoice {
     ProviderChoice::Anthropic { base_url: own.unwrap_or_else(|| ANTHROPIC.to_owned()), login }
 }
 
-fn openai(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
+fn openai(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
     let own = vars.get("OPENAI_BASE_URL");
     let key = vars.any_key(&["OPENAI_API_KEY"], "openai", own.as_deref(), keys);
     if own.is_none() && key.is_none() {
@@ -363,7 +363,7 @@ const GEMINI_KEYS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 /// Variables with its address.
 const GEMINI_ADDRESSES: [&str; 2] = ["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
 
-fn gemini(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
+fn gemini(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
     let own = GEMINI_ADDRESSES.iter().find_map(|name| vars.get(name));
     let key = vars.any_key(&GEMINI_KEYS, "gemini", own.as_deref(), keys);
     if own.is_none() && key.is_none() {
@@ -374,7 +374,7 @@ fn gemini(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelEr
     Ok(ProviderChoice::Gemini { base_url: own.unwrap_or_else(|| GEMINI.to_owned()), key })
 }
 
-fn openrouter(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
+fn openrouter(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
     let own = vars.get("OPENROUTER_BASE_URL");
     let key = vars.any_key(&["OPENROUTER_API_KEY"], "openrouter", own.as_deref(), keys);
     if own.is_none() && key.is_none() {
@@ -386,7 +386,7 @@ fn openrouter(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, Mod
 }
 
 /// A server on this machine. Keys of others do not go there.
-fn local(vars: &Vars<'_>, name: &str) -> Result<ProviderChoice, ModelError> {
+fn local(vars: &EnvLookup<'_>, name: &str) -> Result<ProviderChoice, ModelError> {
     let Some(server) = LocalServer::named(name) else {
         let names = LocalServer::ALL.map(|server| server.name).join(", ");
         return Err(ModelError::config(format!("HAFT_LOCAL is {name:?}; it can be {names}")));
@@ -397,7 +397,7 @@ fn local(vars: &Vars<'_>, name: &str) -> Result<ProviderChoice, ModelError> {
     Ok(ProviderChoice::OpenAiChat { base_url, key: None, local: Some(server) })
 }
 
-fn foundry(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
+fn foundry(vars: &EnvLookup<'_>) -> Result<ProviderChoice, ModelError> {
     let base_url = match vars.get("ANTHROPIC_FOUNDRY_BASE_URL") {
         Some(base) => base,
         None => {
@@ -419,7 +419,7 @@ fn foundry(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
 const GCLOUD: &str =
     "gcloud auth application-default print-access-token 2>/dev/null || gcloud auth print-access-token";
 
-fn vertex(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
+fn vertex(vars: &EnvLookup<'_>) -> Result<ProviderChoice, ModelError> {
     let project = vars.needed(
         &["ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"],
         "the Google project",
@@ -438,7 +438,7 @@ fn vertex(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
 }
 
 #[cfg(feature = "bedrock")]
-fn bedrock(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
+fn bedrock(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
     let region = vars.get("AWS_REGION").or_else(|| vars.get("AWS_DEFAULT_REGION"));
     let region = region.unwrap_or_else(|| "us-east-1".to_owned());
     let login = match vars.key(&["AWS_BEARER_TOKEN_BEDROCK"]) {
@@ -453,7 +453,7 @@ fn bedrock(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelE
 }
 
 #[cfg(not(feature = "bedrock"))]
-fn bedrock(_: &Vars<'_>, _: &KeySettings) -> Result<ProviderChoice, ModelError> {
+fn bedrock(_: &EnvLookup<'_>, _: &KeySettings) -> Result<ProviderChoice, ModelError> {
     Err(ModelError::config("this build has no Bedrock: build it with the feature `bedrock`"))
 }
 
@@ -577,7 +577,7 @@ mod tests {
             "ANTHROPIC_CUSTOM_HEADERS" => Some("X-A: 1\nX-B: two: three".to_owned()),
             _ => None,
         };
-        let common = Common::from_env(&env);
+        let common = ProviderOptions::from_env(&env);
         assert_eq!((common.retry.most, common.patience.first_byte), (2, Duration::from_secs(1)));
         assert_eq!(common.patience.idle_text, Duration::from_millis(500));
         assert_eq!(common.headers[1], ("X-B".to_owned(), "two: three".to_owned()));

@@ -5,14 +5,14 @@ use futures_util::StreamExt as _;
 use reqwest::{Client, ClientBuilder, NoProxy, Proxy, Response, header::HeaderValue};
 use tokio::sync::Mutex;
 
-use crate::{KeySource, ModelError, Patience, Secret};
+use crate::{KeySource, ModelError, Secret, StreamTimeouts};
 
 /// An HTTP client that is built when it is first needed: loading the roots of
 /// trust takes longer than the rest of a start.
 #[derive(Debug)]
 pub(crate) struct LazyClient {
     kind: ClientKind,
-    patience: Patience,
+    patience: StreamTimeouts,
     client: OnceLock<Client>,
     proxy_login: Option<ProxyLogin>,
 }
@@ -34,7 +34,7 @@ enum ClientKind {
 }
 
 impl LazyClient {
-    pub(crate) fn new(base: &str, patience: Patience) -> Self {
+    pub(crate) fn new(base: &str, patience: StreamTimeouts) -> Self {
         let kind = if is_plain_loopback(base) { ClientKind::Loopback } else { ClientKind::Full };
         Self { kind, patience, client: OnceLock::new(), proxy_login: None }
     }
@@ -179,7 +179,7 @@ mod tests {
         ] {
             assert_eq!(is_plain_loopback(base), want, "{base}");
         }
-        assert!(LazyClient::new("http://127.0.0.1:1", Patience::default()).get().is_ok());
-        assert!(LazyClient::new("https://example.invalid", Patience::default()).get().is_ok());
+        assert!(LazyClient::new("http://127.0.0.1:1", StreamTimeouts::default()).get().is_ok());
+        assert!(LazyClient::new("https://example.invalid", StreamTimeouts::default()).get().is_ok());
     }
 }

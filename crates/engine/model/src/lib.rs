@@ -58,20 +58,21 @@ pub use error::ModelError;
 pub use event::{BadCall, CallProblem, ModelEvent, ModelStream, Retry, StopReason};
 pub use key::{KeyHelper, KeySource};
 pub use lint::{
-    ImageLimit, LintRules, Linted, Linter, MediaPort, MediaRules, Repair, RepairKind, ShrunkImage,
+    ImageLimit, ImageShrinker, LintRules, Linted, Linter, MediaRules, Repair, RepairKind, ShrunkImage,
     ThinkingRule,
 };
 pub use name::wire_name;
-pub use prefix::{SentBlock, SentPrefix, SentSlot, SentTool};
+pub use prefix::{SentBlock, SentPrefix, SentPrefixSlot, SentTool};
 pub use provider::{
-    AnthropicLogin, Common, FoundryLogin, HttpProvider, Provider, ProviderFuture, VertexLogin, VertexPlace,
+    AnthropicLogin, FoundryLogin, HttpProvider, Provider, ProviderFuture, ProviderOptions, VertexLogin,
+    VertexPlace,
 };
 pub use renewal::LoginRenewal;
-pub use replay::{Exchange, Normalise, Recorder, Replay};
+pub use replay::{Exchange, RecordingProvider, Replay, RequestNormalizer};
 pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ThinkingDisplay, ToolChoice};
-pub use retry::{Patience, RetryPolicy};
+pub use retry::{RetryPolicy, StreamTimeouts};
 pub use schema::{WireSchema, wire_schema};
-pub use scripted::Scripted;
+pub use scripted::ScriptedProvider;
 pub use secret::Secret;
 pub use served::listed_window;
 pub use stored::{StoredKey, StoredKeys};

@@ -59,9 +59,9 @@ pub struct SentBlock {
 /// Where a provider leaves word of what it sent: of the last shape, when a
 /// request had to be changed and sent again. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct SentSlot(Arc<Mutex<Option<Arc<SentPrefix>>>>);
+pub struct SentPrefixSlot(Arc<Mutex<Option<Arc<SentPrefix>>>>);
 
-impl SentSlot {
+impl SentPrefixSlot {
     pub(crate) fn fill(&self, sent: SentPrefix) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sent));
     }

@@ -1,8 +1,8 @@
 use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 
 use crate::{
-    Catalog, FeatureBetas, KeySource, LocalServer, LoginRenewal, MediaPort, ModelError, ModelInfo,
-    ModelStream, Patience, Request, RetryPolicy,
+    Catalog, FeatureBetas, ImageShrinker, KeySource, LocalServer, LoginRenewal, ModelError, ModelInfo,
+    ModelStream, Request, RetryPolicy, StreamTimeouts,
     endpoint::{Auth, RequestTarget, fixed_headers},
     engine::{Engine, WireForm},
     http::LazyClient,
@@ -53,17 +53,17 @@ pub trait Provider: Send + Sync {
 }
 
 /// What every provider over HTTP has in common.
-pub struct Common {
+pub struct ProviderOptions {
     /// Headers of every request, as the settings say.
     pub headers: Vec<(String, String)>,
     /// When to send again.
     pub retry: RetryPolicy,
     /// How long to wait.
-    pub patience: Patience,
+    pub patience: StreamTimeouts,
     /// What is known about models.
     pub catalog: Arc<Catalog>,
     /// Makes pictures smaller; without it they become words.
-    pub media: Option<Arc<dyn MediaPort>>,
+    pub media: Option<Arc<dyn ImageShrinker>>,
     /// Names of beta features.
     pub betas: FeatureBetas,
     /// Renews credentials that are refused.
@@ -76,12 +76,12 @@ pub struct Common {
     pub local: Option<LocalServer>,
 }
 
-impl Default for Common {
+impl Default for ProviderOptions {
     fn default() -> Self {
         Self {
             headers: Vec::new(),
             retry: RetryPolicy::default(),
-            patience: Patience::default(),
+            patience: StreamTimeouts::default(),
             catalog: Catalog::built_in(),
             media: None,
             betas: FeatureBetas::default(),
@@ -105,7 +105,7 @@ impl HttpProvider {
         form: WireForm,
         target: RequestTarget,
         auth: Auth,
-        common: Common,
+        common: ProviderOptions,
     ) -> Result<Self, ModelError> {
         let engine = Engine {
             headers: fixed_headers(&common.headers)?,
@@ -131,7 +131,11 @@ impl HttpProvider {
     }
 
     /// Anthropic, or anything that speaks its form at `base_url`.
-    pub fn anthropic(base_url: &str, login: AnthropicLogin, common: Common) -> Result<Self, ModelError> {
+    pub fn anthropic(
+        base_url: &str,
+        login: AnthropicLogin,
+        common: ProviderOptions,
+    ) -> Result<Self, ModelError> {
         let auth = match login {
             AnthropicLogin::ApiKey(key) => Auth::Header { name: "x-api-key", key },
             AnthropicLogin::Bearer(token) => Auth::Bearer(token),
@@ -142,7 +146,7 @@ impl HttpProvider {
     }
 
     /// Claude in Microsoft Foundry; `base_url` ends in `/anthropic`.
-    pub fn foundry(base_url: &str, login: FoundryLogin, common: Common) -> Result<Self, ModelError> {
+    pub fn foundry(base_url: &str, login: FoundryLogin, common: ProviderOptions) -> Result<Self, ModelError> {
         let auth = match login {
             FoundryLogin::ApiKey(key) => Auth::Header { name: "api-key", key },
             FoundryLogin::Bearer(token) => Auth::Bearer(token),
@@ -152,7 +156,11 @@ impl HttpProvider {
     }
 
     /// Claude on Google Vertex.
-    pub fn vertex(place: VertexPlace, login: VertexLogin, mut common: Common) -> Result<Self, ModelError> {
+    pub fn vertex(
+        place: VertexPlace,
+        login: VertexLogin,
+        mut common: ProviderOptions,
+    ) -> Result<Self, ModelError> {
         let base = place.base_url.unwrap_or_else(|| vertex_base(&place.region));
         let auth = match login {
             VertexLogin::Token(token) => Auth::Bearer(token),
@@ -171,7 +179,7 @@ impl HttpProvider {
         region: &str,
         base_url: Option<&str>,
         login: crate::AwsLogin,
-        mut common: Common,
+        mut common: ProviderOptions,
     ) -> Result<Self, ModelError> {
         use crate::{
             AwsLogin,
@@ -205,7 +213,7 @@ impl HttpProvider {
         base_url: &str,
         key: Option<KeySource>,
         options: ChatOptions,
-        common: Common,
+        common: ProviderOptions,
     ) -> Result<Self, ModelError> {
         let target = RequestTarget::Chat { base: base_url.to_owned() };
         Self::new("openai", WireForm::Chat(options), target, bearer(key), common)
@@ -215,14 +223,18 @@ impl HttpProvider {
     pub fn openai_responses(
         base_url: &str,
         key: Option<KeySource>,
-        common: Common,
+        common: ProviderOptions,
     ) -> Result<Self, ModelError> {
         let target = RequestTarget::Responses { base: base_url.to_owned() };
         Self::new("openai", WireForm::Responses, target, bearer(key), common)
     }
 
     /// Google's Gemini API, or anything that speaks its form at `base_url`.
-    pub fn gemini(base_url: &str, key: Option<KeySource>, common: Common) -> Result<Self, ModelError> {
+    pub fn gemini(
+        base_url: &str,
+        key: Option<KeySource>,
+        common: ProviderOptions,
+    ) -> Result<Self, ModelError> {
         let auth = key.map_or(Auth::None, |key| Auth::Header { name: "x-goog-api-key", key });
         let target = RequestTarget::Gemini { base: base_url.to_owned() };
         Self::new("gemini", WireForm::Gemini, target, auth, common)

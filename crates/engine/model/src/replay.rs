@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     Catalog, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Request, StopReason,
-    wire::Calibration,
+    wire::EstimateCalibration,
 };
 
 /// One request and what was answered: a line of a recording.
@@ -48,27 +48,27 @@ impl Exchange {
 
 /// Changes a request before it is recorded or compared: what may differ between
 /// two runs (clocks, ids, directories, secrets) is made the same.
-pub type Normalise = Arc<dyn Fn(&mut Value) + Send + Sync>;
+pub type RequestNormalizer = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
 /// A provider that records what another one answers.
-pub struct Recorder {
+pub struct RecordingProvider {
     inner: Arc<dyn Provider>,
-    normalise: Normalise,
+    normalise: RequestNormalizer,
     sink: Arc<dyn Fn(Exchange) + Send + Sync>,
 }
 
-impl Recorder {
+impl RecordingProvider {
     /// Hands every exchange to `sink` when it is over.
     pub fn new(
         inner: Arc<dyn Provider>,
-        normalise: Normalise,
+        normalise: RequestNormalizer,
         sink: impl Fn(Exchange) + Send + Sync + 'static,
     ) -> Self {
         Self { inner, normalise, sink: Arc::new(sink) }
     }
 }
 
-impl Provider for Recorder {
+impl Provider for RecordingProvider {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -153,15 +153,15 @@ impl Drop for Recording {
 /// from the nearest one that is left.
 pub struct Replay {
     exchanges: Vec<Exchange>,
-    normalise: Normalise,
+    normalise: RequestNormalizer,
     catalog: Arc<Catalog>,
-    left: Mutex<LeftExchanges>,
+    left: Mutex<UnusedExchanges>,
     /// Learns what the run learnt, so that estimates are the same.
-    calibration: Calibration,
+    calibration: EstimateCalibration,
 }
 
 #[derive(Default)]
-struct LeftExchanges {
+struct UnusedExchanges {
     by_request: HashMap<u64, Vec<usize>>,
     used: Vec<bool>,
     asked: usize,
@@ -170,13 +170,19 @@ struct LeftExchanges {
 impl Replay {
     /// Answers from these exchanges. `normalise` is what they were recorded
     /// with.
-    pub fn new(exchanges: Vec<Exchange>, normalise: Normalise, catalog: Arc<Catalog>) -> Self {
-        let mut left = LeftExchanges { used: vec![false; exchanges.len()], ..LeftExchanges::default() };
+    pub fn new(exchanges: Vec<Exchange>, normalise: RequestNormalizer, catalog: Arc<Catalog>) -> Self {
+        let mut left = UnusedExchanges { used: vec![false; exchanges.len()], ..UnusedExchanges::default() };
         // Taken from the end, so the first comes first.
         for (at, exchange) in exchanges.iter().enumerate().rev() {
             left.by_request.entry(hash(&exchange.request)).or_default().push(at);
         }
-        Self { exchanges, normalise, catalog, left: Mutex::new(left), calibration: Calibration::default() }
+        Self {
+            exchanges,
+            normalise,
+            catalog,
+            left: Mutex::new(left),
+            calibration: EstimateCalibration::default(),
+        }
     }
 
     /// How many exchanges were not asked for.
@@ -197,7 +203,7 @@ impl Replay {
         Err(ModelError::ReplayMiss { message })
     }
 
-    fn miss(&self, request: &Value, left: &LeftExchanges) -> String {
+    fn miss(&self, request: &Value, left: &UnusedExchanges) -> String {
         let unused = self.exchanges.iter().enumerate().filter(|(at, _)| !left.used[*at]);
         let differences =
             unused.filter_map(|(at, exchange)| Some((at, difference(&exchange.request, request)?)));

@@ -4,7 +4,7 @@ use haft_types::{Block, Message, MessageBlock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{SentSlot, ToolSet};
+use crate::{SentPrefixSlot, ToolSet};
 
 /// One question to a model, in no provider's form.
 ///
@@ -54,7 +54,7 @@ pub struct Request {
     /// Fields put into the body as they are, last.
     pub extra: Map<String, Value>,
     /// Where to leave word of what was sent, for the caller.
-    pub sent: Option<SentSlot>,
+    pub sent: Option<SentPrefixSlot>,
 }
 
 impl Request {

@@ -43,7 +43,7 @@ impl RetryPolicy {
 
 /// How long to wait for bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Patience {
+pub struct StreamTimeouts {
     /// Until a connection is made.
     pub connect: Duration,
     /// Until the answer begins.
@@ -55,7 +55,7 @@ pub struct Patience {
     pub idle_text: Duration,
 }
 
-impl Default for Patience {
+impl Default for StreamTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(15),
@@ -66,7 +66,7 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
+impl StreamTimeouts {
     /// For a model that runs on this machine: it may have to be loaded first, and
     /// reads a long prompt for minutes without a byte. What somebody has set to
     /// another value than the usual one stays.
@@ -133,9 +133,10 @@ mod tests {
 
     #[test]
     fn models_of_this_machine_may_take_their_time() {
-        let local = Patience::default().of_this_machine();
+        let local = StreamTimeouts::default().of_this_machine();
         assert_eq!((local.first_byte, local.idle), (Duration::from_secs(900), Duration::from_secs(900)));
-        let said = Patience { idle: Duration::from_secs(5), ..Patience::default() }.of_this_machine();
+        let said =
+            StreamTimeouts { idle: Duration::from_secs(5), ..StreamTimeouts::default() }.of_this_machine();
         assert_eq!((said.first_byte, said.idle), (Duration::from_secs(900), Duration::from_secs(5)));
     }
 

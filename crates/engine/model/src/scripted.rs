@@ -16,14 +16,14 @@ use crate::{
 ///
 /// No network and no clock (unless it is given a pace). When nothing is left to
 /// say, that is an error.
-pub struct Scripted {
+pub struct ScriptedProvider {
     answers: Mutex<VecDeque<Vec<MessageBlock>>>,
     all: usize,
     pace: Duration,
     catalog: Arc<Catalog>,
 }
 
-impl Scripted {
+impl ScriptedProvider {
     /// Answers with these, one after the other. An answer is a list of blocks:
     /// text, thinking, calls.
     pub fn new(answers: impl IntoIterator<Item = Vec<MessageBlock>>) -> Self {
@@ -58,7 +58,7 @@ impl Scripted {
     }
 }
 
-impl Provider for Scripted {
+impl Provider for ScriptedProvider {
     fn name(&self) -> &str {
         "scripted"
     }
@@ -141,7 +141,7 @@ mod tests {
             vec![MessageBlock::Text { text: "Two words".into() }, MessageBlock::ToolUse(call.clone())],
             vec![MessageBlock::Text { text: "Done.".into() }],
         ];
-        let model = Scripted::new(answers.clone());
+        let model = ScriptedProvider::new(answers.clone());
         let ask = || ModelAnswer::collect(model.stream(Request::new("claude-opus-4-5", [])));
         let first = ask().await.unwrap();
         assert_eq!((&first.content, first.stop), (&answers[0], Some(StopReason::ToolUse)));

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use haft_permission::PermissionUpdate;
 use haft_tool::{
-    ContextChange, ErrorKind, LineStyle, Output, Rendered, RenderedLine, RenderedRest, Rendering, ToolError,
+    CollapsedLines, ContextChange, ErrorKind, LineStyle, Output, Rendered, RenderedLine, Rendering, ToolError,
 };
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{AgentId, CallId, Content, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub const PROTOCOL: u32 = 1;
 /// What the near end says.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
-pub enum ToFar {
+pub enum ClientFrame {
     /// The first line.
     Hello(Hello),
     /// Runs a call, or tells what came of it if it ran already.
@@ -41,7 +41,7 @@ pub enum ToFar {
         /// Which question.
         question: u64,
         /// The answer.
-        answer: WireAnswer,
+        answer: AnswerFrame,
     },
     /// The report of a call was heard.
     Heard {
@@ -53,7 +53,7 @@ pub enum ToFar {
         /// Orders of one caller count up.
         id: u64,
         /// What.
-        order: FarOrder,
+        order: HostCommand,
     },
     /// I am still here.
     Ping,
@@ -64,13 +64,13 @@ pub enum ToFar {
 /// What the far end says.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
-pub enum ToNear {
+pub enum HostFrame {
     /// The caller may call.
     Welcome(Box<Welcome>),
     /// The caller may not call. The connection ends.
     Refused {
         /// Why, for programs.
-        kind: NotAdmittedKind,
+        kind: AdmissionErrorKind,
         /// Why, and what to do.
         reason: String,
     },
@@ -82,7 +82,7 @@ pub enum ToNear {
         data: Value,
     },
     /// A rule wants the person to be asked.
-    Ask(Box<AskFrame>),
+    Ask(Box<QuestionFrame>),
     /// Nobody waits for the answer any more.
     Withdrawn {
         /// Which question.
@@ -93,7 +93,7 @@ pub enum ToNear {
         /// Which.
         key: CallKey,
         /// What.
-        report: Box<WireReport>,
+        report: Box<ReportFrame>,
     },
     /// The call never came here: it had no effect.
     Absent {
@@ -107,7 +107,7 @@ pub enum ToNear {
         /// A value, or what went wrong in words.
         outcome: Result<Value, String>,
     },
-    /// These agents have something to be told: see [`FarOrder::TakeNews`].
+    /// These agents have something to be told: see [`HostCommand::TakeNews`].
     NewsWaits {
         /// Which.
         agents: Vec<AgentId>,
@@ -155,14 +155,14 @@ pub struct Welcome {
     /// How often the far end says that it is still here, in milliseconds.
     pub ping_ms: u64,
     /// Where calls run.
-    pub place: FarPlace,
+    pub place: HostLocation,
     /// The names of the tools there are.
     pub tools: Vec<String>,
 }
 
 /// Where calls run, as a model should know it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct FarPlace {
+pub struct HostLocation {
     /// The working directory.
     pub cwd: PathBuf,
     /// What `~` means.
@@ -218,7 +218,7 @@ pub struct CallMeta {
 /// Why a caller may not call.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NotAdmittedKind {
+pub enum AdmissionErrorKind {
     /// The two ends speak different languages.
     Version,
     /// A later process has taken the session over.
@@ -232,9 +232,9 @@ pub enum NotAdmittedKind {
 /// Something that is no call.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
-pub enum FarOrder {
+pub enum HostCommand {
     /// What an agent has not been told yet about what runs in the background: a
-    /// list of [`FarNews`].
+    /// list of [`HostNotice`].
     TakeNews {
         /// Which agent.
         agent: AgentId,
@@ -266,7 +266,7 @@ pub enum FarOrder {
 
 /// What an agent is told about what runs in the background.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct FarNews {
+pub struct HostNotice {
     /// Which task.
     pub task: String,
     /// Whether it runs no more.
@@ -277,7 +277,7 @@ pub struct FarNews {
 
 /// A question of the far rules.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct AskFrame {
+pub struct QuestionFrame {
     /// Which question.
     pub question: u64,
     /// About which call.
@@ -291,7 +291,7 @@ pub struct AskFrame {
     /// Whether it loses data that cannot be brought back.
     pub is_destructive: bool,
     /// What a person should see of it.
-    pub shown: WireRendered,
+    pub shown: RenderedFrame,
     /// Why it is asked.
     pub reason: String,
     /// What would answer it for the rest of the session.
@@ -302,7 +302,7 @@ pub struct AskFrame {
 /// What a person answered.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "behavior", rename_all = "snake_case")]
-pub enum WireAnswer {
+pub enum AnswerFrame {
     /// Run it.
     Allow {
         /// And allow this for the rest of the session.
@@ -320,7 +320,7 @@ pub enum WireAnswer {
 
 /// What came of a call, whole.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct WireReport {
+pub struct ReportFrame {
     /// The tool's name.
     pub name: String,
     /// What the model reads.
@@ -345,7 +345,7 @@ pub struct WireReport {
     pub meta: Option<Value>,
     /// What a person sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rendered: Option<WireRendered>,
+    pub rendered: Option<RenderedFrame>,
     /// What far hooks want the person to know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
@@ -356,7 +356,7 @@ pub struct WireReport {
 
 /// What a person sees of a call.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct WireRendered {
+pub struct RenderedFrame {
     /// See [`Rendered::headline`].
     pub headline: String,
     /// See [`Rendered::lines`].
@@ -384,7 +384,7 @@ pub enum WireStyle {
     Error,
 }
 
-impl From<&Rendered> for WireRendered {
+impl From<&Rendered> for RenderedFrame {
     fn from(rendered: &Rendered) -> Self {
         let style = |it: LineStyle| match it {
             LineStyle::Plain => WireStyle::Plain,
@@ -398,10 +398,10 @@ impl From<&Rendered> for WireRendered {
         let mut lines: Vec<_> = rendered.lines.iter().map(wire).collect();
         let mut notes: Vec<_> = rendered.notes.iter().map(wire).collect();
         match &rendered.rest {
-            RenderedRest::Nothing => (),
-            RenderedRest::Lines(rest) => lines.extend(rest.iter().map(wire)),
+            CollapsedLines::Nothing => (),
+            CollapsedLines::Lines(rest) => lines.extend(rest.iter().map(wire)),
             // A path means another file over there.
-            RenderedRest::File { path, hidden } => {
+            CollapsedLines::File { path, hidden } => {
                 let words = format!("… {hidden} more lines in {} on the host", path.display());
                 notes.insert(0, (WireStyle::Dim, words));
             }
@@ -410,8 +410,8 @@ impl From<&Rendered> for WireRendered {
     }
 }
 
-impl From<WireRendered> for Rendered {
-    fn from(rendered: WireRendered) -> Self {
+impl From<RenderedFrame> for Rendered {
+    fn from(rendered: RenderedFrame) -> Self {
         let style = |it: WireStyle| match it {
             WireStyle::Plain => LineStyle::Plain,
             WireStyle::Dim => LineStyle::Dim,
@@ -427,8 +427,8 @@ impl From<WireRendered> for Rendered {
     }
 }
 
-impl From<&Report> for WireReport {
-    fn from(report: &Report) -> Self {
+impl From<&CallReport> for ReportFrame {
+    fn from(report: &CallReport) -> Self {
         Self {
             name: report.name.clone(),
             content: report.content.clone(),
@@ -438,7 +438,7 @@ impl From<&Report> for WireReport {
             context: report.context.clone(),
             changes: report.changes.clone(),
             meta: report.meta.clone(),
-            rendered: report.rendering.as_ref().map(|it| WireRendered::from(&it.make())),
+            rendered: report.rendering.as_ref().map(|it| RenderedFrame::from(&it.make())),
             notices: report.notices.clone(),
             way_out: report
                 .decision
@@ -449,7 +449,7 @@ impl From<&Report> for WireReport {
     }
 }
 
-impl WireReport {
+impl ReportFrame {
     /// A call that did not run, or failed.
     pub fn failure(name: &str, kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { name: name.to_owned(), content: Content::text(message), error: Some(kind), ..Self::default() }

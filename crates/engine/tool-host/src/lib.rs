@@ -1,14 +1,14 @@
 //! Tools of a session that run on another machine: both ends of the connection.
 //!
 //! The near end ([`HostLink`], [`HostSet`]) puts far tools into a session under
-//! their own names. The far end ([`FarRuns`], [`serve_socket`], [`serve_web`])
+//! their own names. The far end ([`HostRunRegistry`], [`serve_socket`], [`serve_web`])
 //! lends the pipeline of a session without a model. Between them are lines of JSON
 //! ([`frame`]) over whatever carries lines: the standard streams of `ssh`, a
 //! socket, a WebSocket, also one that the far end opened ([`serve_through`]) and that
 //! a meeting point ([`serve_meeting`]) put through.
 //!
 //! **Does not know** which tools there are, settings files, or how a session is
-//! opened: the far end takes sessions from a [`LendSession`].
+//! opened: the far end takes sessions from a [`SessionFactory`].
 //!
 //! **Invariants:** a call that may act is in the journal of its run, on the disk,
 //! before it runs, and runs at most once whatever becomes of connections and
@@ -24,8 +24,11 @@ mod pipe;
 
 pub use address::{HostAddress, HostAddressError, HostConfig, HostName};
 pub use far::{
-    FarHands, FarLimits, FarRuns, LendSession, LentSession, SocketPlace, WantedRun, WebOptions, relay,
-    serve_meeting, serve_socket, serve_through, serve_web,
+    HostLimits, HostOperations, HostRunRegistry, HostSession, RunRequest, SessionFactory, SocketPath,
+    WebOptions, relay, serve_meeting, serve_socket, serve_through, serve_web,
 };
-pub use near::{HostLink, HostSet, LeftCall, LinkSetup, LinkTimes, LinkTrouble, NearAsk, TaskHome};
+pub use near::{
+    HostLink, HostSet, LinkConfig, LinkError, LinkTimeouts, LocalTasks, RecoveredCallState,
+    RemoteQuestionHandler,
+};
 pub use pipe::LinePipe;

@@ -9,7 +9,7 @@ use haft_types::ToolUse;
 use serde_json::{Value, json};
 
 use crate::{
-    project::{CallLooks, fenced, proposed_diffs},
+    project::{CallInspector, fenced, proposed_diffs},
     wire::AcpError,
 };
 
@@ -19,7 +19,11 @@ const ALLOW_ALWAYS: &str = "allow-always-";
 
 /// The parameters of `session/request_permission`. Waits for the disk, and for the
 /// editor where it has a file unsaved.
-pub(crate) fn permission_request(session: &str, question: &PermissionQuestion, looks: &CallLooks) -> Value {
+pub(crate) fn permission_request(
+    session: &str,
+    question: &PermissionQuestion,
+    looks: &CallInspector,
+) -> Value {
     let call =
         ToolUse { id: question.call_id.clone(), name: question.tool.clone(), input: question.input.clone() };
     let look = looks.look(&call);

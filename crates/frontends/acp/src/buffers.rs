@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_workspace::{BufferAnswer, BufferChange, EditorOverlay};
+use haft_workspace::{BufferChange, BufferLookup, EditorOverlay};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::{client::ClientAbilities, editor::EditorPeer, wire::AcpError};
+use crate::{client::EditorCapabilities, editor::EditorPeer, wire::AcpError};
 
 /// How long an editor may take to say what it shows.
 const READ_PATIENCE: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ const LEFT_ALONE: Duration = Duration::from_secs(10);
 /// from threads that may.
 pub(crate) struct EditorBuffers {
     editor: EditorPeer,
-    abilities: ClientAbilities,
+    abilities: EditorCapabilities,
     runtime: Handle,
     /// Directories as they are and as the editor calls them.
     roots: Vec<(PathBuf, PathBuf)>,
@@ -45,7 +45,7 @@ impl EditorBuffers {
     /// thread of the runtime.
     pub(crate) fn new<'a>(
         editor: EditorPeer,
-        abilities: ClientAbilities,
+        abilities: EditorCapabilities,
         roots: impl Iterator<Item = &'a PathBuf>,
     ) -> Self {
         let roots = roots.filter_map(|it| Some((it.canonicalize().ok()?, it.clone())));
@@ -90,22 +90,22 @@ impl EditorBuffers {
 }
 
 impl EditorOverlay for EditorBuffers {
-    fn content(&self, path: &Path) -> BufferAnswer {
-        let Some(session) = self.session.get() else { return BufferAnswer::Unknown };
+    fn content(&self, path: &Path) -> BufferLookup {
+        let Some(session) = self.session.get() else { return BufferLookup::Unknown };
         if self.is_left_alone() {
-            return BufferAnswer::Silent;
+            return BufferLookup::Silent;
         }
         let params = json!({"sessionId": session, "path": self.named(path).to_string_lossy()});
         match self.ask("fs/read_text_file", params, READ_PATIENCE) {
             Some(Ok(answer)) => {
                 let text = answer["content"].as_str();
-                text.map_or(BufferAnswer::Silent, |it| BufferAnswer::Text(it.to_owned()))
+                text.map_or(BufferLookup::Silent, |it| BufferLookup::Text(it.to_owned()))
             }
-            Some(Err(_)) => BufferAnswer::Unknown,
+            Some(Err(_)) => BufferLookup::Unknown,
             None => {
                 let until = Instant::now() + LEFT_ALONE;
                 *self.silent_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
-                BufferAnswer::Silent
+                BufferLookup::Silent
             }
         }
     }
@@ -115,8 +115,8 @@ impl EditorOverlay for EditorBuffers {
             return BufferChange::Failed(String::from("it cannot be asked to write files"));
         };
         match self.content(path) {
-            BufferAnswer::Text(text) if text == old => (),
-            BufferAnswer::Text(_) => return BufferChange::Changed,
+            BufferLookup::Text(text) if text == old => (),
+            BufferLookup::Text(_) => return BufferChange::Changed,
             _ => return BufferChange::Failed(String::from("it does not say what it shows")),
         }
         let params =

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// What the editor can do. What it does not say, it cannot.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct ClientAbilities {
+pub(crate) struct EditorCapabilities {
     /// Reads files with what is unsaved in them.
     pub(crate) reads_files: bool,
     /// Writes files through its buffers.
@@ -21,7 +21,7 @@ pub(crate) struct ClientAbilities {
     pub(crate) compaction: bool,
 }
 
-impl ClientAbilities {
+impl EditorCapabilities {
     /// What `initialize` says.
     pub(crate) fn read(params: &Value) -> Self {
         let abilities = &params["clientCapabilities"];

@@ -5,12 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::{AgentEvent, SettingsOrder};
+use haft_agent::{AgentEvent, SettingsChange};
 use haft_json_lines::LineBatch;
 use haft_model::ModelEvent;
 use haft_session::{
-    CloseHow, Command, EventStream, Happening, Introduction, Prompt, PromptState, QuestionAnswer,
-    QuestionSubject, Reply, SessionEvent, SessionHandle, SessionQuestion, Settled, SlashCommand,
+    CloseMode, Command, EventStream, Prompt, PromptState, QuestionAnswer, QuestionSubject, Reply,
+    SessionEvent, SessionEventKind, SessionHandle, SessionIntroduction, SessionQuestion, Settled,
+    SlashCommand,
 };
 use haft_types::{AgentId, MessageBlock, Usage};
 use serde_json::{Value, json};
@@ -21,13 +22,13 @@ use crate::{
         elicitation_request, permission_request, read_elicited, read_permission, read_trust, trust_request,
     },
     backlog::UpdateBacklog,
-    client::ClientAbilities,
+    client::EditorCapabilities,
     config_options::{EFFORT, MODE, MODEL, SessionChoices},
     editor::EditorPeer,
     person_question::{ask_person, asked_choices},
     project::{
-        AcpUpdate, CallLooks, JournalView, TurnAnswer, UpdateTeller, replay_log, title_of, turn_answer,
-        usage_update,
+        AcpUpdate, CallInspector, JournalView, PromptResponse, UpdateBuilder, replay_log, title_of,
+        turn_answer, usage_update,
     },
     server_prompts::ServerPrompts,
     wire::{AcpError, CANCELLED, INTERNAL_ERROR},
@@ -47,7 +48,7 @@ const ANY_TIME: [&str; 6] = [
 const MOST_HELD: usize = 5_000;
 
 /// Something an editor wants of a session. `id` is the request to be answered.
-pub(crate) enum EditorOrder {
+pub(crate) enum EditorRequest {
     /// Answers with what the session is, after its whole conversation if that is
     /// wanted. `named` says the answer carries the session's id.
     Introduce { id: Value, replays: bool, named: bool },
@@ -62,7 +63,7 @@ pub(crate) enum EditorOrder {
     /// Another choice.
     SetOption { id: Value, option: String, value: Value },
     /// Ends the session.
-    Close { id: Option<Value>, how: CloseHow },
+    Close { id: Option<Value>, how: CloseMode },
 }
 
 /// A session, and who speaks for it towards the editor.
@@ -71,15 +72,15 @@ pub(crate) struct SessionDriver {
     pub(crate) id: String,
     pub(crate) handle: SessionHandle,
     pub(crate) events: EventStream,
-    pub(crate) orders: mpsc::UnboundedReceiver<EditorOrder>,
-    pub(crate) abilities: ClientAbilities,
+    pub(crate) orders: mpsc::UnboundedReceiver<EditorRequest>,
+    pub(crate) abilities: EditorCapabilities,
     pub(crate) choices: SessionChoices,
     pub(crate) commands: Vec<SlashCommand>,
 }
 
 /// What changes while a session is driven.
 struct DrivenSession {
-    teller: UpdateTeller,
+    teller: UpdateBuilder,
     journal: JournalView,
     /// Requests that wait for the end of a prompt, by the name of the prompt.
     prompts: HashMap<String, Value>,
@@ -110,7 +111,7 @@ impl SessionDriver {
     /// What a session says about itself, taken in before it is driven.
     pub(crate) fn choices(
         handle: &SessionHandle,
-        introduction: &Introduction,
+        introduction: &SessionIntroduction,
         may_bypass: bool,
     ) -> Result<SessionChoices, AcpError> {
         let catalog = handle.premises().catalog().map_err(|err| AcpError::internal(err.to_string()))?;
@@ -129,7 +130,7 @@ impl SessionDriver {
     /// they are answered when nobody can find the session any more.
     pub(crate) async fn run(mut self) -> Vec<Value> {
         let calls = self.handle.calls();
-        let looks = CallLooks {
+        let looks = CallInspector {
             pool: calls.pool.clone(),
             cwd: Arc::clone(&calls.state.cwd),
             files: self.handle.files().cloned(),
@@ -137,7 +138,7 @@ impl SessionDriver {
         let premises = self.handle.premises();
         let mut driven = DrivenSession {
             journal: JournalView::new(premises.journal_state_dir(), &premises.cwd, self.handle.id().clone()),
-            teller: UpdateTeller::new(looks, self.abilities),
+            teller: UpdateBuilder::new(looks, self.abilities),
             prompts: HashMap::new(),
             unwanted: HashSet::new(),
             asking: HashMap::new(),
@@ -162,11 +163,11 @@ impl SessionDriver {
                     Some(order) => self.obey(order, &mut driven).await,
                     None => {
                         orders_open = false;
-                        self.handle.send(Command::Close(CloseHow::Orderly));
+                        self.handle.send(Command::Close(CloseMode::Orderly));
                     }
                 },
                 event = self.events.next() => match event {
-                    None | Some(SessionEvent { what: Happening::Closed, .. }) => break,
+                    None | Some(SessionEvent { what: SessionEventKind::Closed, .. }) => break,
                     Some(event) => self.tell(event, &mut driven).await,
                 },
                 commands = prompts.next(), if driven.is_introduced => {
@@ -179,7 +180,7 @@ impl SessionDriver {
             }
         }
         self.tell_backlog(&mut driven);
-        let gone: TurnAnswer = Err(AcpError::new(INTERNAL_ERROR, "the session was closed"));
+        let gone: PromptResponse = Err(AcpError::new(INTERNAL_ERROR, "the session was closed"));
         driven.prompts.values().for_each(|id| self.editor.answer(id, &gone));
         // Whoever still asks holds the session: it could not be opened again.
         driven.asking.values().chain(&driven.unwanted_answers).for_each(JoinHandle::abort);
@@ -209,29 +210,29 @@ impl SessionDriver {
         driven.backlog.drain().for_each(|update| self.update(&update));
     }
 
-    async fn obey(&mut self, order: EditorOrder, driven: &mut DrivenSession) {
+    async fn obey(&mut self, order: EditorRequest, driven: &mut DrivenSession) {
         match order {
-            EditorOrder::Introduce { id, replays, named } => {
+            EditorRequest::Introduce { id, replays, named } => {
                 self.introduce(&id, replays, named, driven).await
             }
-            EditorOrder::Prompt { id, blocks } => self.prompt(id, blocks, driven),
+            EditorRequest::Prompt { id, blocks } => self.prompt(id, blocks, driven),
             // One that comes when nothing is asked must not stop what is asked next.
-            EditorOrder::Cancel if driven.prompts.is_empty() => (),
-            EditorOrder::Cancel => {
+            EditorRequest::Cancel if driven.prompts.is_empty() => (),
+            EditorRequest::Cancel => {
                 driven.cancelling = true;
                 self.handle.send(Command::Interrupt { cancel_queued: true, reply: Reply::ignored() });
             }
-            EditorOrder::CancelRequest(request) => self.cancel_request(&request, driven),
-            EditorOrder::SetMode { id, mode } => {
+            EditorRequest::CancelRequest(request) => self.cancel_request(&request, driven),
+            EditorRequest::SetMode { id, mode } => {
                 let answer = self.set_mode(&mode, driven).await.map(|()| json!({}));
                 self.editor.answer(&id, &answer);
             }
-            EditorOrder::SetOption { id, option, value } => {
+            EditorRequest::SetOption { id, option, value } => {
                 let set = self.set_option(&option, &value, driven).await;
                 let answer = set.map(|()| json!({"configOptions": self.choices.options()}));
                 self.editor.answer(&id, &answer);
             }
-            EditorOrder::Close { id, how } => {
+            EditorRequest::Close { id, how } => {
                 driven.closing.extend(id);
                 driven.cancelling = true;
                 self.handle.send(Command::Close(how));
@@ -258,7 +259,7 @@ impl SessionDriver {
     /// Shows the whole conversation again.
     async fn replay(&self, driven: &mut DrivenSession) -> Result<(), AcpError> {
         let Some(path) = self.handle.log_path().map(ToOwned::to_owned) else { return Ok(()) };
-        let mut teller = UpdateTeller::new(driven.teller.looks.clone(), self.abilities);
+        let mut teller = UpdateBuilder::new(driven.teller.looks.clone(), self.abilities);
         let (editor, session) = (self.editor.clone(), self.id.clone());
         let (journal, catalog) = (driven.journal.clone(), Arc::clone(&self.choices.catalog));
         let runtime = tokio::runtime::Handle::current();
@@ -368,7 +369,7 @@ impl SessionDriver {
             }
             EFFORT => {
                 let effort = self.choices.read_effort(value).ok_or_else(wrong)?;
-                self.handle.send(Command::Order(SettingsOrder::Effort(effort)));
+                self.handle.send(Command::Order(SettingsChange::Effort(effort)));
                 self.choices.effort = effort;
                 self.tell_options(driven);
                 Ok(())
@@ -379,21 +380,21 @@ impl SessionDriver {
 
     async fn tell(&mut self, event: SessionEvent, driven: &mut DrivenSession) {
         match &event.what {
-            Happening::Asked(question) => return self.ask(question, driven),
-            Happening::Settled(id, how) => return settle(id, *how, driven),
-            Happening::ModeChanged(mode) => return self.mode_is(*mode, driven),
-            Happening::ModelChanged(model) => {
+            SessionEventKind::Asked(question) => return self.ask(question, driven),
+            SessionEventKind::Settled(id, how) => return settle(id, *how, driven),
+            SessionEventKind::ModeChanged(mode) => return self.mode_is(*mode, driven),
+            SessionEventKind::ModelChanged(model) => {
                 if self.choices.model != *model {
                     self.choices.model.clone_from(model);
                     self.tell_options(driven);
                 }
                 return;
             }
-            Happening::TurnBegan(began) => self.meet_commands(&began.facts.commands, driven),
-            Happening::PromptState(name, PromptState::Cancelled) => {
+            SessionEventKind::TurnBegan(began) => self.meet_commands(&began.facts.commands, driven),
+            SessionEventKind::PromptState(name, PromptState::Cancelled) => {
                 return self.finish(name, Ok(json!({"stopReason": "cancelled"})), driven);
             }
-            Happening::Agent(AgentEvent::Model(it)) if event.agent == AgentId::Main => {
+            SessionEventKind::Agent(AgentEvent::Model(it)) if event.agent == AgentId::Main => {
                 self.note_usage(it, driven);
             }
             _ => (),
@@ -403,20 +404,20 @@ impl SessionDriver {
             self.show(update, driven);
         }
         match &event.what {
-            Happening::TurnEnded(it) => {
+            SessionEventKind::TurnEnded(it) => {
                 driven.usd = Some(it.bill.usd);
                 self.tell_usage(driven);
                 let answer = turn_answer(&it.end);
                 it.facts.prompts.iter().for_each(|name| self.finish(name, answer.clone(), driven));
             }
-            Happening::CommandEnded(it) => {
+            SessionEventKind::CommandEnded(it) => {
                 driven.usd = Some(it.bill.usd);
-                let answer: TurnAnswer = Ok(json!({"stopReason": "end_turn"}));
+                let answer: PromptResponse = Ok(json!({"stopReason": "end_turn"}));
                 it.facts.prompts.iter().for_each(|name| self.finish(name, answer.clone(), driven));
             }
-            Happening::Broke(problem) => {
+            SessionEventKind::Broke(problem) => {
                 let names: Vec<String> = driven.prompts.keys().cloned().collect();
-                let answer: TurnAnswer = Err(AcpError::internal(problem.as_str()));
+                let answer: PromptResponse = Err(AcpError::internal(problem.as_str()));
                 names.iter().for_each(|name| self.finish(name, answer.clone(), driven));
             }
             _ => (),
@@ -448,7 +449,7 @@ impl SessionDriver {
 
     /// The diffs of what a command changed, when it is done.
     async fn changes(&self, event: &SessionEvent, driven: &DrivenSession) -> Vec<Value> {
-        let Happening::Agent(AgentEvent::Result(it)) = &event.what else { return Vec::new() };
+        let SessionEventKind::Agent(AgentEvent::Result(it)) = &event.what else { return Vec::new() };
         let call = it.report.id.clone();
         if driven.teller.open_call(&call).is_none_or(|look| look.command.is_none()) {
             return Vec::new();
@@ -458,7 +459,7 @@ impl SessionDriver {
     }
 
     /// Answers the request of a prompt, once.
-    fn finish(&self, name: &str, answer: TurnAnswer, driven: &mut DrivenSession) {
+    fn finish(&self, name: &str, answer: PromptResponse, driven: &mut DrivenSession) {
         let Some(id) = driven.prompts.remove(name) else { return };
         self.tell_backlog(driven);
         let answer = match driven.unwanted.remove(name) {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use haft_json_lines::{LineBatch, LineWriter, OpenQuestions, WaitingOutput};
+use haft_json_lines::{LineBatch, LineWriter, OutputBacklog, PendingRequests};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -28,15 +28,15 @@ pub(crate) struct EditorPeer(Arc<EditorLine>);
 struct EditorLine {
     out: Mutex<LineWriter>,
     next: AtomicU64,
-    questions: OpenQuestions<u64, AcpError>,
-    waiting: WaitingOutput,
+    questions: PendingRequests<u64, AcpError>,
+    waiting: OutputBacklog,
 }
 
 impl EditorPeer {
     pub(crate) fn new() -> Self {
         let out = LineWriter::start();
         let waiting = out.waiting();
-        let (next, questions) = (AtomicU64::new(0), OpenQuestions::default());
+        let (next, questions) = (AtomicU64::new(0), PendingRequests::default());
         let line = EditorLine { out: Mutex::new(out), next, questions, waiting };
         Self(Arc::new(line))
     }
@@ -46,7 +46,7 @@ impl EditorPeer {
     }
 
     /// How much the editor has not read yet.
-    pub(crate) fn waiting(&self) -> &WaitingOutput {
+    pub(crate) fn waiting(&self) -> &OutputBacklog {
         &self.0.waiting
     }
 

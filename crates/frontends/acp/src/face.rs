@@ -9,19 +9,19 @@ use std::{
 
 use haft_json_lines::{InputLine, MAX_INPUT, read_lines};
 use haft_session::{
-    Asking, CloseHow, Command, EventStream, FaceAnswers, LogStart, OpenError, RefusalWords, Session,
-    SessionHandle, SessionSpec,
+    AnswerableQuestions, ApproverSpec, CloseMode, Command, DenialText, EventStream, LogStart, OpenError,
+    Session, SessionHandle, SessionSpec,
 };
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     buffers::EditorBuffers,
-    client::ClientAbilities,
-    driver::{EditorOrder, SessionDriver},
+    client::EditorCapabilities,
+    driver::{EditorRequest, SessionDriver},
     editor::EditorPeer,
     inventory::{delete_session, list_sessions, log_dirs},
-    place::EditorPlace,
+    place::SessionLocation,
     prompt_blocks::read_blocks,
     wire::{AUTH_REQUIRED, AcpError, METHOD_NOT_FOUND, NOT_FOUND, RpcMessage, parse_line, too_long},
 };
@@ -43,11 +43,11 @@ const MOST_TRIES: u32 = 40;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
 /// Makes the spec of a session in a place. Waits for the disk.
-pub type SpecMaker = Arc<dyn Fn(&EditorPlace) -> Result<SessionSpec, String> + Send + Sync>;
+pub type SpecBuilderFn = Arc<dyn Fn(&SessionLocation) -> Result<SessionSpec, String> + Send + Sync>;
 
 /// A signal that asks the program to end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AcpEnd {
+pub enum AcpShutdown {
     /// At once.
     Terminate,
     /// After sessions had the time to end.
@@ -55,18 +55,18 @@ pub enum AcpEnd {
 }
 
 /// Sessions for an editor at standard input and output.
-pub struct AcpFace {
-    shared: Arc<SharedFace>,
+pub struct AcpServer {
+    shared: Arc<SharedAcpServer>,
     /// What sessions and openings run on.
     tasks: JoinSet<()>,
 }
 
-struct SharedFace {
+struct SharedAcpServer {
     editor: EditorPeer,
-    maker: SpecMaker,
+    maker: SpecBuilderFn,
     version: String,
-    abilities: Mutex<ClientAbilities>,
-    sessions: Mutex<HashMap<String, mpsc::UnboundedSender<EditorOrder>>>,
+    abilities: Mutex<EditorCapabilities>,
+    sessions: Mutex<HashMap<String, mpsc::UnboundedSender<EditorRequest>>>,
     /// Sessions that were open here before.
     closed: Mutex<HashSet<String>>,
 }
@@ -83,10 +83,10 @@ enum Opening {
     Fork,
 }
 
-impl AcpFace {
+impl AcpServer {
     /// A face that opens sessions by `maker`, as a program of this version.
-    pub fn new(maker: SpecMaker, version: impl Into<String>) -> Self {
-        let shared = SharedFace {
+    pub fn new(maker: SpecBuilderFn, version: impl Into<String>) -> Self {
+        let shared = SharedAcpServer {
             editor: EditorPeer::new(),
             maker,
             version: version.into(),
@@ -99,19 +99,19 @@ impl AcpFace {
 
     /// Works until the editor has nothing more to say. The exit code of the
     /// program.
-    pub async fn run(mut self, mut signals: mpsc::UnboundedReceiver<AcpEnd>) -> u8 {
+    pub async fn run(mut self, mut signals: mpsc::UnboundedReceiver<AcpShutdown>) -> u8 {
         let mut lines = read_lines();
         let broken = self.shared.editor.broken();
         let (code, how) = loop {
             tokio::select! {
                 biased;
                 Some(signal) = signals.recv() => match signal {
-                    AcpEnd::Terminate => break (143, CloseHow::AtOnce),
-                    AcpEnd::Interrupt => break (130, CloseHow::Orderly),
+                    AcpShutdown::Terminate => break (143, CloseMode::AtOnce),
+                    AcpShutdown::Interrupt => break (130, CloseMode::Orderly),
                 },
-                () = broken.cancelled() => break (1, CloseHow::AtOnce),
+                () = broken.cancelled() => break (1, CloseMode::AtOnce),
                 line = lines.recv() => match line {
-                    None => break (0, CloseHow::Orderly),
+                    None => break (0, CloseMode::Orderly),
                     Some(InputLine::Whole(line)) => parse_line(&line).into_iter().for_each(|it| self.hear(it)),
                     Some(InputLine::TooLong(_)) => self.hear(too_long(MAX_INPUT)),
                 },
@@ -120,7 +120,7 @@ impl AcpFace {
         };
         self.shared.editor.close();
         for orders in self.shared.sessions().values() {
-            orders.send(EditorOrder::Close { id: None, how }).ok();
+            orders.send(EditorRequest::Close { id: None, how }).ok();
         }
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         tokio::time::timeout(LAST_WORDS, ended).await.ok();
@@ -146,12 +146,12 @@ impl AcpFace {
         match method {
             "session/cancel" => {
                 if let Ok(orders) = self.shared.session(params) {
-                    orders.send(EditorOrder::Cancel).ok();
+                    orders.send(EditorRequest::Cancel).ok();
                 }
             }
             "$/cancel_request" => {
                 for orders in self.shared.sessions().values() {
-                    orders.send(EditorOrder::CancelRequest(params["requestId"].clone())).ok();
+                    orders.send(EditorRequest::CancelRequest(params["requestId"].clone())).ok();
                 }
             }
             // Newer editors say newer things.
@@ -162,7 +162,7 @@ impl AcpFace {
     /// Carries a request out, or hands it on to whoever answers it.
     fn request(&mut self, id: &Value, method: &str, params: Value) -> Result<(), AcpError> {
         let id = id.clone();
-        let to_session = |order: EditorOrder| {
+        let to_session = |order: EditorRequest| {
             let session = params["sessionId"].as_str().unwrap_or_default();
             let sent = self.shared.session(&params)?.send(order);
             sent.map_err(|_| AcpError::no_session(session))
@@ -187,15 +187,15 @@ impl AcpFace {
             }
             "session/delete" => self.delete(id, params),
             "session/prompt" => {
-                to_session(EditorOrder::Prompt { id, blocks: read_blocks(&params["prompt"])? })
+                to_session(EditorRequest::Prompt { id, blocks: read_blocks(&params["prompt"])? })
             }
-            "session/set_mode" => to_session(EditorOrder::SetMode { id, mode: text_of(&params["modeId"]) }),
-            "session/set_config_option" => to_session(EditorOrder::SetOption {
+            "session/set_mode" => to_session(EditorRequest::SetMode { id, mode: text_of(&params["modeId"]) }),
+            "session/set_config_option" => to_session(EditorRequest::SetOption {
                 id,
                 option: text_of(&params["configId"]),
                 value: params["value"].clone(),
             }),
-            "session/close" => to_session(EditorOrder::Close { id: Some(id), how: CloseHow::Orderly }),
+            "session/close" => to_session(EditorRequest::Close { id: Some(id), how: CloseMode::Orderly }),
             _ => Err(AcpError::new(METHOD_NOT_FOUND, format!("there is no method `{method}`"))),
         }
     }
@@ -204,7 +204,7 @@ impl AcpFace {
     fn in_background(
         &mut self,
         id: Value,
-        work: impl FnOnce(&SharedFace) -> Result<Value, AcpError> + Send + 'static,
+        work: impl FnOnce(&SharedAcpServer) -> Result<Value, AcpError> + Send + 'static,
     ) {
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn_blocking(move || {
@@ -214,7 +214,7 @@ impl AcpFace {
     }
 
     fn open(&mut self, id: Value, params: Value, how: Opening) -> Result<(), AcpError> {
-        let place = EditorPlace::read(&params)?;
+        let place = SessionLocation::read(&params)?;
         let old = params["sessionId"].as_str().map(str::to_owned);
         if how != Opening::New && old.is_none() {
             return Err(AcpError::params("`sessionId` is missing"));
@@ -224,7 +224,7 @@ impl AcpFace {
         if matches!(how, Opening::Load | Opening::Resume)
             && let Some(orders) = old.as_deref().and_then(|id| self.shared.sessions().get(id).cloned())
         {
-            let order = EditorOrder::Introduce { id, replays, named: false };
+            let order = EditorRequest::Introduce { id, replays, named: false };
             return orders.send(order).map_err(|_| AcpError::internal("the session is closing; try again"));
         }
         let shared = Arc::clone(&self.shared);
@@ -234,7 +234,7 @@ impl AcpFace {
                 Ok((driver, orders)) => {
                     let session = driver.id.clone();
                     let named = matches!(how, Opening::New | Opening::Fork);
-                    orders.send(EditorOrder::Introduce { id, replays, named }).ok();
+                    orders.send(EditorRequest::Introduce { id, replays, named }).ok();
                     shared.sessions().insert(session.clone(), orders);
                     let closing = driver.run().await;
                     shared.sessions().remove(&session);
@@ -263,23 +263,23 @@ fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-impl SharedFace {
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<EditorOrder>>> {
+impl SharedAcpServer {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<EditorRequest>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn abilities(&self) -> MutexGuard<'_, ClientAbilities> {
+    fn abilities(&self) -> MutexGuard<'_, EditorCapabilities> {
         self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session that parameters name.
-    fn session(&self, params: &Value) -> Result<mpsc::UnboundedSender<EditorOrder>, AcpError> {
+    fn session(&self, params: &Value) -> Result<mpsc::UnboundedSender<EditorRequest>, AcpError> {
         let id = params["sessionId"].as_str().ok_or_else(|| AcpError::params("`sessionId` is missing"))?;
         self.sessions().get(id).cloned().ok_or_else(|| AcpError::no_session(id))
     }
 
     fn initialize(&self, params: &Value) -> Value {
-        let abilities = ClientAbilities::read(params);
+        let abilities = EditorCapabilities::read(params);
         *self.abilities() = abilities;
         let mut methods = vec![json!({
             "id": KEY_METHOD, "name": "Key in the environment",
@@ -309,12 +309,12 @@ impl SharedFace {
         })
     }
 
-    fn usual_place(&self) -> EditorPlace {
+    fn usual_place(&self) -> SessionLocation {
         let cwd = std::env::current_dir().unwrap_or_else(|_| std::env::temp_dir());
-        EditorPlace { cwd, ..EditorPlace::default() }
+        SessionLocation { cwd, ..SessionLocation::default() }
     }
 
-    fn spec(&self, place: &EditorPlace) -> Result<SessionSpec, AcpError> {
+    fn spec(&self, place: &SessionLocation) -> Result<SessionSpec, AcpError> {
         (self.maker)(place).map_err(AcpError::params)
     }
 
@@ -325,8 +325,9 @@ impl SharedFace {
         }
         let spec = self.spec(&self.usual_place())?;
         let events = haft_session::EventSender::to(|_| ());
-        let premises = haft_session::Premises::read(&spec, String::from("authenticate").into(), events)
-            .map_err(of_open)?;
+        let premises =
+            haft_session::SessionEnvironment::read(&spec, String::from("authenticate").into(), events)
+                .map_err(of_open)?;
         premises.provider(spec.model.as_ref()).map_err(of_open)?;
         Ok(json!({}))
     }
@@ -334,7 +335,7 @@ impl SharedFace {
     fn list(&self, params: &Value) -> Result<Value, AcpError> {
         let place = match params["cwd"].as_str() {
             None => self.usual_place(),
-            Some(_) => EditorPlace::read(params)?,
+            Some(_) => SessionLocation::read(params)?,
         };
         list_sessions(&self.spec(&place)?.place, params)
     }
@@ -342,10 +343,10 @@ impl SharedFace {
     /// A session, opened and not yet introduced.
     async fn opened(
         self: &Arc<Self>,
-        place: &EditorPlace,
+        place: &SessionLocation,
         old: Option<String>,
         how: Opening,
-    ) -> Result<(SessionDriver, mpsc::UnboundedSender<EditorOrder>), AcpError> {
+    ) -> Result<(SessionDriver, mpsc::UnboundedSender<EditorRequest>), AcpError> {
         let abilities = *self.abilities();
         let (shared, place) = (Arc::clone(self), place.clone());
         let opened = tokio::task::spawn_blocking(move || {
@@ -379,15 +380,15 @@ impl SharedFace {
     /// Opens a session. Waits for the disk.
     fn open_now(
         &self,
-        place: &EditorPlace,
+        place: &SessionLocation,
         old: Option<String>,
         how: Opening,
-        abilities: ClientAbilities,
+        abilities: EditorCapabilities,
     ) -> Result<OpenedSession, AcpError> {
         let mut spec = self.spec(place)?;
-        spec.asking = Asking::Face(RefusalWords::Explained);
+        spec.asking = ApproverSpec::Face(DenialText::Explained);
         let asks = abilities.forms || abilities.addresses;
-        spec.face_answers = FaceAnswers { elicitation: asks, server_trust: true };
+        spec.face_answers = AnswerableQuestions { elicitation: asks, server_trust: true };
         spec.progress = true;
         spec.log.entrypoint = Some(String::from("acp"));
         if let Some(old) = old.filter(|_| how != Opening::New) {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_agent::log::sessions::{SessionInfo, list};
-use haft_session::{LogKept, PlaceSpec, SessionLogs};
+use haft_session::{LocationSpec, LogDestination, SessionLogs};
 use serde_json::{Value, json};
 
 use crate::wire::AcpError;
@@ -19,8 +19,8 @@ const PAGE: usize = 50;
 const LOOKED_AT: u64 = 64 << 10;
 
 /// The sessions of a directory, or of all, newest first. Waits for the disk.
-pub(crate) fn list_sessions(place: &PlaceSpec, params: &Value) -> Result<Value, AcpError> {
-    let logs = SessionLogs::of(place, &LogKept::Own);
+pub(crate) fn list_sessions(place: &LocationSpec, params: &Value) -> Result<Value, AcpError> {
+    let logs = SessionLogs::of(place, &LogDestination::Own);
     let dirs = match params["cwd"].as_str() {
         Some(_) => logs.dirs().to_vec(),
         None => all_projects(&logs),
@@ -99,8 +99,8 @@ pub(crate) fn delete_session(logs: &[PathBuf], id: &str) -> Result<(), AcpError>
 }
 
 /// Every directory that may hold the log of a session. Waits for the disk.
-pub(crate) fn log_dirs(place: &PlaceSpec) -> Vec<PathBuf> {
-    all_projects(&SessionLogs::of(place, &LogKept::Own))
+pub(crate) fn log_dirs(place: &LocationSpec) -> Vec<PathBuf> {
+    all_projects(&SessionLogs::of(place, &LogDestination::Own))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Sessions for editors: the agent's side of the Agent Client Protocol, version 1.
 //!
-//! One connection carries any number of sessions. [`AcpFace`] reads lines, knows
+//! One connection carries any number of sessions. [`AcpServer`] reads lines, knows
 //! which session each is about and answers what is about none; every session has
 //! a driver of its own (`driver`), which turns requests into commands of the
 //! engine and events of the engine into updates. What is shown is made in one
@@ -37,5 +37,5 @@ mod prompt_blocks;
 mod server_prompts;
 mod wire;
 
-pub use face::{AcpEnd, AcpFace, PROTOCOL_VERSION, SpecMaker};
-pub use place::{EditorPlace, file_uri_path};
+pub use face::{AcpServer, AcpShutdown, PROTOCOL_VERSION, SpecBuilderFn};
+pub use place::{SessionLocation, file_uri_path};

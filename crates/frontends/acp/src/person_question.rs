@@ -5,14 +5,14 @@ use haft_session::{PermissionQuestion, QuestionAnswer};
 use haft_tool_runtime::Answer;
 use serde_json::{Map, Value, json};
 
-use crate::{client::ClientAbilities, editor::EditorPeer, wire::AcpError};
+use crate::{client::EditorCapabilities, editor::EditorPeer, wire::AcpError};
 
 const CHOICE: &str = "answer-";
 const NONE: &str = "no-answer";
 
 /// One question of a call.
 #[derive(Debug, PartialEq)]
-pub(crate) struct AskedChoice {
+pub(crate) struct ChoiceQuestion {
     question: String,
     header: String,
     /// Labels and what they mean.
@@ -22,16 +22,16 @@ pub(crate) struct AskedChoice {
 
 /// The questions of a call; none when it asks nobody anything. Answers are kept by
 /// the words of their questions, so those must differ.
-pub(crate) fn asked_choices(asked: &PermissionQuestion) -> Vec<AskedChoice> {
+pub(crate) fn asked_choices(asked: &PermissionQuestion) -> Vec<ChoiceQuestion> {
     match asked.needs_person {
         true => choices_of(&asked.input),
         false => Vec::new(),
     }
 }
 
-fn choices_of(input: &Value) -> Vec<AskedChoice> {
+fn choices_of(input: &Value) -> Vec<ChoiceQuestion> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut all: Vec<AskedChoice> = Vec::new();
+    let mut all: Vec<ChoiceQuestion> = Vec::new();
     for it in input["questions"].as_array().into_iter().flatten() {
         let options = it["options"].as_array().into_iter().flatten();
         let options: Vec<(String, String)> =
@@ -41,7 +41,7 @@ fn choices_of(input: &Value) -> Vec<AskedChoice> {
         if is_odd || all.iter().any(|other| other.question == question) {
             return Vec::new();
         }
-        all.push(AskedChoice {
+        all.push(ChoiceQuestion {
             question,
             header: text(&it["header"]),
             options,
@@ -56,8 +56,8 @@ pub(crate) async fn ask_person(
     editor: &EditorPeer,
     session: &str,
     asked: &PermissionQuestion,
-    choices: &[AskedChoice],
-    abilities: ClientAbilities,
+    choices: &[ChoiceQuestion],
+    abilities: EditorCapabilities,
 ) -> QuestionAnswer {
     let said = match abilities.forms {
         true => {
@@ -79,7 +79,7 @@ pub(crate) async fn ask_person(
     })
 }
 
-fn headline(choices: &[AskedChoice]) -> String {
+fn headline(choices: &[ChoiceQuestion]) -> String {
     match choices {
         [one] => one.question.clone(),
         several => format!("{} questions", several.len()),
@@ -87,7 +87,7 @@ fn headline(choices: &[AskedChoice]) -> String {
 }
 
 /// A field for every question, and one for other words.
-fn form(choices: &[AskedChoice]) -> Value {
+fn form(choices: &[ChoiceQuestion]) -> Value {
     let mut fields = Map::new();
     for (at, choice) in choices.iter().enumerate() {
         let options: Vec<Value> = choice
@@ -115,7 +115,10 @@ fn form(choices: &[AskedChoice]) -> Value {
 }
 
 /// What a form was answered with. Labels that were not offered are other words.
-fn read_form(answer: Result<Value, AcpError>, choices: &[AskedChoice]) -> Result<Map<String, Value>, Answer> {
+fn read_form(
+    answer: Result<Value, AcpError>,
+    choices: &[ChoiceQuestion],
+) -> Result<Map<String, Value>, Answer> {
     let answer =
         answer.map_err(|err| Answer::unasked(format!("the editor could not ask: {}", err.message)))?;
     match answer["action"].as_str() {
@@ -150,7 +153,7 @@ async fn one_by_one(
     editor: &EditorPeer,
     session: &str,
     asked: &PermissionQuestion,
-    choices: &[AskedChoice],
+    choices: &[ChoiceQuestion],
 ) -> Result<Map<String, Value>, Answer> {
     let mut answers = Map::new();
     for choice in choices {
@@ -174,7 +177,7 @@ async fn one_by_one(
     Ok(answers)
 }
 
-fn choice_request(session: &str, asked: &PermissionQuestion, choice: &AskedChoice) -> Value {
+fn choice_request(session: &str, asked: &PermissionQuestion, choice: &ChoiceQuestion) -> Value {
     let lines = choice.options.iter().map(|(label, about)| format!("- {label}: {about}"));
     let words = format!("{}\n{}", choice.question, lines.collect::<Vec<_>>().join("\n"));
     let options = choice.options.iter().enumerate().map(

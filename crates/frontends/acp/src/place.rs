@@ -9,7 +9,7 @@ use crate::wire::AcpError;
 
 /// Where a session works, as the editor says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct EditorPlace {
+pub struct SessionLocation {
     /// The working directory.
     pub cwd: PathBuf,
     /// Other directories of the workspace.
@@ -18,7 +18,7 @@ pub struct EditorPlace {
     pub servers: Value,
 }
 
-impl EditorPlace {
+impl SessionLocation {
     /// What `session/new` and its kin say.
     pub(crate) fn read(params: &Value) -> Result<Self, AcpError> {
         let cwd = absolute(&params["cwd"], "cwd")?;
@@ -99,7 +99,7 @@ mod tests {
             {"name": "a", "command": "run", "args": ["1"], "env": [{"name": "K", "value": "v"}]},
             {"name": "b", "type": "http", "url": "http://localhost/", "headers": [{"name": "H", "value": "w"}]},
         ]});
-        let place = EditorPlace::read(&params).map_err(|it| it.message);
+        let place = SessionLocation::read(&params).map_err(|it| it.message);
         let want = json!({"mcpServers": {
             "a": {"type": "stdio", "command": "run", "args": ["1"], "env": {"K": "v"}},
             "b": {"type": "http", "url": "http://localhost/", "headers": {"H": "w"}},
@@ -114,10 +114,10 @@ mod tests {
             json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "http", "command": "x"}]}),
             json!({"cwd": "/w", "additionalDirectories": ["x"]}),
         ] {
-            assert!(EditorPlace::read(&bad).is_err(), "{bad}");
+            assert!(SessionLocation::read(&bad).is_err(), "{bad}");
         }
         let other = json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "acp", "id": "1"}]});
-        let problem = EditorPlace::read(&other).map(|_| ()).map_err(|it| it.message);
+        let problem = SessionLocation::read(&other).map(|_| ()).map_err(|it| it.message);
         let want = "the MCP server x is of type `acp`; stdio, http and sse are known";
         assert_eq!(problem, Err(String::from(want)));
     }

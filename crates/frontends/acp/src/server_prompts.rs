@@ -1,7 +1,7 @@
 //! Prompts of MCP servers as commands of a session: told when their server is
 //! there, and again when they change.
 
-use haft_mcp_client::{Manager, PromptCommand, ServerEvent};
+use haft_mcp_client::{McpManager, PromptCommand, ServerEvent};
 use serde_json::{Value, json};
 use tokio::{
     sync::{broadcast::error::RecvError, mpsc},
@@ -21,7 +21,7 @@ impl Drop for ServerPrompts {
 }
 
 impl ServerPrompts {
-    pub(crate) fn watch(servers: &Manager) -> Self {
+    pub(crate) fn watch(servers: &McpManager) -> Self {
         let (sender, news) = mpsc::unbounded_channel();
         let servers = servers.clone();
         let mut events = servers.events();

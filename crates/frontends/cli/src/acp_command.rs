@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use haft_acp::{AcpEnd, AcpFace, EditorPlace, SpecMaker};
+use haft_acp::{AcpServer, AcpShutdown, SessionLocation, SpecBuilderFn};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -11,14 +11,14 @@ use tokio::{
 use crate::{
     args::{Options, RunArgs},
     interrupt::is_ignored,
-    output::{CliFailure, Ended},
+    output::{CliError, Ended},
     spec,
 };
 
 /// Serves the editor at standard input and output until it is gone.
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     if run.print || run.prompt.is_some() {
-        return Err(CliFailure::Message(String::from(
+        return Err(CliError::Message(String::from(
             "haft acp takes prompts from the editor, not from flags",
         )));
     }
@@ -26,8 +26,8 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     let maker = spec_maker(run.clone(), options.clone());
     let code = spec::run_beside_session(&runtime, async move {
         let signals =
-            signals().ok_or_else(|| CliFailure::Message(String::from("signals cannot be received")))?;
-        Ok::<u8, CliFailure>(AcpFace::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)
+            signals().ok_or_else(|| CliError::Message(String::from("signals cannot be received")))?;
+        Ok::<u8, CliError>(AcpServer::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)
     });
     // What is still blocked somewhere does not keep us from ending.
     runtime.shutdown_background();
@@ -35,22 +35,22 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
 }
 
 /// A session is what the flags say, in the place the editor names.
-fn spec_maker(run: RunArgs, options: Options) -> SpecMaker {
-    Arc::new(move |place: &EditorPlace| {
+fn spec_maker(run: RunArgs, options: Options) -> SpecBuilderFn {
+    Arc::new(move |place: &SessionLocation| {
         let mut options = options.clone();
         options.cwd = Some(place.cwd.clone());
         options.add_dir.extend(place.extra_dirs.iter().cloned());
         spec::of_run(&run, &options).map_err(|failure| match failure {
-            CliFailure::Message(problem) => problem,
-            CliFailure::ClosedPipe => String::from("nobody reads"),
+            CliError::Message(problem) => problem,
+            CliError::ClosedPipe => String::from("nobody reads"),
         })
     })
 }
 
-fn signals() -> Option<mpsc::UnboundedReceiver<AcpEnd>> {
+fn signals() -> Option<mpsc::UnboundedReceiver<AcpShutdown>> {
     let (sender, receiver) = mpsc::unbounded_channel();
     for (kind, meaning) in
-        [(SignalKind::terminate(), AcpEnd::Terminate), (SignalKind::interrupt(), AcpEnd::Interrupt)]
+        [(SignalKind::terminate(), AcpShutdown::Terminate), (SignalKind::interrupt(), AcpShutdown::Interrupt)]
     {
         if is_ignored(kind) {
             continue;

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Options,
-    output::{CliFailure, print_line},
+    output::{CliError, print_line},
     show::{clean, colours, painted},
 };
 
 /// Shows the agents below what was said, where there are any.
-pub(crate) fn show(log: &Path, options: &Options) -> Result<(), CliFailure> {
+pub(crate) fn show(log: &Path, options: &Options) -> Result<(), CliError> {
     let agents = logged_agents(log);
     if agents.is_empty() {
         return Ok(());

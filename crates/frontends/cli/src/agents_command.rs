@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use haft_session::{AgentKind, SlashCommand};
+use haft_session::{AgentDefinition, SlashCommand};
 use serde_json::{Value, json};
 
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) fn agents(options: &Options) -> Ended {
     Ok(ExitCode::from(u8::from(is_any_lost)))
 }
 
-fn kind_json(kind: &AgentKind, usual: Option<&str>) -> Value {
+fn kind_json(kind: &AgentDefinition, usual: Option<&str>) -> Value {
     let (model, from) = kind.model_named(usual).unzip();
     json!({
         "name": kind.name, "description": kind.description, "source": kind.source.label(), "file": kind.file.as_deref().map(std::path::Path::to_string_lossy),
@@ -48,7 +48,7 @@ fn kind_json(kind: &AgentKind, usual: Option<&str>) -> Value {
     })
 }
 
-fn kind_text(kind: &AgentKind, usual: Option<&str>) -> String {
+fn kind_text(kind: &AgentDefinition, usual: Option<&str>) -> String {
     let mut about = vec![kind.source.label()];
     about.push(match kind.model_named(usual) {
         // Its file stands below.

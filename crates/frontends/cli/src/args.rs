@@ -2,7 +2,7 @@ use std::{path::PathBuf, sync::LazyLock};
 
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
-use haft_mcp_client::{Manager, ManagerOptions};
+use haft_mcp_client::{ManagerOptions, McpManager};
 use haft_types::PermissionMode;
 
 pub(crate) use crate::command_args::{
@@ -13,7 +13,7 @@ pub(crate) use crate::command_args::{
 use crate::{
     mcp_command::McpCommand,
     newer_flags,
-    output::{CliFailure, complain},
+    output::{CliError, complain},
     sdk_args::SdkArgs,
     setup_args::{BugArgs, DoctorArgs, ImportArgs, InitArgs, LoginArgs, LogoutArgs, ModelsArgs, NewCommand},
     tool_host_command::ToolHostArgs,
@@ -74,7 +74,7 @@ pub(crate) fn tool_names() -> &'static [String] {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let scratch = tempfile::tempdir().ok();
         let tools = scratch.and_then(|it| haft_session::described_tools(it.path()).ok()).unwrap_or_default();
-        let resources = haft_mcp_client::resource_tools(&Manager::new(ManagerOptions::detached()));
+        let resources = haft_mcp_client::resource_tools(&McpManager::new(ManagerOptions::detached()));
         let named = tools.iter().chain(&resources);
         let mut names: Vec<String> =
             named.flat_map(|it| it.aliases().into_iter().chain([it.name().to_owned()])).collect();
@@ -164,7 +164,7 @@ pub(crate) struct RunArgs {
 
 /// Flags of a run with a model mean nothing to other commands: they are refused,
 /// not ignored.
-pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), CliFailure> {
+pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), CliError> {
     let takes_them = matches!(
         args.command,
         None | Some(CliCommand::Acp { .. } | CliCommand::Replay(_) | CliCommand::Context { .. })
@@ -180,14 +180,14 @@ pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Resul
     });
     let Some(flag) = given else { return Ok(()) };
     let name = flag.get_long().map_or_else(|| String::from("a prompt"), |long| format!("--{long}"));
-    Err(CliFailure::Message(format!(
+    Err(CliError::Message(format!(
         "{name} is for runs with a model (haft -p); this command has no use for it"
     )))
 }
 
 /// Hosts mean nothing to commands that touch no files of a session: they are
 /// refused there, not ignored.
-pub(crate) fn refuse_hosts(args: &Args) -> Result<(), CliFailure> {
+pub(crate) fn refuse_hosts(args: &Args) -> Result<(), CliError> {
     let why = match &args.command {
         _ if args.options.host.is_empty() => return Ok(()),
         None | Some(CliCommand::Acp { .. } | CliCommand::Context { .. }) => return Ok(()),
@@ -205,7 +205,7 @@ pub(crate) fn refuse_hosts(args: &Args) -> Result<(), CliFailure> {
         }
         Some(_) => "this command has nothing to do on another machine",
     };
-    Err(CliFailure::Message(format!("--host: {why}")))
+    Err(CliError::Message(format!("--host: {why}")))
 }
 
 /// How the answer is printed.

@@ -25,14 +25,14 @@ pub(crate) async fn ask_permission(question: PermissionQuestion, asker: Option<S
     let asked =
         tokio::task::spawn_blocking(move || ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions)));
     match asked.await {
-        Ok(Ok((TerminalReply::Yes, _))) => Answer::yes(),
-        Ok(Ok((TerminalReply::Always, updates))) => Answer::Allow { updated_input: None, updates },
-        Ok(Ok((TerminalReply::No, _))) => Answer::no("the user said no"),
+        Ok(Ok((ConsoleReply::Yes, _))) => Answer::yes(),
+        Ok(Ok((ConsoleReply::Always, updates))) => Answer::Allow { updated_input: None, updates },
+        Ok(Ok((ConsoleReply::No, _))) => Answer::no("the user said no"),
         Ok(Err(_)) | Err(_) => Answer::unasked("the question could not be asked"),
     }
 }
 
-enum TerminalReply {
+enum ConsoleReply {
     Yes,
     Always,
     No,
@@ -125,7 +125,7 @@ fn mark(behavior: Behavior) -> &'static str {
     }
 }
 
-fn ask(text: &str, always: bool) -> std::io::Result<TerminalReply> {
+fn ask(text: &str, always: bool) -> std::io::Result<ConsoleReply> {
     let mut terminal: File = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     let choices = if always { "[y]es, [n]o, [a]lways" } else { "[y]es, [n]o" };
     write!(terminal, "{text}Run it? {choices}: ")?;
@@ -133,8 +133,8 @@ fn ask(text: &str, always: bool) -> std::io::Result<TerminalReply> {
     let mut line = String::new();
     BufReader::new(terminal).read_line(&mut line)?;
     Ok(match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => TerminalReply::Yes,
-        "a" | "always" if always => TerminalReply::Always,
-        _ => TerminalReply::No,
+        "y" | "yes" => ConsoleReply::Yes,
+        "a" | "always" if always => ConsoleReply::Always,
+        _ => ConsoleReply::No,
     })
 }

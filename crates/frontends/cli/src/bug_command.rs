@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     args::Options,
     doctor_command,
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
     sessions_command,
     setup_args::BugArgs,
     spec,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &BugArgs, options: &Options) -> Ended {
         PathBuf::from(format!("haft-bug-{}.tar", Timestamp::now().strftime("%Y%m%d-%H%M%S")))
     });
     let path = options.cwd.clone().unwrap_or_default().join(path);
-    let failed = |err: std::io::Error| CliFailure::Message(format!("{}: {err}", path.display()));
+    let failed = |err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
     let mut out =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     out.write_all(&archive(&files)).and_then(|()| out.sync_all()).map_err(failed)?;
@@ -103,7 +103,7 @@ fn doctor_file(options: &Options) -> BugFile {
     BugFile { name: String::from("doctor.json"), text, about: String::from("what `haft doctor` found") }
 }
 
-fn session_file(named: &str, options: &Options) -> Result<BugFile, CliFailure> {
+fn session_file(named: &str, options: &Options) -> Result<BugFile, CliError> {
     let logs = spec::logs(options)?;
     let id = sessions_command::named_or_newest(&logs, Some(named))?;
     let path = logs.path(&id);

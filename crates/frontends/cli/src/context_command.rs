@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use haft_agent::{FillPart, WindowFill};
-use haft_mcp_client::Manager;
-use haft_model::Scripted;
-use haft_session::{Command, LogKept, ProviderSpec, Session};
+use haft_agent::{WindowFill, WindowPart};
+use haft_mcp_client::McpManager;
+use haft_model::ScriptedProvider;
+use haft_session::{Command, LogDestination, ProviderSpec, Session};
 use haft_tool::{Exposure, ToolSpec};
 use haft_types::text::thousands;
 use serde_json::{Value, json};
 
 use crate::{
     args::{Options, RunArgs},
-    output::{CliFailure, Ended, print_bytes},
+    output::{CliError, Ended, print_bytes},
     show::{colours, painted},
     spec,
 };
@@ -23,7 +23,7 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> 
     run.resume = session.or(run.resume);
     let (fill, servers) = spec::runtime()?.block_on(look(&run, options))?;
     if options.json {
-        let mut json = serde_json::to_value(&fill).map_err(|err| CliFailure::Message(err.to_string()))?;
+        let mut json = serde_json::to_value(&fill).map_err(|err| CliError::Message(err.to_string()))?;
         json["mcp"] = servers.iter().map(ServerFill::json).collect();
         return print_bytes(format!("{json}\n").as_bytes());
     }
@@ -32,16 +32,16 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> 
 
 /// What the next request would hold, and what the MCP servers would add to it.
 /// Nobody is asked and nothing is written.
-async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<ServerFill>), CliFailure> {
+async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<ServerFill>), CliError> {
     let mut spec = spec::of_run(run, options)?;
-    spec.log.kept = LogKept::Nowhere;
+    spec.log.kept = LogDestination::Nowhere;
     if let Some(model) = &mut spec.model {
-        model.provider = ProviderSpec::Given { provider: Arc::new(Scripted::new([])), catalog: None };
+        model.provider = ProviderSpec::Given { provider: Arc::new(ScriptedProvider::new([])), catalog: None };
         model.record = None;
     }
     let handle = Session::open_on(spec, spec::to_standard_error())?;
     let fill = handle.ask(Command::WindowFill).await.flatten();
-    let fill = fill.ok_or_else(|| CliFailure::Message(String::from("the session cannot be looked at")))?;
+    let fill = fill.ok_or_else(|| CliError::Message(String::from("the session cannot be looked at")))?;
     let servers = server_fills(handle.servers(), &fill.loaded);
     handle.close().await;
     Ok((fill, servers))
@@ -84,7 +84,7 @@ impl ServerFill {
     }
 }
 
-fn server_fills(manager: &Manager, loaded: &[String]) -> Vec<ServerFill> {
+fn server_fills(manager: &McpManager, loaded: &[String]) -> Vec<ServerFill> {
     let size = |it: &ToolSpec| it.name.len() + it.description.len() + it.input_schema.to_string().len();
     let tokens = |it: &ToolSpec| u64::try_from(size(it) / 4).unwrap_or(u64::MAX);
     let of = |name: String| {
@@ -145,7 +145,7 @@ fn for_people(fill: &WindowFill) -> String {
     let widest = fill.parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
     let largest = fill.parts.iter().map(|part| part.tokens).max().unwrap_or(1).max(1);
     out.push('\n');
-    for FillPart { name, count, tokens } in &fill.parts {
+    for WindowPart { name, count, tokens } in &fill.parts {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, print_bytes},
+    output::{CliError, Ended, print_bytes},
     sessions_command,
     show::{clean, colours, painted},
     spec,
@@ -24,7 +24,7 @@ pub(crate) fn run(session: Option<&str>, options: &Options) -> Ended {
     let cost = cost::of_log(&path).map_err(|err| format!("{}: {err}", path.display()))?;
     let agents = haft_session::logged_agents(&path);
     if options.json {
-        let mut json = serde_json::to_value(&cost).map_err(|err| CliFailure::Message(err.to_string()))?;
+        let mut json = serde_json::to_value(&cost).map_err(|err| CliError::Message(err.to_string()))?;
         json["session"] = json!(id);
         json["tokens_billed_again"] = json!(cost.billed_again());
         json["agents"] = agents.iter().map(haft_session::LoggedAgent::to_json).collect();

@@ -6,7 +6,7 @@ mod timer;
 use std::process::ExitCode;
 
 use haft_schedule::{
-    CronJob, CronSpec, CronStore, DueRun, JobMode, RunOutcome, RunRecord, RunWhy, ScheduleClock as _,
+    CronJob, CronSpec, CronStore, DueJob, JobMode, RunOutcome, RunReason, RunRecord, ScheduleClock as _,
     SystemClock, due, zone_named,
 };
 use haft_types::text::one_line;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     args::{CronCommand, Options},
-    output::{CliFailure, Ended, complain, print_bytes, print_line},
+    output::{CliError, Ended, complain, print_bytes, print_line},
     show, spec, triggers_command,
     unattended::{NotDone, UnattendedRun},
 };
@@ -35,9 +35,9 @@ pub(crate) fn run(command: CronCommand, options: &Options) -> Ended {
         CronCommand::List => list(&store, options),
         CronCommand::Remove { id } => match store.remove(&id)? {
             true => print_line(&format!("removed {id}")).map(|()| ExitCode::SUCCESS),
-            false => Err(CliFailure::Message(format!(
-                "there is no stored prompt {id}; `haft cron list` shows them"
-            ))),
+            false => {
+                Err(CliError::Message(format!("there is no stored prompt {id}; `haft cron list` shows them")))
+            }
         },
         CronCommand::Logs { id } => logs(&store, id.as_deref(), options),
         CronCommand::RunDue => run_due(&store, &state, options),
@@ -151,16 +151,16 @@ fn run_if_due(
     state: &std::path::Path,
     job: &CronJob,
     runtime: &tokio::runtime::Runtime,
-) -> Result<bool, CliFailure> {
+) -> Result<bool, CliError> {
     let now = SystemClock.now();
     if job.expires.is_some_and(|end| end < now) {
         store.remove(&job.id)?;
         return Ok(true);
     }
     let spec = CronSpec::parse(&job.cron)
-        .map_err(|_| CliFailure::Message(format!("{:?} is no cron expression", job.cron)))?;
+        .map_err(|_| CliError::Message(format!("{:?} is no cron expression", job.cron)))?;
     let last = store.last_slot_at(&job.id, now);
-    let Some(DueRun { slot, why }) = due(job, &spec, now, last) else {
+    let Some(DueJob { slot, why }) = due(job, &spec, now, last) else {
         // What ran once and could not be removed then.
         if !job.recurring && last.is_some_and(|it| HOUR < now.duration_since(it)) {
             store.remove(&job.id)?;
@@ -174,7 +174,7 @@ fn run_if_due(
         |ended, outcome| RunRecord { job: job.id.to_string(), slot, why, began: now, ended, outcome };
     if let Err(err) = store.record(&record(now, RunOutcome::Began)) {
         store.release(&job.id, slot)?;
-        return Err(CliFailure::Message(format!(
+        return Err(CliError::Message(format!(
             "it is not begun, because that cannot be written down: {err}"
         )));
     }
@@ -182,8 +182,8 @@ fn run_if_due(
         store.remove(&job.id)?;
     }
     let outcome = match why {
-        RunWhy::Missed => RunOutcome::NotStarted(String::from("its time passed while nothing ran")),
-        RunWhy::Scheduled | RunWhy::CatchUp => runtime.block_on(run_job(store, state, job, slot, why)),
+        RunReason::Missed => RunOutcome::NotStarted(String::from("its time passed while nothing ran")),
+        RunReason::Scheduled | RunReason::CatchUp => runtime.block_on(run_job(store, state, job, slot, why)),
     };
     let went_well = !matches!(outcome, RunOutcome::Failed(_));
     store.record(&record(SystemClock.now(), outcome))?;
@@ -210,9 +210,9 @@ async fn run_job(
     state: &std::path::Path,
     job: &CronJob,
     slot: Timestamp,
-    why: RunWhy,
+    why: RunReason,
 ) -> RunOutcome {
-    let late = if why == RunWhy::CatchUp { ", late because nothing ran at that time" } else { "" };
+    let late = if why == RunReason::CatchUp { ", late because nothing ran at that time" } else { "" };
     let origin = job.created_by.as_deref().unwrap_or("a session");
     let prompt = format!(
         "[This prompt was stored by {origin} on {} as {} and is due {slot}{late}. Nobody is watching.]\n\n{}",

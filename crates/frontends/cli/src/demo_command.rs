@@ -12,17 +12,17 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, EndReason, TurnEnd};
-use haft_model::{Catalog, Provider, Scripted};
+use haft_model::{Catalog, Provider, ScriptedProvider};
 use haft_session::{
-    Command, EventStream, Happening, LogKept, ModelSpec, Prompt, ProviderSpec, ServerStart, Session,
-    SessionHandle, SessionSpec,
+    Command, EventStream, LogDestination, ModelSpec, Prompt, ProviderSpec, ServerStart, Session,
+    SessionEventKind, SessionHandle, SessionSpec,
 };
 use haft_types::{MessageBlock, PermissionMode};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{DemoArgs, Options},
-    output::{CliFailure, Ended},
+    output::{CliError, Ended},
     show::{colours, painted},
     spec,
     tool_command::cancel_on_interrupt,
@@ -54,13 +54,13 @@ pub(crate) fn run(demo: &DemoArgs) -> Ended {
 const PROGRAMS: [&str; 2] = ["sh", "awk"];
 
 /// Without its programs nothing in the demo would be as the model says.
-fn refuse_without_programs() -> Result<(), CliFailure> {
+fn refuse_without_programs() -> Result<(), CliError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<_> = std::env::split_paths(&path).collect();
     let is_there = |name: &str| places.iter().any(|place| place.join(name).is_file());
     match PROGRAMS.into_iter().find(|name| !is_there(name)) {
         None => Ok(()),
-        Some(name) => Err(CliFailure::Message(format!(
+        Some(name) => Err(CliError::Message(format!(
             "the demo runs a small shell script, and there is no {name} in PATH: install it, or see `haft doctor`"
         ))),
     }
@@ -87,7 +87,7 @@ async fn play(demo: &DemoArgs) -> Ended {
     ended
 }
 
-fn lay_out(project: &Path) -> Result<(), CliFailure> {
+fn lay_out(project: &Path) -> Result<(), CliError> {
     for (name, text) in PROJECT {
         let path = project.join(name);
         if let Some(dir) = path.parent() {
@@ -102,7 +102,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
     let pace = if look.live && !demo.fast { PACE } else { Duration::ZERO };
     let answers: Vec<Vec<MessageBlock>> =
         serde_json::from_str(ANSWERS).map_err(|err| format!("the recording cannot be read: {err}"))?;
-    let model = Scripted::new(answers).with_pace(pace);
+    let model = ScriptedProvider::new(answers).with_pace(pace);
     let (handle, events) = Session::open(demo_spec(project, home, Arc::new(model))?)?;
     let calls = handle.calls();
     let mut watcher = Watcher::new(std::io::stdout(), look, Arc::clone(&calls.state.cwd));
@@ -113,7 +113,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
     handle.send(Command::Finish);
     let (end, counts) = watch(events, &mut watcher, pace, &handle, &cancel).await?;
     let passes = tests_pass(project);
-    let Some(end) = end else { return Err(CliFailure::Message(String::from("the demo broke off"))) };
+    let Some(end) = end else { return Err(CliError::Message(String::from("the demo broke off"))) };
     watcher.line(&closing(look, &end, &counts, passes, started.elapsed()))?;
     Ok(match end.reason {
         EndReason::Interrupted => ExitCode::from(130),
@@ -123,7 +123,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
 }
 
 /// A session that sees nothing of the person's: neither settings nor home.
-fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result<SessionSpec, CliFailure> {
+fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result<SessionSpec, CliError> {
     let options = Options {
         cwd: Some(project.to_owned()),
         permission_mode: Some(PermissionMode::AcceptEdits),
@@ -136,7 +136,7 @@ fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result
     spec.place.variables = variables.with("HOME", home);
     let provider = ProviderSpec::Given { provider, catalog: Some(Catalog::built_in()) };
     spec.model = Some(ModelSpec { provider, ..ModelSpec::default() });
-    spec.log.kept = LogKept::Nowhere;
+    spec.log.kept = LogDestination::Nowhere;
     spec.servers.start = ServerStart::Never;
     Ok(spec)
 }
@@ -155,7 +155,7 @@ async fn watch(
     pace: Duration,
     handle: &SessionHandle,
     cancel: &CancellationToken,
-) -> Result<(Option<TurnEnd>, DemoCounts), CliFailure> {
+) -> Result<(Option<TurnEnd>, DemoCounts), CliError> {
     let (mut counts, mut end, mut interrupted) = (DemoCounts::default(), None, false);
     loop {
         let event = tokio::select! {
@@ -167,9 +167,9 @@ async fn watch(
             }
         };
         match event.map(|it| it.what) {
-            None | Some(Happening::Closed) => return Ok((end, counts)),
-            Some(Happening::TurnEnded(turn)) => end = Some(turn.end),
-            Some(Happening::Agent(event)) => {
+            None | Some(SessionEventKind::Closed) => return Ok((end, counts)),
+            Some(SessionEventKind::TurnEnded(turn)) => end = Some(turn.end),
+            Some(SessionEventKind::Agent(event)) => {
                 watcher.take(&event)?;
                 if let AgentEvent::Result(it) = &event {
                     counts.calls += 1;

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use haft_mcp_client::{Manager, ManagerOptions};
+use haft_mcp_client::{ManagerOptions, McpManager};
 use haft_tool::DynTool;
 use haft_tool_runtime::Pool;
 use serde_json::Value;
 
 use crate::{
     args::DevCommand,
-    output::{CliFailure, Ended},
+    output::{CliError, Ended},
     reference_pages,
 };
 
@@ -39,10 +39,10 @@ pub(crate) fn run(command: DevCommand) -> Ended {
 
 /// The page about the built-in tools, from the same list everything else comes
 /// from.
-pub(crate) fn tools_page() -> Result<String, CliFailure> {
+pub(crate) fn tools_page() -> Result<String, CliError> {
     let scratch = tempfile::tempdir()?;
     let mut tools = haft_session::described_tools(scratch.path())?;
-    tools.extend(haft_mcp_client::resource_tools(&Manager::new(ManagerOptions::detached())));
+    tools.extend(haft_mcp_client::resource_tools(&McpManager::new(ManagerOptions::detached())));
     let pool = Pool::assemble(tools, Vec::new());
     let mut page = String::from(
         "# The built-in tools\n\nWhat a model is told about each. Written by `cargo xtask docs`; do not edit.\n",

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     args::Options,
     first_files::{ProjectCommand, commands},
-    output::{CliFailure, Ended, print_bytes, print_line},
+    output::{CliError, Ended, print_bytes, print_line},
     setup_args::InitArgs,
     show, spec, whole_file,
 };
@@ -76,11 +76,11 @@ pub(crate) fn run(args: &InitArgs, options: &Options) -> Ended {
 }
 
 /// Whether something of the project is not in force yet.
-fn waits_for_trust(options: &Options) -> Result<bool, CliFailure> {
+fn waits_for_trust(options: &Options) -> Result<bool, CliError> {
     Ok(spec::premises(options)?.loaded().pending_trust.is_some())
 }
 
-fn show_plan(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<(), CliFailure> {
+fn show_plan(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<(), CliError> {
     let mut out = format!("Project: {}\n", root.display());
     for line in kept {
         out.push_str(&format!("  {line}\n"));
@@ -92,14 +92,14 @@ fn show_plan(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<()
     Ok(())
 }
 
-fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool, CliFailure> {
+fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool, CliError> {
     show_plan(root, planned, kept)?;
     if planned.is_empty() {
         return Ok(false);
     }
     if !std::io::stdin().is_terminal() {
         let help = "nobody is there to ask; use --yes to write what is shown, --dry-run to look only";
-        return Err(CliFailure::Message(help.to_owned()));
+        return Err(CliError::Message(help.to_owned()));
     }
     print_line("\nWrite this? [y]es, [n]o")?;
     let mut line = String::new();
@@ -108,7 +108,7 @@ fn agreed(root: &Path, planned: &[PlannedFile], kept: &[String]) -> Result<bool,
 }
 
 /// Creates a file; one that appeared meanwhile stays as it is.
-fn create(root: &Path, file: &PlannedFile) -> Result<(), CliFailure> {
+fn create(root: &Path, file: &PlannedFile) -> Result<(), CliError> {
     let path = root.join(file.path);
     whole_file::create(&path, &file.text).map_err(|err| {
         let help = match err.kind() {
@@ -117,7 +117,7 @@ fn create(root: &Path, file: &PlannedFile) -> Result<(), CliFailure> {
             }
             _ => "",
         };
-        CliFailure::Message(format!("{}: {err}{help}", path.display()))
+        CliError::Message(format!("{}: {err}{help}", path.display()))
     })
 }
 

@@ -8,7 +8,7 @@ use std::sync::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::output::CliFailure;
+use crate::output::CliError;
 
 /// Stops a run when somebody asks for it: Ctrl-C, `kill`, a closed terminal.
 /// The second time the program ends at once.
@@ -62,7 +62,7 @@ impl Interrupt {
 }
 
 /// Fires when a signal asks a server politely to end.
-pub(crate) fn stop_on_signal() -> Result<CancellationToken, CliFailure> {
+pub(crate) fn stop_on_signal() -> Result<CancellationToken, CliError> {
     let stop = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
         if is_ignored(kind) {

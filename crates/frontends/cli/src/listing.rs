@@ -1,6 +1,6 @@
 //! Results of looking, printed whole: as the command a person would reach for.
 
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl Look {
 }
 
 /// The listing of a call that looked at something; `None` for other tools.
-pub(crate) fn of(report: &Report, input: &Value, look: Look) -> Option<Listing> {
+pub(crate) fn of(report: &CallReport, input: &Value, look: Look) -> Option<Listing> {
     let data = report.data.as_ref()?;
     let said = report.content.to_text();
     match report.name.as_str() {

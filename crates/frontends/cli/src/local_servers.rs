@@ -14,13 +14,13 @@ const LARGEST_LIST: usize = 4 * 1024 * 1024;
 
 /// What is known of a server after looking.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct FoundServer {
+pub(crate) struct DetectedServer {
     /// How `--provider` calls it.
     pub(crate) name: &'static str,
     /// Where it is, or would be.
     pub(crate) url: String,
     /// What came of asking.
-    pub(crate) state: FoundState,
+    pub(crate) state: ServerProbe,
     /// The models it has.
     pub(crate) models: Vec<ServedModel>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct ServedModel {
 /// What came of asking a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum FoundState {
+pub(crate) enum ServerProbe {
     /// It answers.
     Running,
     /// Nobody listens, or it is somebody else.
@@ -46,25 +46,30 @@ pub(crate) enum FoundState {
 }
 
 /// Asks every server people run, all at the same time.
-pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<FoundServer> {
+pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<DetectedServer> {
     let said = env("HAFT_LOCAL_PATIENCE_MS").and_then(|it| it.trim().parse().ok());
     let patience = said.map_or(PATIENCE, Duration::from_millis);
     let asked = LocalServer::ALL.map(|server| {
         let url = server.base_url(env);
         async move {
             if !is_loopback(&url) {
-                return FoundServer {
+                return DetectedServer {
                     name: server.name,
                     url,
-                    state: FoundState::Elsewhere,
+                    state: ServerProbe::Elsewhere,
                     models: Vec::new(),
                 };
             }
             match list(&url, patience).await {
                 Some(models) if is_of(server.name, &models.1) => {
-                    FoundServer { name: server.name, url, state: FoundState::Running, models: models.0 }
+                    DetectedServer { name: server.name, url, state: ServerProbe::Running, models: models.0 }
                 }
-                _ => FoundServer { name: server.name, url, state: FoundState::NotThere, models: Vec::new() },
+                _ => DetectedServer {
+                    name: server.name,
+                    url,
+                    state: ServerProbe::NotThere,
+                    models: Vec::new(),
+                },
             }
         }
     });

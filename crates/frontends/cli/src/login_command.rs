@@ -14,14 +14,14 @@ use std::{
 };
 
 use haft_model::{StoredKey, StoredKeys};
-use haft_paths::{Durability, ReplacedMode, replace_file};
-use haft_session::Premises;
+use haft_paths::{Durability, ModeOnReplace, replace_file};
+use haft_session::SessionEnvironment;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::{
     args::Options,
     local_servers::with_causes,
-    output::{CliFailure, Ended, print_line, write_error},
+    output::{CliError, Ended, print_line, write_error},
     setup_args::{LoginArgs, LogoutArgs},
     spec,
 };
@@ -92,10 +92,10 @@ pub(crate) fn logout(args: &LogoutArgs, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn own_state(premises: &Premises) -> Result<PathBuf, CliFailure> {
+fn own_state(premises: &SessionEnvironment) -> Result<PathBuf, CliError> {
     if premises.home.is_none() && premises.variable("HAFT_CONFIG_DIR").is_none() {
         let help = "there is no home directory to keep a key in: set HOME, or give the key in a variable";
-        return Err(CliFailure::Message(help.to_owned()));
+        return Err(CliError::Message(help.to_owned()));
     }
     Ok(premises.state_dir())
 }
@@ -105,34 +105,34 @@ fn file(state: &Path) -> PathBuf {
 }
 
 /// The keys that are kept.
-fn read(state: &Path) -> Result<StoredKeys, CliFailure> {
+fn read(state: &Path) -> Result<StoredKeys, CliError> {
     let path = file(state);
     match std::fs::read(&path) {
         Ok(bytes) => {
-            StoredKeys::parse(&bytes).map_err(|err| CliFailure::Message(format!("{}: {err}", path.display())))
+            StoredKeys::parse(&bytes).map_err(|err| CliError::Message(format!("{}: {err}", path.display())))
         }
         // Whether one can be written there is said then.
         Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(StoredKeys::default())
         }
-        Err(err) => Err(CliFailure::Message(format!("{}: {err}", path.display()))),
+        Err(err) => Err(CliError::Message(format!("{}: {err}", path.display()))),
     }
 }
 
-fn write(state: &Path, keys: &StoredKeys) -> Result<(), CliFailure> {
+fn write(state: &Path, keys: &StoredKeys) -> Result<(), CliError> {
     let path = file(state);
     let failed = |err: &dyn std::fmt::Display| {
         let help = "set HAFT_CONFIG_DIR to a directory that can be written, or give the key in a variable";
-        CliFailure::Message(format!("{}: {err}; {help}", path.display()))
+        CliError::Message(format!("{}: {err}; {help}", path.display()))
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(|err| failed(&err))?;
     let text = serde_json::to_string_pretty(keys).map_err(|err| failed(&err))? + "\n";
-    replace_file(&path, text.as_bytes(), ReplacedMode::Private, Durability::ContentAndName)
+    replace_file(&path, text.as_bytes(), ModeOnReplace::Private, Durability::ContentAndName)
         .map_err(|err| failed(&err))
 }
 
 /// The key, typed without an echo, or all of standard input.
-fn asked_key(provider: &str) -> Result<String, CliFailure> {
+fn asked_key(provider: &str) -> Result<String, CliError> {
     let input = io::stdin();
     let text = if input.is_terminal() {
         write!(io::stderr(), "Key of {provider} (it is not shown): ")?;
@@ -144,16 +144,16 @@ fn asked_key(provider: &str) -> Result<String, CliFailure> {
         let mut bytes = Vec::new();
         input.lock().take(LONGEST_KEY).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == LONGEST_KEY {
-            return Err(CliFailure::Message(String::from("this is too long for a key; nothing is kept")));
+            return Err(CliError::Message(String::from("this is too long for a key; nothing is kept")));
         }
         typed_text(bytes)?
     };
     let key = text.trim();
     if key.is_empty() {
-        return Err(CliFailure::Message(String::from("no key was given; nothing is kept")));
+        return Err(CliError::Message(String::from("no key was given; nothing is kept")));
     }
     if key.chars().any(|it| it.is_control() || it.is_whitespace()) {
-        return Err(CliFailure::Message(String::from(
+        return Err(CliError::Message(String::from(
             "this is more than one word, so it is no key; nothing is kept",
         )));
     }
@@ -162,13 +162,13 @@ fn asked_key(provider: &str) -> Result<String, CliFailure> {
 
 /// A line from the terminal, key by key, so that whoever gives up leaves the
 /// terminal as it was.
-fn typed_hidden() -> Result<String, CliFailure> {
+fn typed_hidden() -> Result<String, CliError> {
     let _hidden = HiddenEcho::begin();
     let mut typed = Vec::new();
     for byte in io::stdin().lock().bytes() {
         match byte? {
             b'\r' | b'\n' => break,
-            0x03 | 0x04 => return Err(CliFailure::Message(String::from("given up; nothing is kept"))),
+            0x03 | 0x04 => return Err(CliError::Message(String::from("given up; nothing is kept"))),
             0x08 | 0x7f => drop(typed.pop()),
             0x15 => typed.clear(),
             byte => typed.push(byte),
@@ -177,9 +177,8 @@ fn typed_hidden() -> Result<String, CliFailure> {
     typed_text(typed)
 }
 
-fn typed_text(bytes: Vec<u8>) -> Result<String, CliFailure> {
-    String::from_utf8(bytes)
-        .map_err(|_| CliFailure::Message(String::from("this is no text; nothing is kept")))
+fn typed_text(bytes: Vec<u8>) -> Result<String, CliError> {
+    String::from_utf8(bytes).map_err(|_| CliError::Message(String::from("this is no text; nothing is kept")))
 }
 
 /// Turns the terminal's echo off, and on again when it goes.
@@ -220,7 +219,7 @@ enum KeyringKind {
 
 impl Keyring {
     /// The keyring, where there is one and somebody to open it.
-    fn here(premises: &Premises) -> Option<Self> {
+    fn here(premises: &SessionEnvironment) -> Option<Self> {
         let path = premises.variables.os_text("PATH");
         if cfg!(target_os = "macos") {
             return in_path(path.as_deref(), "security").then_some(Self { kind: KeyringKind::Security });
@@ -309,7 +308,7 @@ pub(crate) fn found_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
 
 /// Asks the provider for its list of models with the key. Another address counts only if
 /// it is in the environment: settings of a folder do not say where a key goes.
-async fn check(provider: &str, key: &str) -> Result<(), CliFailure> {
+async fn check(provider: &str, key: &str) -> Result<(), CliError> {
     let variables = haft_types::Variables::of_process();
     let own = |name: &str| variables.text(name).filter(|it| !it.trim().is_empty());
     let (variable, usual, path) = match provider {
@@ -319,7 +318,7 @@ async fn check(provider: &str, key: &str) -> Result<(), CliFailure> {
         _ => ("ANTHROPIC_BASE_URL", "https://api.anthropic.com", "/v1/models"),
     };
     let base = own(variable).unwrap_or_else(|| usual.to_owned());
-    let failed = |why: String| CliFailure::Message(format!("the key was not kept: {why}"));
+    let failed = |why: String| CliError::Message(format!("the key was not kept: {why}"));
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(Duration::from_secs(15))

@@ -80,7 +80,7 @@ use clap::CommandFactory as _;
 
 use crate::{
     args::{Args, CliCommand},
-    output::CliFailure,
+    output::CliError,
 };
 
 /// Arguments that are a mistake, or that ask for help or the version.
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         return finished(Err(failure));
     }
     if let Err(problem) = diagnostic_log::start() {
-        return finished(Err(CliFailure::Message(problem)));
+        return finished(Err(CliError::Message(problem)));
     }
     let Some(command) = args.command else {
         if args.run.sdk.input_format == sdk_args::InputFormat::StreamJson {
@@ -157,7 +157,7 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::Options) 
         CliCommand::View(view) => view_command::run(&view, options),
         CliCommand::Reset => haft_tui::shell::repair()
             .map(|()| ExitCode::SUCCESS)
-            .map_err(|err| CliFailure::Message(format!("there is no terminal to repair here: {err}"))),
+            .map_err(|err| CliError::Message(format!("there is no terminal to repair here: {err}"))),
         CliCommand::Doctor(doctor) => doctor_command::run(&doctor, options),
         CliCommand::Models(models) => models_command::run(&models, options),
         CliCommand::Login(login) => login_command::login(&login, options),
@@ -173,7 +173,7 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::Options) 
         CliCommand::Dev(command) => dev_command::run(command),
         CliCommand::MediaWorker { task } => haft_builtin_tools::read::serve_media(&task)
             .map(|()| ExitCode::SUCCESS)
-            .map_err(CliFailure::Message),
+            .map_err(CliError::Message),
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
@@ -225,8 +225,8 @@ fn keep_one_heap() {
 fn finished(ended: output::Ended) -> ExitCode {
     match ended {
         Ok(code) => code,
-        Err(CliFailure::ClosedPipe) => ExitCode::from(141),
-        Err(CliFailure::Message(message)) => {
+        Err(CliError::ClosedPipe) => ExitCode::from(141),
+        Err(CliError::Message(message)) => {
             output::complain(&message);
             ExitCode::from(2)
         }

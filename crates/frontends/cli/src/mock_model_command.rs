@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     args::MockModelArgs,
     interrupt::Interrupt,
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliError, Ended, complain, print_line},
     spec,
 };
 
@@ -46,7 +46,7 @@ fn answered(requests: &[Recorded], seen: usize) -> impl Iterator<Item = &Recorde
 }
 
 /// Tells what became of every request, once.
-fn tell(model: &MockModel, seen: usize, args: &MockModelArgs) -> Result<usize, CliFailure> {
+fn tell(model: &MockModel, seen: usize, args: &MockModelArgs) -> Result<usize, CliError> {
     let requests = model.requests();
     let mut next = seen;
     for it in answered(&requests, seen) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Options,
-    local_servers::{self, FoundServer, FoundState},
+    local_servers::{self, DetectedServer, ServerProbe},
     output::{Ended, complain, print_bytes, print_line},
     setup_args::ModelsArgs,
     show, spec,
@@ -45,10 +45,10 @@ pub(crate) fn run(args: &ModelsArgs, options: &Options) -> Ended {
     } else {
         print_bytes(show::clean(&table(&known)).as_bytes())?;
     }
-    for server in servers.iter().filter(|it| it.state != FoundState::NotThere) {
+    for server in servers.iter().filter(|it| it.state != ServerProbe::NotThere) {
         print_bytes(show::clean(&server_text(server, &fits)).as_bytes())?;
     }
-    if !args.no_local && servers.iter().all(|it| it.state == FoundState::NotThere) {
+    if !args.no_local && servers.iter().all(|it| it.state == ServerProbe::NotThere) {
         let names: Vec<&str> = servers.iter().map(|it| it.name).collect();
         print_line(&format!("\nNo server of models answers on this machine ({}).", names.join(", ")))?;
     }
@@ -121,8 +121,8 @@ fn thinking(info: &ModelInfo) -> String {
     }
 }
 
-fn server_text(server: &FoundServer, fits: &dyn Fn(&str) -> bool) -> String {
-    if server.state == FoundState::Elsewhere {
+fn server_text(server: &DetectedServer, fits: &dyn Fn(&str) -> bool) -> String {
+    if server.state == ServerProbe::Elsewhere {
         return format!("\n{} is at {}, not on this machine: nobody asked it.\n", server.name, server.url);
     }
     let mut out = format!("\n{} at {} (use --provider {}):\n", server.name, server.url, server.name);

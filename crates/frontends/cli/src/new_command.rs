@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
     setup_args::NewCommand,
 };
 
@@ -26,9 +26,9 @@ pub(crate) fn run(command: &NewCommand, options: &Options) -> Ended {
     let names = ToolNames::of(name)?;
     let here = options.cwd.clone().unwrap_or_default();
     let root = here.join(dir.clone().unwrap_or_else(|| PathBuf::from(&names.package)));
-    let failed = |path: &Path, err: std::io::Error| CliFailure::Message(format!("{}: {err}", path.display()));
+    let failed = |path: &Path, err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
     if let Some(source) = haft.as_ref().map(|it| here.join(it)).filter(|it| !it.join(LIBRARY).is_dir()) {
-        return Err(CliFailure::Message(format!(
+        return Err(CliError::Message(format!(
             "{} is no source of Haft: {LIBRARY} is missing",
             source.display()
         )));
@@ -76,7 +76,7 @@ struct ToolNames {
 }
 
 impl ToolNames {
-    fn of(name: &str) -> Result<Self, CliFailure> {
+    fn of(name: &str) -> Result<Self, CliError> {
         let mut words: Vec<String> = Vec::new();
         let mut starts = true;
         for it in name.chars() {
@@ -85,7 +85,7 @@ impl ToolNames {
                 continue;
             }
             if !it.is_ascii_alphanumeric() {
-                return Err(CliFailure::Message(format!("{name:?}: a name is letters, digits and dashes")));
+                return Err(CliError::Message(format!("{name:?}: a name is letters, digits and dashes")));
             }
             if starts || it.is_ascii_uppercase() {
                 words.push(String::new());
@@ -96,7 +96,7 @@ impl ToolNames {
             }
         }
         if !words.first().is_some_and(|word| word.starts_with(|it: char| it.is_ascii_alphabetic())) {
-            return Err(CliFailure::Message(format!("{name:?}: a name begins with a letter")));
+            return Err(CliError::Message(format!("{name:?}: a name begins with a letter")));
         }
         let capital = |word: &String| word[..1].to_ascii_uppercase() + &word[1..];
         Ok(Self { package: words.join("-"), tool: words.iter().map(capital).collect() })

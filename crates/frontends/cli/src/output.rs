@@ -7,14 +7,14 @@ use std::{
 
 /// Why a command did not end by itself.
 #[derive(Debug)]
-pub(crate) enum CliFailure {
+pub(crate) enum CliError {
     /// Whoever read our output is gone.
     ClosedPipe,
     /// Something the person has to know.
     Message(String),
 }
 
-impl CliFailure {
+impl CliError {
     /// What the person has to know, in words.
     pub(crate) fn words(self) -> String {
         match self {
@@ -24,7 +24,7 @@ impl CliFailure {
     }
 }
 
-impl From<io::Error> for CliFailure {
+impl From<io::Error> for CliError {
     fn from(err: io::Error) -> Self {
         match err.kind() {
             io::ErrorKind::BrokenPipe => Self::ClosedPipe,
@@ -33,7 +33,7 @@ impl From<io::Error> for CliFailure {
     }
 }
 
-impl From<haft_session::OpenError> for CliFailure {
+impl From<haft_session::OpenError> for CliError {
     fn from(err: haft_session::OpenError) -> Self {
         let words = err.to_string();
         let hint = match words.starts_with("No conversation found") {
@@ -44,17 +44,17 @@ impl From<haft_session::OpenError> for CliFailure {
     }
 }
 
-impl From<String> for CliFailure {
+impl From<String> for CliError {
     fn from(message: String) -> Self {
         Self::Message(message)
     }
 }
 
 /// What a command ends with.
-pub(crate) type Ended = Result<ExitCode, CliFailure>;
+pub(crate) type Ended = Result<ExitCode, CliError>;
 
 /// Prints one line and flushes: whoever reads us line by line gets it now.
-pub(crate) fn print_line(line: &str) -> Result<(), CliFailure> {
+pub(crate) fn print_line(line: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     for bytes in [line.as_bytes(), b"\n"] {
         write_whole(&mut out, bytes)?;
@@ -64,7 +64,7 @@ pub(crate) fn print_line(line: &str) -> Result<(), CliFailure> {
 
 /// The same for what somebody else wrote: a terminal would obey what is in it, a
 /// program gets it as it is.
-pub(crate) fn print_foreign(text: &str) -> Result<(), CliFailure> {
+pub(crate) fn print_foreign(text: &str) -> Result<(), CliError> {
     match io::stdout().is_terminal() {
         true => print_line(&crate::show::clean(text)),
         false => print_line(text),
@@ -73,7 +73,7 @@ pub(crate) fn print_foreign(text: &str) -> Result<(), CliFailure> {
 
 /// Whoever started us may have made the pipe one that does not wait: then we
 /// wait, so that a long line is never cut.
-fn write_whole(out: &mut io::StdoutLock<'_>, mut bytes: &[u8]) -> Result<(), CliFailure> {
+fn write_whole(out: &mut io::StdoutLock<'_>, mut bytes: &[u8]) -> Result<(), CliError> {
     while !bytes.is_empty() {
         match out.write(bytes) {
             Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
@@ -85,7 +85,7 @@ fn write_whole(out: &mut io::StdoutLock<'_>, mut bytes: &[u8]) -> Result<(), Cli
     Ok(())
 }
 
-fn flush_whole(out: &mut io::StdoutLock<'_>) -> Result<(), CliFailure> {
+fn flush_whole(out: &mut io::StdoutLock<'_>) -> Result<(), CliError> {
     loop {
         match out.flush() {
             Ok(()) => return Ok(()),

@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::output::{CliFailure, complain};
+use crate::output::{CliError, complain};
 
 /// Maximum bytes of standard input; more is refused. No model takes a prompt of that size.
 const MOST: usize = 10 << 20;
@@ -34,7 +34,7 @@ struct PipedInput<'a> {
 
 /// Reads standard input unless it is a terminal. Beside a prompt it is optional: when nothing
 /// arrives for a few seconds, the run goes on without it.
-pub(crate) fn read(has_prompt: bool) -> Result<Vec<u8>, CliFailure> {
+pub(crate) fn read(has_prompt: bool) -> Result<Vec<u8>, CliError> {
     let input = std::io::stdin();
     if input.is_terminal() {
         return Ok(Vec::new());
@@ -45,12 +45,12 @@ pub(crate) fn read(has_prompt: bool) -> Result<Vec<u8>, CliFailure> {
 }
 
 impl PipedInput<'_> {
-    fn read(mut self, mut input: File) -> Result<Vec<u8>, CliFailure> {
+    fn read(mut self, mut input: File) -> Result<Vec<u8>, CliError> {
         let kind = input.metadata()?.file_type();
         if kind.is_dir() {
             let why =
                 "standard input is a directory, which cannot be read; redirect a file or a pipe instead";
-            return Err(CliFailure::Message(why.to_owned()));
+            return Err(CliError::Message(why.to_owned()));
         }
         // Someone else reads this file too, as `while read` does: what is left of it is theirs.
         if self.has_prompt && kind.is_file() && input.stream_position().is_ok_and(|at| 0 < at) {
@@ -69,7 +69,7 @@ impl PipedInput<'_> {
     }
 
     /// Reads a pipe or a socket, whose end may never come.
-    fn read_stream(&mut self, mut input: File) -> Result<Vec<u8>, CliFailure> {
+    fn read_stream(&mut self, mut input: File) -> Result<Vec<u8>, CliError> {
         let mut bytes = Vec::new();
         let mut buf = vec![0; 64 << 10];
         let mut was_told = false;
@@ -108,11 +108,11 @@ impl PipedInput<'_> {
         self.within_bounds(bytes)
     }
 
-    fn within_bounds(&self, bytes: Vec<u8>) -> Result<Vec<u8>, CliFailure> {
+    fn within_bounds(&self, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
         if bytes.len() <= self.most {
             return Ok(bytes);
         }
-        Err(CliFailure::Message(format!(
+        Err(CliError::Message(format!(
             "standard input has more than {} MB, which no prompt can hold; \
              save it to a file and name the file in the prompt",
             self.most >> 20
@@ -143,8 +143,8 @@ mod tests {
         let reading = PipedInput { has_prompt, patience: Duration::ZERO, most: 1 << 20, say: &mut say };
         let read = match reading.read(File::from(input.into())) {
             Ok(bytes) => Ok(String::from_utf8(bytes).unwrap()),
-            Err(CliFailure::Message(why)) => Err(why),
-            Err(CliFailure::ClosedPipe) => Err(String::from("closed")),
+            Err(CliError::Message(why)) => Err(why),
+            Err(CliError::ClosedPipe) => Err(String::from("closed")),
         };
         (read, lines)
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     args::{MarketplaceCommand, Options, PluginScope, PluginsCommand},
-    output::{CliFailure, Ended, print_bytes, print_line},
+    output::{CliError, Ended, print_bytes, print_line},
     show, spec,
 };
 
@@ -96,7 +96,7 @@ pub(crate) fn problem_json(it: &ExtensionProblem) -> Value {
 }
 
 /// The whole id of a plugin that is known here.
-fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, CliFailure> {
+fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, CliError> {
     let matches = |it: &&PluginEntry| it.id == id || it.id.split('@').next() == Some(id);
     let known: Vec<&PluginEntry> = found.plugins.iter().filter(matches).collect();
     match known.as_slice() {
@@ -106,16 +106,16 @@ fn known_id(found: &PluginList, id: &str) -> Result<Option<String>, CliFailure> 
             Some(one) => Ok(Some(one.id.clone())),
             None => {
                 let ids: Vec<&str> = several.iter().map(|it| it.id.as_str()).collect();
-                Err(CliFailure::Message(format!("{id} can be {}: say which", ids.join(" or "))))
+                Err(CliError::Message(format!("{id} can be {}: say which", ids.join(" or "))))
             }
         },
     }
 }
 
-fn unknown(found: &PluginList, id: &str) -> CliFailure {
+fn unknown(found: &PluginList, id: &str) -> CliError {
     let all: Vec<&str> = found.plugins.iter().map(|it| it.id.as_str()).collect();
     let all = if all.is_empty() { String::from("none") } else { all.join(", ") };
-    CliFailure::Message(format!("there is no plugin {id}; known are: {all}"))
+    CliError::Message(format!("there is no plugin {id}; known are: {all}"))
 }
 
 fn scope_of(scope: PluginScope) -> (SettingsScope, &'static str) {
@@ -133,7 +133,7 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
     let (scope, name) = scope_of(scope);
-    premises.switch_plugin(scope, &id, on).map_err(CliFailure::Message)?;
+    premises.switch_plugin(scope, &id, on).map_err(CliError::Message)?;
     let state = if on { "on" } else { "off" };
     match options.json {
         true => print_line(&json!({"id": id, "enabled": on, "scope": name}).to_string())?,
@@ -144,7 +144,7 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
 
 /// Says what is wrong. The exit code says whether anything is.
 fn validate(path: &Path, options: &Options) -> Ended {
-    let (what, problems) = spec::premises(options)?.validate_plugin(path).map_err(CliFailure::Message)?;
+    let (what, problems) = spec::premises(options)?.validate_plugin(path).map_err(CliError::Message)?;
     match options.json {
         true => {
             let problems: Vec<Value> = problems.iter().map(problem_json).collect();
@@ -164,9 +164,9 @@ fn install(id: &str, scope: PluginScope, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
-    let dir = premises.install_plugin(&id).map_err(CliFailure::Message)?;
+    let dir = premises.install_plugin(&id).map_err(CliError::Message)?;
     let (scope, name) = scope_of(scope);
-    premises.switch_plugin(scope, &id, true).map_err(CliFailure::Message)?;
+    premises.switch_plugin(scope, &id, true).map_err(CliError::Message)?;
     match options.json {
         true => print_line(
             &json!({"id": id, "directory": dir.to_string_lossy(), "enabled": true, "scope": name})
@@ -188,11 +188,11 @@ fn uninstall(id: &str, scope: PluginScope, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
-    let was_here = premises.uninstall_plugin(&id).map_err(CliFailure::Message)?;
+    let was_here = premises.uninstall_plugin(&id).map_err(CliError::Message)?;
     let (scope, name) = scope_of(scope);
-    premises.switch_plugin(scope, &id, false).map_err(CliFailure::Message)?;
+    premises.switch_plugin(scope, &id, false).map_err(CliError::Message)?;
     if !was_here {
-        return Err(CliFailure::Message(format!(
+        return Err(CliError::Message(format!(
             "{id} was not installed here; it is off now ({name} settings)"
         )));
     }
@@ -215,13 +215,13 @@ fn configure(id: &str, values: &[String], options: &Options) -> Ended {
                 let mut text = String::new();
                 std::io::stdin()
                     .read_to_string(&mut text)
-                    .map_err(|err| CliFailure::Message(err.to_string()))?;
+                    .map_err(|err| CliError::Message(err.to_string()))?;
                 (value.as_str(), text.trim_end_matches(['\n', '\r']).to_owned())
             }
         };
-        premises.tell_plugin(&id, key, &value).map_err(CliFailure::Message)?;
+        premises.tell_plugin(&id, key, &value).map_err(CliError::Message)?;
     }
-    let wanted = spec::premises(options)?.plugin_options(&id).map_err(CliFailure::Message)?;
+    let wanted = spec::premises(options)?.plugin_options(&id).map_err(CliError::Message)?;
     if options.json {
         let all = wanted.iter().map(|it| {
             json!({"key": it.key, "description": it.description, "secret": it.is_secret,
@@ -249,19 +249,19 @@ fn marketplace(command: &MarketplaceCommand, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let words = match command {
         MarketplaceCommand::Add { from } => {
-            let market = premises.add_marketplace(from).map_err(CliFailure::Message)?;
+            let market = premises.add_marketplace(from).map_err(CliError::Message)?;
             let names: Vec<&str> = market.plugins.iter().map(|it| it.name.as_str()).collect();
             format!("marketplace {} is known now; it has: {}", market.name, names.join(", "))
         }
         MarketplaceCommand::Remove { name } => {
-            let left = premises.remove_marketplace(name).map_err(CliFailure::Message)?;
+            let left = premises.remove_marketplace(name).map_err(CliError::Message)?;
             for id in left {
                 crate::output::complain(&format!("{id} is still switched on: haft plugins uninstall {id}"));
             }
             format!("marketplace {name} is not known any more")
         }
         MarketplaceCommand::Update { name } => {
-            match premises.update_marketplace(name).map_err(CliFailure::Message)? {
+            match premises.update_marketplace(name).map_err(CliError::Message)? {
                 true => format!("marketplace {name} is copied anew"),
                 false => format!("marketplace {name} is a directory: it is read where it is"),
             }

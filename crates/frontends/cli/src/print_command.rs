@@ -7,11 +7,11 @@ use std::{
 };
 
 use clap::CommandFactory as _;
-use haft_agent::{AgentEvent, Bust, Denial, EndReason, Exhausted, TurnEnd};
+use haft_agent::{AgentEvent, Bust, DeniedToolCall, EndReason, Exhausted, TurnEnd};
 use haft_model::StopReason;
 use haft_sdk_server::{Projection, Told, local_result, turn_frame};
 use haft_session::{
-    Command, CommandEnded, CommandResult, EventStream, Happening, Prompt, Session, SessionEvent,
+    Command, CommandEnded, CommandResult, EventStream, Prompt, Session, SessionEvent, SessionEventKind,
     SessionHandle, TurnEnded,
 };
 use haft_types::{AgentId, nearest};
@@ -21,14 +21,14 @@ use crate::{
     args::{Args, Options, OutputFormat, RunArgs},
     cost_command::lost_line,
     interrupt::Interrupt,
-    output::{CliFailure, Ended, complain, print_foreign, print_line},
+    output::{CliError, Ended, complain, print_foreign, print_line},
     piped_input, spec,
     watch::{Detail, Look, Watcher, width},
 };
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     if !run.print {
-        return Err(CliFailure::Message(what_to_say(run.prompt.as_deref())));
+        return Err(CliError::Message(what_to_say(run.prompt.as_deref())));
     }
     refuse_flags(run)?;
     let prompt = prompt(run)?;
@@ -56,7 +56,7 @@ pub(crate) fn nearest_command(word: &str) -> Option<String> {
 }
 
 /// Flags that need a host, or a reader of frames, are refused without one.
-fn refuse_flags(run: &RunArgs) -> Result<(), CliFailure> {
+fn refuse_flags(run: &RunArgs) -> Result<(), CliError> {
     let needs_host = "needs a host that answers: --input-format stream-json, as the Agent SDKs use it";
     let needs_frames = "needs --output-format stream-json: it adds lines to that output";
     let is_plain = run.output_format != OutputFormat::StreamJson;
@@ -74,19 +74,19 @@ fn refuse_flags(run: &RunArgs) -> Result<(), CliFailure> {
         ("--session-mirror", sdk.session_mirror && is_plain, needs_frames),
     ] {
         if given {
-            return Err(CliFailure::Message(format!("{flag} {why}")));
+            return Err(CliError::Message(format!("{flag} {why}")));
         }
     }
     Ok(())
 }
 
 /// The prompt from the command line and from standard input, together.
-fn prompt(run: &RunArgs) -> Result<String, CliFailure> {
+fn prompt(run: &RunArgs) -> Result<String, CliError> {
     let given = run.prompt.as_deref().unwrap_or_default();
     let piped = piped_input::read(!given.trim().is_empty())?;
     let piped = String::from_utf8_lossy(&piped);
     together(given, piped.trim_end()).ok_or_else(|| {
-        CliFailure::Message(String::from("there is nothing to do: give a prompt, or pipe one in"))
+        CliError::Message(String::from("there is nothing to do: give a prompt, or pipe one in"))
     })
 }
 
@@ -111,7 +111,7 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     handle.prompt(Prompt { is_verbatim: run.sdk.disable_slash_commands, ..Prompt::text(prompt) });
     handle.send(Command::Finish);
     let verbose = run.verbose || handle.premises().flag_setting("verbose") == Some(true);
-    let mut printed = PrintedRun {
+    let mut printed = RunOutput {
         shower: shower(run, &handle, verbose),
         run,
         verbose,
@@ -124,12 +124,12 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     match printed.last.take() {
         Some(LastTurn::Turn(turn)) => printed.finish(&turn, &handle),
         Some(LastTurn::Command(command)) => finish_command(&command, run, &handle),
-        None => Err(CliFailure::Message(String::from("the run broke off"))),
+        None => Err(CliError::Message(String::from("the run broke off"))),
     }
 }
 
 /// An agent that neither a file nor a plugin describes cannot be asked for.
-async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(), CliFailure> {
+async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(), CliError> {
     let Some(name) = &run.sdk.agent else { return Ok(()) };
     let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
     let known: Vec<&str> = introduction.agents.iter().map(|(name, _, _)| name.as_str()).collect();
@@ -138,16 +138,12 @@ async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(
     }
     handle.close().await;
     let known = if known.is_empty() { String::from("there are none") } else { known.join(", ") };
-    Err(CliFailure::Message(format!("--agent {name}: there is no such agent; known: {known}")))
+    Err(CliError::Message(format!("--agent {name}: there is no such agent; known: {known}")))
 }
 
 /// A prompt that is nothing but the name of a command nobody knows is a mistake
 /// of whoever typed it, and no task for a model.
-async fn refuse_unknown_command(
-    handle: &SessionHandle,
-    run: &RunArgs,
-    prompt: &str,
-) -> Result<(), CliFailure> {
+async fn refuse_unknown_command(handle: &SessionHandle, run: &RunArgs, prompt: &str) -> Result<(), CliError> {
     let Some(name) = command_name(prompt).filter(|_| !run.sdk.disable_slash_commands) else { return Ok(()) };
     let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
     let known = introduction.commands.iter().chain(&introduction.skills);
@@ -165,7 +161,7 @@ async fn refuse_unknown_command(
     let meant = haft_types::nearest(name, names.iter().copied(), 3);
     let shown = if meant.is_empty() { names } else { meant };
     let shown: Vec<String> = shown.iter().map(|it| format!("/{it}")).collect();
-    Err(CliFailure::Message(format!(
+    Err(CliError::Message(format!(
         "there is no command /{name}; did you mean {}? --disable-slash-commands sends it to the model as it is",
         shown.join(", ")
     )))
@@ -183,15 +179,15 @@ fn command_name(prompt: &str) -> Option<&str> {
 }
 
 /// What is shown while the session works, and what is left for its end.
-struct PrintedRun<'a> {
-    shower: Shower,
+struct RunOutput<'a> {
+    shower: RunPrinter,
     run: &'a RunArgs,
     /// Whether more is said on standard error: by the flag, or by the settings.
     verbose: bool,
     interrupt: Interrupt,
     last: Option<LastTurn>,
     /// Calls that were not allowed, in all turns.
-    denials: Vec<Denial>,
+    denials: Vec<DeniedToolCall>,
     /// Caches that were lost, in all turns.
     busts: Vec<Bust>,
 }
@@ -203,7 +199,7 @@ enum LastTurn {
 }
 
 /// Who shows what happens.
-enum Shower {
+enum RunPrinter {
     /// A program reads it from standard output.
     Frames(Box<Projection>),
     /// A person watches.
@@ -212,7 +208,7 @@ enum Shower {
     Quiet,
 }
 
-fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> Shower {
+fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
     if run.output_format == OutputFormat::StreamJson {
         let told = Told {
             partial: run.sdk.include_partial_messages,
@@ -220,10 +216,10 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> Shower {
             hooks: run.sdk.include_hook_events,
             ..Told::default()
         };
-        return Shower::Frames(Box::new(Projection::new(handle.id().clone(), told)));
+        return RunPrinter::Frames(Box::new(Projection::new(handle.id().clone(), told)));
     }
     if !std::io::stderr().is_terminal() {
-        return Shower::Quiet;
+        return RunPrinter::Quiet;
     }
     let plain = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
     let colours = !plain && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
@@ -240,13 +236,13 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> Shower {
     let out: Box<dyn Write + Send> =
         if is_read { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
     let watcher = Watcher::new(out, look, Arc::clone(&calls.state.cwd));
-    Shower::Watcher(Box::new(watcher))
+    RunPrinter::Watcher(Box::new(watcher))
 }
 
-impl PrintedRun<'_> {
+impl RunOutput<'_> {
     /// Shows events until the session is closed. When nobody reads them any
     /// more, the run is stopped.
-    async fn show(&mut self, mut events: EventStream, handle: &SessionHandle) -> Result<(), CliFailure> {
+    async fn show(&mut self, mut events: EventStream, handle: &SessionHandle) -> Result<(), CliError> {
         let (mut interrupted, mut ended) = (false, Ok(()));
         loop {
             let event = tokio::select! {
@@ -258,13 +254,13 @@ impl PrintedRun<'_> {
                     continue;
                 }
             };
-            let Some(event) = event.filter(|it| !matches!(it.what, Happening::Closed)) else {
-                if let Shower::Watcher(watcher) = &mut self.shower {
+            let Some(event) = event.filter(|it| !matches!(it.what, SessionEventKind::Closed)) else {
+                if let RunPrinter::Watcher(watcher) = &mut self.shower {
                     watcher.leave().ok();
                 }
                 return ended;
             };
-            if let Happening::TurnEnded(turn) = &event.what {
+            if let SessionEventKind::TurnEnded(turn) = &event.what {
                 self.denials.extend(turn.end.denials.iter().cloned());
                 self.busts.extend(turn.end.busts.iter().cloned());
             }
@@ -275,21 +271,21 @@ impl PrintedRun<'_> {
                 }
             }
             match event.what {
-                Happening::TurnEnded(turn) => self.last = Some(LastTurn::Turn(turn)),
-                Happening::CommandEnded(command) => self.last = Some(LastTurn::Command(command)),
+                SessionEventKind::TurnEnded(turn) => self.last = Some(LastTurn::Turn(turn)),
+                SessionEventKind::CommandEnded(command) => self.last = Some(LastTurn::Command(command)),
                 _ => (),
             }
         }
     }
 
-    fn take(&mut self, event: &SessionEvent) -> Result<(), CliFailure> {
+    fn take(&mut self, event: &SessionEvent) -> Result<(), CliError> {
         match (&mut self.shower, &event.what) {
-            (Shower::Frames(_), Happening::Notice(text)) => complain(text),
-            (Shower::Watcher(watcher), Happening::Notice(text)) => drop(watcher.note(text)),
-            (Shower::Frames(_), Happening::Detail(text)) if self.verbose => complain(text),
-            (Shower::Frames(projection), what) => {
+            (RunPrinter::Frames(_), SessionEventKind::Notice(text)) => complain(text),
+            (RunPrinter::Watcher(watcher), SessionEventKind::Notice(text)) => drop(watcher.note(text)),
+            (RunPrinter::Frames(_), SessionEventKind::Detail(text)) if self.verbose => complain(text),
+            (RunPrinter::Frames(projection), what) => {
                 let mut frames = projection.of(event);
-                if let (Happening::TurnEnded(turn), Some(last)) = (what, frames.last_mut()) {
+                if let (SessionEventKind::TurnEnded(turn), Some(last)) = (what, frames.last_mut()) {
                     self.add_outcome(last, &turn.end);
                 }
                 for frame in frames {
@@ -297,14 +293,14 @@ impl PrintedRun<'_> {
                 }
             }
             // Standard error may be gone while the answer is still wanted.
-            (Shower::Watcher(watcher), Happening::Agent(it)) if event.agent.is_main() => {
+            (RunPrinter::Watcher(watcher), SessionEventKind::Agent(it)) if event.agent.is_main() => {
                 drop(watcher.take(it))
             }
-            (Shower::Watcher(watcher), what) if child_line(what).is_some() => {
+            (RunPrinter::Watcher(watcher), what) if child_line(what).is_some() => {
                 drop(watcher.note(&child_line(what).unwrap_or_default()));
             }
-            (Shower::Watcher(_), _) => (),
-            (Shower::Quiet, what) => say_quietly(what, &event.agent, self.verbose),
+            (RunPrinter::Watcher(_), _) => (),
+            (RunPrinter::Quiet, what) => say_quietly(what, &event.agent, self.verbose),
         }
         Ok(())
     }
@@ -356,7 +352,7 @@ impl PrintedRun<'_> {
         }
     }
 
-    fn print_text(&self, end: &TurnEnd) -> Result<(), CliFailure> {
+    fn print_text(&self, end: &TurnEnd) -> Result<(), CliError> {
         if !end.text.is_empty() && !self.was_watched(&end.text) {
             if crate::show::colours() {
                 let drawn = crate::show::printer().markdown(&end.text);
@@ -380,7 +376,7 @@ impl PrintedRun<'_> {
     /// Whether the answer stands on the terminal already.
     fn was_watched(&self, answer: &str) -> bool {
         let is_read = std::io::stdout().is_terminal();
-        matches!(&self.shower, Shower::Watcher(it) if is_read && it.said().trim() == answer.trim())
+        matches!(&self.shower, RunPrinter::Watcher(it) if is_read && it.said().trim() == answer.trim())
     }
 
     fn outcome(&self, end: &TurnEnd) -> (u8, &'static str) {
@@ -398,30 +394,30 @@ pub(crate) fn outcome(reason: &EndReason, denied: bool, interrupt: &Interrupt) -
 }
 
 /// One line about an agent that begins or ends.
-fn child_line(what: &Happening) -> Option<String> {
+fn child_line(what: &SessionEventKind) -> Option<String> {
     match what {
-        Happening::ChildStarted(it) => Some(format!("agent {} begins: {}", it.kind, it.description)),
-        Happening::ChildEnded(_, report) => Some(format!("agent {}", report.headline())),
+        SessionEventKind::ChildStarted(it) => Some(format!("agent {} begins: {}", it.kind, it.description)),
+        SessionEventKind::ChildEnded(_, report) => Some(format!("agent {}", report.headline())),
         _ => None,
     }
 }
 
-fn say_quietly(what: &Happening, agent: &AgentId, verbose: bool) {
+fn say_quietly(what: &SessionEventKind, agent: &AgentId, verbose: bool) {
     match what {
         what if verbose && child_line(what).is_some() => complain(&child_line(what).unwrap_or_default()),
-        Happening::Notice(text) | Happening::Agent(AgentEvent::Notice(text)) => complain(text),
-        Happening::Detail(text) if verbose => complain(text),
+        SessionEventKind::Notice(text) | SessionEventKind::Agent(AgentEvent::Notice(text)) => complain(text),
+        SessionEventKind::Detail(text) if verbose => complain(text),
         // The reason is said once: what ends a run is said at its end.
-        Happening::Agent(AgentEvent::Retrying(retry)) if retry.attempt == 1 => {
+        SessionEventKind::Agent(AgentEvent::Retrying(retry)) if retry.attempt == 1 => {
             complain(&format!("{}; trying again, up to {} times", retry.reason, retry.most));
         }
-        Happening::Agent(AgentEvent::Retrying(retry)) if verbose => {
+        SessionEventKind::Agent(AgentEvent::Retrying(retry)) if verbose => {
             complain(&format!("retry {} of {}: {}", retry.attempt, retry.most, retry.reason));
         }
-        Happening::Agent(AgentEvent::Repaired(it)) => {
+        SessionEventKind::Agent(AgentEvent::Repaired(it)) => {
             complain(&format!("repaired before sending: {} ({})", it.detail, it.place));
         }
-        Happening::Agent(AgentEvent::Result(it)) if verbose && agent.is_main() => {
+        SessionEventKind::Agent(AgentEvent::Result(it)) if verbose && agent.is_main() => {
             let mark = if it.report.error.is_some() { "failed" } else { "done" };
             complain(&format!("{} {mark}", it.report.name));
         }
@@ -437,7 +433,7 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
         CommandResult::NotCompacted(why) => ("compact", format!("Not compacted: {why}"), true),
         CommandResult::Context(text) => ("context", text.clone(), false),
         CommandResult::Cost(text) => ("cost", text.clone(), false),
-        CommandResult::Failed(_, problem) => return Err(CliFailure::Message(problem.clone())),
+        CommandResult::Failed(_, problem) => return Err(CliError::Message(problem.clone())),
     };
     match run.output_format {
         OutputFormat::Text if text.is_empty() => (),

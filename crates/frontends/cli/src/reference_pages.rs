@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory as _};
 
-use crate::{args::Args, output::CliFailure};
+use crate::{args::Args, output::CliError};
 
 /// Every command with its help, as it is printed.
 pub(crate) fn flags_page() -> String {
@@ -29,7 +29,7 @@ fn section(command: &mut Command, name: &str, page: &mut String) {
 }
 
 /// Writes a manual page for every command.
-pub(crate) fn manual(dir: &Path) -> Result<(), CliFailure> {
-    let failed = |err: std::io::Error| CliFailure::Message(format!("{}: {err}", dir.display()));
+pub(crate) fn manual(dir: &Path) -> Result<(), CliError> {
+    let failed = |err: std::io::Error| CliError::Message(format!("{}: {err}", dir.display()));
     clap_mangen::generate_to(Args::command(), dir).map_err(failed)
 }

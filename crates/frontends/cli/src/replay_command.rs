@@ -4,20 +4,20 @@ use std::{process::ExitCode, sync::Arc};
 
 use haft_agent::{
     AgentEvent, EndReason, ReplayCalls, TurnEnd,
-    cassette::{Cassette, Transcript},
+    cassette::{RecordedRun, Transcript},
 };
 use haft_model::{ModelError, Provider, Replay};
 use haft_sdk_server::{Projection, Told, turn_frame};
 use haft_session::{
-    EventStream, Happening, LogKept, LogStart, ModelSpec, Premises, Prompt, ProviderSpec, ReplaySpec,
-    ServerStart, Session, SessionHandle, SessionSpec, TurnEnded,
+    EventStream, LogDestination, LogStart, ModelSpec, Prompt, ProviderSpec, ReplaySpec, ServerStart, Session,
+    SessionEnvironment, SessionEventKind, SessionHandle, SessionSpec, TurnEnded,
 };
 use haft_types::SessionId;
 
 use crate::{
     args::{Options, OutputFormat, ReplayArgs, ReplayTools, RunArgs},
     interrupt::Interrupt,
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliError, Ended, complain, print_line},
     print_command::outcome,
     spec,
 };
@@ -30,9 +30,9 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
     let mut spec = spec::of_run(run, options)?;
     let id = SessionId::from(uuid::Uuid::new_v4().to_string());
     spec.log.id = Some(id.clone());
-    let premises = Arc::new(Premises::read(&spec, id, spec::to_standard_error())?);
+    let premises = Arc::new(SessionEnvironment::read(&spec, id, spec::to_standard_error())?);
     let places = premises.tape_places();
-    let loaded = Cassette::load(&replay.file, places.clone());
+    let loaded = RecordedRun::load(&replay.file, places.clone());
     let cassette = Arc::new(loaded.map_err(|err| format!("{}: {err}", replay.file.display()))?);
     let models = Models::of(replay, &spec, &premises, &cassette)?;
     replayed(&mut spec, replay, &cassette, models.provider());
@@ -54,7 +54,7 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
 fn replayed(
     spec: &mut SessionSpec,
     replay: &ReplayArgs,
-    cassette: &Arc<Cassette>,
+    cassette: &Arc<RecordedRun>,
     provider: Arc<dyn Provider>,
 ) {
     let calls = match (replay.tools, replay.fork_at) {
@@ -71,7 +71,7 @@ fn replayed(
     let provider = ProviderSpec::Given { provider, catalog: None };
     spec.model = Some(ModelSpec { provider, replay: Some(replayed), ..ModelSpec::default() });
     spec.log.start = LogStart::New;
-    spec.log.kept = LogKept::Nowhere;
+    spec.log.kept = LogDestination::Nowhere;
     spec.servers.start = ServerStart::Never;
     spec.extensions.slash_commands = false;
 }
@@ -86,9 +86,9 @@ impl Models {
     fn of(
         replay: &ReplayArgs,
         spec: &SessionSpec,
-        premises: &Premises,
-        cassette: &Cassette,
-    ) -> Result<Self, CliFailure> {
+        premises: &SessionEnvironment,
+        cassette: &RecordedRun,
+    ) -> Result<Self, CliError> {
         let Some(turns) = replay.fork_at else {
             return Ok(Self::Replay(Arc::new(cassette.model(premises.catalog()?))));
         };
@@ -119,10 +119,10 @@ enum ReplayShown {
 async fn work(
     handle: &SessionHandle,
     mut events: EventStream,
-    cassette: &Cassette,
+    cassette: &RecordedRun,
     interrupt: &Interrupt,
     mut shown: ReplayShown,
-) -> Result<Option<Box<TurnEnded>>, CliFailure> {
+) -> Result<Option<Box<TurnEnded>>, CliError> {
     let mut last = None;
     for content in &cassette.prompts {
         if let ReplayShown::Transcript(transcript) = &shown {
@@ -170,11 +170,11 @@ async fn turn(
             lines.extend(projection.of(&event).iter().map(ToString::to_string));
         }
         match event.what {
-            Happening::Agent(_) if !event.agent.is_main() => (),
-            Happening::Closed => return None,
-            Happening::TurnEnded(turn) => return Some((turn, lines)),
-            Happening::Notice(notice) => complain(&notice),
-            Happening::Agent(event) => {
+            SessionEventKind::Agent(_) if !event.agent.is_main() => (),
+            SessionEventKind::Closed => return None,
+            SessionEventKind::TurnEnded(turn) => return Some((turn, lines)),
+            SessionEventKind::Notice(notice) => complain(&notice),
+            SessionEventKind::Agent(event) => {
                 if let AgentEvent::Notice(notice) = &event {
                     complain(notice);
                 }

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use haft_session::{
-    Premises, RewindReport, RewindScope, Rewound, SaidPrompt, SessionLogs, rewind_preview, rewind_session,
-    said_prompts,
+    PastPrompt, RewindReport, RewindScope, Rewound, SessionEnvironment, SessionLogs, rewind_preview,
+    rewind_session, said_prompts,
 };
 use haft_types::{SessionId, text};
 use serde_json::{Value, json};
 
 use crate::{
     args::{Options, RewindArgs},
-    output::{CliFailure, Ended, complain, print_foreign, print_line},
+    output::{CliError, Ended, complain, print_foreign, print_line},
     sessions_command::named_or_newest,
     spec,
 };
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &RewindArgs, options: &Options) -> Ended {
     let said = said_prompts(&log).map_err(|err| format!("{}: {err}", log.display()))?;
     let Some(number) = args.to else { return list(&premises, &logs, &id, &said, options) };
     let prompt = number.checked_sub(1).and_then(|at| said.get(at)).ok_or_else(|| {
-        CliFailure::Message(format!("there is no message {number}; `haft rewind` lists {}", said.len()))
+        CliError::Message(format!("there is no message {number}; `haft rewind` lists {}", said.len()))
     })?;
     let scope = match (args.files, args.talk) {
         (true, _) => RewindScope::Files,
@@ -37,10 +37,10 @@ pub(crate) fn run(args: &RewindArgs, options: &Options) -> Ended {
 
 /// What was said, and what has changed since each.
 fn list(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     logs: &SessionLogs,
     id: &SessionId,
-    said: &[SaidPrompt],
+    said: &[PastPrompt],
     options: &Options,
 ) -> Ended {
     for (at, prompt) in said.iter().enumerate() {

@@ -2,14 +2,14 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use haft_sandbox::{Network, Strictness, WallPolicy, WallReport};
-use haft_session::{CallLimits, Premises, WallDemand, Walls};
-use haft_tool::Fence;
+use haft_sandbox::{Network, SandboxPolicy, SandboxReport, SandboxStrictness};
+use haft_session::{CallLimits, CommandSandbox, SandboxDemand, SessionEnvironment};
+use haft_tool::PathRestrictions;
 use serde_json::json;
 
 use crate::{
     args::{Options, SandboxCommand},
-    output::{CliFailure, Ended, complain, print_bytes, print_line},
+    output::{CliError, Ended, complain, print_bytes, print_line},
     spec::{self, runtime},
 };
 
@@ -18,7 +18,8 @@ pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
     let walls = &premises.walls;
     let rules = premises.policy()?;
     let fence = || rules.fence(&premises.cwd, premises.home.as_deref());
-    let limits = CallLimits { wanted: WallDemand::ByName, read_only: rules.forbids_changes(), fence: &fence };
+    let limits =
+        CallLimits { wanted: SandboxDemand::ByName, read_only: rules.forbids_changes(), fence: &fence };
     let policy = walls.policy(&limits)?;
     match command {
         SandboxCommand::Check => check(walls, &policy, &fence(), options),
@@ -26,7 +27,12 @@ pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
     }
 }
 
-fn check(walls: &Walls, policy: &WallPolicy, fence: &Fence, options: &Options) -> Ended {
+fn check(
+    walls: &CommandSandbox,
+    policy: &SandboxPolicy,
+    fence: &PathRestrictions,
+    options: &Options,
+) -> Ended {
     let report = walls.report(policy)?;
     let features = walls.sandbox()?.features();
     let probes = [
@@ -65,17 +71,17 @@ fn check(walls: &Walls, policy: &WallPolicy, fence: &Fence, options: &Options) -
 }
 
 fn text(
-    walls: &Walls,
-    report: &WallReport,
+    walls: &CommandSandbox,
+    report: &SandboxReport,
     gaps: &[&String],
     probes: &[(&str, String)],
-    policy: &WallPolicy,
+    policy: &SandboxPolicy,
 ) -> String {
     let mut out = String::from(match walls.is_wanted() {
         true => "The sandbox is on: commands run in it.\n",
         false => "The sandbox is off (sandbox.enabled). This is what it would do:\n",
     });
-    let shown = WallReport { gaps: gaps.iter().map(|it| (*it).clone()).collect(), ..report.clone() };
+    let shown = SandboxReport { gaps: gaps.iter().map(|it| (*it).clone()).collect(), ..report.clone() };
     out.push_str(&shown.to_string());
     if policy.network == Network::Off {
         out.push_str("  sandbox.network.allowedDomains opens the network for some hosts.\n");
@@ -103,15 +109,20 @@ fn text(
     crate::show::clean(&out)
 }
 
-fn confined(premises: &Premises, walls: &Walls, policy: WallPolicy, command: Vec<OsString>) -> Ended {
+fn confined(
+    premises: &SessionEnvironment,
+    walls: &CommandSandbox,
+    policy: SandboxPolicy,
+    command: Vec<OsString>,
+) -> Ended {
     let mut words = command.into_iter();
-    let Some(program) = words.next() else { return Err(CliFailure::Message(String::from("nothing to run"))) };
+    let Some(program) = words.next() else { return Err(CliError::Message(String::from("nothing to run"))) };
     let arguments: Vec<OsString> = words.collect();
     let path = found(&program, premises)?;
     let runtime = runtime()?;
     let _inside = runtime.enter();
-    let walls = walls.build(policy, Strictness::Complete).map_err(|why| {
-        CliFailure::Message(format!("this cannot be confined: {why}. `haft sandbox check` says more"))
+    let walls = walls.build(policy, SandboxStrictness::Complete).map_err(|why| {
+        CliError::Message(format!("this cannot be confined: {why}. `haft sandbox check` says more"))
     })?;
     let (code, violations) = walls.run(&path, &arguments, &premises.cwd).map_err(|err| {
         let (path, notes) = (path.display(), premises.state_dir().join("sandbox"));
@@ -124,7 +135,7 @@ fn confined(premises: &Premises, walls: &Walls, policy: WallPolicy, command: Vec
 }
 
 /// Where a program is, as the shell would find it.
-fn found(program: &OsString, premises: &Premises) -> Result<std::path::PathBuf, CliFailure> {
+fn found(program: &OsString, premises: &SessionEnvironment) -> Result<std::path::PathBuf, CliError> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Ok(premises.cwd.join(program));
     }
@@ -132,5 +143,5 @@ fn found(program: &OsString, premises: &Premises) -> Result<std::path::PathBuf, 
     let mut places = std::env::split_paths(&path).map(|dir| dir.join(program));
     places
         .find(|place| place.is_file())
-        .ok_or_else(|| CliFailure::Message(format!("no program {} in PATH", program.to_string_lossy())))
+        .ok_or_else(|| CliError::Message(format!("no program {} in PATH", program.to_string_lossy())))
 }

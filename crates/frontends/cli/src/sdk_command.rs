@@ -3,10 +3,10 @@
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use haft_sdk_server::{
-    EndSignal, HostInput, HostServers, LaunchFields, LaunchRequest, NobodyToAsk, Projection, SdkFace,
-    SdkHost, StateFrames, Told, bounded_line, fail, failed_start,
+    ClientMcpServers, EndSignal, HostInput, LaunchFields, LaunchRequest, NoSdkApprover, Projection,
+    SdkClient, SdkServer, StateFrames, Told, bounded_line, fail, failed_start,
 };
-use haft_session::{Asking, EventSender, LogKept, OpenError, RefusalWords, Session, SessionSpec};
+use haft_session::{ApproverSpec, DenialText, EventSender, LogDestination, OpenError, Session, SessionSpec};
 use haft_types::{PermissionMode, Variables};
 use serde_json::{Map, Value};
 use tokio::{
@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     args::{Options, RunArgs},
     interrupt::is_ignored,
-    output::{CliFailure, print_line, write_error},
+    output::{CliError, print_line, write_error},
     spec,
 };
 
@@ -60,7 +60,7 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
 }
 
 /// Takes over what the host's first request says about the session that is opened.
-fn apply_launch(spec: &mut SessionSpec, fields: &LaunchFields) -> Result<(), CliFailure> {
+fn apply_launch(spec: &mut SessionSpec, fields: &LaunchFields) -> Result<(), CliError> {
     let cwd = spec.place.cwd.clone();
     let settings = &mut spec.settings;
     if let Some(more) = fields.settings() {
@@ -83,7 +83,7 @@ fn joined(
     given: Option<&str>,
     cwd: &Path,
     more: &Map<String, Value>,
-) -> Result<String, CliFailure> {
+) -> Result<String, CliError> {
     let mut all = Map::new();
     if let Some(given) = given {
         let text = match given.trim_start().starts_with('{') {
@@ -115,22 +115,22 @@ async fn serve(
     input: HostInput,
 ) -> ExitCode {
     let (events, stream) = EventSender::channel();
-    let host = SdkHost::new(events.clone());
+    let host = SdkClient::new(events.clone());
     let variables = spec.place.variables.clone();
     let limit = variables.text("MCP_TOOL_TIMEOUT").and_then(|it| it.trim().parse().ok());
     let limit = limit.filter(|it| 0 < *it).map(Duration::from_millis);
-    let servers = HostServers::new(host.clone(), limit);
+    let servers = ClientMcpServers::new(host.clone(), limit);
     let hosted = servers.clone();
     spec.servers.hosted = Some(Arc::new(move |name: &str| hosted.config(name)));
     spec.servers.patience.get_or_insert(SERVER_PATIENCE);
-    if spec.log.kept == LogKept::Own {
-        spec.log.kept = LogKept::OfSdks;
+    if spec.log.kept == LogDestination::Own {
+        spec.log.kept = LogDestination::OfSdks;
     }
     spec.log.entrypoint = Some(String::from("sdk-cli"));
     spec.face_answers.elicitation = true;
     spec.progress = true;
     spec.checkpoints = variables.is_on("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING");
-    if matches!(spec.asking, Asking::Nobody) {
+    if matches!(spec.asking, ApproverSpec::Nobody) {
         spec.asking = who_is_asked(run);
     }
     let told = Told {
@@ -142,7 +142,7 @@ async fn serve(
     let wanted = wanted_id(run);
     let handle = match Session::open_on(spec, events) {
         Ok(handle) => handle,
-        Err(OpenError::Spec(problem)) => return refused(launch.as_ref(), &CliFailure::Message(problem)),
+        Err(OpenError::Spec(problem)) => return refused(launch.as_ref(), &CliError::Message(problem)),
         // The SDKs turn this frame into the text of their error.
         Err(err) => {
             print_line(&bounded_line(&failed_start(&wanted, &err.to_string()))).ok();
@@ -150,20 +150,20 @@ async fn serve(
         }
     };
     let Some(signals) = signals() else {
-        return failed(&CliFailure::Message(String::from("signals cannot be received")));
+        return failed(&CliError::Message(String::from("signals cannot be received")));
     };
     let projection = Projection::new(handle.id().clone(), told);
     let launched = launch.map(|it| it.fields).unwrap_or_default();
-    let face = SdkFace::new(handle, stream, projection, host, servers, write_error).launched_with(launched);
+    let face = SdkServer::new(handle, stream, projection, host, servers, write_error).launched_with(launched);
     ExitCode::from(face.run(input, signals).await)
 }
 
 /// Who answers permission questions.
-fn who_is_asked(run: &RunArgs) -> Asking {
+fn who_is_asked(run: &RunArgs) -> ApproverSpec {
     let nobody_answers = run.sdk.permission_prompts.as_deref() == Some("none");
     match run.sdk.permission_prompt_tool.as_deref() {
-        Some("stdio") if !nobody_answers => Asking::Face(RefusalWords::Verbatim),
-        _ => Asking::Port(Arc::new(NobodyToAsk)),
+        Some("stdio") if !nobody_answers => ApproverSpec::Face(DenialText::Verbatim),
+        _ => ApproverSpec::Port(Arc::new(NoSdkApprover)),
     }
 }
 
@@ -198,15 +198,15 @@ fn wanted_id(run: &RunArgs) -> String {
 }
 
 /// The session cannot be opened: a host that waits for its answer gets the reason.
-fn refused(launch: Option<&LaunchRequest>, failure: &CliFailure) -> ExitCode {
-    if let (Some(launch), CliFailure::Message(problem)) = (launch, failure) {
+fn refused(launch: Option<&LaunchRequest>, failure: &CliError) -> ExitCode {
+    if let (Some(launch), CliError::Message(problem)) = (launch, failure) {
         print_line(&bounded_line(&fail(&launch.request_id, problem))).ok();
     }
     failed(failure)
 }
 
-fn failed(failure: &CliFailure) -> ExitCode {
-    if let CliFailure::Message(problem) = failure {
+fn failed(failure: &CliError) -> ExitCode {
+    if let CliError::Message(problem) = failure {
         write_error(&format!("Error: {problem}"));
     }
     ExitCode::from(1)

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, time::SystemTime};
 
-use haft_agent::log::{self, CallLine, LogEntry, LogState, sessions};
+use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState, sessions};
 use haft_session::SessionLogs;
 use haft_types::{MessageBlock, Role, text};
 use serde_json::json;
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     agent_tree,
     args::{Options, SessionsCommand},
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliError, Ended, complain, print_line},
     show::{clean, colours, painted},
     spec,
 };
@@ -35,13 +35,13 @@ pub(crate) fn run(command: Option<SessionsCommand>, options: &Options) -> Ended 
     }
 }
 
-fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, CliFailure> {
+fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, CliError> {
     let dir = logs.dir();
     Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
 /// The session that is named, or the newest, also among those of Agent SDKs.
-pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, CliFailure> {
+pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, CliError> {
     let mut everywhere = Vec::new();
     for dir in logs.dirs() {
         everywhere.extend(sessions::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?);
@@ -50,19 +50,18 @@ pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result
         Some(start) => only_one(everywhere, start),
         None => {
             let newest = everywhere.into_iter().max_by_key(|it| it.modified).map(|it| it.id);
-            newest
-                .ok_or_else(|| CliFailure::Message(String::from("there is no session of this directory yet")))
+            newest.ok_or_else(|| CliError::Message(String::from("there is no session of this directory yet")))
         }
     }
 }
 
 /// The session whose id begins like this, or that is called this; a single one
 /// must.
-fn resolve(logs: &SessionLogs, start: &str) -> Result<String, CliFailure> {
+fn resolve(logs: &SessionLogs, start: &str) -> Result<String, CliError> {
     only_one(all(logs)?, start)
 }
 
-fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, CliFailure> {
+fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, CliError> {
     if let Some(exact) = sessions.iter().find(|it| it.id == start) {
         return Ok(exact.id.clone());
     }
@@ -74,11 +73,11 @@ fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String,
         [id] => Ok((*id).to_owned()),
         [] => {
             let why = format!("no session of this directory begins with {start} or is called that");
-            Err(CliFailure::Message(why))
+            Err(CliError::Message(why))
         }
         many => {
             let short: Vec<String> = many.iter().map(|id| id.chars().take(8).collect()).collect();
-            Err(CliFailure::Message(format!("{start} could be {}; write more of it", short.join(", "))))
+            Err(CliError::Message(format!("{start} could be {}; write more of it", short.join(", "))))
         }
     }
 }
@@ -125,9 +124,9 @@ fn show(logs: &SessionLogs, id: &str, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_entry(entry: &LogEntry, options: &Options) -> Result<(), CliFailure> {
+fn show_entry(entry: &LogEntry, options: &Options) -> Result<(), CliError> {
     if options.json {
-        let line = serde_json::to_string(entry).map_err(|err| CliFailure::Message(err.to_string()))?;
+        let line = serde_json::to_string(entry).map_err(|err| CliError::Message(err.to_string()))?;
         return print_line(&line);
     }
     let line = match entry {
@@ -166,7 +165,7 @@ fn show_entry(entry: &LogEntry, options: &Options) -> Result<(), CliFailure> {
 }
 
 /// A message as the terminal of a conversation shows it.
-fn show_drawn(message: &haft_types::Message) -> Result<(), CliFailure> {
+fn show_drawn(message: &haft_types::Message) -> Result<(), CliError> {
     let printer = crate::show::printer();
     for block in &message.content {
         let shown = match block {
@@ -184,7 +183,7 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), CliFailure> {
                 let rendered =
                     haft_tool::Rendered { headline: String::new(), lines: Vec::new(), ..Default::default() };
                 let call =
-                    haft_tui::CallFinish { id, agent: None, name, headline, failed, rendered, whole: None };
+                    haft_tui::FinishedCall { id, agent: None, name, headline, failed, rendered, whole: None };
                 printer.call(&call, 0)
             }
             _ => continue,
@@ -196,7 +195,7 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), CliFailure> {
 
 /// What is worth knowing about how a call went: who was asked or said no, and
 /// where it took long.
-fn shown_call(call: &CallLine) -> Option<String> {
+fn shown_call(call: &CallFinishedLine) -> Option<String> {
     const LONG: u64 = 1_000_000;
     let seconds = |micros: u64| format!("{:.1} s", std::time::Duration::from_micros(micros).as_secs_f64());
     let times = [

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use haft_tool::Rendered;
-use haft_tui::{LinePrinter, TermLook};
+use haft_tui::{LinePrinter, TerminalCaps};
 
 /// Whether standard output takes colours.
 pub(crate) fn colours() -> bool {
@@ -35,8 +35,8 @@ pub(crate) fn printer() -> LinePrinter {
 }
 
 /// What the variables of the environment say about the terminal.
-pub(crate) fn look() -> TermLook {
-    TermLook::of_variables(|name| std::env::var(name).ok())
+pub(crate) fn look() -> TerminalCaps {
+    TerminalCaps::of_variables(|name| std::env::var(name).ok())
 }
 
 /// Text in a colour, or as it is.
@@ -82,7 +82,7 @@ mod tests {
             ..Rendered::default()
         };
         assert_eq!(text(&rendered, false), "Edit\n+ a\\u{1b}[2Jb\nplain\n");
-        let drawn = LinePrinter::new(TermLook::default(), 80).rendered(&rendered);
+        let drawn = LinePrinter::new(TerminalCaps::default(), 80).rendered(&rendered);
         assert_eq!(drawn, "\u{1b}[1mEdit\u{1b}[m\n\u{1b}[32m+ a␛[2Jb\u{1b}[m\nplain\n");
     }
 }

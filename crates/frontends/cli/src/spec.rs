@@ -5,8 +5,9 @@ use std::{os::unix::fs::MetadataExt as _, path::PathBuf, sync::Arc, time::Durati
 
 use haft_agent::RunLimits;
 use haft_session::{
-    Asking, EventSender, Happening, HostAgent, LogKept, LogStart, ModelSpec, PlaceSpec, PluginDir, Premises,
-    ProviderSpec, SessionEvent, SessionLogs, SessionServers, SessionSpec, setting_sources, split_rules,
+    ApproverSpec, EventSender, HostAgent, LocationSpec, LogDestination, LogStart, ModelSpec, PluginDir,
+    ProviderSpec, SessionEnvironment, SessionEvent, SessionEventKind, SessionLogs, SessionServers,
+    SessionSpec, setting_sources, split_rules,
 };
 use haft_types::{PermissionMode, Variables};
 use serde_json::Value;
@@ -15,27 +16,27 @@ use tokio::runtime::Runtime;
 use crate::{
     args::{Options, ProviderName, RunArgs},
     ide_bridge,
-    output::{CliFailure, complain},
+    output::{CliError, complain},
     sessions_command::named_or_newest,
     thread_limit,
 };
 
 /// The async runtime. Built only for commands that need one.
-pub(crate) fn runtime() -> Result<Runtime, CliFailure> {
+pub(crate) fn runtime() -> Result<Runtime, CliError> {
     runtime_with(2)
 }
 
 /// The runtime of a program that is one session. A second thread would be woken for
 /// every piece of an answer, find nothing to do and sleep again, which costs more
 /// than the turn itself; what waits or computes for long has threads of its own.
-pub(crate) fn session_runtime() -> Result<Runtime, CliFailure> {
+pub(crate) fn session_runtime() -> Result<Runtime, CliError> {
     runtime_with(1)
 }
 
-fn runtime_with(threads: usize) -> Result<Runtime, CliFailure> {
+fn runtime_with(threads: usize) -> Result<Runtime, CliError> {
     thread_limit::check_threads()?;
     let built = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-    built.map_err(|err| CliFailure::Message(format!("the runtime could not be started: {err}")))
+    built.map_err(|err| CliError::Message(format!("the runtime could not be started: {err}")))
 }
 
 /// Runs a face to its end on a thread of the runtime, beside its session: waking
@@ -50,7 +51,7 @@ pub(crate) fn run_beside_session<T: Send + 'static>(
 }
 
 /// A session of the flags every command takes.
-pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, CliFailure> {
+pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, CliError> {
     let mut spec = SessionSpec::new(place(options)?);
     spec.hosts.named.clone_from(&options.host);
     spec.settings.flags.clone_from(&options.settings);
@@ -63,7 +64,7 @@ pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, CliFailure> {
 }
 
 /// A session with a model, of the flags of a run.
-pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, CliFailure> {
+pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, CliError> {
     let mut options = options.clone();
     if run.sdk.dangerously_skip_permissions && options.permission_mode.is_none() {
         options.permission_mode = Some(PermissionMode::BypassPermissions);
@@ -95,7 +96,7 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Cl
     spec.log.drops_turn.clone_from(&run.sdk.resume_drops_turn);
     spec.log.mirror = run.sdk.session_mirror;
     if run.sdk.no_session_persistence {
-        spec.log.kept = LogKept::Nowhere;
+        spec.log.kept = LogDestination::Nowhere;
     }
     spec.servers.configs.clone_from(&run.sdk.mcp_config);
     if !is_bare && !run.sdk.strict_mcp_config {
@@ -112,14 +113,14 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Cl
     if let Some(tool) = run.sdk.permission_prompt_tool.as_ref().filter(|it| *it != "stdio")
         && run.sdk.permission_prompts.as_deref() != Some("none")
     {
-        spec.asking = Asking::Tool(tool.clone());
+        spec.asking = ApproverSpec::Tool(tool.clone());
     }
     Ok(spec)
 }
 
 /// The editor that has the directory open, where one is wanted.
 fn add_editor(spec: &mut SessionSpec, asked: bool) {
-    let PlaceSpec { cwd, variables, .. } = &spec.place;
+    let LocationSpec { cwd, variables, .. } = &spec.place;
     if !ide_bridge::is_wanted(asked, variables) {
         return;
     }
@@ -140,11 +141,11 @@ fn resumed(named: &str, spec: &SessionSpec) -> String {
     if named.parse::<uuid::Uuid>().is_ok() {
         return named.to_owned();
     }
-    let logs = SessionLogs::of(&spec.place, &LogKept::Own);
+    let logs = SessionLogs::of(&spec.place, &LogDestination::Own);
     named_or_newest(&logs, Some(named)).unwrap_or_else(|_| named.to_owned())
 }
 
-fn model(run: &RunArgs) -> Result<ModelSpec, CliFailure> {
+fn model(run: &RunArgs) -> Result<ModelSpec, CliError> {
     let output_schema: Option<Value> = match &run.json_schema {
         None => None,
         Some(schema) => {
@@ -195,7 +196,7 @@ const BRIEF: &str = "The user reads only what you send with SendUserMessage, and
                      went wrong. Keep it short, and do not repeat it in your last answer.";
 
 /// Where the command works.
-fn place(options: &Options) -> Result<PlaceSpec, CliFailure> {
+fn place(options: &Options) -> Result<LocationSpec, CliError> {
     let here = std::env::current_dir().map_err(|err| format!("the working directory is gone: {err}"))?;
     let cwd = match &options.cwd {
         None => here,
@@ -203,7 +204,7 @@ fn place(options: &Options) -> Result<PlaceSpec, CliFailure> {
             let cwd =
                 here.join(wanted).canonicalize().map_err(|err| format!("{}: {err}", wanted.display()))?;
             if !cwd.is_dir() {
-                return Err(CliFailure::Message(format!("{} is not a directory", cwd.display())));
+                return Err(CliError::Message(format!("{} is not a directory", cwd.display())));
             }
             cwd
         }
@@ -212,7 +213,7 @@ fn place(options: &Options) -> Result<PlaceSpec, CliFailure> {
     let program = PathBuf::from("/proc/self/exe");
     let program = if program.exists() { Some(program) } else { std::env::current_exe().ok() };
     let variables = Variables::of_process();
-    Ok(PlaceSpec {
+    Ok(LocationSpec {
         cwd,
         variables,
         secret_names: Vec::new(),
@@ -224,38 +225,38 @@ fn place(options: &Options) -> Result<PlaceSpec, CliFailure> {
 
 /// Root who never asks breaks whole machines; where that does not matter,
 /// somebody says so.
-pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliFailure> {
+pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliError> {
     let is_root = || std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     if is_root() && !spec.place.variables.is_on("IS_SANDBOX") {
         let why = "--dangerously-skip-permissions and the mode bypassPermissions cannot be used with root/sudo \
                    privileges; set IS_SANDBOX=1 where nothing can be lost";
-        return Err(CliFailure::Message(why.to_owned()));
+        return Err(CliError::Message(why.to_owned()));
     }
     Ok(())
 }
 
 /// Directories, settings and rules of the flags, for commands without a session.
 /// What a person should know goes to standard error.
-pub(crate) fn premises(options: &Options) -> Result<Arc<Premises>, CliFailure> {
+pub(crate) fn premises(options: &Options) -> Result<Arc<SessionEnvironment>, CliError> {
     let spec = of_options(options)?;
     let id = uuid::Uuid::new_v4().to_string().into();
-    Ok(Arc::new(Premises::read(&spec, id, to_standard_error())?))
+    Ok(Arc::new(SessionEnvironment::read(&spec, id, to_standard_error())?))
 }
 
 /// Where logs of sessions are.
-pub(crate) fn logs(options: &Options) -> Result<SessionLogs, CliFailure> {
-    Ok(SessionLogs::of(&of_options(options)?.place, &LogKept::Own))
+pub(crate) fn logs(options: &Options) -> Result<SessionLogs, CliError> {
+    Ok(SessionLogs::of(&of_options(options)?.place, &LogDestination::Own))
 }
 
 /// The MCP servers of the flags, for commands about them.
-pub(crate) fn servers(premises: &Arc<Premises>) -> Result<SessionServers, CliFailure> {
+pub(crate) fn servers(premises: &Arc<SessionEnvironment>) -> Result<SessionServers, CliError> {
     Ok(SessionServers::new(Arc::clone(premises), haft_session::ServerSpec::default(), Arc::default())?)
 }
 
 /// Says on standard error what a person should know.
 pub(crate) fn to_standard_error() -> EventSender {
     EventSender::to(|event: SessionEvent| {
-        if let Happening::Notice(text) = &event.what {
+        if let SessionEventKind::Notice(text) = &event.what {
             complain(text);
         }
     })
@@ -314,8 +315,8 @@ fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
 }
 
 /// The agents that `--agents` describes.
-fn agents_of_flag(json: &str) -> Result<Vec<(String, HostAgent)>, CliFailure> {
-    let wrong = |why: &str| CliFailure::Message(format!("--agents: {why}"));
+fn agents_of_flag(json: &str) -> Result<Vec<(String, HostAgent)>, CliError> {
+    let wrong = |why: &str| CliError::Message(format!("--agents: {why}"));
     let value: serde_json::Value = serde_json::from_str(json).map_err(|err| wrong(&err.to_string()))?;
     let serde_json::Value::Object(agents) = value else {
         return Err(wrong("it is no JSON object of agents by name"));

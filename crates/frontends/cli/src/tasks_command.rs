@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Options, TasksCommand},
-    output::{CliFailure, Ended, complain, print_bytes, print_line},
+    output::{CliError, Ended, complain, print_bytes, print_line},
     show, spec,
 };
 
@@ -105,15 +105,15 @@ fn output(running: &[Leftover], state: &Path, id: &str) -> Ended {
     let tasks = named(running, id)?;
     let mut files = tasks.iter().map(|it| Shell::output_of(state, &it.session, &it.task));
     let Some(file) = files.find(|it| it.is_file()) else {
-        return Err(CliFailure::Message(format!("the output of {id} is in the memory of its session")));
+        return Err(CliError::Message(format!("the output of {id} is in the memory of its session")));
     };
     print_bytes(&std::fs::read(file)?)
 }
 
-fn named<'a>(running: &'a [Leftover], id: &str) -> Result<Vec<&'a Leftover>, CliFailure> {
+fn named<'a>(running: &'a [Leftover], id: &str) -> Result<Vec<&'a Leftover>, CliError> {
     let found: Vec<&Leftover> = running.iter().filter(|it| means(it, id)).collect();
     match found.is_empty() {
-        true => Err(CliFailure::Message(format!("nothing that runs is called {id}; see `haft tasks`"))),
+        true => Err(CliError::Message(format!("nothing that runs is called {id}; see `haft tasks`"))),
         false => Ok(found),
     }
 }

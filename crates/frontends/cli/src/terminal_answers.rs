@@ -4,19 +4,19 @@ use std::collections::HashMap;
 
 use haft_mcp_client::Elicit as _;
 use haft_session::{
-    Happening, QuestionAnswer, QuestionSubject, SessionEvent, SessionHandle, SessionQuestion,
+    QuestionAnswer, QuestionSubject, SessionEvent, SessionEventKind, SessionHandle, SessionQuestion,
 };
 use tokio::task::AbortHandle;
 
-use crate::{ask_server::may_start, ask_terminal::ask_permission, person::PersonAtTerminal};
+use crate::{ask_server::may_start, ask_terminal::ask_permission, person::ConsoleElicitation};
 
 /// Asks the person, and takes back what nobody wants to know any more.
-pub(crate) struct TerminalAnswers {
+pub(crate) struct ConsoleAnswerer {
     handle: SessionHandle,
     open: HashMap<String, AbortHandle>,
 }
 
-impl TerminalAnswers {
+impl ConsoleAnswerer {
     pub(crate) fn new(handle: SessionHandle) -> Self {
         Self { handle, open: HashMap::new() }
     }
@@ -24,7 +24,7 @@ impl TerminalAnswers {
     /// Asks, if the event is a question.
     pub(crate) fn take(&mut self, event: &SessionEvent) {
         match &event.what {
-            Happening::Asked(question) => {
+            SessionEventKind::Asked(question) => {
                 let (handle, question) = (self.handle.clone(), SessionQuestion::clone(question));
                 let id = question.id.clone();
                 let asking = tokio::spawn(async move {
@@ -33,7 +33,7 @@ impl TerminalAnswers {
                 });
                 self.open.insert(id, asking.abort_handle());
             }
-            Happening::Settled(id, _) => {
+            SessionEventKind::Settled(id, _) => {
                 if let Some(asking) = self.open.remove(id) {
                     asking.abort();
                 }
@@ -49,7 +49,7 @@ async fn answer(question: SessionQuestion) -> QuestionAnswer {
             QuestionAnswer::Permission(ask_permission(*asked, question.asker).await)
         }
         QuestionSubject::Elicitation(asked) => {
-            QuestionAnswer::Elicitation(PersonAtTerminal.elicit(*asked).await)
+            QuestionAnswer::Elicitation(ConsoleElicitation.elicit(*asked).await)
         }
         QuestionSubject::ServerTrust(waiting) => {
             let agreed = tokio::task::spawn_blocking(move || may_start(&waiting)).await;

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::output::CliFailure;
+use crate::output::CliError;
 
 /// What a session has at the least.
 const LEAST: usize = 6;
@@ -18,12 +18,12 @@ const LEAST: usize = 6;
 const PLENTY: u64 = 4096;
 
 /// Fails where the system gives too few threads to work with.
-pub(crate) fn check_threads() -> Result<(), CliFailure> {
+pub(crate) fn check_threads() -> Result<(), CliError> {
     if !may_be_few() {
         return Ok(());
     }
     threads_are_to_be_had().map_err(|err| {
-        CliFailure::Message(format!(
+        CliError::Message(format!(
             "the system lets haft start too few threads ({err}): raise the limit on processes (`ulimit -u`, or \
              pids.max of the container), or end something else"
         ))

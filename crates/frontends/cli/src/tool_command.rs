@@ -4,11 +4,11 @@ use std::{io::Read as _, process::ExitCode};
 
 use haft_agent::AgentEvent;
 use haft_session::{
-    Asking, EventStream, FaceAnswers, Happening, RefusalWords, ServerStart, Session, SessionHandle,
-    SessionSpec, needs_servers,
+    AnswerableQuestions, ApproverSpec, DenialText, EventStream, ServerStart, Session, SessionEventKind,
+    SessionHandle, SessionSpec, needs_servers,
 };
 use haft_tool::{DynTool, ErrorKind, Rendered};
-use haft_tool_runtime::{Pool, Report};
+use haft_tool_runtime::{CallReport, Pool};
 use haft_types::{ToolUse, nearest, text};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,9 +21,9 @@ use crate::{
     interrupt::Interrupt,
     listing::{self, Look},
     live_tail::LiveTail,
-    output::{CliFailure, Ended, complain, print_bytes, print_line, write_error},
+    output::{CliError, Ended, complain, print_bytes, print_line, write_error},
     show, spec,
-    terminal_answers::TerminalAnswers,
+    terminal_answers::ConsoleAnswerer,
 };
 
 pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
@@ -46,7 +46,7 @@ enum WithServers {
 }
 
 /// The tools, without anything that could call them.
-fn pool(options: &Options, wanted: WithServers) -> Result<Pool, CliFailure> {
+fn pool(options: &Options, wanted: WithServers) -> Result<Pool, CliError> {
     let premises = spec::premises(options)?;
     if wanted == WithServers::No {
         return Ok(premises.pool()?);
@@ -102,7 +102,7 @@ fn describe(name: &str, options: &Options) -> Ended {
         let meant = nearest(name, pool.names(), 3);
         let hint =
             if meant.is_empty() { String::new() } else { format!("; did you mean {}?", meant.join(" or ")) };
-        return Err(CliFailure::Message(format!("there is no tool named {name}{hint}")));
+        return Err(CliError::Message(format!("there is no tool named {name}{hint}")));
     };
     if options.json {
         print_line(&described(tool.name(), tool.as_ref()).to_string())?;
@@ -147,7 +147,7 @@ fn description_for_people(tool: &dyn DynTool) -> String {
 }
 
 /// JSON, `@file` or `-`.
-pub(crate) fn read_input(text: &str) -> Result<Value, CliFailure> {
+pub(crate) fn read_input(text: &str) -> Result<Value, CliError> {
     let (source, text) = match text.strip_prefix('@') {
         Some(path) => {
             let read = std::fs::read_to_string(path).map_err(|err| format!("{path}: {err}"))?;
@@ -160,11 +160,11 @@ pub(crate) fn read_input(text: &str) -> Result<Value, CliFailure> {
         }
         None => (String::from("the input"), text.to_owned()),
     };
-    serde_json::from_str(&text).map_err(|err| CliFailure::Message(format!("{source} is not JSON: {err}")))
+    serde_json::from_str(&text).map_err(|err| CliError::Message(format!("{source} is not JSON: {err}")))
 }
 
 /// A session that only runs calls.
-fn call_spec(servers: &ToolServerArgs, options: &Options) -> Result<SessionSpec, CliFailure> {
+fn call_spec(servers: &ToolServerArgs, options: &Options) -> Result<SessionSpec, CliError> {
     let mut spec = spec::of_options(options)?;
     spec.servers.start = ServerStart::OnDemand;
     spec.servers.configs.clone_from(&servers.mcp_config);
@@ -182,8 +182,8 @@ async fn call(
     let mut spec = call_spec(servers, options)?;
     spec.servers.for_tool = Some(name.clone());
     if ask_terminal::is_there() {
-        spec.asking = Asking::Face(RefusalWords::Explained);
-        spec.face_answers = FaceAnswers { elicitation: true, server_trust: true };
+        spec.asking = ApproverSpec::Face(DenialText::Explained);
+        spec.face_answers = AnswerableQuestions { elicitation: true, server_trust: true };
     }
     spec.progress = LiveTail::is_seen();
     let (handle, events) = Session::open(spec)?;
@@ -216,15 +216,15 @@ async fn call(
 /// Shows how far calls are, asks the person what is asked, and says what they
 /// should know.
 async fn watch(mut events: EventStream, handle: SessionHandle) {
-    let (mut tail, mut answers) = (LiveTail::default(), TerminalAnswers::new(handle));
+    let (mut tail, mut answers) = (LiveTail::default(), ConsoleAnswerer::new(handle));
     while let Some(event) = events.next().await {
         match &event.what {
-            Happening::Agent(AgentEvent::Progress(progress)) => tail.take(progress),
-            Happening::Notice(text) => {
+            SessionEventKind::Agent(AgentEvent::Progress(progress)) => tail.take(progress),
+            SessionEventKind::Notice(text) => {
                 tail.end();
                 complain(text);
             }
-            Happening::Closed => break,
+            SessionEventKind::Closed => break,
             _ => {
                 tail.end();
                 answers.take(&event);
@@ -256,7 +256,7 @@ fn named_files(input: &Value) -> Vec<String> {
 
 /// The answer to standard output, remarks about it to standard error. What
 /// failed prints why, as the answer.
-fn print_for_people(report: &Report, input: &Value) -> Result<(), CliFailure> {
+fn print_for_people(report: &CallReport, input: &Value) -> Result<(), CliError> {
     let colours = show::colours();
     let look = if colours { Look::Coloured } else { Look::Plain };
     let listing = if report.error.is_none() { listing::of(report, input, look) } else { None };
@@ -272,7 +272,7 @@ fn print_for_people(report: &Report, input: &Value) -> Result<(), CliFailure> {
     Ok(())
 }
 
-fn for_people(report: &Report, colours: bool) -> String {
+fn for_people(report: &CallReport, colours: bool) -> String {
     let rendered = match (&report.rendering, report.error) {
         (Some(rendering), None) => rendering.make(),
         _ => Rendered::error(&refusal_for_people(report).unwrap_or_else(|| report.content.to_text())),
@@ -282,13 +282,13 @@ fn for_people(report: &Report, colours: bool) -> String {
 
 /// A call that was not allowed, with what the person can do about it instead of
 /// what a model should.
-fn refusal_for_people(report: &Report) -> Option<String> {
+fn refusal_for_people(report: &CallReport) -> Option<String> {
     let decision = report.decision.as_ref().filter(|_| report.error == Some(ErrorKind::Denied))?;
     let way_out = decision.way_out.as_ref()?;
     Some(format!("{} was not allowed to run: {}; {way_out}", report.name, decision.reason))
 }
 
-fn json_line(report: &Report) -> String {
+fn json_line(report: &CallReport) -> String {
     serde_json::to_string(report).unwrap_or_else(|err| {
         // A report is plain data; if it ever does not serialise, say that as a report.
         json!({"id": report.id, "name": report.name, "content": [], "is_error": true,
@@ -300,7 +300,7 @@ fn json_line(report: &Report) -> String {
 /// One call as scripts write it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LineCall {
+struct ScriptedCall {
     #[serde(default)]
     id: Option<String>,
     name: String,
@@ -313,8 +313,8 @@ async fn run_lines(servers: &ToolServerArgs, options: &Options) -> Ended {
     let notices = tokio::spawn(async move {
         while let Some(event) = events.next().await {
             match &event.what {
-                Happening::Notice(text) => complain(text),
-                Happening::Closed => break,
+                SessionEventKind::Notice(text) => complain(text),
+                SessionEventKind::Closed => break,
                 _ => (),
             }
         }
@@ -350,7 +350,7 @@ async fn run_line(
     line: &[u8],
     count: &mut usize,
     cancel: &CancellationToken,
-) -> Vec<Report> {
+) -> Vec<CallReport> {
     let mut next_id = || {
         *count += 1;
         format!("call-{count}")
@@ -362,8 +362,8 @@ async fn run_line(
     };
     let (mut uses, mut bad) = (Vec::new(), Vec::new());
     for (at, call) in calls.into_iter().enumerate() {
-        match serde_json::from_value::<LineCall>(call) {
-            Ok(LineCall { id, name, input }) => {
+        match serde_json::from_value::<ScriptedCall>(call) {
+            Ok(ScriptedCall { id, name, input }) => {
                 let id = id.unwrap_or_else(&mut next_id);
                 uses.push(ToolUse { id: id.into(), name, input });
             }
@@ -378,9 +378,9 @@ async fn run_line(
     reports
 }
 
-fn unreadable(id: String, problem: &str) -> Report {
+fn unreadable(id: String, problem: &str) -> CallReport {
     let message = format!("{problem}. Write {{\"id\"?, \"name\", \"input\"}} or an array of such objects");
-    Report::refused(id.into(), String::new(), ErrorKind::InvalidInput, message)
+    CallReport::refused(id.into(), String::new(), ErrorKind::InvalidInput, message)
 }
 
 /// A signal interrupts the calls; a second one ends the program.

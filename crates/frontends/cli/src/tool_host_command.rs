@@ -11,17 +11,17 @@ use std::{
     time::Duration,
 };
 
-use haft_session::{Premises, SessionLender};
+use haft_session::{HostSessionFactory, SessionEnvironment};
 use haft_tool_host::{
-    FarLimits, FarRuns, HostAddress, HostAddressError, HostConfig, HostName, SocketPlace, WebOptions, relay,
-    serve_meeting, serve_socket, serve_through, serve_web,
+    HostAddress, HostAddressError, HostConfig, HostLimits, HostName, HostRunRegistry, SocketPath, WebOptions,
+    relay, serve_meeting, serve_socket, serve_through, serve_web,
 };
 use tokio::net::TcpListener;
 
 use crate::{
     args::Options,
     interrupt::stop_on_signal,
-    output::{CliFailure, Ended, complain, print_line, write_error},
+    output::{CliError, Ended, complain, print_line, write_error},
     spec,
 };
 
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &ToolHostArgs, options: &Options) -> Ended {
         return spec::runtime()?.block_on(through(url, args, options));
     }
     if args.token_env.is_some() || args.token_file.is_some() {
-        return Err(CliFailure::Message(String::from(
+        return Err(CliError::Message(String::from(
             "--token-env and --token-file go with --http, --meet or --through",
         )));
     }
@@ -99,13 +99,13 @@ pub(crate) fn run(args: &ToolHostArgs, options: &Options) -> Ended {
 }
 
 /// Where a tool host keeps its socket and journals.
-fn host_dir(premises: &Premises) -> PathBuf {
+fn host_dir(premises: &SessionEnvironment) -> PathBuf {
     premises.state_dir().join("tool-host")
 }
 
-fn place(premises: &Premises) -> Result<SocketPlace, CliFailure> {
+fn place(premises: &SessionEnvironment) -> Result<SocketPath, CliError> {
     let dir = host_dir(premises);
-    SocketPlace::below(&dir).map_err(|err| CliFailure::Message(format!("{}: {err}", dir.display())))
+    SocketPath::below(&dir).map_err(|err| CliError::Message(format!("{}: {err}", dir.display())))
 }
 
 /// Carries bytes to the process that has the sessions; starts it if need be.
@@ -140,21 +140,21 @@ async fn resident(options: &Options) -> Ended {
     rustix::process::setsid().ok();
     let premises = spec::premises(options)?;
     let place = place(&premises)?;
-    let runs = runs(&premises, SessionLender::new(spec::of_options(options)?, complain));
+    let runs = runs(&premises, HostSessionFactory::new(spec::of_options(options)?, complain));
     let idle = seconds(&premises, "HAFT_TOOL_HOST_IDLE", "idle").unwrap_or(IDLE);
     serve_socket(&place, runs, idle, stop_on_signal()?).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn runs(premises: &Premises, lender: SessionLender) -> Arc<FarRuns> {
-    let usual = FarLimits::default();
+fn runs(premises: &SessionEnvironment, lender: HostSessionFactory) -> Arc<HostRunRegistry> {
+    let usual = HostLimits::default();
     let linger = seconds(premises, "HAFT_TOOL_HOST_LINGER", "linger").unwrap_or(usual.linger);
-    let limits = FarLimits { linger, ..usual };
-    FarRuns::new(host_dir(premises), Arc::new(lender), env!("CARGO_PKG_VERSION"), limits)
+    let limits = HostLimits { linger, ..usual };
+    HostRunRegistry::new(host_dir(premises), Arc::new(lender), env!("CARGO_PKG_VERSION"), limits)
 }
 
 /// Seconds that a variable or `toolHost` of the settings says.
-fn seconds(premises: &Premises, variable: &str, key: &str) -> Option<Duration> {
+fn seconds(premises: &SessionEnvironment, variable: &str, key: &str) -> Option<Duration> {
     let of_settings = || premises.loaded().settings.get("toolHost")?.value.get(key)?.as_f64();
     let said = premises.variables.text(variable).and_then(|it| it.trim().parse::<f64>().ok());
     Duration::try_from_secs_f64(said.or_else(of_settings)?).ok()
@@ -165,7 +165,7 @@ async fn web(args: &ToolHostArgs, options: &Options) -> Ended {
     let bind = args.http.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let premises = spec::premises(options)?;
     let (token, from) = token(args, &premises)?;
-    let runs = runs(&premises, SessionLender::new(spec::of_options(options)?, complain).only_here());
+    let runs = runs(&premises, HostSessionFactory::new(spec::of_options(options)?, complain).only_here());
     let listener = TcpListener::bind(bind).await.map_err(|err| format!("{bind}: {err}"))?;
     let address = listener.local_addr()?;
     write_error(&format!("Serving {} at http://{address}/", premises.cwd.display()));
@@ -203,22 +203,22 @@ async fn through(url: &str, args: &ToolHostArgs, options: &Options) -> Ended {
         (None, None, None) => {
             let what =
                 "say which token the meeting point takes: --token-file, --token-env or HAFT_HOST_TOKEN";
-            return Err(CliFailure::Message(what.to_owned()));
+            return Err(CliError::Message(what.to_owned()));
         }
         _ => token(args, &premises)?.0,
     };
-    let usage = |err: HostAddressError| CliFailure::Message(err.to_string());
+    let usage = |err: HostAddressError| CliError::Message(err.to_string());
     let address = HostAddress::read(url).map_err(usage)?;
     let point = HostConfig::new(HostName::new("meeting").map_err(usage)?, address).with_token(token);
-    let runs = runs(&premises, SessionLender::new(spec::of_options(options)?, complain).only_here());
+    let runs = runs(&premises, HostSessionFactory::new(spec::of_options(options)?, complain).only_here());
     write_error(&format!("Serving {} through {}", premises.cwd.display(), point.address));
     let ended = serve_through(point, runs, stop_on_signal()?, complain).await;
-    ended.map_err(|why| CliFailure::Message(format!("{url}: {why}")))?;
+    ended.map_err(|why| CliError::Message(format!("{url}: {why}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What callers must show, and where it is.
-fn token(args: &ToolHostArgs, premises: &Premises) -> Result<(String, String), CliFailure> {
+fn token(args: &ToolHostArgs, premises: &SessionEnvironment) -> Result<(String, String), CliError> {
     let (token, from) = match (&args.token_env, &args.token_file) {
         (Some(name), _) => {
             let token = std::env::var(name).map_err(|_| format!("--token-env: {name} is not set"))?;
@@ -230,20 +230,20 @@ fn token(args: &ToolHostArgs, premises: &Premises) -> Result<(String, String), C
         }
         (None, None) => {
             let dir = host_dir(premises);
-            SocketPlace::below(&dir).map_err(|err| format!("{}: {err}", dir.display()))?;
+            SocketPath::below(&dir).map_err(|err| format!("{}: {err}", dir.display()))?;
             own_token(&dir.join("token"))?
         }
     };
     let token = token.trim().to_owned();
     match token.is_empty() {
-        true => Err(CliFailure::Message(format!("{from} holds no token"))),
+        true => Err(CliError::Message(format!("{from} holds no token"))),
         false => Ok((token, from)),
     }
 }
 
 /// The token of this machine; made up the first time.
-fn own_token(path: &Path) -> Result<(String, String), CliFailure> {
-    let failed = |err: std::io::Error| CliFailure::Message(format!("{}: {err}", path.display()));
+fn own_token(path: &Path) -> Result<(String, String), CliError> {
+    let failed = |err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => {
             let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
@@ -273,7 +273,7 @@ fn status(args: &ToolHostArgs, options: &Options) -> Ended {
     let begun = std::time::Instant::now();
     while place.pid() == Some(pid) {
         if STOP_LIMIT < begun.elapsed() {
-            return Err(CliFailure::Message(format!("process {pid} does not end")));
+            return Err(CliError::Message(format!("process {pid} does not end")));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

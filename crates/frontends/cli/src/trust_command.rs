@@ -6,11 +6,11 @@ use std::{
 };
 
 use haft_config::{ItemKind, PendingTrust, UpdateError};
-use haft_session::Premises;
+use haft_session::SessionEnvironment;
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, print_bytes, print_line},
+    output::{CliError, Ended, print_bytes, print_line},
     show, spec,
 };
 
@@ -38,7 +38,7 @@ pub(crate) fn run(yes: bool, revoke: bool, options: &Options) -> Ended {
 
 /// Why something of Haft's own could not be written, and what helps where the home
 /// cannot be.
-pub(crate) fn not_kept(premises: &Premises, err: &UpdateError) -> String {
+pub(crate) fn not_kept(premises: &SessionEnvironment, err: &UpdateError) -> String {
     use std::io::ErrorKind;
     match err {
         UpdateError::Io { path, error }
@@ -73,9 +73,9 @@ fn listing(pending: &PendingTrust) -> String {
     show::clean(&out)
 }
 
-fn confirmed() -> Result<bool, CliFailure> {
+fn confirmed() -> Result<bool, CliError> {
     if !std::io::stdin().is_terminal() {
-        return Err(CliFailure::Message(String::from(
+        return Err(CliError::Message(String::from(
             "nobody is there to ask; use --yes to agree to what is listed",
         )));
     }

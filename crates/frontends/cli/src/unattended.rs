@@ -10,7 +10,7 @@ use std::{
 };
 
 use haft_process::{
-    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
+    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
 };
 use haft_shell::run::Shell;
 
@@ -66,7 +66,7 @@ impl UnattendedRun<'_> {
             .stderr(errors);
         let owner = ProcessOwner::open(&Shell::registries(state), &format!("run-{}", self.id))
             .unwrap_or_else(|_| ProcessOwner::unrecorded("run"));
-        let plan = TreePlan {
+        let plan = ProcessTreeOptions {
             about: Announced {
                 purpose: ProcessPurpose::Command,
                 call: self.id,
@@ -74,7 +74,7 @@ impl UnattendedRun<'_> {
                 task: "",
             },
             isolation: TreeIsolation::NoTerminal,
-            after_kill: AfterKill::NextSession,
+            after_kill: OnParentKilled::NextSession,
         };
         let (tree, mut child) =
             ProcessTree::spawn(&owner, plan, command).map_err(|err| not_started(err.to_string()))?;

@@ -4,23 +4,23 @@ use std::{collections::HashSet, io::IsTerminal as _, path::Path, process::ExitCo
 
 use haft_session::{history_json, open_hosts, redo_change, undo_change, undo_json};
 use haft_tool::{LineStyle, Rendered, RenderedLine};
-use haft_tool_host::frame::FarOrder;
+use haft_tool_host::frame::HostCommand;
 use haft_workspace::{
-    EntryStanding, FileChange, FileState, HistoryItem, Journal, JournalEntry, Workspace, exact_patch, patch,
+    EntryState, FileChange, FileState, HistoryItem, Journal, JournalEntry, Workspace, exact_patch, patch,
     text::Text,
 };
 use serde_json::{Value, json};
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, print_bytes, print_line},
+    output::{CliError, Ended, print_bytes, print_line},
     show, spec,
 };
 
 pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {
     let done = match options.host.is_empty() {
         true => undo_json(&undo_change(&*spec::premises(options)?, id, turn)?),
-        false => on_host(FarOrder::Undo { id, turn }, options)?,
+        false => on_host(HostCommand::Undo { id, turn }, options)?,
     };
     told(&done, "restored", options)
 }
@@ -28,15 +28,15 @@ pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {
 pub(crate) fn redo(options: &Options) -> Ended {
     let done = match options.host.is_empty() {
         true => undo_json(&redo_change(&*spec::premises(options)?)?),
-        false => on_host(FarOrder::Redo, options)?,
+        false => on_host(HostCommand::Redo, options)?,
     };
     told(&done, "brought back", options)
 }
 
 /// Has something done where the record of changes is.
-fn on_host(order: FarOrder, options: &Options) -> Result<Value, CliFailure> {
+fn on_host(order: HostCommand, options: &Options) -> Result<Value, CliError> {
     if 1 < options.host.len() {
-        return Err(CliFailure::Message(String::from(
+        return Err(CliError::Message(String::from(
             "--host: name the one machine on which it is to be done",
         )));
     }
@@ -46,11 +46,11 @@ fn on_host(order: FarOrder, options: &Options) -> Result<Value, CliFailure> {
         let outcome = hosts.order(order).await.pop();
         hosts.close().await;
         let (name, outcome) = outcome.ok_or_else(|| String::from("there is no host"))?;
-        outcome.map_err(|why| CliFailure::Message(format!("host {name}: {why}")))
+        outcome.map_err(|why| CliError::Message(format!("host {name}: {why}")))
     })
 }
 
-fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, CliFailure> {
+fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, CliError> {
     Ok(workspace.history().map_err(|err| err.to_string())?)
 }
 
@@ -96,7 +96,7 @@ fn told(done: &Value, verb: &str, options: &Options) -> Ended {
 pub(crate) fn history(options: &Options) -> Ended {
     let items = match options.host.is_empty() {
         true => history_json(&*spec::premises(options)?)?,
-        false => on_host(FarOrder::History, options)?,
+        false => on_host(HostCommand::History, options)?,
     };
     let items = items.as_array().cloned().unwrap_or_default();
     let mut out = String::new();
@@ -150,11 +150,11 @@ pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
     let workspace = spec::premises(options)?.workspace()?;
     let items = items(&workspace)?;
     let named = |item: &&HistoryItem| match id {
-        None => item.standing == EntryStanding::InEffect,
+        None => item.standing == EntryState::InEffect,
         Some(id) => item.entry.id.as_str() == id || &*item.entry.origin.call == id,
     };
     let Some(item) = items.iter().find(named) else {
-        return Err(CliFailure::Message(String::from("there is no such change; see `haft history`")));
+        return Err(CliError::Message(String::from("there is no such change; see `haft history`")));
     };
     let journal = workspace.journal()?;
     if options.json {

@@ -9,13 +9,13 @@ use std::{
 };
 
 use haft_model::Catalog;
-use haft_paths::{Durability, ReplacedMode, replace_file};
-use haft_viewer::{LogIndex, LogPlaces, LogRoots, ViewSetting, page, serve, trace};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
+use haft_viewer::{LogIndex, LogLocations, LogRoots, ViewerConfig, page, serve, trace};
 
 use crate::{
     args::{Options, ViewArgs},
     interrupt::Interrupt,
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
     sessions_command, spec,
 };
 
@@ -43,18 +43,18 @@ pub(crate) fn run(args: &ViewArgs, options: &Options) -> Ended {
 async fn show(args: &ViewArgs, options: &Options, state_dir: &Path, catalog: Arc<Catalog>) -> Ended {
     let logs = spec::logs(options)?;
     let roots = logs.dirs().iter().filter_map(|it| it.parent().map(Path::to_owned)).collect();
-    let places = LogPlaces::new(LogRoots(roots));
+    let places = LogLocations::new(LogRoots(roots));
     let key = match &args.session {
         None => None,
         Some(named) => {
             let path = log_path(Some(named), options)?;
             if !path.is_file() {
-                return Err(CliFailure::from(format!("{}: there is no such log", path.display())));
+                return Err(CliError::from(format!("{}: there is no such log", path.display())));
             }
             Some(places.add(&path))
         }
     };
-    let setting = ViewSetting {
+    let setting = ViewerConfig {
         listen: args.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
         allow_undo: args.allow_undo,
         state_dir: Some(state_dir.to_owned()),
@@ -91,7 +91,7 @@ fn open(url: &str, state_dir: &Path) {
     let (dir, page) = (state_dir.join("view"), state_dir.join("view/open.html"));
     let text = format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={url}\">");
     let written = std::fs::create_dir_all(&dir).is_ok()
-        && replace_file(&page, text.as_bytes(), ReplacedMode::KeptOr(0o600), Durability::Whenever).is_ok();
+        && replace_file(&page, text.as_bytes(), ModeOnReplace::KeptOr(0o600), Durability::Whenever).is_ok();
     if written {
         let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
         let mut command = Command::new(program);
@@ -101,7 +101,7 @@ fn open(url: &str, state_dir: &Path) {
 }
 
 /// A session of this directory, or a log anywhere.
-fn log_path(named: Option<&str>, options: &Options) -> Result<PathBuf, CliFailure> {
+fn log_path(named: Option<&str>, options: &Options) -> Result<PathBuf, CliError> {
     if let Some(path) = named.map(PathBuf::from).filter(|it| it.extension().is_some_and(|it| it == "jsonl")) {
         return Ok(options.cwd.clone().unwrap_or_default().join(path));
     }
@@ -110,7 +110,7 @@ fn log_path(named: Option<&str>, options: &Options) -> Result<PathBuf, CliFailur
     Ok(logs.path(&id))
 }
 
-fn write(file: &PathBuf, text: &str) -> Result<(), CliFailure> {
+fn write(file: &PathBuf, text: &str) -> Result<(), CliError> {
     std::fs::write(file, text).map_err(|err| format!("{}: {err}", file.display()))?;
     print_line(&file.display().to_string())
 }

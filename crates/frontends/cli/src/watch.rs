@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::{AgentEvent, WithdrawnAnswer};
+use haft_agent::{AgentEvent, RetractedAnswer};
 use haft_model::ModelEvent;
 use haft_tool::{LineStyle, Rendered};
-use haft_tool_runtime::{Report, ShownCall};
-use haft_tui::{CallFinish, LiveLines, ScreenSize};
+use haft_tool_runtime::{CallDisplay, CallReport};
+use haft_tui::{FinishedCall, LiveLines, ScreenSize};
 use haft_types::{CallId, text};
 
 use crate::show::{clean, painted};
@@ -51,7 +51,7 @@ pub(crate) struct Watcher<W> {
     column: usize,
     /// Whether a blank comes before the next word.
     blank: bool,
-    speaking: Option<Voice>,
+    speaking: Option<OutputKind>,
     /// Calls that run: the name a person reads, and what they are about.
     running: HashMap<CallId, (String, String)>,
     /// Calls whose results were shown before their turn came.
@@ -64,7 +64,7 @@ pub(crate) struct Watcher<W> {
 
 /// Which kind of words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Voice {
+enum OutputKind {
     Said,
     Thought,
 }
@@ -92,13 +92,13 @@ impl<W: Write> Watcher<W> {
         match event {
             AgentEvent::Model(_) if self.look.detail == Detail::Calls => Ok(()),
             AgentEvent::Model(ModelEvent::Text(piece)) => {
-                if self.speaking != Some(Voice::Said) {
+                if self.speaking != Some(OutputKind::Said) {
                     self.said.clear();
                 }
                 self.said.push_str(piece);
-                self.speak(piece, Voice::Said)
+                self.speak(piece, OutputKind::Said)
             }
-            AgentEvent::Model(ModelEvent::Thinking(piece)) => self.speak(piece, Voice::Thought),
+            AgentEvent::Model(ModelEvent::Thinking(piece)) => self.speak(piece, OutputKind::Thought),
             AgentEvent::Block(_) => self.hush(),
             AgentEvent::Called(call) => self.called(call),
             AgentEvent::CallEnded(report) => {
@@ -132,7 +132,7 @@ impl<W: Write> Watcher<W> {
     }
 
     /// What was said of an answer that broke off is void, and stands there.
-    fn withdrawn(&mut self, answer: &WithdrawnAnswer) -> io::Result<()> {
+    fn withdrawn(&mut self, answer: &RetractedAnswer) -> io::Result<()> {
         self.said.clear();
         for call in &answer.calls {
             self.running.remove(call);
@@ -183,12 +183,12 @@ impl<W: Write> Watcher<W> {
     }
 
     /// Words, wrapped as they come.
-    fn speak(&mut self, piece: &str, voice: Voice) -> io::Result<()> {
+    fn speak(&mut self, piece: &str, voice: OutputKind) -> io::Result<()> {
         if self.live.is_some() {
             self.speaking = Some(voice);
             return match voice {
-                Voice::Said => self.draw(|live| live.speak(piece)),
-                Voice::Thought => self.draw(|live| live.status(Some("thinking"))),
+                OutputKind::Said => self.draw(|live| live.speak(piece)),
+                OutputKind::Thought => self.draw(|live| live.status(Some("thinking"))),
             };
         }
         if self.speaking != Some(voice) {
@@ -200,7 +200,7 @@ impl<W: Write> Watcher<W> {
             self.column = 0;
             self.speaking = Some(voice);
         }
-        let paint = if voice == Voice::Thought { "2;3" } else { "" };
+        let paint = if voice == OutputKind::Thought { "2;3" } else { "" };
         for word in piece.split_inclusive(char::is_whitespace) {
             self.word(word, paint)?;
         }
@@ -248,7 +248,7 @@ impl<W: Write> Watcher<W> {
         Ok(())
     }
 
-    fn called(&mut self, call: &ShownCall) -> io::Result<()> {
+    fn called(&mut self, call: &CallDisplay) -> io::Result<()> {
         self.hush()?;
         let head = (clean(&call.name), self.headline(call));
         self.running.insert(call.id.clone(), head);
@@ -256,7 +256,7 @@ impl<W: Write> Watcher<W> {
     }
 
     /// What a call is about, in its tool's own words.
-    fn headline(&self, call: &ShownCall) -> String {
+    fn headline(&self, call: &CallDisplay) -> String {
         // Some tools begin with their own name.
         let words = &call.headline;
         let words = words.strip_prefix(&format!("{} ", call.name)).unwrap_or(words).to_owned();
@@ -264,7 +264,7 @@ impl<W: Write> Watcher<W> {
         text::one_line(&clean(&self.shortened(&words)), room.max(20))
     }
 
-    fn ended(&mut self, report: &Report, input: Option<&serde_json::Value>) -> io::Result<()> {
+    fn ended(&mut self, report: &CallReport, input: Option<&serde_json::Value>) -> io::Result<()> {
         self.hush()?;
         let (name, head) = self.running.remove(&report.id).unwrap_or_else(|| {
             let input = input.map(ToString::to_string).unwrap_or_default();
@@ -297,7 +297,7 @@ impl<W: Write> Watcher<W> {
     }
 
     /// A call that is done, as the terminal shows it.
-    fn finish_of(&self, report: &Report, name: String, headline: String) -> CallFinish {
+    fn finish_of(&self, report: &CallReport, name: String, headline: String) -> FinishedCall {
         let failed = report.error.is_some();
         let mut rendered = match &report.rendering {
             Some(rendering) if !failed => rendering.make(),
@@ -314,7 +314,7 @@ impl<W: Write> Watcher<W> {
             };
         }
         let id = report.id.to_string();
-        CallFinish { id, agent: None, name, headline, failed, rendered, whole: None }
+        FinishedCall { id, agent: None, name, headline, failed, rendered, whole: None }
     }
 
     fn body(&mut self, rendered: &Rendered) -> io::Result<()> {
@@ -402,7 +402,7 @@ mod tests {
             let mut watcher = Watcher::new(&mut out, look, Arc::from(std::path::Path::new("/")));
             for event in [
                 AgentEvent::Model(ModelEvent::Text(String::from("First try."))),
-                AgentEvent::Withdrawn(WithdrawnAnswer::default()),
+                AgentEvent::Withdrawn(RetractedAnswer::default()),
                 AgentEvent::Model(ModelEvent::Text(String::from("Second try."))),
             ] {
                 watcher.take(&event).expect("a vector takes everything");

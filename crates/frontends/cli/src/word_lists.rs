@@ -12,13 +12,13 @@ use haft_session::split_rules;
 
 /// What the words behind a flag are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum WordKind {
+enum ListFlagKind {
     Rules,
     Directories,
     ServerConfigs,
 }
 
-impl WordKind {
+impl ListFlagKind {
     fn of_flag(long: &str) -> Option<Self> {
         match long {
             "allowedTools" | "disallowedTools" | "tools" => Some(Self::Rules),
@@ -31,7 +31,7 @@ impl WordKind {
 
 /// Whether a word could be the prompt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum PromptPlace {
+enum PromptPosition {
     /// Nothing was said yet.
     Open,
     /// Another word is the prompt, or nothing takes one.
@@ -48,12 +48,12 @@ pub(crate) fn one_word_each(
 ) -> Vec<OsString> {
     let has_list = |it: &OsString| {
         let flag = it.to_str().and_then(|it| it.strip_prefix("--")).and_then(|it| flag_of(root, root, it));
-        flag.and_then(|it| it.get_long()).and_then(WordKind::of_flag).is_some()
+        flag.and_then(|it| it.get_long()).and_then(ListFlagKind::of_flag).is_some()
     };
     if !words.iter().any(has_list) {
         return words;
     }
-    let mut line = FlagReader { root, at: root, prompt: PromptPlace::Open, written: Vec::new(), is_tool };
+    let mut line = FlagReader { root, at: root, prompt: PromptPosition::Open, written: Vec::new(), is_tool };
     let mut rest = words.into_iter().peekable();
     line.written.extend(rest.next());
     while let Some(word) = rest.next() {
@@ -76,7 +76,7 @@ pub(crate) fn one_word_each(
         }
         let Some(value) = rest.next_if(is_value) else { continue };
         line.written.push(value);
-        let Some(kind) = flag.get_long().and_then(WordKind::of_flag) else { continue };
+        let Some(kind) = flag.get_long().and_then(ListFlagKind::of_flag) else { continue };
         while let Some(more) = rest.next_if(|it| line.belongs(kind, it)) {
             line.written.push(word.clone());
             line.written.push(more);
@@ -91,7 +91,7 @@ struct FlagReader<'a> {
     root: &'a Command,
     /// The command that was named last.
     at: &'a Command,
-    prompt: PromptPlace,
+    prompt: PromptPosition,
     written: Vec<OsString>,
     is_tool: &'a dyn Fn(&str) -> bool,
 }
@@ -100,40 +100,40 @@ impl FlagReader<'_> {
     fn plain_word(&mut self, word: OsString, text: &str) {
         self.written.push(word);
         match self.at.find_subcommand(text) {
-            Some(command) if self.prompt != PromptPlace::Taken => {
+            Some(command) if self.prompt != PromptPosition::Taken => {
                 self.at = command;
                 let takes_words = command.get_positionals().next().is_some();
                 self.prompt = match takes_words || command.has_subcommands() {
-                    true => PromptPlace::OfCommand,
-                    false => PromptPlace::Taken,
+                    true => PromptPosition::OfCommand,
+                    false => PromptPosition::Taken,
                 };
             }
-            _ if std::ptr::eq(self.at, self.root) => self.prompt = PromptPlace::Taken,
+            _ if std::ptr::eq(self.at, self.root) => self.prompt = PromptPosition::Taken,
             _ => (),
         }
     }
 
-    fn belongs(&self, kind: WordKind, word: &OsString) -> bool {
+    fn belongs(&self, kind: ListFlagKind, word: &OsString) -> bool {
         let text = word.to_string_lossy();
         if is_flag(&text) || text == "--" || self.at.find_subcommand(text.as_ref()).is_some() {
             return false;
         }
         match self.prompt {
-            PromptPlace::OfCommand => false,
-            PromptPlace::Taken => match kind {
-                WordKind::Rules => all_rules(&text, &looks_like_rule),
-                WordKind::Directories | WordKind::ServerConfigs => true,
+            PromptPosition::OfCommand => false,
+            PromptPosition::Taken => match kind {
+                ListFlagKind::Rules => all_rules(&text, &looks_like_rule),
+                ListFlagKind::Directories | ListFlagKind::ServerConfigs => true,
             },
-            PromptPlace::Open => match kind {
-                WordKind::Rules => all_rules(&text, &|rule| {
+            PromptPosition::Open => match kind {
+                ListFlagKind::Rules => all_rules(&text, &|rule| {
                     let name = rule.split('(').next().unwrap_or_default();
                     looks_like_rule(rule) && (name.starts_with("mcp__") || (self.is_tool)(name))
                 }),
-                WordKind::Directories => {
+                ListFlagKind::Directories => {
                     let is_relative = text == ".." || text.starts_with("./") || text.starts_with("../");
                     Path::new(word).is_dir() || is_relative && !text.contains(char::is_whitespace)
                 }
-                WordKind::ServerConfigs => {
+                ListFlagKind::ServerConfigs => {
                     let is_json = text.trim_start().starts_with('{');
                     let is_file = Path::new(word).extension().is_some_and(|it| it == "json");
                     is_json || is_file && !text.contains(char::is_whitespace) || Path::new(word).is_file()

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use haft_session::{Premises, worktree_keeper};
+use haft_session::{SessionEnvironment, worktree_keeper};
 use haft_workspace::ChangeOrigin;
-use haft_worktree::{KeptOfRemoved, WorktreeKeeper, WorktreeRecord, WorktreeState};
+use haft_worktree::{RemovalBackup, WorktreeManager, WorktreeRecord, WorktreeState};
 use serde_json::{Value, json};
 
 use crate::{
     args::{Options, WorktreesCommand},
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
     show::{clean, colours, painted},
     spec,
 };
@@ -24,12 +24,16 @@ pub(crate) fn run(command: Option<WorktreesCommand>, options: &Options) -> Ended
     }
 }
 
-fn here(premises: &Premises, keeper: &WorktreeKeeper) -> Result<Vec<WorktreeRecord>, CliFailure> {
+fn here(premises: &SessionEnvironment, keeper: &WorktreeManager) -> Result<Vec<WorktreeRecord>, CliError> {
     Ok(keeper.records_here(&premises.cwd)?)
 }
 
 /// The worktree of a name; the newest that is there, where several had it.
-fn named(premises: &Premises, keeper: &WorktreeKeeper, name: &str) -> Result<WorktreeRecord, CliFailure> {
+fn named(
+    premises: &SessionEnvironment,
+    keeper: &WorktreeManager,
+    name: &str,
+) -> Result<WorktreeRecord, CliError> {
     let all = here(premises, keeper)?;
     let is_meant = |it: &&WorktreeRecord| it.name == name || it.path == premises.cwd.join(name);
     let is_left = |it: &WorktreeRecord| it.is_there() || it.is_cut_off();
@@ -37,11 +41,11 @@ fn named(premises: &Premises, keeper: &WorktreeKeeper, name: &str) -> Result<Wor
     found.cloned().ok_or_else(|| {
         let there: Vec<&str> = all.iter().filter(|it| is_left(it)).map(|it| it.name.as_str()).collect();
         let there = if there.is_empty() { String::from("none") } else { there.join(", ") };
-        CliFailure::Message(format!("there is no worktree {name} here; there are: {there}"))
+        CliError::Message(format!("there is no worktree {name} here; there are: {there}"))
     })
 }
 
-fn list(premises: &Premises, keeper: &WorktreeKeeper, options: &Options) -> Ended {
+fn list(premises: &SessionEnvironment, keeper: &WorktreeManager, options: &Options) -> Ended {
     let all = here(premises, keeper)?;
     let mut shown = Vec::new();
     for record in &all {
@@ -69,7 +73,7 @@ fn list(premises: &Premises, keeper: &WorktreeKeeper, options: &Options) -> Ende
                     "agent": record.holder.as_ref().map(|it| it.agent.as_str()),
                     "changedFiles": found.map(|it| it.changed.len()), "commits": found.map(|it| it.commits),
                     "looseCommits": found.map(|it| it.loose.len()), "ignoredFiles": found.map(|it| it.ignored.len()),
-                    "untouched": found.map(haft_worktree::Inspection::is_untouched),
+                    "untouched": found.map(haft_worktree::UnsavedWork::is_untouched),
                     "problem": inside.as_ref().and_then(|it| it.as_ref().err()),
                     "rescued": record.rescued, "undo": record.undo,
                 })
@@ -106,7 +110,7 @@ fn list(premises: &Premises, keeper: &WorktreeKeeper, options: &Options) -> Ende
     Ok(ExitCode::SUCCESS)
 }
 
-fn rescue(premises: &Premises, keeper: &WorktreeKeeper, name: &str, options: &Options) -> Ended {
+fn rescue(premises: &SessionEnvironment, keeper: &WorktreeManager, name: &str, options: &Options) -> Ended {
     let record = named(premises, keeper, name)?;
     let found = keeper.inspect(&record)?;
     let kept = keeper.rescue(&record, &found)?;
@@ -122,7 +126,7 @@ fn rescue(premises: &Premises, keeper: &WorktreeKeeper, name: &str, options: &Op
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(premises: &Premises, keeper: &WorktreeKeeper, name: &str, options: &Options) -> Ended {
+fn remove(premises: &SessionEnvironment, keeper: &WorktreeManager, name: &str, options: &Options) -> Ended {
     let mut record = named(premises, keeper, name)?;
     let workspace = premises.workspace()?;
     let origin = ChangeOrigin {
@@ -131,7 +135,7 @@ fn remove(premises: &Premises, keeper: &WorktreeKeeper, name: &str, options: &Op
         call: format!("worktrees-remove-{}", record.name).as_str().into(),
         tool: String::from("worktrees"),
     };
-    let removed = keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin)?;
+    let removed = keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin)?;
     if options.json {
         print_line(
             &json!({

@@ -23,10 +23,10 @@ struct TreeManifest {
     /// Where the workspace was.
     cwd: PathBuf,
     /// What differs from where it began, by path.
-    files: BTreeMap<String, KeptFile>,
+    files: BTreeMap<String, CheckpointedFile>,
     /// Commits that were made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    commits: Option<KeptCommits>,
+    commits: Option<CheckpointedCommits>,
     /// Files of the journal, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     journal: BTreeMap<String, BlobHash>,
@@ -35,7 +35,7 @@ struct TreeManifest {
 /// One file.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum KeptFile {
+enum CheckpointedFile {
     /// A file with this content.
     File {
         hash: BlobHash,
@@ -51,7 +51,7 @@ enum KeptFile {
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct KeptCommits {
+struct CheckpointedCommits {
     head: String,
     branch: Option<String>,
     bundle: BlobHash,
@@ -69,7 +69,7 @@ pub(crate) struct Checkpoints {
     workspace: RunWorkspace,
     state_dir: PathBuf,
     /// Files that were hashed, and what they were like then.
-    known: HashMap<PathBuf, (u64, Option<SystemTime>, KeptFile)>,
+    known: HashMap<PathBuf, (u64, Option<SystemTime>, CheckpointedFile)>,
     stored: std::collections::HashSet<BlobHash>,
 }
 
@@ -161,12 +161,12 @@ impl Checkpoints {
         }
     }
 
-    async fn keep_file(&mut self, name: &str) -> Result<Option<KeptFile>, String> {
+    async fn keep_file(&mut self, name: &str) -> Result<Option<CheckpointedFile>, String> {
         let path = self.workspace.dir.join(name);
-        let Ok(about) = path.symlink_metadata() else { return Ok(Some(KeptFile::Gone)) };
+        let Ok(about) = path.symlink_metadata() else { return Ok(Some(CheckpointedFile::Gone)) };
         if about.is_symlink() {
             let target = std::fs::read_link(&path).map_err(|err| format!("{name}: {err}"))?;
-            return Ok(target.to_str().map(|it| KeptFile::Link(it.to_owned())));
+            return Ok(target.to_str().map(|it| CheckpointedFile::Link(it.to_owned())));
         }
         if !about.is_file() {
             return Ok(None);
@@ -184,7 +184,8 @@ impl Checkpoints {
         let masked = self.mask.mask_bytes(&bytes);
         let is_masked = masked.is_some();
         let hash = self.put(masked.unwrap_or(bytes)).await?;
-        let kept = KeptFile::File { hash, mode: about.permissions().mode() & 0o7777, masked: is_masked };
+        let kept =
+            CheckpointedFile::File { hash, mode: about.permissions().mode() & 0o7777, masked: is_masked };
         // What was written this very moment may still change within the same time stamp.
         let is_old = now.1.and_then(|it| it.elapsed().ok()).is_some_and(|it| 2 <= it.as_secs());
         if is_old {
@@ -193,7 +194,7 @@ impl Checkpoints {
         Ok(Some(kept))
     }
 
-    async fn commits(&mut self) -> Result<Option<KeptCommits>, String> {
+    async fn commits(&mut self) -> Result<Option<CheckpointedCommits>, String> {
         let WorkspaceBase::Commit(base) = self.workspace.base.clone() else { return Ok(None) };
         let dir = self.workspace.dir.clone();
         let Ok(head) = FleetGit::new(&dir, ["rev-parse", "HEAD"]).text().await else { return Ok(None) };
@@ -209,7 +210,7 @@ impl Checkpoints {
         let bytes = std::fs::read(&file).map_err(|err| format!("{name}: {err}"))?;
         std::fs::remove_file(&file).ok();
         let branch = FleetGit::new(&dir, ["symbolic-ref", "--quiet", "--short", "HEAD"]).text().await.ok();
-        Ok(Some(KeptCommits { head, branch, bundle: self.put(bytes).await? }))
+        Ok(Some(CheckpointedCommits { head, branch, bundle: self.put(bytes).await? }))
     }
 
     async fn put(&mut self, bytes: Vec<u8>) -> Result<BlobHash, String> {
@@ -251,7 +252,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    async fn put_back(&self, name: &str, kept: &KeptFile) -> Result<(), String> {
+    async fn put_back(&self, name: &str, kept: &CheckpointedFile) -> Result<(), String> {
         let path = below(&self.workspace.dir, name)?;
         let failed = |err: std::io::Error| format!("{name}: {err}");
         match path.symlink_metadata() {
@@ -260,12 +261,12 @@ impl Checkpoints {
             Err(_) => (),
         }
         match kept {
-            KeptFile::Gone => Ok(()),
-            KeptFile::Link(target) => {
+            CheckpointedFile::Gone => Ok(()),
+            CheckpointedFile::Link(target) => {
                 std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(failed)?;
                 symlink(target, &path).map_err(failed)
             }
-            KeptFile::File { hash, mode, masked } => {
+            CheckpointedFile::File { hash, mode, masked } => {
                 let bytes = self.get(*hash).await?;
                 let bytes = if *masked { self.mask.unmask_bytes(&bytes) } else { bytes.to_vec() };
                 write_new(&path, &bytes, *mode)
@@ -273,7 +274,7 @@ impl Checkpoints {
         }
     }
 
-    async fn put_commits_back(&self, commits: &KeptCommits) -> Result<(), String> {
+    async fn put_commits_back(&self, commits: &CheckpointedCommits) -> Result<(), String> {
         let dir = &self.workspace.dir;
         let file = self.state_dir.join("commits.bundle");
         write_new(&file, &self.get(commits.bundle).await?, 0o600)?;

@@ -24,7 +24,7 @@ const SUBMIT_STEP: usize = 500;
 
 /// A fleet as one tenant sees it.
 #[derive(Clone, Debug)]
-pub struct FleetDesk {
+pub struct FleetClient {
     store: FleetStore,
     tenant: FleetName,
 }
@@ -124,7 +124,7 @@ impl RunResult {
     }
 }
 
-impl FleetDesk {
+impl FleetClient {
     /// A tenant's view of a store.
     pub fn new(store: FleetStore, tenant: FleetName) -> Self {
         Self { store, tenant }

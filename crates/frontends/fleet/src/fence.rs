@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::log::{FenceFuture, FenceOwner, LogFence};
+use haft_agent::log::{RemoteLog, RemoteLogFuture, RemoteLogOwner};
 use haft_fleet_store::{FleetStore, LeaseKey, StoreError};
 use haft_types::CallId;
 use tokio::sync::{Notify, watch};
@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     boot_clock::LeaseClock,
-    kept_results::KeptResults,
-    run_lines::{CallMark, FleetState},
+    kept_results::LargeResults,
+    run_lines::{CallMarker, FleetState},
     secrets::ValueMask,
 };
 
@@ -28,18 +28,18 @@ const AGAIN: Duration = Duration::from_millis(300);
 
 /// A run's lines on their way to the store. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct StoreFence(Arc<FenceInner>);
+pub(crate) struct StoreFence(Arc<StoreLogInner>);
 
-struct FenceInner {
+struct StoreLogInner {
     store: FleetStore,
     key: LeaseKey,
     worker: String,
     clock: LeaseClock,
     mask: ValueMask,
-    results: KeptResults,
+    results: LargeResults,
     waiting: Mutex<WaitingLines>,
     news: Notify,
-    state: watch::Sender<FenceState>,
+    state: watch::Sender<StoreLogState>,
     /// Fires when the run is not this worker's any more.
     lost: CancellationToken,
     /// What is known about calls that were cut short.
@@ -61,7 +61,7 @@ struct WaitingLines {
 }
 
 #[derive(Clone, Debug, Default)]
-struct FenceState {
+struct StoreLogState {
     kept: u64,
     failed: Option<Arc<str>>,
 }
@@ -81,9 +81,9 @@ impl StoreFence {
         worker: &str,
         clock: LeaseClock,
         mask: ValueMask,
-        results: KeptResults,
+        results: LargeResults,
     ) -> Self {
-        let inner = Arc::new(FenceInner {
+        let inner = Arc::new(StoreLogInner {
             store: store.clone(),
             key,
             worker: worker.to_owned(),
@@ -92,7 +92,7 @@ impl StoreFence {
             results,
             waiting: Mutex::default(),
             news: Notify::new(),
-            state: watch::Sender::new(FenceState::default()),
+            state: watch::Sender::new(StoreLogState::default()),
             lost: CancellationToken::new(),
             seen: Mutex::default(),
         });
@@ -171,7 +171,7 @@ impl StoreFence {
     }
 }
 
-impl FenceInner {
+impl StoreLogInner {
     fn waiting(&self) -> std::sync::MutexGuard<'_, WaitingLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,13 +198,13 @@ impl FenceInner {
         if waiting.is_sealed {
             return false;
         }
-        match CallMark::of(&line) {
-            Some(CallMark::Started(call)) => {
+        match CallMarker::of(&line) {
+            Some(CallMarker::Started(call)) => {
                 waiting.begun += 1;
                 waiting.open.insert(call);
             }
-            Some(CallMark::Ended(call)) if waiting.open.remove(&call) => waiting.ended.push(call),
-            Some(CallMark::Ended(_)) | None => (),
+            Some(CallMarker::Ended(call)) if waiting.open.remove(&call) => waiting.ended.push(call),
+            Some(CallMarker::Ended(_)) | None => (),
         }
         waiting.taken += 1;
         waiting.lines.push_back(masked);
@@ -288,7 +288,7 @@ impl FenceInner {
 }
 
 /// Hands lines over while anybody has the fence.
-async fn hand_over(fence: std::sync::Weak<FenceInner>) {
+async fn hand_over(fence: std::sync::Weak<StoreLogInner>) {
     loop {
         let Some(inner) = fence.upgrade() else { return };
         let lines = inner.next();
@@ -310,9 +310,9 @@ async fn hand_over(fence: std::sync::Weak<FenceInner>) {
     }
 }
 
-impl LogFence for StoreFence {
-    fn owner(&self) -> FenceOwner {
-        FenceOwner { epoch: self.0.key.epoch, worker: self.0.worker.clone() }
+impl RemoteLog for StoreFence {
+    fn owner(&self) -> RemoteLogOwner {
+        RemoteLogOwner { epoch: self.0.key.epoch, worker: self.0.worker.clone() }
     }
 
     fn take(&self, log: &str, lines: &[u8]) {
@@ -333,7 +333,7 @@ impl LogFence for StoreFence {
         self.0.take_of_session(FleetState::File { file: file.to_owned(), content }.to_line());
     }
 
-    fn settled(&self) -> FenceFuture {
+    fn settled(&self) -> RemoteLogFuture {
         let inner = Arc::clone(&self.0);
         let (wanted, is_sealed) = {
             let waiting = inner.waiting();

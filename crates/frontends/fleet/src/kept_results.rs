@@ -18,7 +18,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// Where one run has its large results.
 #[derive(Clone, Debug)]
-pub(crate) struct KeptResults {
+pub(crate) struct LargeResults {
     tenant: FleetName,
     /// Results of calls, and what commands printed; each also as it is written in a
     /// line of JSON.
@@ -35,14 +35,14 @@ pub(crate) struct NamedResult {
 
 /// What became of a blob that should be a file.
 #[derive(Debug)]
-pub(crate) enum BlobFile {
+pub(crate) enum BlobDownload {
     There(PathBuf),
     /// The tenant has no such blob.
     Unknown,
     NotWritten(String),
 }
 
-impl BlobFile {
+impl BlobDownload {
     fn path(self) -> Option<PathBuf> {
         match self {
             Self::There(path) => Some(path),
@@ -51,7 +51,7 @@ impl BlobFile {
     }
 }
 
-impl KeptResults {
+impl LargeResults {
     /// Of the session of a run whose own directory of Haft is `state`.
     pub(crate) fn new(tenant: FleetName, state: &Path, run: &RunId) -> Self {
         let results = state.join("sessions").join(run.as_str()).join("tool-results");
@@ -136,16 +136,20 @@ impl KeptResults {
 
     /// Makes a file of a blob; a text may look like the name of one that the tenant
     /// does not have.
-    pub(crate) async fn file_of(&self, store: &FleetStore, hash: BlobHash) -> Result<BlobFile, StoreError> {
+    pub(crate) async fn file_of(
+        &self,
+        store: &FleetStore,
+        hash: BlobHash,
+    ) -> Result<BlobDownload, StoreError> {
         let bytes = match store.blobs.get(self.tenant.clone(), hash).await {
             Ok(bytes) => bytes,
-            Err(StoreError::Unknown { .. }) => return Ok(BlobFile::Unknown),
+            Err(StoreError::Unknown { .. }) => return Ok(BlobDownload::Unknown),
             Err(err) => return Err(err),
         };
         let path = self.dirs[0].0.join(format!("{hash}.txt"));
         Ok(match write_private(&path, &bytes).await {
-            Ok(()) => BlobFile::There(path),
-            Err(err) => BlobFile::NotWritten(err.to_string()),
+            Ok(()) => BlobDownload::There(path),
+            Err(err) => BlobDownload::NotWritten(err.to_string()),
         })
     }
 }
@@ -187,7 +191,7 @@ mod tests {
     fn results_are_found_where_lines_name_them() {
         let tenant = FleetName::parse("t").unwrap();
         let run = RunId::parse("r1").unwrap();
-        let kept = KeptResults::new(tenant, Path::new("/x/st\"ate"), &run);
+        let kept = LargeResults::new(tenant, Path::new("/x/st\"ate"), &run);
         let at = "/x/st\\\"ate/sessions/r1/tool-results";
         let line = format!(
             "all in {at}/a_1.txt: read; {at}/a_1.txt. {at}/../b {at} {at}/mcp/c-2.json\", \

@@ -1,7 +1,7 @@
 //! Sessions on many machines: job files become jobs, workers run them as
 //! sessions whose logs a store keeps, and whoever takes over goes on there.
 //!
-//! A [`jobs::JobPlan`] is what a file means. A [`FleetDesk`] queues, lists,
+//! A [`jobs::JobPlan`] is what a file means. A [`FleetClient`] queues, lists,
 //! follows and ends jobs. A [`FleetWorker`] takes jobs, gives each a workspace and a
 //! session, and hands back what came of it. What flags mean is asked of whoever
 //! embeds it ([`JobSessions`]).
@@ -32,11 +32,11 @@ mod worker;
 mod workspace;
 
 pub use client::{
-    FleetDesk, FollowedLine, JobFailure, RunResult, StageVerdict, SubmitReport, SubmitTarget, WaitedCounts,
+    FleetClient, FollowedLine, JobFailure, RunResult, StageVerdict, SubmitReport, SubmitTarget, WaitedCounts,
 };
 pub use limits::{KeyLimit, KeyLimits};
 pub use moving::MoveReport;
 pub use pack::{PackedTree, pack_tree};
-pub use secrets::{SecretPlace, SecretRules, ValueMask, token_hash};
+pub use secrets::{SecretLocation, SecretRules, ValueMask, token_hash};
 pub use where_words::parse_where;
-pub use worker::{FleetWorker, JobSession, JobSessions, WorkerNews, WorkerSettings};
+pub use worker::{FleetWorker, JobSession, JobSessions, WorkerEvent, WorkerSettings};

@@ -6,7 +6,7 @@ use haft_fleet_store::{BlobHash, FleetStore, JobFilter, JobRecord, JobState, New
 use serde_json::Value;
 
 use crate::{
-    client::{FleetDesk, JobFailure},
+    client::{FleetClient, JobFailure},
     kept_results::blobs_in,
     limits::money_of,
     run_lines::FleetState,
@@ -24,7 +24,7 @@ pub struct MoveReport {
     pub stayed: usize,
 }
 
-impl FleetDesk {
+impl FleetClient {
     /// Carries queued jobs with their logs, what was said to them and what they and
     /// their batches have spent over to another store. They are cancelled here when
     /// they are there, and not started in between. Paused ones stay. A move that

@@ -301,12 +301,12 @@ impl<'a> CallHead<'a> {
 }
 
 /// A line that says that a call begins or has ended.
-pub(crate) enum CallMark {
+pub(crate) enum CallMarker {
     Started(String),
     Ended(String),
 }
 
-impl CallMark {
+impl CallMarker {
     /// The mark that a line is, also as a line of another log.
     pub(crate) fn of(line: &str) -> Option<Self> {
         if let Some(FleetState::Log { line, .. }) = FleetState::of(line) {

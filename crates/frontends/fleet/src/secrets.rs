@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Where the value of a secret is.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum SecretPlace {
+pub enum SecretLocation {
     /// In a variable of the worker.
     Env(String),
     /// In a file.
@@ -22,7 +22,7 @@ pub enum SecretPlace {
 #[serde(default, deny_unknown_fields)]
 pub struct SecretRules {
     /// Where secrets are, by name. One that is not here is a variable of its name.
-    pub sources: BTreeMap<String, SecretPlace>,
+    pub sources: BTreeMap<String, SecretLocation>,
     /// Names that jobs of a tenant or pool may have: `"tenant:NAME"`, `"pool:NAME"`
     /// or `"*"`. Nothing is allowed that is not named.
     pub allow: BTreeMap<String, Vec<String>>,
@@ -38,8 +38,8 @@ impl SecretRules {
     /// Variables of the worker that hold secrets: no job sees them unasked.
     pub(crate) fn hidden_variables(&self) -> Vec<String> {
         let sources = self.sources.values().filter_map(|it| match it {
-            SecretPlace::Env(name) => Some(name.clone()),
-            SecretPlace::File(_) | SecretPlace::Command(_) => None,
+            SecretLocation::Env(name) => Some(name.clone()),
+            SecretLocation::File(_) | SecretLocation::Command(_) => None,
         });
         let allowed = self.allow.values().flatten().filter(|it| *it != "*").cloned();
         sources.chain(allowed).collect()
@@ -53,14 +53,14 @@ impl SecretRules {
                  secrets file says who may have it"
             ));
         }
-        let source = self.sources.get(name).cloned().unwrap_or_else(|| SecretPlace::Env(name.to_owned()));
+        let source = self.sources.get(name).cloned().unwrap_or_else(|| SecretLocation::Env(name.to_owned()));
         let found = match &source {
-            SecretPlace::Env(variable) => std::env::var(variable)
+            SecretLocation::Env(variable) => std::env::var(variable)
                 .map_err(|_| format!("the variable {variable} is not set at this worker")),
-            SecretPlace::File(path) => {
+            SecretLocation::File(path) => {
                 tokio::fs::read_to_string(path).await.map_err(|err| format!("{}: {err}", path.display()))
             }
-            SecretPlace::Command(command) => printed(command).await,
+            SecretLocation::Command(command) => printed(command).await,
         };
         let value = found.map_err(|why| format!("the secret {name} cannot be had: {why}"))?;
         let value = value.trim_end_matches(['\n', '\r']).to_owned();

@@ -188,7 +188,7 @@ pub use tools::Tools;
 pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_model::ModelError> {
     let env = |name: &str| std::env::var(name).ok();
     let choice = haft_model::ProviderChoice::from_env(&env, &haft_model::KeySettings::default())?;
-    choice.build(haft_model::Common::from_env(&env))
+    choice.build(haft_model::ProviderOptions::from_env(&env))
 }
 
 /// What a file that defines tools or runs an agent usually needs.
@@ -196,7 +196,7 @@ pub mod prelude {
     pub use haft_agent::{AgentEvent, EndReason, TurnEnd};
     pub use haft_hooks::{HookCall, HookEvent};
     pub use haft_tool::{
-        CallContext, Content, ErrorKind, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
+        AccessSet, CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError,
         Traits, Verdict, erase, tool,
     };
     pub use haft_tool_runtime::Answer;

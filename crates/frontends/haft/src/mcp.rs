@@ -29,11 +29,11 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use haft_mcp_server::{ClientAsk, Clients, HttpServer};
+use haft_mcp_server::{ClientApprover, Clients, HttpServer};
 pub use haft_mcp_server::{
-    HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, TokenVerdict, ToolServer,
+    HttpAuth, HttpOptions, ServerOptions, TokenCheck, TokenIntrospection, TokenVerdict, ToolServer,
 };
-use haft_session::{Asking, Command, Session, SessionHandle, SessionSpec};
+use haft_session::{ApproverSpec, Command, Session, SessionHandle, SessionSpec};
 use haft_tool::DynTool;
 use tokio_util::sync::CancellationToken;
 
@@ -123,7 +123,7 @@ impl Serve {
     pub async fn into_server(self) -> io::Result<(ToolServer, SessionHandle)> {
         let clients = Clients::default();
         let mut spec = self.spec;
-        spec.asking = Asking::Port(Arc::new(ClientAsk::new(clients.clone())));
+        spec.asking = ApproverSpec::Port(Arc::new(ClientApprover::new(clients.clone())));
         // A client may have forgotten what it was shown.
         spec.remembers_results = false;
         spec.model = None;

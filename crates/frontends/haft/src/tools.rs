@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use haft_session::{Session, SessionHandle, SessionSpec};
 use haft_tool::DynTool;
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::ToolUse;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -38,14 +38,14 @@ impl Tools {
     }
 
     /// Calls one tool.
-    pub async fn call(&mut self, name: &str, input: Value) -> Report {
+    pub async fn call(&mut self, name: &str, input: Value) -> CallReport {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
         let tool_use = ToolUse { id: id.clone().into(), name: name.to_owned(), input };
         let mut reports = self.run(vec![tool_use], &CancellationToken::new()).await;
         reports.pop().unwrap_or_else(|| {
             // The session was closed from elsewhere.
-            Report::refused(
+            CallReport::refused(
                 id.into(),
                 name.to_owned(),
                 haft_tool::ErrorKind::Internal,
@@ -56,7 +56,7 @@ impl Tools {
 
     /// Runs the calls of one model message; reports come in the order of the
     /// calls.
-    pub async fn run(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<Report> {
+    pub async fn run(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<CallReport> {
         self.handle.run_calls(calls, cancel.clone()).await
     }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use haft::{
-    model::Scripted,
+    model::ScriptedProvider,
     prelude::*,
     types::{MessageBlock, ToolUse},
 };
@@ -33,7 +33,7 @@ fn run(turns: usize) -> Allocated {
     let dir = tempfile::tempdir().unwrap();
     let mut agent = {
         let _inside = runtime.enter();
-        let builder = Agent::builder(Scripted::new(answers)).tool(lookup.read_only().build());
+        let builder = Agent::builder(ScriptedProvider::new(answers)).tool(lookup.read_only().build());
         builder.cwd(dir.path()).state_dir(dir.path().join(".state")).max_turns(1_000).build().unwrap()
     };
     let (found, end) = Allocated::during(|| runtime.block_on(agent.run("go")));

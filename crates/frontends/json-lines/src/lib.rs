@@ -17,5 +17,5 @@ mod questions;
 
 pub use bound::{MAX_LINE, bounded_line};
 pub use elicit::read_elicitation;
-pub use lines::{InputLine, LineBatch, LineWriter, MAX_INPUT, WaitingOutput, read_lines};
-pub use questions::OpenQuestions;
+pub use lines::{InputLine, LineBatch, LineWriter, MAX_INPUT, OutputBacklog, read_lines};
+pub use questions::PendingRequests;

@@ -78,7 +78,7 @@ fn read_line(input: &mut impl io::BufRead, most: usize) -> io::Result<Option<Inp
 
 /// How much waits to be written. Clones are the same.
 #[derive(Clone, Default)]
-pub struct WaitingOutput(Arc<WaitingBytes>);
+pub struct OutputBacklog(Arc<WaitingBytes>);
 
 #[derive(Default)]
 struct WaitingBytes {
@@ -86,7 +86,7 @@ struct WaitingBytes {
     fewer: Notify,
 }
 
-impl WaitingOutput {
+impl OutputBacklog {
     /// Whether so much waits that more should not be added before some of it is
     /// read.
     pub fn is_behind(&self) -> bool {
@@ -149,7 +149,7 @@ pub struct LineWriter {
     lines: Option<blocking::Sender<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
     broken: CancellationToken,
-    waiting: WaitingOutput,
+    waiting: OutputBacklog,
 }
 
 impl LineWriter {
@@ -157,7 +157,7 @@ impl LineWriter {
     pub fn start() -> Self {
         let (sender, receiver) = blocking::channel();
         let broken = CancellationToken::new();
-        let waiting = WaitingOutput::default();
+        let waiting = OutputBacklog::default();
         let (breaks, written) = (broken.clone(), waiting.clone());
         let write = move || {
             if write_all(&receiver, &written).is_err() {
@@ -176,7 +176,7 @@ impl LineWriter {
 
     /// A writer that writes nothing.
     pub fn closed() -> Self {
-        let (broken, waiting) = (CancellationToken::new(), WaitingOutput::default());
+        let (broken, waiting) = (CancellationToken::new(), OutputBacklog::default());
         Self { lines: None, thread: None, broken, waiting }
     }
 
@@ -205,7 +205,7 @@ impl LineWriter {
     }
 
     /// How much waits to be written.
-    pub fn waiting(&self) -> WaitingOutput {
+    pub fn waiting(&self) -> OutputBacklog {
         self.waiting.clone()
     }
 
@@ -223,7 +223,7 @@ impl LineWriter {
     }
 }
 
-fn write_all(lines: &blocking::Receiver<Vec<u8>>, waiting: &WaitingOutput) -> io::Result<()> {
+fn write_all(lines: &blocking::Receiver<Vec<u8>>, waiting: &OutputBacklog) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     while let Ok(mut some) = lines.recv() {
         loop {
@@ -274,7 +274,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_waits_goes_on_when_enough_was_read_or_nobody_reads() {
-        let waiting = WaitingOutput::default();
+        let waiting = OutputBacklog::default();
         waiting.caught_up().await;
         for close in [false, true] {
             waiting.add(BEHIND * 2);

@@ -11,21 +11,21 @@ use tokio::sync::oneshot;
 
 /// Questions that are open, by what they are called on the line. Answers find them
 /// in any order; `E` is what a program says that cannot answer.
-pub struct OpenQuestions<K, E>(Mutex<WaitingAnswers<K, E>>);
+pub struct PendingRequests<K, E>(Mutex<PendingReplies<K, E>>);
 
-struct WaitingAnswers<K, E> {
+struct PendingReplies<K, E> {
     closed: bool,
     by_id: HashMap<K, oneshot::Sender<Result<Value, E>>>,
 }
 
 /// Takes a question back when nobody waits for its answer any more.
-struct QuestionGuard<'a, K: Eq + Hash, E, T: FnOnce()> {
-    questions: &'a OpenQuestions<K, E>,
+struct PendingRequestGuard<'a, K: Eq + Hash, E, T: FnOnce()> {
+    questions: &'a PendingRequests<K, E>,
     id: K,
     take_back: Option<T>,
 }
 
-impl<K: Eq + Hash, E, T: FnOnce()> Drop for QuestionGuard<'_, K, E, T> {
+impl<K: Eq + Hash, E, T: FnOnce()> Drop for PendingRequestGuard<'_, K, E, T> {
     fn drop(&mut self) {
         let is_open = self.questions.waiting().by_id.remove(&self.id).is_some();
         if let Some(take_back) = self.take_back.take().filter(|_| is_open) {
@@ -34,13 +34,13 @@ impl<K: Eq + Hash, E, T: FnOnce()> Drop for QuestionGuard<'_, K, E, T> {
     }
 }
 
-impl<K, E> Default for OpenQuestions<K, E> {
+impl<K, E> Default for PendingRequests<K, E> {
     fn default() -> Self {
-        Self(Mutex::new(WaitingAnswers { closed: false, by_id: HashMap::new() }))
+        Self(Mutex::new(PendingReplies { closed: false, by_id: HashMap::new() }))
     }
 }
 
-impl<K: Clone + Eq + Hash, E> OpenQuestions<K, E> {
+impl<K: Clone + Eq + Hash, E> PendingRequests<K, E> {
     /// Asks by `send`, and waits for the answer; nothing when the program is gone.
     /// Dropping the future takes the question back by `take_back`.
     pub async fn ask(
@@ -57,14 +57,14 @@ impl<K: Clone + Eq + Hash, E> OpenQuestions<K, E> {
             }
             waiting.by_id.insert(id.clone(), sender);
         }
-        let _open = QuestionGuard { questions: self, id, take_back: Some(take_back) };
+        let _open = PendingRequestGuard { questions: self, id, take_back: Some(take_back) };
         send();
         receiver.await.ok()
     }
 }
 
-impl<K: Eq + Hash, E> OpenQuestions<K, E> {
-    fn waiting(&self) -> MutexGuard<'_, WaitingAnswers<K, E>> {
+impl<K: Eq + Hash, E> PendingRequests<K, E> {
+    fn waiting(&self) -> MutexGuard<'_, PendingReplies<K, E>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use haft_session::{AgentReport, ChildFacts, KilledBy};
+use haft_session::{AgentReport, ChildIdentity, KilledBy};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(crate) struct AgentStats {
 }
 
 impl AgentStats {
-    pub(crate) fn started(&mut self, facts: &ChildFacts) {
+    pub(crate) fn started(&mut self, facts: &ChildIdentity) {
         // One that goes on is no other one.
         if !self.seen.insert(facts.id.clone()) {
             return;

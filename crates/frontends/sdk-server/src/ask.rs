@@ -3,16 +3,16 @@
 use haft_permission::{Decision, DecisionSource};
 use haft_session::PermissionQuestion;
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Ask, Question};
+use haft_tool_runtime::{Answer, Approver, Question};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
 /// Nobody answers for this session: what would be asked is denied, in the words
 /// programs know, with the rule that would have allowed it.
 #[derive(Clone, Copy, Debug)]
-pub struct NobodyToAsk;
+pub struct NoSdkApprover;
 
-impl Ask for NobodyToAsk {
+impl Approver for NoSdkApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let reason = question.decision.clone().unattended().reason;
         let message = format!(

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_agent::AgentEvent;
-use haft_session::{AgentReport, ChildFacts, ChildProgress};
+use haft_session::{AgentReport, ChildIdentity, ChildProgress};
 use haft_types::{AgentId, MessageBlock};
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ const LONGEST_SUMMARY: usize = 2_000;
 
 /// What is known about agents that were told to the host.
 #[derive(Debug, Default)]
-pub(crate) struct Children {
-    known: HashMap<AgentId, ChildFacts>,
+pub(crate) struct AgentFrames {
+    known: HashMap<AgentId, ChildIdentity>,
     /// Agents that work in the background, as frames list them.
     pub(crate) running: Vec<Value>,
     /// Whether the host wants what they say, beside what they do.
@@ -35,15 +35,15 @@ pub(crate) struct Children {
     pub(crate) stats: AgentStats,
 }
 
-impl Children {
-    pub(crate) fn listed(facts: &ChildFacts) -> Value {
+impl AgentFrames {
+    pub(crate) fn listed(facts: &ChildIdentity) -> Value {
         json!({
             "task_id": facts.id, "task_type": "local_agent", "description": facts.description,
             "subagent_type": facts.kind,
         })
     }
 
-    pub(crate) fn started(&mut self, frames: &Frames, facts: &ChildFacts) -> Vec<Value> {
+    pub(crate) fn started(&mut self, frames: &Frames, facts: &ChildIdentity) -> Vec<Value> {
         self.known.insert(facts.id.clone(), facts.clone());
         self.stats.started(facts);
         let mut fields = json!({
@@ -98,7 +98,7 @@ impl Children {
         vec![owned(frame, facts)]
     }
 
-    pub(crate) fn progress(frames: &Frames, facts: &ChildFacts, progress: &ChildProgress) -> Value {
+    pub(crate) fn progress(frames: &Frames, facts: &ChildIdentity, progress: &ChildProgress) -> Value {
         let usage = json!({
             "total_tokens": progress.tokens, "tool_uses": progress.tool_uses,
             "duration_ms": progress.duration_ms,
@@ -117,13 +117,18 @@ impl Children {
     }
 
     /// The call that waited goes on without it.
-    pub(crate) fn moved(&mut self, frames: &Frames, facts: &ChildFacts) -> Vec<Value> {
+    pub(crate) fn moved(&mut self, frames: &Frames, facts: &ChildIdentity) -> Vec<Value> {
         self.known.insert(facts.id.clone(), facts.clone());
         let fields = json!({"task_id": facts.id, "patch": {"is_backgrounded": true}});
         vec![frames.system("task_updated", fields)]
     }
 
-    pub(crate) fn ended(&mut self, frames: &Frames, facts: &ChildFacts, report: &AgentReport) -> Vec<Value> {
+    pub(crate) fn ended(
+        &mut self,
+        frames: &Frames,
+        facts: &ChildIdentity,
+        report: &AgentReport,
+    ) -> Vec<Value> {
         self.known.remove(&facts.id);
         self.withdrawn.remove(&facts.id);
         self.stats.ended(report);
@@ -160,7 +165,7 @@ fn summary(report: &AgentReport) -> String {
 }
 
 /// A frame of an agent says whose it is.
-fn owned(mut frame: Value, facts: &ChildFacts) -> Value {
+fn owned(mut frame: Value, facts: &ChildIdentity) -> Value {
     frame["parent_tool_use_id"] = json!(facts.call);
     frame["agent_id"] = json!(facts.id);
     frame["subagent_type"] = json!(facts.kind);

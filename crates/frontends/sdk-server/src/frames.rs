@@ -1,9 +1,11 @@
-use haft_agent::{AgentEvent, BlockEvent, CompactedEvent, ResultEvent, SaidEvent, Saying, log};
-use haft_tool_runtime::Report;
+use haft_agent::{
+    AgentEvent, BlockEvent, CompactedEvent, InjectedMessage, InjectionReason, ResultEvent, log,
+};
+use haft_tool_runtime::CallReport;
 use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
 
-use haft_session::{ApiFailure, PluginFacts, SessionFacts};
+use haft_session::{ApiFailure, PluginInfo, SessionSummary};
 
 use crate::{frames_page::is_known, result::usage, status::mcp_servers};
 
@@ -20,7 +22,7 @@ const CAPABILITIES: [&str; 3] = ["interrupt_receipt_v1", "interrupt_cancel_queue
 
 impl Frames {
     /// The first frame of a turn.
-    pub fn init(&self, facts: &SessionFacts) -> Value {
+    pub fn init(&self, facts: &SessionSummary) -> Value {
         let plugins: Vec<Value> = facts.plugins.iter().map(plugin_json).collect();
         // A path that is not UTF-8 is shown as closely as JSON can.
         let cwd = facts.cwd.to_string_lossy();
@@ -158,11 +160,11 @@ impl Frames {
     }
 
     /// Context is for the model alone.
-    fn said(&self, it: &SaidEvent) -> Option<Value> {
+    fn said(&self, it: &InjectedMessage) -> Option<Value> {
         let more = match it.why {
-            Saying::Context => return None,
-            Saying::Demand | Saying::Addition => json!({"isSynthetic": true}),
-            Saying::Interruption => json!({}),
+            InjectionReason::Context => return None,
+            InjectionReason::Demand | InjectionReason::Addition => json!({"isSynthetic": true}),
+            InjectionReason::Interruption => json!({}),
         };
         Some(self.user(json!(it.message), &it.uuid, more))
     }
@@ -188,7 +190,7 @@ impl Frames {
 }
 
 /// A plugin, as hosts know it.
-pub(crate) fn plugin_json(plugin: &PluginFacts) -> Value {
+pub(crate) fn plugin_json(plugin: &PluginInfo) -> Value {
     let mut shown =
         json!({"name": plugin.name, "path": plugin.path.to_string_lossy(), "source": plugin.source});
     if let Some(version) = &plugin.version {
@@ -205,7 +207,7 @@ pub const PROTOCOL_VERSION: &str = "2.1.325";
 
 /// The block that answers a call; plain text is a plain string, as the SDKs'
 /// users know it.
-fn result_block(report: &Report) -> Value {
+fn result_block(report: &CallReport) -> Value {
     let mut block = json!(report.to_block());
     let only_text = match block["content"].as_array().map(Vec::as_slice) {
         Some([only]) if only["type"] == "text" => Some(only["text"].clone()),
@@ -223,14 +225,14 @@ fn result_block(report: &Report) -> Value {
 
 /// Results of MCP tools are lists of blocks to the SDKs' users, unless they have
 /// a structure of their own or nothing in them.
-fn keeps_blocks(report: &Report) -> bool {
+fn keeps_blocks(report: &CallReport) -> bool {
     let Some(data) = report.data.as_ref().filter(|_| report.error.is_none()) else { return false };
     let has_blocks = data["content"].as_array().is_some_and(|it| !it.is_empty()) || data.is_array();
     report.name.starts_with("mcp__") && has_blocks && data["structuredContent"].is_null()
 }
 
 /// What a tool said, for programs.
-fn output_of(report: &Report) -> Value {
+fn output_of(report: &CallReport) -> Value {
     let Some(data) = &report.data else { return Value::Null };
     if report.name.starts_with("mcp__") && data["content"].is_array() {
         return mcp_output(data, json!(report.content));

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use haft_hooks::{
-    Callback, CallbackAnswer, ErrorPolicy, Handler, HookCall, HookCallback, HookDefinition, HookEvent,
-    HookMatcher, HookSource, OnError,
+    Callback, CallbackAnswer, ErrorEffect, ErrorPolicy, Handler, HookCall, HookCallback, HookDefinition,
+    HookEvent, HookMatcher, HookSource,
 };
 use serde_json::{Value, json};
 
-use crate::{HostError, MAX_LINE, SdkHost, bounded_line, frames::mcp_output, host::fits};
+use crate::{MAX_LINE, SdkClient, SdkClientError, bounded_line, frames::mcp_output, host::fits};
 
 /// What a host's callback that cannot answer means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,15 +20,15 @@ enum OnFailure {
     Block,
 }
 
-struct HostCallback {
-    host: SdkHost,
+struct CallbackHook {
+    host: SdkClient,
     id: String,
     on_failure: OnFailure,
 }
 
 /// The definitions of `initialize.hooks`. Events we do not know are left out:
 /// they never happen here.
-pub fn hook_definitions(hooks: &Value, host: &SdkHost) -> Vec<HookDefinition> {
+pub fn hook_definitions(hooks: &Value, host: &SdkClient) -> Vec<HookDefinition> {
     let source = Arc::new(HookSource::Named(String::from("the Agent SDK")));
     let mut definitions = Vec::new();
     for (event, groups) in hooks.as_object().into_iter().flatten() {
@@ -40,7 +40,7 @@ pub fn hook_definitions(hooks: &Value, host: &SdkHost) -> Vec<HookDefinition> {
                 _ => OnFailure::Ignore,
             };
             for id in group["hookCallbackIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                let code = HostCallback { host: host.clone(), id: id.to_owned(), on_failure };
+                let code = CallbackHook { host: host.clone(), id: id.to_owned(), on_failure };
                 let handler = Handler::Callback(Callback { name: id.to_owned(), code: Arc::new(code) });
                 let mut definition =
                     HookDefinition::matching(event, matcher.clone(), handler, Arc::clone(&source));
@@ -48,7 +48,7 @@ pub fn hook_definitions(hooks: &Value, host: &SdkHost) -> Vec<HookDefinition> {
                     definition.timeout = timeout;
                 }
                 if on_failure == OnFailure::Block {
-                    definition.on_error = ErrorPolicy::Explicit(OnError::Closed);
+                    definition.on_error = ErrorPolicy::Explicit(ErrorEffect::Closed);
                 }
                 definitions.push(definition);
             }
@@ -61,18 +61,18 @@ fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|it| !it.is_zero())
 }
 
-impl HookCallback for HostCallback {
+impl HookCallback for CallbackHook {
     fn call(&self, call: HookCall) -> BoxFuture<'_, Result<CallbackAnswer, String>> {
         Box::pin(async move {
             let error = match self.host.ask(self.request(&call)).await {
                 Ok(answer @ Value::Object(_)) => return Ok(heard(answer, &call).into()),
                 // Nothing to say.
                 Ok(Value::Null) => return Ok(json!({}).into()),
-                Ok(_) => HostError::Refused(String::from("the answer is not an object")),
+                Ok(_) => SdkClientError::Refused(String::from("the answer is not an object")),
                 Err(error) => error,
             };
             // A host that is gone cannot have agreed to anything.
-            if error == HostError::Closed || self.on_failure == OnFailure::Block {
+            if error == SdkClientError::Closed || self.on_failure == OnFailure::Block {
                 return Err(error.to_string());
             }
             let event = call.event();
@@ -86,7 +86,7 @@ impl HookCallback for HostCallback {
     }
 }
 
-impl HostCallback {
+impl CallbackHook {
     fn request(&self, call: &HookCall) -> Value {
         let tool_use_id = match &call.json["tool_use_id"] {
             Value::Null => json!(uuid::Uuid::new_v4().to_string()),
@@ -137,7 +137,7 @@ mod tests {
         });
         let found = hook_definitions(&hooks, &host);
         let shown: Vec<_> = found.iter().map(|it| (it.matcher.text(), it.timeout, it.on_error)).collect();
-        let closed = ErrorPolicy::Explicit(OnError::Closed);
+        let closed = ErrorPolicy::Explicit(ErrorEffect::Closed);
         assert_eq!(
             shown,
             [

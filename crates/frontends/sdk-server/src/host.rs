@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use haft_json_lines::OpenQuestions;
-use haft_session::{EventSender, Happening};
+use haft_json_lines::PendingRequests;
+use haft_session::{EventSender, SessionEventKind};
 use serde_json::{Value, json};
 
 use crate::MAX_LINE;
 
 /// The program at the other end. Clones are the same host.
 #[derive(Clone)]
-pub struct SdkHost(Arc<HostLine>);
+pub struct SdkClient(Arc<ClientLine>);
 
-struct HostLine {
+struct ClientLine {
     events: EventSender,
-    questions: OpenQuestions<String, HostError>,
+    questions: PendingRequests<String, SdkClientError>,
 }
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum HostError {
+pub enum SdkClientError {
     /// The host is gone, or listens no longer.
     Closed,
     /// The host says it cannot answer.
@@ -28,7 +28,7 @@ pub enum HostError {
     TooLong,
 }
 
-impl std::fmt::Display for HostError {
+impl std::fmt::Display for SdkClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Closed => f.write_str("stream closed before response received"),
@@ -38,31 +38,31 @@ impl std::fmt::Display for HostError {
     }
 }
 
-impl SdkHost {
+impl SdkClient {
     /// A host that is told things in order with the events of a session.
     pub fn new(events: EventSender) -> Self {
-        Self(Arc::new(HostLine { events, questions: OpenQuestions::default() }))
+        Self(Arc::new(ClientLine { events, questions: PendingRequests::default() }))
     }
 
     /// Sends a frame; if nobody reads any more, nobody misses it.
     pub fn tell(&self, frame: Value) {
-        self.0.events.tell(Happening::Echo(frame));
+        self.0.events.tell(SessionEventKind::Echo(frame));
     }
 
     /// Asks, and waits for the answer. Dropping the future takes the question
     /// back.
-    pub async fn ask(&self, request: Value) -> Result<Value, HostError> {
+    pub async fn ask(&self, request: Value) -> Result<Value, SdkClientError> {
         let id = uuid::Uuid::new_v4().to_string();
         let frame = json!({"type": "control_request", "request_id": id, "request": request});
         let taken_back = json!({"type": "control_cancel_request", "request_id": id});
         let asked = self.0.questions.ask(id, || self.tell(frame), || self.tell(taken_back)).await;
-        asked.unwrap_or(Err(HostError::Closed))
+        asked.unwrap_or(Err(SdkClientError::Closed))
     }
 
     /// The host answered. Answers to what nobody asked, or asks no more, are
     /// ignored.
     pub fn answered(&self, request_id: &str, answer: Result<Value, String>) {
-        self.0.questions.answered(&request_id.to_owned(), answer.map_err(HostError::Refused));
+        self.0.questions.answered(&request_id.to_owned(), answer.map_err(SdkClientError::Refused));
     }
 
     /// The host will answer nothing any more.
@@ -79,14 +79,14 @@ pub(crate) fn fits(request: &Value) -> bool {
 
 /// A host whose frames come out of the receiver.
 #[cfg(test)]
-pub(crate) fn heard_host() -> (SdkHost, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+pub(crate) fn heard_host() -> (SdkClient, tokio::sync::mpsc::UnboundedReceiver<Value>) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let events = EventSender::to(move |event| {
-        if let Happening::Echo(frame) = event.what {
+        if let SessionEventKind::Echo(frame) = event.what {
             sender.send(frame).ok();
         }
     });
-    (SdkHost::new(events), receiver)
+    (SdkClient::new(events), receiver)
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
         });
         frames.recv().await.unwrap();
         host.close();
-        assert_eq!(asked.await.unwrap(), Err(HostError::Closed));
-        assert_eq!(host.ask(json!({})).await, Err(HostError::Closed));
+        assert_eq!(asked.await.unwrap(), Err(SdkClientError::Closed));
+        assert_eq!(host.ask(json!({})).await, Err(SdkClientError::Closed));
     }
 }

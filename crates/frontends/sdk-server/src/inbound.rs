@@ -1,12 +1,12 @@
 //! Lines from the host, taken apart.
 
-use haft_session::{Prompt, Speaker};
+use haft_session::{Prompt, PromptAuthor};
 use haft_types::{MessageBlock, text};
 use serde_json::{Value, json};
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Inbound {
+pub enum InboundLine {
     /// Somebody says something.
     User(Box<Prompt>),
     /// The host wants something.
@@ -36,7 +36,7 @@ pub struct Control {
     pub request: Value,
 }
 
-impl Inbound {
+impl InboundLine {
     /// Takes a line apart. `None` for a line that is not JSON.
     pub fn parse(line: &[u8]) -> Option<Self> {
         if line.trim_ascii().is_empty() {
@@ -73,8 +73,8 @@ fn user(frame: &mut Value) -> Option<Box<Prompt>> {
         is_verbatim: frame["client_composed"].as_bool().unwrap_or(false),
         // Of what a host may say here, only this is believed.
         speaker: match frame["origin"]["kind"].as_str() {
-            Some("human") => Speaker::Human,
-            _ => Speaker::Person,
+            Some("human") => PromptAuthor::Human,
+            _ => PromptAuthor::Person,
         },
         origin: None,
     }))
@@ -91,16 +91,16 @@ fn control(frame: &mut Value) -> Option<Control> {
     Some(Control { request_id, request })
 }
 
-fn answer(mut response: Value) -> Inbound {
+fn answer(mut response: Value) -> InboundLine {
     let Some(request_id) = response["request_id"].as_str().map(str::to_owned) else {
-        return Inbound::Nothing;
+        return InboundLine::Nothing;
     };
     let answer = match response["subtype"].as_str() {
         Some("success") => Ok(response["response"].take()),
         Some("error") => Err(response["error"].as_str().unwrap_or("no reason given").to_owned()),
         _ => Err(String::from("the answer is neither a success nor an error")),
     };
-    Inbound::Answer { request_id, answer }
+    InboundLine::Answer { request_id, answer }
 }
 
 /// The answer to a request that worked.
@@ -126,47 +126,47 @@ mod tests {
     #[test]
     fn lines_are_what_they_say() {
         let text = |text: &str| vec![MessageBlock::Text { text: text.to_owned() }];
-        let check = |line: &str, want: Option<Inbound>| {
-            assert_eq!(Inbound::parse(line.as_bytes()), want, "{line}");
+        let check = |line: &str, want: Option<InboundLine>| {
+            assert_eq!(InboundLine::parse(line.as_bytes()), want, "{line}");
         };
-        check("", Some(Inbound::Nothing));
-        check("  \r", Some(Inbound::Nothing));
-        let newer = Some(Inbound::Unknown(String::from("x")));
-        assert_eq!(Inbound::parse(b"{\"type\":\"x\",\"y\":\"\xff\"}"), newer);
+        check("", Some(InboundLine::Nothing));
+        check("  \r", Some(InboundLine::Nothing));
+        let newer = Some(InboundLine::Unknown(String::from("x")));
+        assert_eq!(InboundLine::parse(b"{\"type\":\"x\",\"y\":\"\xff\"}"), newer);
         check("nope", None);
         check("{\"type\":", None);
-        check("[1]", Some(Inbound::Nothing));
-        check(r#"{"type":"keep_alive"}"#, Some(Inbound::Nothing));
-        check(r#"{"type":"user"}"#, Some(Inbound::Nothing));
-        check(r#"{"type":"control_request"}"#, Some(Inbound::Nothing));
-        check(r#"{"type":"control_cancel_request","request_id":"r"}"#, Some(Inbound::Cancel));
+        check("[1]", Some(InboundLine::Nothing));
+        check(r#"{"type":"keep_alive"}"#, Some(InboundLine::Nothing));
+        check(r#"{"type":"user"}"#, Some(InboundLine::Nothing));
+        check(r#"{"type":"control_request"}"#, Some(InboundLine::Nothing));
+        check(r#"{"type":"control_cancel_request","request_id":"r"}"#, Some(InboundLine::Cancel));
         for message in [json!("hi"), json!([{"type": "text", "text": "hi"}])] {
             let line = json!({"type": "user", "message": {"role": "user", "content": message}, "uuid": "u"});
-            let Some(Inbound::User(frame)) = Inbound::parse(line.to_string().as_bytes()) else {
+            let Some(InboundLine::User(frame)) = InboundLine::parse(line.to_string().as_bytes()) else {
                 panic!("{line}")
             };
             assert_eq!((frame.name(), frame.content.clone()), (Some("u"), text("hi")));
         }
         for (origin, want) in [
-            (json!({"kind": "human"}), Speaker::Human),
-            (json!({"kind": "task-notification"}), Speaker::Person),
-            (json!("human"), Speaker::Person),
-            (json!(null), Speaker::Person),
+            (json!({"kind": "human"}), PromptAuthor::Human),
+            (json!({"kind": "task-notification"}), PromptAuthor::Person),
+            (json!("human"), PromptAuthor::Person),
+            (json!(null), PromptAuthor::Person),
         ] {
             let line =
                 json!({"type": "user", "message": {"role": "user", "content": "hi"}, "origin": origin});
-            let Some(Inbound::User(frame)) = Inbound::parse(line.to_string().as_bytes()) else {
+            let Some(InboundLine::User(frame)) = InboundLine::parse(line.to_string().as_bytes()) else {
                 panic!("{line}")
             };
             assert_eq!(frame.speaker, want, "{line}");
         }
         check(
             r#"{"type":"control_response","response":{"subtype":"error","request_id":"r","error":"no"}}"#,
-            Some(Inbound::Answer { request_id: "r".to_owned(), answer: Err("no".to_owned()) }),
+            Some(InboundLine::Answer { request_id: "r".to_owned(), answer: Err("no".to_owned()) }),
         );
         check(
             r#"{"type":"control_response","response":{"request_id":"r"}}"#,
-            Some(Inbound::Answer {
+            Some(InboundLine::Answer {
                 request_id: "r".to_owned(),
                 answer: Err("the answer is neither a success nor an error".to_owned()),
             }),

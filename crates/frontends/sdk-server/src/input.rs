@@ -6,7 +6,7 @@ use haft_json_lines::{InputLine, read_lines};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use crate::Inbound;
+use crate::InboundLine;
 
 /// Lines of standard input.
 pub struct HostInput {
@@ -58,17 +58,17 @@ impl HostInput {
         loop {
             let line = self.lines.recv().await?;
             let heard = match &line {
-                InputLine::Whole(line) => Inbound::parse(line),
+                InputLine::Whole(line) => InboundLine::parse(line),
                 InputLine::TooLong(_) => None,
             };
             self.early.push_back(line);
             match heard {
-                Some(Inbound::Control(control)) if control.request["subtype"] == "initialize" => {
+                Some(InboundLine::Control(control)) if control.request["subtype"] == "initialize" => {
                     let fields = LaunchFields::read(&|name| &control.request[name]);
                     return Some(LaunchRequest { request_id: control.request_id, fields });
                 }
                 // A line that cannot be read ends the session as soon as it is open.
-                None | Some(Inbound::User(_)) => return None,
+                None | Some(InboundLine::User(_)) => return None,
                 Some(_) => (),
             }
         }

@@ -2,9 +2,9 @@
 //! of the Agent SDKs.
 //!
 //! Outwards: what an agent does, as frames ([`Frames`], [`Partial`],
-//! [`result_frame`]), and what we ask of the host ([`SdkHost`]): permissions
+//! [`result_frame`]), and what we ask of the host ([`SdkClient`]): permissions
 //! ([`AskHost`]), hooks ([`hook_definitions`]), its own MCP servers
-//! ([`HostServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`Inbound`]),
+//! ([`ClientMcpServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`InboundLine`]),
 //! and what the host wants, with its types ([`ControlRequest`]).
 //!
 //! **Does not know** terminals, flags, or how a session is built.
@@ -38,20 +38,20 @@ mod request;
 mod result;
 mod status;
 
-pub use ask::NobodyToAsk;
-pub use face::{EndSignal, SdkFace};
+pub use ask::NoSdkApprover;
+pub use face::{EndSignal, SdkServer};
 pub use frames::{Frames, PROTOCOL_VERSION};
 pub use frames_page::frames_page;
 pub use haft_json_lines::{MAX_LINE, bounded_line};
 pub use hooks::hook_definitions;
-pub use host::{HostError, SdkHost};
-pub use inbound::{Control, Inbound, fail, succeed};
+pub use host::{SdkClient, SdkClientError};
+pub use inbound::{Control, InboundLine, fail, succeed};
 pub use input::{HostInput, LaunchFields, LaunchRequest};
-pub use mcp::HostServers;
+pub use mcp::ClientMcpServers;
 pub use partial::Partial;
 pub use projection::{Projection, StateFrames, Told};
 pub use request::{
-    ControlRequest, FileAnswer, FileEncoding, HostPlugin, InitializeRequest, InterruptAnswer, ModelChoice,
+    ClientPlugin, ControlRequest, FileAnswer, FileEncoding, InitializeRequest, InterruptAnswer, ModelChoice,
     RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource, TaskOutputAnswer,
 };
 pub use result::{failed_start, local_result, run_outcome, turn_frame};

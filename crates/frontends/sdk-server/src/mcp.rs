@@ -7,17 +7,17 @@ use std::{
 };
 
 use haft_mcp_client::{
-    Connector, Endpoint, HostedServer, McpConnection, PeerInbox, ServerConfig, ServerScope, Trust,
+    Connector, EmbeddedServer, McpConnection, PeerInbox, ServerConfig, ServerEndpoint, ServerScope, Trust,
 };
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use crate::{HostError, SdkHost, host::fits};
+use crate::{SdkClient, SdkClientError, host::fits};
 
 /// The in-process servers of the host. Clones are the same servers.
 #[derive(Clone)]
-pub struct HostServers {
-    host: SdkHost,
+pub struct ClientMcpServers {
+    host: SdkClient,
     /// How long a call may take, where somebody says so.
     call_limit: Option<Duration>,
     known: Arc<Mutex<BTreeMap<String, KnownServer>>>,
@@ -30,18 +30,18 @@ const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
 
 struct KnownServer {
     connector: Arc<dyn Connector>,
-    connection: Arc<HostConnection>,
+    connection: Arc<ClientMcpConnection>,
 }
 
-struct HostConnection {
-    host: SdkHost,
+struct ClientMcpConnection {
+    host: SdkClient,
     server: String,
     inbox: Mutex<Option<PeerInbox>>,
 }
 
-impl HostServers {
+impl ClientMcpServers {
     /// Servers of this host, whose calls may take so long.
-    pub fn new(host: SdkHost, call_limit: Option<Duration>) -> Self {
+    pub fn new(host: SdkClient, call_limit: Option<Duration>) -> Self {
         Self { host, call_limit, known: Arc::default(), own_limits: Arc::default() }
     }
 
@@ -66,15 +66,15 @@ impl HostServers {
     pub fn config(&self, name: &str) -> ServerConfig {
         let mut known = self.known();
         let known = known.entry(name.to_owned()).or_insert_with(|| {
-            let connection = Arc::new(HostConnection {
+            let connection = Arc::new(ClientMcpConnection {
                 host: self.host.clone(),
                 server: name.to_owned(),
                 inbox: Mutex::default(),
             });
-            let connector = HostedServer::connector(Arc::clone(&connection) as Arc<dyn McpConnection>);
+            let connector = EmbeddedServer::connector(Arc::clone(&connection) as Arc<dyn McpConnection>);
             KnownServer { connector, connection }
         });
-        let mut config = ServerConfig::new(name, Endpoint::InProcess(Arc::clone(&known.connector)));
+        let mut config = ServerConfig::new(name, ServerEndpoint::InProcess(Arc::clone(&known.connector)));
         config.scope = ServerScope::Sdk;
         config.trust = Trust::Approved;
         config.always_load = true;
@@ -95,24 +95,24 @@ impl HostServers {
     }
 }
 
-impl HostConnection {
+impl ClientMcpConnection {
     fn inbox(&self) -> MutexGuard<'_, Option<PeerInbox>> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl McpConnection for HostConnection {
+impl McpConnection for ClientMcpConnection {
     fn exchange(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>> {
         let (host, server) = (self.host.clone(), self.server.clone());
         let id = message.get("id").cloned();
         Box::pin(async move {
             let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
             if !fits(&request) {
-                return refused(id, &HostError::TooLong.to_string());
+                return refused(id, &SdkClientError::TooLong.to_string());
             }
             let mut answer = match host.ask(request).await {
                 Ok(answer) => answer,
-                Err(HostError::Closed) => return Err(HostError::Closed.to_string()),
+                Err(SdkClientError::Closed) => return Err(SdkClientError::Closed.to_string()),
                 Err(error) => return refused(id, &error.to_string()),
             };
             let reply = answer.get_mut("mcp_response").map(Value::take).unwrap_or_default();
@@ -162,7 +162,7 @@ mod tests {
             (Err(String::from("boom")), "error"),
         ] {
             let (host, mut frames) = crate::host::heard_host();
-            let servers = HostServers::new(host.clone(), None);
+            let servers = ClientMcpServers::new(host.clone(), None);
             servers.config("calc");
             let connection = Arc::clone(&servers.known().get("calc").unwrap().connection);
             let reply = tokio::spawn(connection.exchange(json!({"jsonrpc": "2.0", "id": 5, "method": "x"})));

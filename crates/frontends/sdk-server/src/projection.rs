@@ -3,19 +3,19 @@
 use std::{collections::HashSet, time::SystemTime};
 
 use haft_agent::{AgentEvent, EndReason};
-use haft_hooks::{CompactTrigger, Happened, HookEvent, HookId, HookReport};
+use haft_hooks::{CompactTrigger, HookEvent, HookId, HookReport, HookRunResult};
 use haft_session::{
-    Activity, ApiFailure, CommandEnded, CommandResult, DeniedCall, Happening, HookRun, PromptState,
-    SessionEvent, TurnBegan, TurnEnded,
+    Activity, ApiFailure, CommandEnded, CommandResult, DeniedCall, HookRun, PromptState, SessionEvent,
+    SessionEventKind, TurnBegan, TurnEnded,
 };
 use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo};
-use haft_tool_runtime::DeniedBy;
+use haft_tool_runtime::DenialSource;
 use haft_types::{AgentId, CallId, SessionId};
 use serde_json::{Value, json};
 
 use crate::{
     Frames, Partial,
-    children::Children,
+    children::AgentFrames,
     frames::{supersede, uuid},
     local_result,
     progress::CallProgress,
@@ -65,7 +65,7 @@ pub struct Projection {
     failed: bool,
     /// Commands that run in the background.
     commands_running: Vec<Value>,
-    children: Children,
+    children: AgentFrames,
     /// Blocks of the main agent that do not count any more, and were not told so.
     withdrawn: Vec<String>,
 }
@@ -87,7 +87,7 @@ impl Projection {
             compacted: false,
             failed: false,
             commands_running: Vec::new(),
-            children: Children::default(),
+            children: AgentFrames::default(),
             withdrawn: Vec::new(),
         }
     }
@@ -116,67 +116,71 @@ impl Projection {
     pub fn of(&mut self, event: &SessionEvent) -> Vec<Value> {
         let one = |frame: Value| vec![frame];
         match &event.what {
-            Happening::Agent(it) if event.agent.is_main() => self.agent(it),
-            Happening::Agent(it) => self.children.work(&self.frames, &event.agent, it),
-            Happening::ChildStarted(it) => self.children.started(&self.frames, it),
-            Happening::ChildProgress(it, progress) => one(Children::progress(&self.frames, it, progress)),
-            Happening::ChildMoved(it) => self.children.moved(&self.frames, it),
-            Happening::ChildEnded(it, report) => self.children.ended(&self.frames, it, report),
-            Happening::ChildrenRunning(running) => {
-                self.children.running = running.iter().map(|it| Children::listed(it)).collect();
+            SessionEventKind::Agent(it) if event.agent.is_main() => self.agent(it),
+            SessionEventKind::Agent(it) => self.children.work(&self.frames, &event.agent, it),
+            SessionEventKind::ChildStarted(it) => self.children.started(&self.frames, it),
+            SessionEventKind::ChildProgress(it, progress) => {
+                one(AgentFrames::progress(&self.frames, it, progress))
+            }
+            SessionEventKind::ChildMoved(it) => self.children.moved(&self.frames, it),
+            SessionEventKind::ChildEnded(it, report) => self.children.ended(&self.frames, it, report),
+            SessionEventKind::ChildrenRunning(running) => {
+                self.children.running = running.iter().map(|it| AgentFrames::listed(it)).collect();
                 one(self.all_running())
             }
-            Happening::PromptState(name, state) => one(self.prompt_state(name, *state)),
-            Happening::Activity(activity) => self.activity(*activity).into_iter().collect(),
-            Happening::TurnBegan(it) => self.turn_began(it),
-            Happening::Heard(prompt) if self.told.replay => {
+            SessionEventKind::PromptState(name, state) => one(self.prompt_state(name, *state)),
+            SessionEventKind::Activity(activity) => self.activity(*activity).into_iter().collect(),
+            SessionEventKind::TurnBegan(it) => self.turn_began(it),
+            SessionEventKind::Heard(prompt) if self.told.replay => {
                 one(self.frames.replay(&prompt.message, &prompt.uuid))
             }
-            Happening::CallDenied(it) => one(self.denied(it, &event.agent)),
-            Happening::TaskStarted(task, call) => one(self.task_started(task, call)),
-            Happening::TasksRunning(tasks) => {
+            SessionEventKind::CallDenied(it) => one(self.denied(it, &event.agent)),
+            SessionEventKind::TaskStarted(task, call) => one(self.task_started(task, call)),
+            SessionEventKind::TasksRunning(tasks) => {
                 self.commands_running = tasks.iter().map(listed_command).collect();
                 one(self.all_running())
             }
-            Happening::TaskEnded(task, call) => self.task_ended(task, call.as_ref()),
-            Happening::ModeChanged(mode) => {
+            SessionEventKind::TaskEnded(task, call) => self.task_ended(task, call.as_ref()),
+            SessionEventKind::ModeChanged(mode) => {
                 let fields = json!({"status": null, "permissionMode": mode.name()});
                 one(self.frames.system("status", fields))
             }
-            Happening::ModelChanged(model) => {
+            SessionEventKind::ModelChanged(model) => {
                 let said = format!("<local-command-stdout>Set model to `{model}`</local-command-stdout>");
                 one(self.frames.replay(&json!({"role": "user", "content": said}), &uuid()))
             }
-            Happening::Renamed(title) => {
+            SessionEventKind::Renamed(title) => {
                 one(self.frames.system("session_title_changed", json!({"title": title})))
             }
-            Happening::HookStarted(run) => self.hook_started(run).into_iter().collect(),
-            Happening::HookEnded(run, report) => self.hook_ended(run, report).into_iter().collect(),
-            Happening::Logged(path, entries) => mirrored(&path.display().to_string(), entries),
-            Happening::Cleared(id) => {
+            SessionEventKind::HookStarted(run) => self.hook_started(run).into_iter().collect(),
+            SessionEventKind::HookEnded(run, report) => self.hook_ended(run, report).into_iter().collect(),
+            SessionEventKind::Logged(path, entries) => mirrored(&path.display().to_string(), entries),
+            SessionEventKind::Cleared(id) => {
                 let fields = json!({"new_conversation_id": id, "trigger": "clear"});
                 let frame = self.frames.of_type("conversation_reset", fields);
                 self.frames.session_id = id.clone();
                 one(frame)
             }
-            Happening::CompactionBegan => {
+            SessionEventKind::CompactionBegan => {
                 self.compacting = true;
                 one(self.frames.system("status", json!({"status": "compacting"})))
             }
-            Happening::CommandEnded(it) => self.command_ended(it),
-            Happening::TurnEnded(it) => self.turn_ended(it),
-            Happening::Appended(it) => one(appended_frame(&self.frames.session_id, &it.bill, &it.facts)),
-            Happening::Echo(frame) => one(self.echoed(frame.clone())),
-            Happening::Broke(problem) => {
+            SessionEventKind::CommandEnded(it) => self.command_ended(it),
+            SessionEventKind::TurnEnded(it) => self.turn_ended(it),
+            SessionEventKind::Appended(it) => {
+                one(appended_frame(&self.frames.session_id, &it.bill, &it.facts))
+            }
+            SessionEventKind::Echo(frame) => one(self.echoed(frame.clone())),
+            SessionEventKind::Broke(problem) => {
                 self.failed = true;
                 one(crate::failed_start(self.frames.session_id.as_str(), problem))
             }
-            Happening::Heard(_)
-            | Happening::Notice(_)
-            | Happening::Detail(_)
-            | Happening::Asked(_)
-            | Happening::Settled(..)
-            | Happening::Closed => Vec::new(),
+            SessionEventKind::Heard(_)
+            | SessionEventKind::Notice(_)
+            | SessionEventKind::Detail(_)
+            | SessionEventKind::Asked(_)
+            | SessionEventKind::Settled(..)
+            | SessionEventKind::Closed => Vec::new(),
         }
     }
 
@@ -258,10 +262,10 @@ impl Projection {
             "tool_name": report.name, "tool_use_id": report.id, "message": report.content.to_text(),
         });
         if let Some(kind) = match it.by {
-            DeniedBy::Rule => Some("rule"),
-            DeniedBy::Mode => Some("mode"),
-            DeniedBy::Check => Some("safetyCheck"),
-            DeniedBy::Hook | DeniedBy::Asked => None,
+            DenialSource::Rule => Some("rule"),
+            DenialSource::Mode => Some("mode"),
+            DenialSource::Check => Some("safetyCheck"),
+            DenialSource::Hook | DenialSource::Asked => None,
         } {
             fields["decision_reason_type"] = json!(kind);
         }
@@ -319,8 +323,8 @@ impl Projection {
 
     fn hook_ended(&self, run: &HookRun, report: &HookReport) -> Option<Value> {
         let outcome = match &report.happened {
-            Happened::Ran | Happened::InBackground => "success",
-            Happened::SaidNo | Happened::Broke { .. } => "error",
+            HookRunResult::Ran | HookRunResult::InBackground => "success",
+            HookRunResult::SaidNo | HookRunResult::Broke { .. } => "error",
         };
         let output = format!("{}{}", report.stdout, report.stderr);
         let more = json!({

@@ -5,12 +5,12 @@ use haft_model::Catalog;
 use haft_types::{AgentId, SessionId, Usage};
 use serde_json::{Value, json};
 
-use haft_session::{AgentBill, ApiFailure, Bill, Speaker, TurnFacts};
+use haft_session::{AgentUsage, ApiFailure, PromptAuthor, TurnInfo, UsageTotals};
 
 use crate::frames::uuid;
 
 /// What each model used, as results tell it.
-pub(crate) fn by_model(bill: &Bill) -> Value {
+pub(crate) fn by_model(bill: &UsageTotals) -> Value {
     let catalog = Catalog::built_in();
     let line = |(model, used): (&String, &Usage)| {
         let info = catalog.get(model);
@@ -49,7 +49,7 @@ pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
 }
 
 /// The last frame of a turn.
-pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &TurnFacts) -> Value {
+pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &UsageTotals, facts: &TurnInfo) -> Value {
     let mut ending = Ending::of(end, facts);
     let mut frame = base(session_id, bill);
     let denials = end
@@ -95,12 +95,12 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &Tu
         frame["structured_output"] = output.clone();
     }
     match facts.speaker {
-        Speaker::Task => {
+        PromptAuthor::Task => {
             let origin = || json!({"kind": "task-notification"});
             frame["origin"] = facts.origin.clone().unwrap_or_else(origin);
         }
-        Speaker::Human => frame["origin"] = json!({"kind": "human"}),
-        Speaker::Person => (),
+        PromptAuthor::Human => frame["origin"] = json!({"kind": "human"}),
+        PromptAuthor::Person => (),
     }
     if let Some(ttft) = facts.ttft_ms {
         frame["ttft_ms"] = json!(ttft);
@@ -110,7 +110,7 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &Tu
 }
 
 /// The last frame of a prompt that wants no answer.
-pub(crate) fn appended_frame(session_id: &SessionId, bill: &Bill, facts: &TurnFacts) -> Value {
+pub(crate) fn appended_frame(session_id: &SessionId, bill: &UsageTotals, facts: &TurnInfo) -> Value {
     let mut frame = local_result(session_id, "", "", bill, facts);
     frame.as_object_mut().map(|it| it.remove("local_command"));
     frame
@@ -121,8 +121,8 @@ pub fn local_result(
     session_id: &SessionId,
     command: &str,
     text: &str,
-    bill: &Bill,
-    facts: &TurnFacts,
+    bill: &UsageTotals,
+    facts: &TurnInfo,
 ) -> Value {
     let mut frame = base(session_id, bill);
     let fields = json!({
@@ -138,7 +138,7 @@ pub fn local_result(
 
 /// The only frame of a session that cannot begin.
 pub fn failed_start(session_id: &str, error: &str) -> Value {
-    let mut frame = base(&SessionId::from(session_id), &Bill::default());
+    let mut frame = base(&SessionId::from(session_id), &UsageTotals::default());
     let fields = json!({
         "subtype": "error_during_execution", "is_error": true, "duration_ms": 0, "duration_api_ms": 0,
         "num_turns": 0, "usage": usage(&Usage::default()), "permission_denials": [], "stop_reason": null,
@@ -148,7 +148,7 @@ pub fn failed_start(session_id: &str, error: &str) -> Value {
     frame
 }
 
-fn base(session_id: &SessionId, bill: &Bill) -> Value {
+fn base(session_id: &SessionId, bill: &UsageTotals) -> Value {
     let mut frame = json!({
         "type": "result", "session_id": session_id, "uuid": uuid(), "total_cost_usd": bill.usd,
         "modelUsage": by_model(bill),
@@ -160,8 +160,8 @@ fn base(session_id: &SessionId, bill: &Bill) -> Value {
 }
 
 /// What each agent used. The sum is that of `modelUsage`.
-fn by_agent(bill: &Bill) -> Value {
-    let line = |(id, it): (&AgentId, &AgentBill)| {
+fn by_agent(bill: &UsageTotals) -> Value {
+    let line = |(id, it): (&AgentId, &AgentUsage)| {
         let used = it.usage();
         let mut line = json!({
             "inputTokens": used.input_tokens, "outputTokens": used.output_tokens,
@@ -205,7 +205,7 @@ struct Ending {
 }
 
 impl Ending {
-    fn of(end: &TurnEnd, facts: &TurnFacts) -> Self {
+    fn of(end: &TurnEnd, facts: &TurnInfo) -> Self {
         if facts.deferred.is_some() {
             return Self::success("tool_deferred", String::new());
         }
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn window_that_the_server_told_is_reported() {
         let model = String::from("qwen2.5-coder:7b");
-        let mut bill = Bill::default();
+        let mut bill = UsageTotals::default();
         bill.models.insert(model.clone(), Usage::default());
         assert_eq!(by_model(&bill)[&model]["contextWindow"], 131_072);
         bill.windows.insert(model.clone(), (32_768, 8_192));

@@ -1,6 +1,6 @@
 //! What hosts are told about MCP servers.
 
-use haft_mcp_client::{Manager, ServerStatus};
+use haft_mcp_client::{McpManager, ServerStatus};
 use serde_json::{Value, json};
 
 /// For `init`: names and states.
@@ -12,7 +12,7 @@ pub(crate) fn mcp_servers(servers: &[ServerStatus]) -> Vec<Value> {
 }
 
 /// For `mcp_status`: everything.
-pub(crate) fn mcp_status(manager: &Manager) -> Value {
+pub(crate) fn mcp_status(manager: &McpManager) -> Value {
     let shown = manager.status().into_iter().map(|it| {
         let mut server = json!({
             "name": it.name, "status": it.state.wire_name(), "transport": it.transport,

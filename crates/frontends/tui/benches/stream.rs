@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_tui::{
-    KeyPress, Painter, PromptHistory, ScreenSize, SessionNews, TermEvent, TermLook, TermModel, view,
+    AppState, KeyPress, Painter, PromptHistory, ScreenSize, TermEvent, TerminalCaps, UiUpdate, view,
 };
 
 /// Counts allocations.
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 struct Screen {
-    model: TermModel,
+    model: AppState,
     painter: Painter,
     now: u64,
     bytes: usize,
@@ -45,10 +45,10 @@ struct Screen {
 impl Screen {
     fn new() -> Self {
         let size = ScreenSize { columns: 120, rows: 40 };
-        let mut model = TermModel::new(TermLook::default(), size, PromptHistory::none());
-        model.update(TermEvent::News(SessionNews::Ready(Vec::new())), 0);
-        model.update(TermEvent::News(SessionNews::TurnBegan), 0);
-        Self { model, painter: Painter::new(TermLook::default(), size), now: 0, bytes: 0, frames: 0 }
+        let mut model = AppState::new(TerminalCaps::default(), size, PromptHistory::none());
+        model.update(TermEvent::News(UiUpdate::Ready(Vec::new())), 0);
+        model.update(TermEvent::News(UiUpdate::TurnBegan), 0);
+        Self { model, painter: Painter::new(TerminalCaps::default(), size), now: 0, bytes: 0, frames: 0 }
     }
 
     fn event(&mut self, event: TermEvent) {
@@ -69,7 +69,7 @@ impl Screen {
         let tokens: Vec<String> = chars.chunks(4).map(|it| it.iter().collect()).collect();
         for pieces in tokens.chunks(7) {
             for piece in pieces {
-                self.event(TermEvent::News(SessionNews::Text(piece.clone())));
+                self.event(TermEvent::News(UiUpdate::Text(piece.clone())));
             }
             self.now += 33;
             self.event(TermEvent::Tick);
@@ -128,7 +128,7 @@ fn main() {
 
     // A long session is as cheap as a short one.
     for _ in 0..100_000 {
-        screen.event(TermEvent::News(SessionNews::Text(String::from("a line of a long session\n\n"))));
+        screen.event(TermEvent::News(UiUpdate::Text(String::from("a line of a long session\n\n"))));
         screen.model.drawn();
     }
     screen.frame();

@@ -4,14 +4,14 @@
 use std::sync::{Arc, mpsc};
 
 use haft_tui::{
-    KeyMap, PromptHistory, SessionNews, TermEffect, TermLook,
+    KeyMap, PromptHistory, TermEffect, TerminalCaps, UiUpdate,
     shell::{OpenTerminal, TerminalEnd, TerminalSetup},
 };
 
 fn main() -> std::process::ExitCode {
     let (sender, effects) = mpsc::channel();
     let setup = TerminalSetup {
-        look: TermLook::default(),
+        look: TerminalCaps::default(),
         history: PromptHistory::none(),
         keys: (KeyMap::default(), Vec::new()),
         greeting: Vec::new(),
@@ -23,7 +23,7 @@ fn main() -> std::process::ExitCode {
         }),
     };
     let Ok(terminal) = OpenTerminal::start(setup) else { return 2.into() };
-    terminal.sender().news(SessionNews::Ready(Vec::new()));
+    terminal.sender().news(UiUpdate::Ready(Vec::new()));
     while let Ok(effect) = effects.recv() {
         match effect {
             TermEffect::Send(text) if text == "main" => panic!("broken-4711 in main"),

@@ -1,32 +1,32 @@
 //! The screen of overlays: all of its rows are ours.
 
-use crate::{layout::ScreenRow, look::TermLook, paint::Caret, sgr::Pen};
+use crate::{layout::ScreenRow, look::TerminalCaps, paint::Caret, sgr::Pen};
 
 /// Draws overlays, row by row.
 #[derive(Clone, Debug)]
-pub struct AltPainter {
-    look: TermLook,
+pub struct AlternatePainter {
+    look: TerminalCaps,
     rows: Vec<ScreenRow>,
     caret: Caret,
 }
 
-impl AltPainter {
+impl AlternatePainter {
     /// Goes to the other screen. The wheel moves like arrow keys there; nothing
     /// else of the mouse is taken.
-    pub fn enter(look: &TermLook) -> (Self, Vec<u8>) {
+    pub fn enter(look: &TerminalCaps) -> (Self, Vec<u8>) {
         let painter = Self { look: look.clone(), rows: Vec::new(), caret: Caret::default() };
         (painter, b"\x1b[?1049h\x1b[?1007h\x1b[>1u\x1b[2J".to_vec())
     }
 
     /// Goes to the other screen to stay there: the wheel must not walk through what
     /// was sent before.
-    pub fn enter_to_stay(look: &TermLook) -> (Self, Vec<u8>) {
+    pub fn enter_to_stay(look: &TerminalCaps) -> (Self, Vec<u8>) {
         let painter = Self { look: look.clone(), rows: Vec::new(), caret: Caret::default() };
         (painter, b"\x1b[?1049h\x1b[?1007l\x1b[>1u\x1b[2J".to_vec())
     }
 
     /// The look has changed: everything is drawn again.
-    pub fn set_look(&mut self, look: &TermLook) {
+    pub fn set_look(&mut self, look: &TerminalCaps) {
         if self.look != *look {
             self.look = look.clone();
             self.rows.clear();

@@ -21,7 +21,7 @@ pub(crate) const SETTLE_MS: u64 = 150;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AskCard {
+pub struct QuestionCard {
     /// Its name; the answer repeats it.
     pub id: String,
     /// Who asks, if it is not the main agent.
@@ -33,23 +33,23 @@ pub struct AskCard {
     /// What has to be read before answering: a diff, a command, parts and why.
     pub body: Vec<RenderedLine>,
     /// What can be answered.
-    pub kind: AskKind,
+    pub kind: QuestionKind,
 }
 
 /// What can be answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum AskKind {
+pub enum QuestionKind {
     /// One of these.
-    Choice(Vec<ChoiceRow>),
+    Choice(Vec<ChoiceOption>),
     /// Some of these; further words are taken.
-    Many(Vec<ChoiceRow>),
+    Many(Vec<ChoiceOption>),
     /// Values of these fields.
-    Form(Vec<AskField>),
+    Form(Vec<QuestionField>),
 }
 
 /// One answer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ChoiceRow {
+pub struct ChoiceOption {
     /// The key that means it.
     pub key: char,
     /// What it says.
@@ -69,7 +69,7 @@ pub struct ChoiceRow {
 
 /// A field of a form.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct AskField {
+pub struct QuestionField {
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -82,9 +82,9 @@ pub struct AskField {
 
 /// An answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum AskAnswer {
+pub enum CardAnswer {
     /// One of the rows, with words where it takes some.
-    Choice(AskChoice),
+    Choice(ChosenOption),
     /// These rows, and other words.
     Many(Vec<usize>, String),
     /// Values, in the order of the fields.
@@ -95,7 +95,7 @@ pub enum AskAnswer {
 
 /// The row that was chosen, and what was said with it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct AskChoice {
+pub struct ChosenOption {
     /// Which row.
     pub row: usize,
     /// Words.
@@ -104,7 +104,7 @@ pub struct AskChoice {
 
 /// What a key did to a question.
 #[derive(Debug, PartialEq)]
-pub(crate) enum AskStep {
+pub(crate) enum QuestionKeyResult {
     /// Nothing: it belongs to the draft.
     NotMine,
     /// It changed what is shown.
@@ -112,7 +112,7 @@ pub(crate) enum AskStep {
     /// It was typed, with what waited before it: text for the draft.
     Typed(String),
     /// The question is answered.
-    Answered(String, AskAnswer),
+    Answered(String, CardAnswer),
     /// The question is to be seen whole.
     Open,
     /// This text is to be edited for a row of the question.
@@ -121,14 +121,14 @@ pub(crate) enum AskStep {
 
 /// Questions that wait, the first of them shown.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AskQueue {
-    pub(crate) waiting: VecDeque<AskCard>,
-    pub(crate) state: AskState,
+pub(crate) struct QuestionQueue {
+    pub(crate) waiting: VecDeque<QuestionCard>,
+    pub(crate) state: QuestionInput,
 }
 
 /// How far the answer to the first question is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AskState {
+pub(crate) struct QuestionInput {
     /// Whether it is on the screen.
     seen: bool,
     /// Deaf until then.
@@ -150,12 +150,12 @@ pub(crate) struct AskState {
     pub(crate) top: usize,
 }
 
-impl AskQueue {
-    pub(crate) fn shown(&self) -> Option<&AskCard> {
+impl QuestionQueue {
+    pub(crate) fn shown(&self) -> Option<&QuestionCard> {
         self.waiting.front().filter(|_| !self.state.folded)
     }
 
-    pub(crate) fn add(&mut self, card: AskCard, now: u64) {
+    pub(crate) fn add(&mut self, card: QuestionCard, now: u64) {
         self.waiting.push_back(card);
         if self.waiting.len() == 1 {
             self.begin(now);
@@ -163,8 +163,8 @@ impl AskQueue {
     }
 
     fn begin(&mut self, now: u64) {
-        self.state = AskState { hears_at: now + DEAF_MS, ..AskState::default() };
-        if let Some(AskKind::Form(fields)) = self.waiting.front().map(|it| &it.kind) {
+        self.state = QuestionInput { hears_at: now + DEAF_MS, ..QuestionInput::default() };
+        if let Some(QuestionKind::Form(fields)) = self.waiting.front().map(|it| &it.kind) {
             self.state.values = fields.iter().map(|field| field.value.clone()).collect();
         }
     }
@@ -223,7 +223,7 @@ impl AskQueue {
     }
 
     /// A letter was alone long enough: it decides.
-    pub(crate) fn settle(&mut self, now: u64) -> Option<AskStep> {
+    pub(crate) fn settle(&mut self, now: u64) -> Option<QuestionKeyResult> {
         let (row, _, at) = self.state.pending?;
         if now < at {
             return None;
@@ -234,10 +234,10 @@ impl AskQueue {
 
     /// Whether the question stays until it is withdrawn, because this answer to it
     /// may be refused.
-    pub(crate) fn may_refuse(&self, answer: &AskAnswer) -> bool {
+    pub(crate) fn may_refuse(&self, answer: &CardAnswer) -> bool {
         match (answer, self.waiting.front().map(|it| &it.kind)) {
-            (AskAnswer::Form(_), _) => true,
-            (AskAnswer::Choice(choice), Some(AskKind::Choice(rows))) => {
+            (CardAnswer::Form(_), _) => true,
+            (CardAnswer::Choice(choice), Some(QuestionKind::Choice(rows))) => {
                 rows.get(choice.row).is_some_and(|row| !row.given.is_empty())
             }
             _ => false,
@@ -261,22 +261,22 @@ impl AskQueue {
     }
 
     /// A key, when the question hears it.
-    pub(crate) fn key(&mut self, key: KeyPress, now: u64) -> AskStep {
-        let Some(card) = self.waiting.front() else { return AskStep::NotMine };
+    pub(crate) fn key(&mut self, key: KeyPress, now: u64) -> QuestionKeyResult {
+        let Some(card) = self.waiting.front() else { return QuestionKeyResult::NotMine };
         if self.state.field.is_some() {
             return self.field_key(key);
         }
         let (rows, is_form) = match &card.kind {
-            AskKind::Choice(rows) | AskKind::Many(rows) => (rows.len(), false),
-            AskKind::Form(fields) => (fields.len() + 2, true),
+            QuestionKind::Choice(rows) | QuestionKind::Many(rows) => (rows.len(), false),
+            QuestionKind::Form(fields) => (fields.len() + 2, true),
         };
         if let Some((_, waiting, _)) = self.state.pending.take() {
             // Another key came at once: somebody writes.
             if let Some(it) = key.typed() {
                 self.typed_elsewhere(now);
-                return AskStep::Typed(format!("{waiting}{it}"));
+                return QuestionKeyResult::Typed(format!("{waiting}{it}"));
             }
-            return AskStep::Taken;
+            return QuestionKeyResult::Taken;
         }
         match key.code {
             KeyCode::Up | KeyCode::Down | KeyCode::Tab if !key.ctrl && !key.alt => {
@@ -288,37 +288,38 @@ impl AskQueue {
                     Some(at) => (at + 1) % rows,
                 });
                 self.state.confirm = None;
-                AskStep::Taken
+                QuestionKeyResult::Taken
             }
             KeyCode::PageDown => {
                 self.state.top = self.state.top.saturating_add(8);
-                AskStep::Taken
+                QuestionKeyResult::Taken
             }
             KeyCode::PageUp => {
                 self.state.top = self.state.top.saturating_sub(8);
-                AskStep::Taken
+                QuestionKeyResult::Taken
             }
             KeyCode::Esc => {
                 self.state.folded = true;
-                AskStep::Taken
+                QuestionKeyResult::Taken
             }
-            KeyCode::Char('o') if key.ctrl => AskStep::Open,
+            KeyCode::Char('o') if key.ctrl => QuestionKeyResult::Open,
             KeyCode::Enter => match self.state.selected {
                 Some(row) if is_form => self.form_row(row),
                 Some(row) => self.choose(row),
                 // Nothing is chosen: what was written meanwhile is sent.
-                None => AskStep::NotMine,
+                None => QuestionKeyResult::NotMine,
             },
             KeyCode::Char(it) if !key.ctrl && !is_form => self.letter(it, key.alt, now),
-            _ => AskStep::NotMine,
+            _ => QuestionKeyResult::NotMine,
         }
     }
 
     /// A letter that means a row waits to be alone; with Alt it is meant.
-    fn letter(&mut self, it: char, alt: bool, now: u64) -> AskStep {
-        let Some(AskKind::Choice(rows) | AskKind::Many(rows)) = self.waiting.front().map(|it| &it.kind)
+    fn letter(&mut self, it: char, alt: bool, now: u64) -> QuestionKeyResult {
+        let Some(QuestionKind::Choice(rows) | QuestionKind::Many(rows)) =
+            self.waiting.front().map(|it| &it.kind)
         else {
-            return AskStep::NotMine;
+            return QuestionKeyResult::NotMine;
         };
         let number = it.to_digit(10).and_then(|it| usize::try_from(it).ok()).and_then(|it| it.checked_sub(1));
         let row = rows.iter().position(|row| row.key == it).or(number.filter(|at| *at < rows.len()));
@@ -326,19 +327,19 @@ impl AskQueue {
             Some(row) if alt => self.choose(row),
             Some(row) => {
                 self.state.pending = Some((row, it, now + SETTLE_MS));
-                AskStep::Taken
+                QuestionKeyResult::Taken
             }
             None if it == ' '
-                && matches!(self.waiting.front().map(|it| &it.kind), Some(AskKind::Many(_))) =>
+                && matches!(self.waiting.front().map(|it| &it.kind), Some(QuestionKind::Many(_))) =>
             {
                 if let Some(row) = self.state.selected {
                     self.mark(row);
                 }
-                AskStep::Taken
+                QuestionKeyResult::Taken
             }
             None => {
                 self.typed_elsewhere(now);
-                AskStep::Typed(it.to_string())
+                QuestionKeyResult::Typed(it.to_string())
             }
         }
     }
@@ -351,59 +352,59 @@ impl AskQueue {
         self.state.marked.sort_unstable();
     }
 
-    fn choose(&mut self, row: usize) -> AskStep {
-        let Some(card) = self.waiting.front() else { return AskStep::Taken };
+    fn choose(&mut self, row: usize) -> QuestionKeyResult {
+        let Some(card) = self.waiting.front() else { return QuestionKeyResult::Taken };
         let (rows, many) = match &card.kind {
-            AskKind::Choice(rows) => (rows, false),
-            AskKind::Many(rows) => (rows, true),
-            AskKind::Form(_) => return AskStep::Taken,
+            QuestionKind::Choice(rows) => (rows, false),
+            QuestionKind::Many(rows) => (rows, true),
+            QuestionKind::Form(_) => return QuestionKeyResult::Taken,
         };
-        let Some(chosen) = rows.get(row) else { return AskStep::Taken };
+        let Some(chosen) = rows.get(row) else { return QuestionKeyResult::Taken };
         self.state.selected = Some(row);
         if chosen.words {
             let mut field = Composer::default();
             field.set(&chosen.given);
             self.state.field = Some((row, field));
             self.state.problem = None;
-            return AskStep::Taken;
+            return QuestionKeyResult::Taken;
         }
         if let Some(text) = &chosen.edits {
-            return AskStep::Edit(card.id.clone(), row, text.clone());
+            return QuestionKeyResult::Edit(card.id.clone(), row, text.clone());
         }
         // The last row of several sends what is marked.
         if many && row + 1 < rows.len() {
             self.mark(row);
-            return AskStep::Taken;
+            return QuestionKeyResult::Taken;
         }
         if chosen.twice && self.state.confirm != Some(row) {
             self.state.confirm = Some(row);
-            return AskStep::Taken;
+            return QuestionKeyResult::Taken;
         }
         let answer = match many {
-            true => AskAnswer::Many(self.state.marked.clone(), String::new()),
-            false => AskAnswer::Choice(AskChoice { row, words: String::new() }),
+            true => CardAnswer::Many(self.state.marked.clone(), String::new()),
+            false => CardAnswer::Choice(ChosenOption { row, words: String::new() }),
         };
-        AskStep::Answered(card.id.clone(), answer)
+        QuestionKeyResult::Answered(card.id.clone(), answer)
     }
 
-    fn form_row(&mut self, row: usize) -> AskStep {
-        let Some(card) = self.waiting.front() else { return AskStep::Taken };
-        let AskKind::Form(fields) = &card.kind else { return AskStep::Taken };
+    fn form_row(&mut self, row: usize) -> QuestionKeyResult {
+        let Some(card) = self.waiting.front() else { return QuestionKeyResult::Taken };
+        let QuestionKind::Form(fields) = &card.kind else { return QuestionKeyResult::Taken };
         if row == fields.len() {
-            return AskStep::Answered(card.id.clone(), AskAnswer::Form(self.state.values.clone()));
+            return QuestionKeyResult::Answered(card.id.clone(), CardAnswer::Form(self.state.values.clone()));
         }
         if fields.len() < row {
-            return AskStep::Answered(card.id.clone(), AskAnswer::Cancelled);
+            return QuestionKeyResult::Answered(card.id.clone(), CardAnswer::Cancelled);
         }
         let mut field = Composer::default();
         field.set(self.state.values.get(row).map_or("", String::as_str));
         self.state.field = Some((row, field));
-        AskStep::Taken
+        QuestionKeyResult::Taken
     }
 
     /// A key inside of a field changes or leaves the field, and nothing else.
-    fn field_key(&mut self, key: KeyPress) -> AskStep {
-        let Some((row, field)) = &mut self.state.field else { return AskStep::NotMine };
+    fn field_key(&mut self, key: KeyPress) -> QuestionKeyResult {
+        let Some((row, field)) = &mut self.state.field else { return QuestionKeyResult::NotMine };
         let row = *row;
         match key.code {
             KeyCode::Enter if !key.shift && !key.alt => return self.leave_field(row),
@@ -423,28 +424,29 @@ impl AskQueue {
             KeyCode::Char(it) if !key.ctrl && !key.alt => field.insert(&it.to_string()),
             _ => (),
         }
-        AskStep::Taken
+        QuestionKeyResult::Taken
     }
 
-    fn leave_field(&mut self, row: usize) -> AskStep {
-        let Some((_, field)) = self.state.field.take() else { return AskStep::Taken };
-        let Some(card) = self.waiting.front() else { return AskStep::Taken };
+    fn leave_field(&mut self, row: usize) -> QuestionKeyResult {
+        let Some((_, field)) = self.state.field.take() else { return QuestionKeyResult::Taken };
+        let Some(card) = self.waiting.front() else { return QuestionKeyResult::Taken };
         let words = field.whole();
         match &card.kind {
-            AskKind::Form(fields) => {
+            QuestionKind::Form(fields) => {
                 if let Some(value) = self.state.values.get_mut(row) {
                     *value = words;
                 }
                 self.state.selected = Some((row + 1).min(fields.len()));
                 self.state.problem = None;
-                AskStep::Taken
+                QuestionKeyResult::Taken
             }
-            AskKind::Choice(_) => {
-                AskStep::Answered(card.id.clone(), AskAnswer::Choice(AskChoice { row, words }))
+            QuestionKind::Choice(_) => {
+                QuestionKeyResult::Answered(card.id.clone(), CardAnswer::Choice(ChosenOption { row, words }))
             }
-            AskKind::Many(_) => {
-                AskStep::Answered(card.id.clone(), AskAnswer::Many(self.state.marked.clone(), words))
-            }
+            QuestionKind::Many(_) => QuestionKeyResult::Answered(
+                card.id.clone(),
+                CardAnswer::Many(self.state.marked.clone(), words),
+            ),
         }
     }
 }

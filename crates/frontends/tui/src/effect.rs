@@ -1,9 +1,9 @@
 //! What is to be done.
 
-use crate::asks::AskAnswer;
+use crate::asks::CardAnswer;
 
 /// A wish for files whose names fit.
-pub type FileWish = String;
+pub type FileQuery = String;
 
 /// Something that is to be done, by the thread of the terminal or by the face.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub enum TermEffect {
         /// The question.
         id: String,
         /// The answer.
-        answer: AskAnswer,
+        answer: CardAnswer,
     },
     /// A command of the terminal that only the face can carry out.
     Command {
@@ -43,14 +43,14 @@ pub enum TermEffect {
         id: String,
     },
     /// This may be the path of a picture; see
-    /// [`SessionNews::Picture`](crate::SessionNews::Picture).
+    /// [`UiUpdate::Picture`](crate::UiUpdate::Picture).
     Picture(String),
     /// A picture of the clipboard is wanted.
     ClipboardPicture,
     /// The next permission mode.
     NextMode,
     /// Find files.
-    Files(FileWish),
+    Files(FileQuery),
     /// Run a command of the person, and show what it prints.
     Shell(String),
     /// Keep a note in the project's memory.

@@ -1,6 +1,6 @@
 //! What the terminal hears of.
 
-use crate::{model::ScreenSize, news::SessionNews};
+use crate::{model::ScreenSize, news::UiUpdate};
 
 /// A key, as far as terminals tell.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -157,7 +157,7 @@ fn code_name(code: KeyCode) -> &'static str {
     }
 }
 
-/// What happened, for [`TermModel::update`](crate::TermModel::update).
+/// What happened, for [`AppState::update`](crate::AppState::update).
 #[derive(Clone, Debug)]
 pub enum TermEvent {
     /// A key.
@@ -175,7 +175,7 @@ pub enum TermEvent {
     /// A moment that was asked for has come.
     Tick,
     /// The session tells something.
-    News(SessionNews),
+    News(UiUpdate),
     /// An editor was left with this text; none when it failed.
     Edited(Option<String>),
 }

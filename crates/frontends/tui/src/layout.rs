@@ -2,13 +2,13 @@
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::text::{Fit, Ink, InkLine, InkSpan, SafeText, grapheme_width, width_of};
+use crate::text::{SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, grapheme_width, width_of};
 
 /// One row of the screen.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ScreenRow {
     /// Its stretches.
-    pub spans: Vec<InkSpan>,
+    pub spans: Vec<StyledSpan>,
     /// Whether the row before flows on here: nothing but the margin is between
     /// them.
     pub soft: bool,
@@ -32,36 +32,36 @@ impl ScreenRow {
 }
 
 /// The rows of a line on a screen of this width.
-pub fn layout(line: &InkLine, width: usize) -> Vec<ScreenRow> {
+pub fn layout(line: &StyledLine, width: usize) -> Vec<ScreenRow> {
     let width = width.max(1);
     if line.width() <= width {
         return vec![ScreenRow { spans: line.spans.clone(), soft: false }];
     }
     match line.fit {
-        Fit::Flow => flowed(line, width),
-        Fit::Hang(indent) => hung(line, width, usize::from(indent)),
-        Fit::Cut => vec![cut(line, width)],
+        WrapMode::Flow => flowed(line, width),
+        WrapMode::Hang(indent) => hung(line, width, usize::from(indent)),
+        WrapMode::Cut => vec![cut(line, width)],
     }
 }
 
 /// All rows of lines.
-pub(crate) fn layout_all(lines: &[InkLine], width: usize) -> Vec<ScreenRow> {
+pub(crate) fn layout_all(lines: &[StyledLine], width: usize) -> Vec<ScreenRow> {
     lines.iter().flat_map(|line| layout(line, width)).collect()
 }
 
 /// Puts stretches into rows.
-struct RowMaker {
+struct RowBuilder {
     rows: Vec<ScreenRow>,
     row: ScreenRow,
     column: usize,
 }
 
-impl RowMaker {
+impl RowBuilder {
     fn new() -> Self {
         Self { rows: Vec::new(), row: ScreenRow::default(), column: 0 }
     }
 
-    fn put(&mut self, span: &InkSpan, range: std::ops::Range<usize>, width: usize) {
+    fn put(&mut self, span: &StyledSpan, range: std::ops::Range<usize>, width: usize) {
         if range.is_empty() {
             return;
         }
@@ -69,7 +69,7 @@ impl RowMaker {
         self.column += width;
         match self.row.spans.last_mut() {
             Some(last) if last.ink == span.ink && last.link == span.link => last.text.push(&text),
-            _ => self.row.spans.push(InkSpan { text, ink: span.ink, link: span.link.clone() }),
+            _ => self.row.spans.push(StyledSpan { text, ink: span.ink, link: span.link.clone() }),
         }
     }
 
@@ -78,13 +78,13 @@ impl RowMaker {
         self.rows.push(row);
         self.column = indent;
         if 0 < indent {
-            self.row.spans.push(InkSpan::new(&" ".repeat(indent), Ink::PLAIN));
+            self.row.spans.push(StyledSpan::new(&" ".repeat(indent), TextStyle::PLAIN));
         }
     }
 }
 
-fn flowed(line: &InkLine, width: usize) -> Vec<ScreenRow> {
-    let mut maker = RowMaker::new();
+fn flowed(line: &StyledLine, width: usize) -> Vec<ScreenRow> {
+    let mut maker = RowBuilder::new();
     for span in &line.spans {
         let (mut from, mut columns) = (0, 0);
         for (at, grapheme) in span.text.as_str().grapheme_indices(true) {
@@ -109,9 +109,9 @@ fn flowed(line: &InkLine, width: usize) -> Vec<ScreenRow> {
 }
 
 /// Breaks between words; a word longer than a row is broken where it must.
-fn hung(line: &InkLine, width: usize, indent: usize) -> Vec<ScreenRow> {
+fn hung(line: &StyledLine, width: usize, indent: usize) -> Vec<ScreenRow> {
     let indent = if indent + 8 < width { indent } else { 0 };
-    let mut maker = RowMaker::new();
+    let mut maker = RowBuilder::new();
     // A blank that ends a row is not drawn.
     let mut blank: Option<(usize, std::ops::Range<usize>, usize)> = None;
     for (number, span) in line.spans.iter().enumerate() {
@@ -146,8 +146,8 @@ fn hung(line: &InkLine, width: usize, indent: usize) -> Vec<ScreenRow> {
 }
 
 fn put_long_word(
-    maker: &mut RowMaker,
-    span: &InkSpan,
+    maker: &mut RowBuilder,
+    span: &StyledSpan,
     range: std::ops::Range<usize>,
     width: usize,
     indent: usize,
@@ -163,8 +163,8 @@ fn put_long_word(
     }
 }
 
-fn cut(line: &InkLine, width: usize) -> ScreenRow {
-    let mut maker = RowMaker::new();
+fn cut(line: &StyledLine, width: usize) -> ScreenRow {
+    let mut maker = RowBuilder::new();
     'spans: for span in &line.spans {
         for (at, grapheme) in span.text.as_str().grapheme_indices(true) {
             let wide = grapheme_width(grapheme);
@@ -174,8 +174,8 @@ fn cut(line: &InkLine, width: usize) -> ScreenRow {
             maker.put(span, at..at + grapheme.len(), wide);
         }
     }
-    let ink = maker.row.spans.last().map_or(Ink::DIM, |it| it.ink);
-    maker.row.spans.push(InkSpan { text: SafeText::of("…"), ink, link: None });
+    let ink = maker.row.spans.last().map_or(TextStyle::DIM, |it| it.ink);
+    maker.row.spans.push(StyledSpan { text: SafeText::of("…"), ink, link: None });
     maker.row
 }
 
@@ -185,23 +185,23 @@ mod tests {
 
     #[test]
     fn lines_become_rows() {
-        let rows = |text: &str, fit: Fit, width: usize| -> Vec<String> {
-            let line = InkLine::of(text, Ink::PLAIN).fit(fit);
+        let rows = |text: &str, fit: WrapMode, width: usize| -> Vec<String> {
+            let line = StyledLine::of(text, TextStyle::PLAIN).fit(fit);
             layout(&line, width).iter().map(ScreenRow::to_text).collect()
         };
         for (text, fit, want) in [
-            ("", Fit::Flow, vec![""]),
-            ("0123456789", Fit::Flow, vec!["0123456789"]),
-            ("0123456789ab", Fit::Flow, vec!["0123456789", "ab"]),
-            ("012345678漢b", Fit::Flow, vec!["012345678", "漢b"]),
+            ("", WrapMode::Flow, vec![""]),
+            ("0123456789", WrapMode::Flow, vec!["0123456789"]),
+            ("0123456789ab", WrapMode::Flow, vec!["0123456789", "ab"]),
+            ("012345678漢b", WrapMode::Flow, vec!["012345678", "漢b"]),
             // Blanks that would be a row of their own are none.
-            ("0123456789   ", Fit::Flow, vec!["0123456789"]),
-            ("0123456789   x", Fit::Flow, vec!["0123456789", "   x"]),
-            ("01                              ", Fit::Flow, vec!["01        "]),
-            ("aaaa bbbb cccc", Fit::Hang(0), vec!["aaaa bbbb", "cccc"]),
-            ("a b c d e f g h", Fit::Hang(1), vec!["a b c d e", " f g h"]),
-            ("aaaaaaaaaaaaaaa b", Fit::Hang(0), vec!["aaaaaaaaaa", "aaaaa b"]),
-            ("aaaa bbbb cccc", Fit::Cut, vec!["aaaa bbbb…"]),
+            ("0123456789   ", WrapMode::Flow, vec!["0123456789"]),
+            ("0123456789   x", WrapMode::Flow, vec!["0123456789", "   x"]),
+            ("01                              ", WrapMode::Flow, vec!["01        "]),
+            ("aaaa bbbb cccc", WrapMode::Hang(0), vec!["aaaa bbbb", "cccc"]),
+            ("a b c d e f g h", WrapMode::Hang(1), vec!["a b c d e", " f g h"]),
+            ("aaaaaaaaaaaaaaa b", WrapMode::Hang(0), vec!["aaaaaaaaaa", "aaaaa b"]),
+            ("aaaa bbbb cccc", WrapMode::Cut, vec!["aaaa bbbb…"]),
         ] {
             assert_eq!(rows(text, fit, 10), want, "{text}");
         }

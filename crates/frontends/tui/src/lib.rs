@@ -1,12 +1,12 @@
 //! The terminal of Haft: a conversation in the terminal's own scrollback.
 //!
-//! Three pure functions and one thread. [`TermModel::update`] takes what happened
+//! Three pure functions and one thread. [`AppState::update`] takes what happened
 //! and says what is to be done; [`view`] turns the model into lines; [`Painter`]
 //! turns lines into bytes, knowing what stands on the screen already. The thread
 //! of [`shell`] owns the tty and connects them with the world.
 //!
 //! **Does not know** tools, agents, permissions, servers or sessions: a face
-//! translates its session into [`SessionNews`] and carries out [`TermEffect`]s.
+//! translates its session into [`UiUpdate`] and carries out [`TermEffect`]s.
 //!
 //! **Invariant:** a finished line is written once. It stands where the terminal
 //! scrolled it, and is never drawn again, moved or erased by us.
@@ -51,27 +51,27 @@ mod vi;
 mod view;
 mod width;
 
-pub use alternate::AltPainter;
-pub use asks::{AskAnswer, AskCard, AskChoice, AskField, AskKind, ChoiceRow};
+pub use alternate::AlternatePainter;
+pub use asks::{CardAnswer, ChoiceOption, ChosenOption, QuestionCard, QuestionField, QuestionKind};
 pub use commands::{SLASH_COMMANDS, SlashEntry, SlashTarget, commands_page, keys_page};
 pub use composer::{CaretMove, Composer};
-pub use effect::{FileWish, TermEffect};
+pub use effect::{FileQuery, TermEffect};
 pub use event::{KeyCode, KeyPress, TermEvent};
 pub use history::PromptHistory;
 pub use input::{InputDecoder, InputItem};
 pub use keymap::{KeyAction, KeyMap, key_table};
 pub use layout::{ScreenRow, layout};
-pub use look::{AlertKind, Colours, ScreenKind, TermLook, WrapStyle};
+pub use look::{AlertKind, Colours, ScreenKind, TerminalCaps, WrapStyle};
 pub use markdown::MarkdownStream;
-pub use model::{OWN_COMMAND, ScreenSize, TermModel};
+pub use model::{AppState, OWN_COMMAND, ScreenSize};
 pub use news::{
-    CallFinish, MeterNews, PanelText, PickRow, PictureNews, SessionNews, SlashName, TermPreferences,
-    TodoState, TurnPhase,
+    FinishedCall, PagerText, PastedImage, PickerRow, SlashName, StatusUpdate, TermPreferences, TodoState,
+    TurnPhase, UiUpdate,
 };
 pub use overlay::{Overlay, Pager};
 pub use paint::{Caret, Painter};
 pub use picker::Picker;
 pub use print::{LinePrinter, LiveLines};
-pub use text::{Fit, Ink, InkLine, InkSpan, SafeText, Tone, width_of};
+pub use text::{ColorRole, SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, width_of};
 pub use theme::{TermBackground, Theme};
 pub use view::{ScreenFrame, view};

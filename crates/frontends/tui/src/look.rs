@@ -28,7 +28,7 @@ pub enum WrapStyle {
 
 /// What the terminal can show, and how the person wants it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TermLook {
+pub struct TerminalCaps {
     /// Which colours.
     pub colours: Colours,
     /// How prose is wrapped.
@@ -109,7 +109,7 @@ impl AlertKind {
     }
 }
 
-impl Default for TermLook {
+impl Default for TerminalCaps {
     fn default() -> Self {
         Self {
             colours: Colours::Palette,
@@ -128,7 +128,7 @@ impl Default for TermLook {
     }
 }
 
-impl TermLook {
+impl TerminalCaps {
     /// What the variables of the environment say about the terminal. Nothing is
     /// asked of it: an unknown terminal may not answer.
     pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Self {

@@ -1,16 +1,16 @@
 //! Everything the terminal shows, and what it knows to show it.
 
 use crate::{
-    asks::AskQueue,
-    complete::Offers,
+    asks::QuestionQueue,
+    complete::Completions,
     composer::Composer,
     history::PromptHistory,
     keymap::KeyMap,
-    look::TermLook,
+    look::TerminalCaps,
     markdown::MarkdownStream,
-    news::{MeterNews, PickRow, SlashName, TodoState, TurnPhase},
+    news::{PickerRow, SlashName, StatusUpdate, TodoState, TurnPhase},
     overlay::Overlay,
-    text::InkLine,
+    text::StyledLine,
     transcript::TranscriptItem,
     vi::ViKeys,
 };
@@ -38,18 +38,18 @@ pub(crate) struct RunningCall {
 
 /// An agent that works for another one.
 #[derive(Clone, Debug)]
-pub(crate) struct AgentTrack {
+pub(crate) struct AgentView {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) items: Vec<TranscriptItem>,
     /// What it is saying.
     pub(crate) speaking: String,
-    pub(crate) answer_began: AnswerMark,
+    pub(crate) answer_began: AnswerStart,
 }
 
 /// What the session is doing.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum TalkState {
+pub(crate) enum ConversationState {
     /// It is being opened; prompts wait.
     Opening,
     /// It cannot be opened.
@@ -62,7 +62,7 @@ pub(crate) enum TalkState {
 
 /// The voice that is speaking.
 #[derive(Clone, Debug)]
-pub(crate) enum Speaking {
+pub(crate) enum StreamingVoice {
     Nobody,
     /// The answer, with its source.
     Answer(Box<MarkdownStream>, String),
@@ -72,14 +72,14 @@ pub(crate) enum Speaking {
 
 /// Where the transcript was when an answer began.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AnswerMark {
+pub(crate) struct AnswerStart {
     /// So much had been said and done.
     pub(crate) items: usize,
     /// What had been answered last.
     pub(crate) last_answer: String,
 }
 
-impl AnswerMark {
+impl AnswerStart {
     /// Takes the words of the answer out of a transcript; says whether there
     /// were any.
     pub(crate) fn take_back(&self, items: &mut Vec<TranscriptItem>) -> bool {
@@ -100,42 +100,42 @@ pub(crate) struct HistorySearch {
     pub(crate) draft: String,
 }
 
-/// Everything the terminal shows. Changed only by [`TermModel::update`].
+/// Everything the terminal shows. Changed only by [`AppState::update`].
 #[derive(Debug)]
-pub struct TermModel {
-    pub(crate) look: TermLook,
+pub struct AppState {
+    pub(crate) look: TerminalCaps,
     pub(crate) size: ScreenSize,
     pub(crate) keys: KeyMap,
     pub(crate) now: u64,
     /// Milliseconds since 1970 when `now` was 0.
     pub(crate) epoch_ms: u64,
-    pub(crate) session: TalkState,
+    pub(crate) session: ConversationState,
     pub(crate) composer: Composer,
     pub(crate) history: PromptHistory,
     pub(crate) search: Option<HistorySearch>,
-    pub(crate) offers: Offers,
+    pub(crate) offers: Completions,
     pub(crate) slash: Vec<SlashName>,
     /// Messages that wait for a pause.
     pub(crate) queue: Vec<String>,
     /// A message taken out of the queue to be changed: nothing is sent meanwhile.
     pub(crate) editing_queued: Option<usize>,
-    pub(crate) asks: AskQueue,
+    pub(crate) asks: QuestionQueue,
     /// A row of a question whose text is being edited.
     pub(crate) editing_ask: Option<(String, usize)>,
-    pub(crate) speaking: Speaking,
+    pub(crate) speaking: StreamingVoice,
     pub(crate) calls: Vec<RunningCall>,
-    pub(crate) tasks: Vec<PickRow>,
+    pub(crate) tasks: Vec<PickerRow>,
     /// Agents that work for others, and what they said and did.
-    pub(crate) agents: Vec<AgentTrack>,
+    pub(crate) agents: Vec<AgentView>,
     /// When the session came into its phase.
     pub(crate) phase_since: u64,
     /// Rows above the newest that are shown, on a screen of our own.
     pub(crate) scrolled: usize,
     pub(crate) todos: Vec<(String, TodoState)>,
-    pub(crate) meter: MeterNews,
+    pub(crate) meter: StatusUpdate,
     pub(crate) items: Vec<TranscriptItem>,
     /// Lines that are finished and not on the screen yet.
-    pub(crate) finished: Vec<InkLine>,
+    pub(crate) finished: Vec<StyledLine>,
     /// Whether the last thing that was shown wants a blank line behind it.
     pub(crate) wants_gap: bool,
     pub(crate) overlay: Option<Overlay>,
@@ -151,40 +151,40 @@ pub struct TermModel {
     pub(crate) last_key: u64,
     pub(crate) last_answer: String,
     /// What the answer that comes in can be taken back to.
-    pub(crate) answer_began: AnswerMark,
+    pub(crate) answer_began: AnswerStart,
     pub(crate) ended: bool,
     pub(crate) vi: ViKeys,
     /// Lines that are shown of a call, by the name of its tool.
     pub(crate) folds: Vec<(String, usize)>,
 }
 
-impl TermModel {
+impl AppState {
     /// A terminal on which nothing was said.
-    pub fn new(look: TermLook, size: ScreenSize, history: PromptHistory) -> Self {
+    pub fn new(look: TerminalCaps, size: ScreenSize, history: PromptHistory) -> Self {
         Self {
             look,
             size,
             keys: KeyMap::default(),
             now: 0,
             epoch_ms: 0,
-            session: TalkState::Opening,
+            session: ConversationState::Opening,
             composer: Composer::default(),
             history,
             search: None,
-            offers: Offers::default(),
+            offers: Completions::default(),
             slash: Vec::new(),
             queue: Vec::new(),
             editing_queued: None,
-            asks: AskQueue::default(),
+            asks: QuestionQueue::default(),
             editing_ask: None,
-            speaking: Speaking::Nobody,
+            speaking: StreamingVoice::Nobody,
             calls: Vec::new(),
             tasks: Vec::new(),
             agents: Vec::new(),
             phase_since: 0,
             scrolled: 0,
             todos: Vec::new(),
-            meter: MeterNews::default(),
+            meter: StatusUpdate::default(),
             items: Vec::new(),
             finished: Vec::new(),
             wants_gap: false,
@@ -196,7 +196,7 @@ impl TermModel {
             focused: true,
             last_key: 0,
             last_answer: String::new(),
-            answer_began: AnswerMark::default(),
+            answer_began: AnswerStart::default(),
             ended: false,
             vi: ViKeys::default(),
             folds: Vec::new(),
@@ -217,7 +217,7 @@ impl TermModel {
     }
 
     /// Lines that belong above everything: shown once.
-    pub fn greet(&mut self, lines: Vec<InkLine>) {
+    pub fn greet(&mut self, lines: Vec<StyledLine>) {
         self.finished.extend(lines);
         self.wants_gap = true;
     }
@@ -233,7 +233,7 @@ impl TermModel {
     }
 
     /// Lines that are finished, handed out once they are drawn.
-    pub fn finished(&self) -> &[InkLine] {
+    pub fn finished(&self) -> &[StyledLine] {
         &self.finished
     }
 
@@ -252,7 +252,7 @@ impl TermModel {
     }
 
     /// How it is shown.
-    pub fn look(&self) -> &TermLook {
+    pub fn look(&self) -> &TerminalCaps {
         &self.look
     }
 
@@ -280,7 +280,7 @@ impl TermModel {
 
     /// Whether a prompt is being worked on.
     pub fn is_working(&self) -> bool {
-        matches!(self.session, TalkState::Working(..))
+        matches!(self.session, ConversationState::Working(..))
     }
 
     /// Whether only commands of the person run.
@@ -292,7 +292,7 @@ impl TermModel {
     pub fn title(&self) -> String {
         let what = match &self.session {
             _ if !self.asks.waiting.is_empty() => "? haft",
-            TalkState::Working(..) => "… haft",
+            ConversationState::Working(..) => "… haft",
             _ => "haft",
         };
         match &self.meter.place {
@@ -316,10 +316,10 @@ impl TermModel {
             return overlay.deadline().map(|it| it.max(self.now + 1));
         }
         let tick = match &self.session {
-            TalkState::Working(since, _) if self.look.motion => {
+            ConversationState::Working(since, _) if self.look.motion => {
                 Some(self.now + SPIN_MS - (self.now - since) % SPIN_MS)
             }
-            TalkState::Working(since, _) => Some(self.now + 1000 - (self.now - since) % 1000),
+            ConversationState::Working(since, _) => Some(self.now + 1000 - (self.now - since) % 1000),
             _ if !self.calls.is_empty() => Some(self.now + 1000 - self.now % 1000),
             _ => None,
         };
@@ -331,7 +331,7 @@ impl TermModel {
     /// Begins something new in the conversation, set apart from what is above.
     pub(crate) fn begin_item(&mut self) {
         if std::mem::replace(&mut self.wants_gap, true) {
-            self.finished.push(InkLine::blank());
+            self.finished.push(StyledLine::blank());
         }
     }
 }
@@ -343,19 +343,19 @@ pub const OWN_COMMAND: char = '!';
 /// costs one frame a second.
 pub(crate) const SPIN_MS: u64 = 1000;
 
-impl TermModel {
+impl AppState {
     /// Everything that was said and done, as lines.
-    pub fn all_lines(&self) -> Vec<InkLine> {
+    pub fn all_lines(&self) -> Vec<StyledLine> {
         crate::transcript::all_lines(&self.items, &self.look, self.size.columns)
     }
 
     /// The same, with what is finished of the answer that is being given.
-    pub(crate) fn all_finished_lines(&self) -> Vec<InkLine> {
+    pub(crate) fn all_finished_lines(&self) -> Vec<StyledLine> {
         let mut lines = self.all_lines();
-        if let Speaking::Answer(_, source) = &self.speaking {
+        if let StreamingVoice::Answer(_, source) = &self.speaking {
             let mut stream = MarkdownStream::new(&self.look, self.size.columns);
             stream.feed(source);
-            lines.push(InkLine::blank());
+            lines.push(StyledLine::blank());
             lines.extend(stream.take_finished());
         }
         lines

@@ -2,11 +2,11 @@
 
 use haft_tool::{Rendered, Rendering};
 
-use crate::asks::AskCard;
+use crate::asks::QuestionCard;
 
 /// Something a session tells.
 #[derive(Clone, Debug)]
-pub enum SessionNews {
+pub enum UiUpdate {
     /// The session is open: prompts can be worked on.
     Ready(Vec<SlashName>),
     /// The session cannot be opened; what to do about it, line by line. Nothing
@@ -20,7 +20,7 @@ pub enum SessionNews {
     SaidBefore(String),
     /// The beginning of an old conversation: part of the transcript, but not
     /// shown.
-    Earlier(Vec<SessionNews>),
+    Earlier(Vec<UiUpdate>),
     /// A piece of the answer.
     Text(String),
     /// A piece of what the model thinks.
@@ -58,13 +58,13 @@ pub enum SessionNews {
         note: String,
     },
     /// A call is done.
-    CallEnded(Box<CallFinish>),
+    CallEnded(Box<FinishedCall>),
     /// What the session waits for.
     Phase(TurnPhase),
     /// Something the person should know.
     Notice(String),
     /// A question.
-    Asked(Box<AskCard>),
+    Asked(Box<QuestionCard>),
     /// What was answered cannot be taken, for this reason: the question stays.
     AnswerRefused {
         /// The question.
@@ -75,11 +75,11 @@ pub enum SessionNews {
     /// Nobody waits for the answer any more.
     Withdrawn(String),
     /// Commands in the background.
-    Tasks(Vec<PickRow>),
+    Tasks(Vec<PickerRow>),
     /// What is to be done: text, and whether it is done or being done.
     Todos(Vec<(String, TodoState)>),
     /// What fills the window, what it costs, who answers, in which mode.
-    Meter(MeterNews),
+    Meter(StatusUpdate),
     /// A prompt is done.
     TurnEnded {
         /// What went wrong, if something did.
@@ -90,7 +90,7 @@ pub enum SessionNews {
     /// The conversation begins anew.
     Cleared,
     /// Something to read, the answer to a command.
-    Panel(PanelText),
+    Panel(PagerText),
     /// Something to choose from.
     Pick {
         /// What the choice is for; comes back with it.
@@ -98,7 +98,7 @@ pub enum SessionNews {
         /// What it says above.
         title: String,
         /// What there is.
-        rows: Vec<PickRow>,
+        rows: Vec<PickerRow>,
         /// Whether what a row would show is asked for when it is selected.
         previewed: bool,
     },
@@ -107,7 +107,7 @@ pub enum SessionNews {
         /// What the choice is for. It may have been made by now.
         purpose: String,
         /// What comes behind.
-        rows: Vec<PickRow>,
+        rows: Vec<PickerRow>,
     },
     /// What a row shows before it is chosen.
     Preview {
@@ -128,10 +128,10 @@ pub enum SessionNews {
         /// The agent.
         id: String,
         /// What: words, ends of blocks, results of calls.
-        news: Box<SessionNews>,
+        news: Box<UiUpdate>,
     },
     /// A picture that was pasted, or why there is none.
-    Picture(PictureNews),
+    Picture(PastedImage),
     /// Files that fit a wish.
     Files {
         /// What was wished for.
@@ -175,7 +175,7 @@ pub struct TermPreferences {
 
 /// A picture that was pasted.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum PictureNews {
+pub enum PastedImage {
     /// It is in this file.
     There {
         /// The file.
@@ -216,7 +216,7 @@ pub enum TodoState {
 
 /// A call that is done.
 #[derive(Clone, Debug)]
-pub struct CallFinish {
+pub struct FinishedCall {
     /// The call.
     pub id: String,
     /// The agent it belongs to, if it is not the main one.
@@ -259,7 +259,7 @@ pub enum TurnPhase {
 
 /// What the footer shows. What is not told stays.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MeterNews {
+pub struct StatusUpdate {
     /// The model.
     pub model: Option<String>,
     /// The permission mode.
@@ -278,7 +278,7 @@ pub struct MeterNews {
 
 /// Something to read.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PanelText {
+pub struct PagerText {
     /// What it says above.
     pub title: String,
     /// What it says, as Markdown.
@@ -292,7 +292,7 @@ pub struct PanelText {
 
 /// Something that can be chosen.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct PickRow {
+pub struct PickerRow {
     /// What comes back.
     pub id: String,
     /// What it is called.

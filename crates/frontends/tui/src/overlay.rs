@@ -7,10 +7,10 @@ use crate::{
     event::{KeyCode, KeyPress},
     layout::{ScreenRow, layout, layout_all},
     model::ScreenSize,
-    news::PickRow,
+    news::PickerRow,
     paint::Caret,
-    picker::{PickAction, PickHearing, Picker},
-    text::{Fit, Ink, InkLine, Tone},
+    picker::{PickAction, PickReadiness, Picker},
+    text::{ColorRole, StyledLine, TextStyle, WrapMode},
 };
 
 /// A view on a screen of its own.
@@ -26,7 +26,7 @@ pub enum Overlay {
 #[derive(Clone, Debug)]
 pub struct Pager {
     title: String,
-    lines: Vec<InkLine>,
+    lines: Vec<StyledLine>,
     /// Rows at one width.
     rows: (usize, Vec<ScreenRow>),
     top: usize,
@@ -43,7 +43,7 @@ pub(crate) enum OverlayStep {
 }
 
 impl Overlay {
-    pub(crate) fn pager(title: &str, lines: Vec<InkLine>, at_end: bool) -> Self {
+    pub(crate) fn pager(title: &str, lines: Vec<StyledLine>, at_end: bool) -> Self {
         let top = if at_end { usize::MAX } else { 0 };
         Self::Pager(Pager {
             title: title.to_owned(),
@@ -55,7 +55,7 @@ impl Overlay {
         })
     }
 
-    pub(crate) fn picker(purpose: String, title: String, rows: Vec<PickRow>) -> Self {
+    pub(crate) fn picker(purpose: String, title: String, rows: Vec<PickerRow>) -> Self {
         Self::Picker(Picker::new(purpose, title, rows))
     }
 
@@ -76,7 +76,7 @@ impl Overlay {
     }
 
     /// More rows of a choice, if it is still open.
-    pub(crate) fn more_rows(&mut self, purpose: &str, rows: Vec<PickRow>) {
+    pub(crate) fn more_rows(&mut self, purpose: &str, rows: Vec<PickerRow>) {
         if let Self::Picker(picker) = self {
             picker.add(purpose, rows);
         }
@@ -96,7 +96,7 @@ impl Overlay {
     }
 
     /// The rows of a picker, and what they are for: for those who choose by number.
-    pub(crate) fn listed(&self) -> Option<(&str, &str, &[PickRow])> {
+    pub(crate) fn listed(&self) -> Option<(&str, &str, &[PickerRow])> {
         match self {
             Self::Picker(picker) => Some(picker.listed()),
             Self::Pager(_) => None,
@@ -104,7 +104,7 @@ impl Overlay {
     }
 
     /// What a pager is called, and all of its lines: for those who read line by line.
-    pub(crate) fn read(&self) -> Option<(&str, &[InkLine])> {
+    pub(crate) fn read(&self) -> Option<(&str, &[StyledLine])> {
         match self {
             Self::Pager(pager) => Some((&pager.title, &pager.lines)),
             Self::Picker(_) => None,
@@ -115,14 +115,14 @@ impl Overlay {
     /// some time ago, and somebody may have typed on.
     pub(crate) fn deaf_until_seen(mut self) -> Self {
         if let Self::Picker(picker) = &mut self {
-            picker.hearing = PickHearing::Unseen;
+            picker.hearing = PickReadiness::Unseen;
         }
         self
     }
 
     /// Whether keys are for it.
     pub(crate) fn hears_keys(&self) -> bool {
-        !matches!(self, Self::Picker(picker) if picker.hearing == PickHearing::Unseen)
+        !matches!(self, Self::Picker(picker) if picker.hearing == PickReadiness::Unseen)
     }
 
     /// It is on the screen now.
@@ -142,7 +142,7 @@ impl Overlay {
     /// When something changes by itself.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self {
-            Self::Picker(Picker { hearing: PickHearing::From(at), .. }) => Some(*at),
+            Self::Picker(Picker { hearing: PickReadiness::From(at), .. }) => Some(*at),
             _ => None,
         }
     }
@@ -193,8 +193,9 @@ fn marked(row: ScreenRow, found: &str) -> ScreenRow {
 }
 
 pub(crate) fn title_row(title: &str, hint: &str, width: usize) -> ScreenRow {
-    let line = InkLine::of(title, Ink::tone(Tone::Accent).bold()).with(&format!("  {hint}"), Ink::DIM);
-    layout(&line.fit(Fit::Cut), width).remove(0)
+    let line = StyledLine::of(title, TextStyle::tone(ColorRole::Accent).bold())
+        .with(&format!("  {hint}"), TextStyle::DIM);
+    layout(&line.fit(WrapMode::Cut), width).remove(0)
 }
 
 impl Pager {
@@ -285,10 +286,10 @@ impl Pager {
         }
         rows.resize(size.rows.saturating_sub(1), ScreenRow::default());
         let bottom = match &self.search {
-            Some(search) => InkLine::of(&format!("/{}", search.text()), Ink::PLAIN),
-            None => InkLine::of("↑↓ space b scroll · / search · n next · q back", Ink::DIM),
+            Some(search) => StyledLine::of(&format!("/{}", search.text()), TextStyle::PLAIN),
+            None => StyledLine::of("↑↓ space b scroll · / search · n next · q back", TextStyle::DIM),
         };
-        let bottom = layout(&bottom.fit(Fit::Cut), size.columns).remove(0);
+        let bottom = layout(&bottom.fit(WrapMode::Cut), size.columns).remove(0);
         let column = if self.search.is_some() { bottom.width() } else { 0 };
         rows.push(bottom);
         (rows, Caret { row: size.rows.saturating_sub(1), column })

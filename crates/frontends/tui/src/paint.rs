@@ -16,10 +16,10 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
     layout::ScreenRow,
-    look::TermLook,
+    look::TerminalCaps,
     model::ScreenSize,
     sgr::Pen,
-    text::{Ink, grapheme_width},
+    text::{TextStyle, grapheme_width},
     width,
 };
 
@@ -36,7 +36,7 @@ pub struct Caret {
 /// written.
 #[derive(Clone, Debug)]
 pub struct Painter {
-    look: TermLook,
+    look: TerminalCaps,
     size: ScreenSize,
     rows: Vec<ScreenRow>,
     /// Where the cursor is; the column only when something is known about it.
@@ -55,7 +55,7 @@ pub struct Painter {
 struct ScreenCell<'a> {
     text: &'a str,
     width: usize,
-    ink: Ink,
+    ink: TextStyle,
     link: Option<&'a Arc<str>>,
 }
 
@@ -81,7 +81,7 @@ impl ScreenCell<'_> {
 
 impl Painter {
     /// Begins at column 0 of an empty row.
-    pub fn new(look: TermLook, size: ScreenSize) -> Self {
+    pub fn new(look: TerminalCaps, size: ScreenSize) -> Self {
         Self {
             look,
             size,
@@ -127,7 +127,7 @@ impl Painter {
 
     /// What is drawn from now on looks like this; what may still change is drawn
     /// again.
-    pub fn set_look(&mut self, look: &TermLook) {
+    pub fn set_look(&mut self, look: &TerminalCaps) {
         if self.look == *look {
             return;
         }
@@ -345,7 +345,7 @@ impl Painter {
             let blanks = match blank_from <= column {
                 true => rest
                     .iter()
-                    .take_while(|it| it.text == " " && it.ink == Ink::GAP && it.link.is_none())
+                    .take_while(|it| it.text == " " && it.ink == TextStyle::GAP && it.link.is_none())
                     .count(),
                 false => 0,
             };
@@ -557,10 +557,10 @@ fn cells(row: &ScreenRow) -> Vec<ScreenCell<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::InkSpan;
+    use crate::text::StyledSpan;
 
     fn row(text: &str) -> ScreenRow {
-        ScreenRow { spans: vec![InkSpan::new(text, Ink::PLAIN)], soft: false }
+        ScreenRow { spans: vec![StyledSpan::new(text, TextStyle::PLAIN)], soft: false }
     }
 
     /// What terminals disagree about is asked once, and drawn anew if it was guessed
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn the_terminal_says_how_wide_it_draws() {
         let size = ScreenSize { columns: 80, rows: 24 };
-        let mut painter = Painter::new(TermLook::default(), size);
+        let mut painter = Painter::new(TerminalCaps::default(), size);
         painter.ask_widths();
         // No other test draws these.
         let rows = [row("a🤚🏾b"), row("🤚🏾 and 🖖🏾")];
@@ -587,7 +587,7 @@ mod tests {
     #[test]
     fn rows_are_widened_in_place() {
         let size = ScreenSize { columns: 80, rows: 24 };
-        let mut painter = Painter::new(TermLook::default(), size);
+        let mut painter = Painter::new(TerminalCaps::default(), size);
         let before = row("one    two and some more words behind it to keep");
         painter.paint(&[], &[before], Caret::default());
         let after = row("one        two and some more words behind it to keep");

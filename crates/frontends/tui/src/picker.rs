@@ -9,11 +9,11 @@ use crate::{
     event::{KeyCode, KeyPress},
     layout::{ScreenRow, layout, layout_all},
     model::ScreenSize,
-    news::PickRow,
+    news::PickerRow,
     overlay::{OverlayStep, title_row},
     paint::Caret,
     rendered,
-    text::{Fit, Ink, InkLine, Tone},
+    text::{ColorRole, StyledLine, TextStyle, WrapMode},
 };
 
 /// Something to choose from.
@@ -21,9 +21,9 @@ use crate::{
 pub struct Picker {
     purpose: String,
     title: String,
-    rows: Vec<PickRow>,
+    rows: Vec<PickerRow>,
     /// What each row is found by, in small letters.
-    sought: Vec<SoughtRow>,
+    sought: Vec<SearchableRow>,
     filter: Composer,
     /// The rows that fit what is typed.
     fitting: Vec<usize>,
@@ -34,12 +34,12 @@ pub struct Picker {
     action: Option<PickAction>,
     /// The first line of the preview that is shown.
     preview_top: usize,
-    pub(crate) hearing: PickHearing,
+    pub(crate) hearing: PickReadiness,
 }
 
 /// When a choice hears Enter.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum PickHearing {
+pub(crate) enum PickReadiness {
     /// Now.
     #[default]
     Now,
@@ -70,13 +70,13 @@ impl PickAction {
 
 /// What a row is found by. There may be thousands, and every key looks at all.
 #[derive(Clone, Debug)]
-struct SoughtRow {
+struct SearchableRow {
     title: String,
     detail: String,
 }
 
-impl SoughtRow {
-    fn of(row: &PickRow) -> Self {
+impl SearchableRow {
+    fn of(row: &PickerRow) -> Self {
         Self { title: row.title.to_lowercase(), detail: row.detail.to_lowercase() }
     }
 
@@ -89,7 +89,7 @@ impl SoughtRow {
 }
 
 impl Picker {
-    pub(crate) fn new(purpose: String, title: String, rows: Vec<PickRow>) -> Self {
+    pub(crate) fn new(purpose: String, title: String, rows: Vec<PickerRow>) -> Self {
         let mut picker = Self {
             purpose: purpose.clone(),
             title,
@@ -101,7 +101,7 @@ impl Picker {
             previews: None,
             action: None,
             preview_top: 0,
-            hearing: PickHearing::Now,
+            hearing: PickReadiness::Now,
         };
         picker.add(&purpose, rows);
         picker
@@ -116,13 +116,13 @@ impl Picker {
     }
 
     /// Adds rows, if they are for the same choice. What is selected stays so.
-    pub(crate) fn add(&mut self, purpose: &str, rows: Vec<PickRow>) {
+    pub(crate) fn add(&mut self, purpose: &str, rows: Vec<PickerRow>) {
         if self.purpose != purpose {
             return;
         }
         let words = self.typed_words();
         for row in rows {
-            let sought = SoughtRow::of(&row);
+            let sought = SearchableRow::of(&row);
             if sought.fits(&words) {
                 self.fitting.push(self.rows.len());
             }
@@ -131,7 +131,7 @@ impl Picker {
         }
     }
 
-    pub(crate) fn listed(&self) -> (&str, &str, &[PickRow]) {
+    pub(crate) fn listed(&self) -> (&str, &str, &[PickerRow]) {
         (&self.purpose, &self.title, &self.rows)
     }
 
@@ -158,24 +158,24 @@ impl Picker {
     /// Looks again which rows fit; the first of them is selected.
     fn seek(&mut self) {
         let words = self.typed_words();
-        let fits = |(at, sought): (usize, &SoughtRow)| sought.fits(&words).then_some(at);
+        let fits = |(at, sought): (usize, &SearchableRow)| sought.fits(&words).then_some(at);
         self.fitting = self.sought.iter().enumerate().filter_map(fits).collect();
         self.selected = 0;
     }
 
-    fn chosen(&self) -> Option<&PickRow> {
+    fn chosen(&self) -> Option<&PickerRow> {
         self.rows.get(*self.fitting.get(self.selected)?)
     }
 
     pub(crate) fn is_seen(&mut self, now: u64) {
-        if self.hearing == PickHearing::Unseen {
-            self.hearing = PickHearing::From(now + REACTION_MS);
+        if self.hearing == PickReadiness::Unseen {
+            self.hearing = PickReadiness::From(now + REACTION_MS);
         }
     }
 
     pub(crate) fn arm(&mut self, now: u64) {
-        if matches!(self.hearing, PickHearing::From(at) if at <= now) {
-            self.hearing = PickHearing::Now;
+        if matches!(self.hearing, PickReadiness::From(at) if at <= now) {
+            self.hearing = PickReadiness::Now;
         }
     }
 
@@ -188,8 +188,8 @@ impl Picker {
         let count = self.fitting.len();
         let before = self.selected;
         let decides = key.code == KeyCode::Enter || self.action.is_some_and(|it| it.is(key));
-        if let PickHearing::From(at) = self.hearing {
-            self.hearing = PickHearing::From(at.max(now + DEAF_MS));
+        if let PickReadiness::From(at) = self.hearing {
+            self.hearing = PickReadiness::From(at.max(now + DEAF_MS));
             if decides {
                 return OverlayStep::Stay;
             }
@@ -245,12 +245,13 @@ impl Picker {
         if let Some(action) = &self.action {
             hint = format!("{hint} · {} {}", action.key, action.about);
         }
-        if self.hearing == PickHearing::Now {
+        if self.hearing == PickReadiness::Now {
             hint.push_str(" · enter chooses");
         }
         let mut rows = vec![title_row(&self.title, &hint, size.columns)];
-        let field = InkLine::of("› ", Ink::tone(Tone::Accent)).with(self.filter.text(), Ink::PLAIN);
-        rows.push(layout(&field.fit(Fit::Cut), size.columns).remove(0));
+        let field = StyledLine::of("› ", TextStyle::tone(ColorRole::Accent))
+            .with(self.filter.text(), TextStyle::PLAIN);
+        rows.push(layout(&field.fit(WrapMode::Cut), size.columns).remove(0));
         let has_preview = self.previews.is_some() || self.rows.iter().any(|row| !row.preview.is_empty());
         let room = size.rows.saturating_sub(2);
         // As many as there are in all, so that the preview stays where it is.
@@ -259,18 +260,22 @@ impl Picker {
         let shown = self.fitting.iter().filter_map(|at| self.rows.get(*at));
         for (at, row) in shown.enumerate().skip(first).take(listed) {
             let is_it = at == self.selected;
-            let (sign, ink) =
-                if is_it { ("› ", Ink::tone(Tone::Accent).bold()) } else { ("  ", Ink::PLAIN) };
-            let line =
-                InkLine::of(sign, ink).with(&row.title, ink).with(&format!("  {}", row.detail), Ink::DIM);
-            rows.push(layout(&line.fit(Fit::Cut), size.columns).remove(0));
+            let (sign, ink) = if is_it {
+                ("› ", TextStyle::tone(ColorRole::Accent).bold())
+            } else {
+                ("  ", TextStyle::PLAIN)
+            };
+            let line = StyledLine::of(sign, ink)
+                .with(&row.title, ink)
+                .with(&format!("  {}", row.detail), TextStyle::DIM);
+            rows.push(layout(&line.fit(WrapMode::Cut), size.columns).remove(0));
         }
         if let Some(row) = self.chosen().filter(|it| !it.preview.is_empty()) {
             rows.resize(2 + listed, ScreenRow::default());
             rows.push(ScreenRow::default());
             let preview =
-                row.preview.iter().map(|line: &RenderedLine| rendered::body_line(line, 2).fit(Fit::Cut));
-            let lines: Vec<InkLine> = preview.collect();
+                row.preview.iter().map(|line: &RenderedLine| rendered::body_line(line, 2).fit(WrapMode::Cut));
+            let lines: Vec<StyledLine> = preview.collect();
             let lines = layout_all(&lines, size.columns);
             let room = size.rows.saturating_sub(rows.len());
             let top = self.preview_top.min(lines.len().saturating_sub(room));
@@ -279,7 +284,10 @@ impl Picker {
             if 0 < hidden && 1 < room {
                 let words = format!("  … {} more lines (shift+↓)", hidden + 1);
                 rows.truncate(size.rows.saturating_sub(1));
-                rows.push(layout(&InkLine::of(&words, Ink::DIM).fit(Fit::Cut), size.columns).remove(0));
+                rows.push(
+                    layout(&StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut), size.columns)
+                        .remove(0),
+                );
             }
         }
         rows.resize(size.rows, ScreenRow::default());

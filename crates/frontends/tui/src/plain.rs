@@ -8,11 +8,11 @@ use std::{
 };
 
 use crate::{
-    asks::{AskAnswer, AskCard, AskChoice, AskKind, DEAF_MS},
+    asks::{CardAnswer, ChosenOption, DEAF_MS, QuestionCard, QuestionKind},
     effect::TermEffect,
     event::{KeyCode, KeyPress, TermEvent},
-    model::{ScreenSize, TalkState, TermModel},
-    news::{PickRow, SessionNews, TurnPhase},
+    model::{AppState, ConversationState, ScreenSize},
+    news::{PickerRow, TurnPhase, UiUpdate},
     shell::{TerminalSetup, TextEditor},
 };
 
@@ -30,7 +30,7 @@ pub enum PlainInput {
 
 /// A terminal of lines.
 pub struct PlainTerminal<W> {
-    model: TermModel,
+    model: AppState,
     out: W,
     effects: Arc<dyn Fn(TermEffect) + Send + Sync>,
     editor: TextEditor,
@@ -53,7 +53,7 @@ impl<W: Write> PlainTerminal<W> {
         look.colours = crate::look::Colours::None;
         (look.motion, look.links) = (false, false);
         let size = ScreenSize { columns: 200, rows: 50 };
-        let mut model = TermModel::new(look, size, setup.history);
+        let mut model = AppState::new(look, size, setup.history);
         model.greet(setup.greeting);
         model.set_keys(setup.keys.0, &setup.keys.1);
         Self {
@@ -77,7 +77,7 @@ impl<W: Write> PlainTerminal<W> {
         while let Ok(input) = input.recv() {
             match input {
                 PlainInput::Line(line) => self.line(&line),
-                PlainInput::Event(TermEvent::News(SessionNews::PickMore { purpose, rows })) => {
+                PlainInput::Event(TermEvent::News(UiUpdate::PickMore { purpose, rows })) => {
                     self.list_more(&purpose, &rows)?;
                 }
                 PlainInput::Event(event) => self.update(event),
@@ -138,10 +138,10 @@ impl<W: Write> PlainTerminal<W> {
     }
 
     /// The answer a line is; what is none is asked again.
-    fn answer(&mut self, card: &AskCard, line: &str) {
+    fn answer(&mut self, card: &QuestionCard, line: &str) {
         self.asked.clear();
         let Some(mut answer) = answer(card, line) else { return };
-        if let (AskAnswer::Choice(choice), AskKind::Choice(rows)) = (&mut answer, &card.kind)
+        if let (CardAnswer::Choice(choice), QuestionKind::Choice(rows)) = (&mut answer, &card.kind)
             && let Some(row) = rows.get(choice.row)
         {
             let is_confirmed = std::mem::take(&mut self.confirming) == Some((card.id.clone(), choice.row));
@@ -166,7 +166,7 @@ impl<W: Write> PlainTerminal<W> {
     }
 
     /// Says what else can be chosen, if nothing was chosen yet.
-    fn list_more(&mut self, purpose: &str, rows: &[PickRow]) -> io::Result<()> {
+    fn list_more(&mut self, purpose: &str, rows: &[PickerRow]) -> io::Result<()> {
         let Some((_, ids)) = self.picks.as_mut().filter(|(it, _)| it == purpose) else { return Ok(()) };
         let safe = |text: &str| crate::text::SafeText::of(text).as_str().to_owned();
         for row in rows {
@@ -243,9 +243,9 @@ impl<W: Write> PlainTerminal<W> {
     }
 }
 
-fn phase_words(model: &TermModel) -> String {
+fn phase_words(model: &AppState) -> String {
     match &model.session {
-        TalkState::Working(_, phase) => match phase {
+        ConversationState::Working(_, phase) => match phase {
             _ if !model.calls.is_empty() => {
                 let heads = model.calls.iter().map(|call| {
                     // Some tools begin with their own name.
@@ -260,19 +260,19 @@ fn phase_words(model: &TermModel) -> String {
             TurnPhase::Calling(name) => format!("writing a call of {name}"),
             TurnPhase::Waiting | TurnPhase::Thinking => String::from("working"),
         },
-        TalkState::Opening => String::new(),
-        TalkState::Idle | TalkState::Closed => String::from("ready"),
+        ConversationState::Opening => String::new(),
+        ConversationState::Idle | ConversationState::Closed => String::from("ready"),
     }
 }
 
-fn question_text(card: &AskCard) -> String {
+fn question_text(card: &QuestionCard) -> String {
     let safe = |text: &str| crate::text::SafeText::of(text).as_str().to_owned();
     let mut text = format!("\nQuestion: {} {}\n", safe(&card.title), safe(&card.headline));
     for line in &card.body {
         text.push_str(&format!("  {}\n", safe(&line.text)));
     }
     match &card.kind {
-        AskKind::Choice(rows) | AskKind::Many(rows) => {
+        QuestionKind::Choice(rows) | QuestionKind::Many(rows) => {
             for (at, row) in rows.iter().enumerate() {
                 text.push_str(&format!("{}. {}\n", at + 1, safe(&row.label)));
                 for detail in &row.detail {
@@ -281,7 +281,7 @@ fn question_text(card: &AskCard) -> String {
             }
             text.push_str("Answer with a number, and words behind it where they are wanted:\n");
         }
-        AskKind::Form(fields) => {
+        QuestionKind::Form(fields) => {
             for field in fields {
                 text.push_str(&format!("{}: {}\n", safe(&field.label), safe(&field.hint)));
             }
@@ -292,15 +292,15 @@ fn question_text(card: &AskCard) -> String {
 }
 
 /// The answer a line is, if it is one.
-fn answer(card: &AskCard, line: &str) -> Option<AskAnswer> {
+fn answer(card: &QuestionCard, line: &str) -> Option<CardAnswer> {
     let line = line.trim();
     if line == "cancel" {
-        return Some(AskAnswer::Cancelled);
+        return Some(CardAnswer::Cancelled);
     }
     let (number, words) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let words = words.trim().to_owned();
     match &card.kind {
-        AskKind::Choice(rows) => {
+        QuestionKind::Choice(rows) => {
             let row = number.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < rows.len())?;
             let chosen = &rows[row];
             // A sentence that begins with a number is no answer.
@@ -308,20 +308,20 @@ fn answer(card: &AskCard, line: &str) -> Option<AskAnswer> {
                 return None;
             }
             let words = if words.is_empty() { chosen.given.clone() } else { words };
-            Some(AskAnswer::Choice(AskChoice { row, words }))
+            Some(CardAnswer::Choice(ChosenOption { row, words }))
         }
-        AskKind::Many(rows) => {
+        QuestionKind::Many(rows) => {
             let marked: Option<Vec<usize>> = line
                 .split([',', ' '])
                 .filter(|it| !it.is_empty())
                 .map(|it| it.parse::<usize>().ok()?.checked_sub(1))
                 .collect();
             let marked = marked?;
-            marked.iter().all(|at| *at < rows.len()).then_some(AskAnswer::Many(marked, String::new()))
+            marked.iter().all(|at| *at < rows.len()).then_some(CardAnswer::Many(marked, String::new()))
         }
-        AskKind::Form(fields) => {
+        QuestionKind::Form(fields) => {
             let values: Vec<String> = line.split(';').map(|it| it.trim().to_owned()).collect();
-            (values.len() == fields.len()).then_some(AskAnswer::Form(values))
+            (values.len() == fields.len()).then_some(CardAnswer::Form(values))
         }
     }
 }

@@ -5,44 +5,44 @@ use haft_tool::{Rendered, RenderedLine};
 
 use crate::{
     layout::{ScreenRow, layout, layout_all},
-    look::{Colours, TermLook},
+    look::{Colours, TerminalCaps},
     markdown::MarkdownStream,
     model::ScreenSize,
-    news::CallFinish,
+    news::FinishedCall,
     paint::{Caret, Painter},
     rendered,
     sgr::Pen,
-    text::{Fit, Ink, InkLine, Tone},
+    text::{ColorRole, StyledLine, TextStyle, WrapMode},
     transcript::{answer_lines, notice_lines, prompt_lines},
 };
 
 /// Turns what was said and done into text with colours.
 #[derive(Clone, Debug)]
 pub struct LinePrinter {
-    look: TermLook,
+    look: TerminalCaps,
     columns: usize,
 }
 
 impl LinePrinter {
     /// For a terminal of this look and width.
-    pub fn new(look: TermLook, columns: usize) -> Self {
+    pub fn new(look: TerminalCaps, columns: usize) -> Self {
         Self { look, columns: columns.max(20) }
     }
 
     /// For a reader that is no terminal: no colours, no width.
     pub fn plain() -> Self {
-        let look = TermLook { colours: Colours::None, links: false, ..TermLook::default() };
+        let look = TerminalCaps { colours: Colours::None, links: false, ..TerminalCaps::default() };
         Self { look, columns: 100_000 }
     }
 
     /// Lines as text. What flows is left to the terminal to wrap.
-    pub fn lines(&self, lines: &[InkLine]) -> String {
+    pub fn lines(&self, lines: &[StyledLine]) -> String {
         let mut out = Vec::new();
         let mut pen = Pen::new(&self.look);
         for line in lines {
             let rows = match line.fit {
-                Fit::Flow => vec![ScreenRow { spans: line.spans.clone(), soft: false }],
-                Fit::Hang(_) | Fit::Cut => layout(line, self.columns),
+                WrapMode::Flow => vec![ScreenRow { spans: line.spans.clone(), soft: false }],
+                WrapMode::Hang(_) | WrapMode::Cut => layout(line, self.columns),
             };
             for row in rows {
                 for span in &row.spans {
@@ -71,16 +71,17 @@ impl LinePrinter {
     }
 
     /// A call that is done, with at most so many lines of what came of it.
-    pub fn call(&self, call: &CallFinish, most: usize) -> String {
+    pub fn call(&self, call: &FinishedCall, most: usize) -> String {
         self.lines(&rendered::card(call, most))
     }
 
     /// What a tool shows, whole: its headline, and its lines.
     pub fn rendered(&self, rendered: &Rendered) -> String {
-        let headline = (!rendered.headline.is_empty()).then(|| InkLine::of(&rendered.headline, Ink::BOLD));
+        let headline =
+            (!rendered.headline.is_empty()).then(|| StyledLine::of(&rendered.headline, TextStyle::BOLD));
         let body = rendered.folded(usize::MAX, "");
-        let body = body.iter().map(|line| rendered::body_line(line, 0).fit(Fit::Flow));
-        let lines: Vec<InkLine> = headline.into_iter().chain(body).collect();
+        let body = body.iter().map(|line| rendered::body_line(line, 0).fit(WrapMode::Flow));
+        let lines: Vec<StyledLine> = headline.into_iter().chain(body).collect();
         self.lines(&lines)
     }
 }
@@ -89,20 +90,20 @@ impl LinePrinter {
 /// somebody else scrolls: the live part of a run without a prompt.
 #[derive(Debug)]
 pub struct LiveLines {
-    look: TermLook,
+    look: TerminalCaps,
     size: ScreenSize,
     painter: Painter,
     stream: Option<MarkdownStream>,
     /// Lines that are finished and not drawn yet.
-    finished: Vec<InkLine>,
+    finished: Vec<StyledLine>,
     /// One line about what goes on.
-    status: Option<InkLine>,
+    status: Option<StyledLine>,
     wants_gap: bool,
 }
 
 impl LiveLines {
     /// Begins at column 0 of an empty row.
-    pub fn new(look: TermLook, size: ScreenSize) -> Self {
+    pub fn new(look: TerminalCaps, size: ScreenSize) -> Self {
         Self {
             painter: Painter::new(look.clone(), size),
             look,
@@ -117,7 +118,7 @@ impl LiveLines {
     fn begin(&mut self) {
         self.hush();
         if std::mem::replace(&mut self.wants_gap, true) {
-            self.finished.push(InkLine::blank());
+            self.finished.push(StyledLine::blank());
         }
     }
 
@@ -164,7 +165,7 @@ impl LiveLines {
     }
 
     /// A call that is done, with at most so many lines of what came of it.
-    pub fn call(&mut self, call: &CallFinish, most: usize) -> Vec<u8> {
+    pub fn call(&mut self, call: &FinishedCall, most: usize) -> Vec<u8> {
         let lines = rendered::card(call, most);
         // Calls of one line stand close together.
         if lines.len() == 1 && self.stream.is_none() && most == 0 {
@@ -185,13 +186,17 @@ impl LiveLines {
     /// Lines of somebody else's making, as they are.
     pub fn lines(&mut self, lines: &[RenderedLine]) -> Vec<u8> {
         self.hush();
-        self.finished.extend(lines.iter().map(|line| rendered::body_line(line, 0).fit(Fit::Flow)));
+        self.finished.extend(lines.iter().map(|line| rendered::body_line(line, 0).fit(WrapMode::Flow)));
         self.draw()
     }
 
     /// What goes on right now; nothing takes it away.
     pub fn status(&mut self, words: Option<&str>) -> Vec<u8> {
-        let line = |words: &str| InkLine::of("◦ ", Ink::tone(Tone::Warn)).with(words, Ink::DIM).fit(Fit::Cut);
+        let line = |words: &str| {
+            StyledLine::of("◦ ", TextStyle::tone(ColorRole::Warn))
+                .with(words, TextStyle::DIM)
+                .fit(WrapMode::Cut)
+        };
         self.status = words.map(line);
         self.draw()
     }

@@ -3,59 +3,65 @@
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 
 use crate::{
-    news::CallFinish,
-    text::{Fit, Ink, InkLine, Tone},
+    news::FinishedCall,
+    text::{ColorRole, StyledLine, TextStyle, WrapMode},
 };
 
 /// Lines of a result that are shown.
 pub(crate) const MOST_LINES: usize = 12;
 
 /// The ink of a style.
-pub(crate) fn ink_of(style: LineStyle) -> Ink {
+pub(crate) fn ink_of(style: LineStyle) -> TextStyle {
     match style {
-        LineStyle::Plain => Ink::PLAIN,
-        LineStyle::Dim => Ink::DIM,
-        LineStyle::Added => Ink::tone(Tone::Good),
-        LineStyle::Removed | LineStyle::Error => Ink::tone(Tone::Bad),
-        LineStyle::Hunk => Ink::tone(Tone::Accent),
+        LineStyle::Plain => TextStyle::PLAIN,
+        LineStyle::Dim => TextStyle::DIM,
+        LineStyle::Added => TextStyle::tone(ColorRole::Good),
+        LineStyle::Removed | LineStyle::Error => TextStyle::tone(ColorRole::Bad),
+        LineStyle::Hunk => TextStyle::tone(ColorRole::Accent),
     }
 }
 
 /// A line of a body, indented.
-pub(crate) fn body_line(line: &RenderedLine, indent: u16) -> InkLine {
+pub(crate) fn body_line(line: &RenderedLine, indent: u16) -> StyledLine {
     let lead = " ".repeat(usize::from(indent));
-    let mut out = InkLine::blank().with(&lead, Ink::PLAIN);
+    let mut out = StyledLine::blank().with(&lead, TextStyle::PLAIN);
     out.push(&line.text, ink_of(line.style));
-    out.fit(Fit::Hang(indent))
+    out.fit(WrapMode::Hang(indent))
 }
 
 /// The line that says what a call does.
-pub(crate) fn head_line(mark: &str, ink: Ink, agent: Option<&str>, name: &str, headline: &str) -> InkLine {
-    let mut line = InkLine::blank().with(mark, ink).with(" ", Ink::PLAIN);
+pub(crate) fn head_line(
+    mark: &str,
+    ink: TextStyle,
+    agent: Option<&str>,
+    name: &str,
+    headline: &str,
+) -> StyledLine {
+    let mut line = StyledLine::blank().with(mark, ink).with(" ", TextStyle::PLAIN);
     if let Some(agent) = agent {
-        line.push(&format!("{agent} "), Ink::tone(Tone::Info));
+        line.push(&format!("{agent} "), TextStyle::tone(ColorRole::Info));
     }
-    line.push(name, Ink::BOLD);
+    line.push(name, TextStyle::BOLD);
     // Some tools begin with their own name.
     let words = headline.strip_prefix(name).filter(|it| it.starts_with(' ')).unwrap_or(headline).trim();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     if !words.is_empty() {
-        line.push(" ", Ink::PLAIN).push(&words, Ink::PLAIN);
+        line.push(" ", TextStyle::PLAIN).push(&words, TextStyle::PLAIN);
     }
     line
 }
 
 /// A call that is done, folded.
-pub(crate) fn card(call: &CallFinish, most: usize) -> Vec<InkLine> {
-    let (mark, tone) = if call.failed { ("✗", Tone::Bad) } else { ("✓", Tone::Good) };
-    let head = head_line(mark, Ink::tone(tone), call.agent.as_deref(), &call.name, &call.headline);
-    let mut out = vec![head.fit(Fit::Hang(2))];
+pub(crate) fn card(call: &FinishedCall, most: usize) -> Vec<StyledLine> {
+    let (mark, tone) = if call.failed { ("✗", ColorRole::Bad) } else { ("✓", ColorRole::Good) };
+    let head = head_line(mark, TextStyle::tone(tone), call.agent.as_deref(), &call.name, &call.headline);
+    let mut out = vec![head.fit(WrapMode::Hang(2))];
     out.extend(body(&call.rendered, most));
     out
 }
 
 /// The body of a rendered call: its headline and its first lines.
-pub(crate) fn body(rendered: &Rendered, most: usize) -> Vec<InkLine> {
+pub(crate) fn body(rendered: &Rendered, most: usize) -> Vec<StyledLine> {
     let mut out = Vec::new();
     if !rendered.headline.is_empty() {
         let line = RenderedLine::new(LineStyle::Dim, rendered.headline.as_str());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    look::{Colours, TermLook},
-    text::{Ink, InkSpan},
+    look::{Colours, TerminalCaps},
+    text::{StyledSpan, TextStyle},
     theme::Theme,
 };
 
@@ -14,26 +14,32 @@ pub(crate) struct Pen {
     colours: Colours,
     theme: Theme,
     links: bool,
-    ink: Ink,
+    ink: TextStyle,
     link: Option<Arc<str>>,
 }
 
 impl Pen {
-    pub(crate) fn new(look: &TermLook) -> Self {
+    pub(crate) fn new(look: &TerminalCaps) -> Self {
         Self {
             colours: look.colours,
             theme: look.theme.clone(),
             links: look.links,
-            ink: Ink::PLAIN,
+            ink: TextStyle::PLAIN,
             link: None,
         }
     }
 
-    pub(crate) fn write(&mut self, out: &mut Vec<u8>, span: &InkSpan) {
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>, span: &StyledSpan) {
         self.write_text(out, span.text.as_str(), span.ink, span.link.as_ref());
     }
 
-    pub(crate) fn write_text(&mut self, out: &mut Vec<u8>, text: &str, ink: Ink, link: Option<&Arc<str>>) {
+    pub(crate) fn write_text(
+        &mut self,
+        out: &mut Vec<u8>,
+        text: &str,
+        ink: TextStyle,
+        link: Option<&Arc<str>>,
+    ) {
         self.set_link(out, link);
         // Colour of blanks is not seen.
         if self.ink != ink && (!text.trim().is_empty() || self.shows_blanks(ink)) {
@@ -43,15 +49,15 @@ impl Pen {
     }
 
     /// Whether ink is seen where nothing is written.
-    fn shows_blanks(&self, ink: Ink) -> bool {
-        let seen = |it: Ink| it.underline || it.strike || it.reverse;
+    fn shows_blanks(&self, ink: TextStyle) -> bool {
+        let seen = |it: TextStyle| it.underline || it.strike || it.reverse;
         seen(ink) || seen(self.ink)
     }
 
     /// Back to plain.
     pub(crate) fn lift(&mut self, out: &mut Vec<u8>) {
         self.set_link(out, None);
-        self.set_ink(out, Ink::PLAIN);
+        self.set_ink(out, TextStyle::PLAIN);
     }
 
     fn set_link(&mut self, out: &mut Vec<u8>, link: Option<&Arc<str>>) {
@@ -66,7 +72,7 @@ impl Pen {
         self.link = link.cloned();
     }
 
-    fn set_ink(&mut self, out: &mut Vec<u8>, ink: Ink) {
+    fn set_ink(&mut self, out: &mut Vec<u8>, ink: TextStyle) {
         if self.colours == Colours::None || self.ink == ink {
             self.ink = ink;
             return;
@@ -87,7 +93,7 @@ impl Pen {
         emit(out, &all);
     }
 
-    fn codes(&self, ink: Ink) -> Vec<&str> {
+    fn codes(&self, ink: TextStyle) -> Vec<&str> {
         let mut codes = Vec::new();
         let flags = [
             (ink.bold, "1"),

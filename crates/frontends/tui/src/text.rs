@@ -61,7 +61,7 @@ fn is_obeyed(it: char) -> bool {
 
 /// What a colour means; the look decides which it is.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Tone {
+pub enum ColorRole {
     /// The terminal's own.
     #[default]
     Plain,
@@ -89,9 +89,9 @@ pub enum Tone {
 
 /// How text is drawn.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Ink {
+pub struct TextStyle {
     /// Colour, by its meaning.
-    pub tone: Tone,
+    pub tone: ColorRole,
     /// Stronger.
     pub bold: bool,
     /// Weaker.
@@ -106,10 +106,10 @@ pub struct Ink {
     pub reverse: bool,
 }
 
-impl Ink {
+impl TextStyle {
     /// As the terminal writes by itself.
     pub const PLAIN: Self = Self {
-        tone: Tone::Plain,
+        tone: ColorRole::Plain,
         bold: false,
         dim: false,
         italic: false,
@@ -125,7 +125,7 @@ impl Ink {
     pub const BOLD: Self = Self { bold: true, ..Self::PLAIN };
 
     /// In this colour.
-    pub const fn tone(tone: Tone) -> Self {
+    pub const fn tone(tone: ColorRole) -> Self {
         Self { tone, ..Self::PLAIN }
     }
 
@@ -137,18 +137,18 @@ impl Ink {
 
 /// A stretch of text in one ink.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct InkSpan {
+pub struct StyledSpan {
     /// The text.
     pub text: SafeText,
     /// Its ink.
-    pub ink: Ink,
+    pub ink: TextStyle,
     /// Where it leads, if it is a link.
     pub link: Option<Arc<str>>,
 }
 
-impl InkSpan {
+impl StyledSpan {
     /// A stretch.
-    pub fn new(text: &str, ink: Ink) -> Self {
+    pub fn new(text: &str, ink: TextStyle) -> Self {
         Self { text: SafeText::of(text), ink, link: None }
     }
 
@@ -160,7 +160,7 @@ impl InkSpan {
 
 /// How a line meets the right margin.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Fit {
+pub enum WrapMode {
     /// It flows on in the next row, as the terminal wraps it: copied, it is one
     /// line again.
     #[default]
@@ -173,40 +173,40 @@ pub enum Fit {
 
 /// One line of text, however many rows it takes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct InkLine {
+pub struct StyledLine {
     /// Its stretches.
-    pub spans: Vec<InkSpan>,
+    pub spans: Vec<StyledSpan>,
     /// What happens at the margin.
-    pub fit: Fit,
+    pub fit: WrapMode,
 }
 
-impl InkLine {
+impl StyledLine {
     /// An empty line.
     pub fn blank() -> Self {
         Self::default()
     }
 
     /// A line in one ink.
-    pub fn of(text: &str, ink: Ink) -> Self {
-        Self { spans: vec![InkSpan::new(text, ink)], fit: Fit::Flow }
+    pub fn of(text: &str, ink: TextStyle) -> Self {
+        Self { spans: vec![StyledSpan::new(text, ink)], fit: WrapMode::Flow }
     }
 
     /// The same, with another fit.
-    pub fn fit(mut self, fit: Fit) -> Self {
+    pub fn fit(mut self, fit: WrapMode) -> Self {
         self.fit = fit;
         self
     }
 
     /// Adds a stretch.
-    pub fn push(&mut self, text: &str, ink: Ink) -> &mut Self {
+    pub fn push(&mut self, text: &str, ink: TextStyle) -> &mut Self {
         if !text.is_empty() {
-            self.spans.push(InkSpan::new(text, ink));
+            self.spans.push(StyledSpan::new(text, ink));
         }
         self
     }
 
     /// The same with a stretch more.
-    pub fn with(mut self, text: &str, ink: Ink) -> Self {
+    pub fn with(mut self, text: &str, ink: TextStyle) -> Self {
         self.push(text, ink);
         self
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::text::Tone;
+use crate::text::ColorRole;
 
 /// The background that text stands on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -48,17 +48,17 @@ pub struct Theme {
 }
 
 /// Tones and what settings call them.
-const TONES: [(Tone, &str); 10] = [
-    (Tone::Accent, "accent"),
-    (Tone::Good, "good"),
-    (Tone::Bad, "bad"),
-    (Tone::Warn, "warn"),
-    (Tone::Info, "info"),
-    (Tone::Code, "code"),
-    (Tone::Keyword, "keyword"),
-    (Tone::Text, "text"),
-    (Tone::Number, "number"),
-    (Tone::Name, "name"),
+const TONES: [(ColorRole, &str); 10] = [
+    (ColorRole::Accent, "accent"),
+    (ColorRole::Good, "good"),
+    (ColorRole::Bad, "bad"),
+    (ColorRole::Warn, "warn"),
+    (ColorRole::Info, "info"),
+    (ColorRole::Code, "code"),
+    (ColorRole::Keyword, "keyword"),
+    (ColorRole::Text, "text"),
+    (ColorRole::Number, "number"),
+    (ColorRole::Name, "name"),
 ];
 
 /// Built-in themes: their names, and colours in the order of the tones.
@@ -117,7 +117,7 @@ impl Theme {
     }
 
     /// What the terminal is told for a tone; nothing for its own colour.
-    pub(crate) fn code(&self, tone: Tone) -> Option<&str> {
+    pub(crate) fn code(&self, tone: ColorRole) -> Option<&str> {
         let at = TONES.iter().position(|it| it.0 == tone)?;
         Some(&*self.codes[at]).filter(|it| !it.is_empty())
     }
@@ -181,7 +181,7 @@ mod tests {
             ("default", None),
         ] {
             assert_eq!(theme.set("accent", colour), Ok(()), "{colour}");
-            assert_eq!(theme.code(Tone::Accent), want, "{colour}");
+            assert_eq!(theme.code(ColorRole::Accent), want, "{colour}");
         }
         assert!(theme.set("accent", "#ff80zz").is_err());
         assert!(theme.set("sky", "blue").is_err_and(|it| it.contains("accent")));

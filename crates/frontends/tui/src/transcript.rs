@@ -3,11 +3,11 @@
 use haft_tool::{LineStyle, RenderedLine};
 
 use crate::{
-    look::TermLook,
+    look::TerminalCaps,
     markdown::{MarkdownStream, plain_lines},
-    news::CallFinish,
+    news::FinishedCall,
     rendered,
-    text::{Fit, Ink, InkLine, Tone},
+    text::{ColorRole, StyledLine, TextStyle, WrapMode},
 };
 
 /// One thing that was said or done.
@@ -20,20 +20,22 @@ pub(crate) enum TranscriptItem {
     /// The model thought it.
     Thought(String),
     /// A call.
-    Call(Box<CallFinish>),
+    Call(Box<FinishedCall>),
     /// Something the person should know.
     Notice(String),
     /// Something to read.
-    Panel(Vec<InkLine>),
+    Panel(Vec<StyledLine>),
 }
 
 impl TranscriptItem {
     /// All of it.
-    fn lines(&self, look: &TermLook, width: usize) -> Vec<InkLine> {
+    fn lines(&self, look: &TerminalCaps, width: usize) -> Vec<StyledLine> {
         match self {
             Self::Prompt(text) => prompt_lines(text),
             Self::Answer(source) => answer_lines(source, look, width),
-            Self::Thought(text) => plain_lines(text.trim(), Ink { italic: true, ..Ink::DIM }, Fit::Flow),
+            Self::Thought(text) => {
+                plain_lines(text.trim(), TextStyle { italic: true, ..TextStyle::DIM }, WrapMode::Flow)
+            }
             Self::Call(call) => match &call.whole {
                 Some(whole) if !call.failed => {
                     let mut lines = rendered::card(call, 0);
@@ -54,10 +56,10 @@ impl TranscriptItem {
 const MOST_UNFOLDED: usize = if cfg!(test) { 200 } else { 200_000 };
 
 /// Everything, as lines.
-pub(crate) fn all_lines(items: &[TranscriptItem], look: &TermLook, width: usize) -> Vec<InkLine> {
+pub(crate) fn all_lines(items: &[TranscriptItem], look: &TerminalCaps, width: usize) -> Vec<StyledLine> {
     let mut room = MOST_UNFOLDED;
     // The newest are what somebody wants to see.
-    let mut parts: Vec<Vec<InkLine>> = Vec::with_capacity(items.len());
+    let mut parts: Vec<Vec<StyledLine>> = Vec::with_capacity(items.len());
     for item in items.iter().rev() {
         let lines = match item {
             TranscriptItem::Call(call) if room == 0 => folded(call),
@@ -69,33 +71,33 @@ pub(crate) fn all_lines(items: &[TranscriptItem], look: &TermLook, width: usize)
     let mut out = Vec::new();
     for lines in parts.into_iter().rev() {
         if !out.is_empty() {
-            out.push(InkLine::blank());
+            out.push(StyledLine::blank());
         }
         out.extend(lines);
     }
     out
 }
 
-fn folded(call: &CallFinish) -> Vec<InkLine> {
+fn folded(call: &FinishedCall) -> Vec<StyledLine> {
     let mut lines = rendered::card(call, 1);
     let words = format!("    … not shown: {MOST_UNFOLDED} lines stand below");
-    lines.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));
+    lines.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
     lines
 }
 
-pub(crate) fn answer_lines(source: &str, look: &TermLook, width: usize) -> Vec<InkLine> {
+pub(crate) fn answer_lines(source: &str, look: &TerminalCaps, width: usize) -> Vec<StyledLine> {
     let mut stream = MarkdownStream::new(look, width);
     stream.feed(source);
     stream.end();
     stream.take_finished()
 }
 
-pub(crate) fn prompt_lines(text: &str) -> Vec<InkLine> {
-    let ink = Ink::tone(Tone::Accent).bold();
-    let mut lines: Vec<InkLine> = Vec::new();
+pub(crate) fn prompt_lines(text: &str) -> Vec<StyledLine> {
+    let ink = TextStyle::tone(ColorRole::Accent).bold();
+    let mut lines: Vec<StyledLine> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let sign = if number == 0 { "› " } else { "  " };
-        lines.push(InkLine::of(sign, ink).with(line, Ink::BOLD));
+        lines.push(StyledLine::of(sign, ink).with(line, TextStyle::BOLD));
     }
     lines
 }
@@ -106,7 +108,7 @@ const SHOWN_BYTES: usize = 4000;
 
 /// The beginning of a prompt, as it stands in the conversation; what is not shown is
 /// counted.
-pub(crate) fn shown_prompt_lines(text: &str) -> Vec<InkLine> {
+pub(crate) fn shown_prompt_lines(text: &str) -> Vec<StyledLine> {
     let mut shown = 0;
     let mut cut = text.len();
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -127,12 +129,12 @@ pub(crate) fn shown_prompt_lines(text: &str) -> Vec<InkLine> {
             1 => format!("  … {} more bytes (ctrl+o shows them)", rest.len()),
             count => format!("  … {count} more lines (ctrl+o shows them)"),
         };
-        lines.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));
+        lines.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
     }
     lines
 }
 
-pub(crate) fn notice_lines(text: &str) -> Vec<InkLine> {
+pub(crate) fn notice_lines(text: &str) -> Vec<StyledLine> {
     let line = |text: &str| rendered::body_line(&RenderedLine::new(LineStyle::Dim, format!("· {text}")), 2);
     text.lines().filter(|it| !it.trim().is_empty()).map(line).collect()
 }
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn a_long_prompt_is_shown_by_its_beginning_and_the_rest_is_counted() {
         let text = |prompt: &str| -> Vec<String> {
-            shown_prompt_lines(prompt).iter().map(InkLine::to_text).collect()
+            shown_prompt_lines(prompt).iter().map(StyledLine::to_text).collect()
         };
         assert_eq!(text("one\ntwo"), ["› one", "  two"]);
         let many = text(&"row\n".repeat(200_000));
@@ -169,7 +171,7 @@ mod tests {
                 move || rendered.clone()
             }));
             let (name, headline) = (String::from("Bash"), format!("$ run {id}"));
-            let call = CallFinish {
+            let call = FinishedCall {
                 id: id.to_string(),
                 agent: None,
                 name,
@@ -182,7 +184,7 @@ mod tests {
         };
         let items: Vec<TranscriptItem> = (0..4).map(call).collect();
         let shown: Vec<String> =
-            all_lines(&items, &TermLook::default(), 80).iter().map(InkLine::to_text).collect();
+            all_lines(&items, &TerminalCaps::default(), 80).iter().map(StyledLine::to_text).collect();
         for id in 0..4 {
             let lines = shown.iter().filter(|line| line.contains(&format!("out-{id}-"))).count();
             assert_eq!(lines, if id < 2 { 1 } else { 150 }, "{id}");

@@ -8,7 +8,7 @@ use std::{
 use haft_model::Catalog;
 use serde_json::Value;
 
-use crate::{index::LogIndex, places::LogPlaces};
+use crate::{index::LogIndex, places::LogLocations};
 
 /// Agents that are looked at.
 const MOST: usize = 500;
@@ -32,7 +32,7 @@ pub(crate) struct ShownAgent {
 impl ShownAgent {
     /// The agents whose logs lie beside the log of a session. With `places`, their
     /// logs get pages of their own.
-    pub(crate) fn all(index: &LogIndex, places: Option<&LogPlaces>) -> Vec<Self> {
+    pub(crate) fn all(index: &LogIndex, places: Option<&LogLocations>) -> Vec<Self> {
         let mut logs = agent_logs(index);
         logs.sort();
         let catalog = Catalog::built_in();
@@ -40,7 +40,7 @@ impl ShownAgent {
         logs.iter().take(MOST).filter_map(read).collect()
     }
 
-    fn read(path: &Path, catalog: Arc<Catalog>, places: Option<&LogPlaces>) -> Option<Self> {
+    fn read(path: &Path, catalog: Arc<Catalog>, places: Option<&LogLocations>) -> Option<Self> {
         let index = LogIndex::read(path, catalog).ok()?;
         let meta = std::fs::read(path.with_extension("meta.json")).ok();
         let meta: Value = meta.and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or(Value::Null);

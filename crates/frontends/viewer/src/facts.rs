@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     index::LogIndex,
-    row::{IndexedCall, LogSpot, RowKind},
+    row::{IndexedCall, LogRange, RowKind},
 };
 
 /// What a row says.
@@ -24,13 +24,13 @@ pub(crate) enum RowContent {
 
 /// What came of a call.
 #[derive(Debug, Default)]
-pub(crate) struct CallResult {
+pub(crate) struct CallResultView {
     pub(crate) content: Option<Content>,
     pub(crate) data: Option<Value>,
 }
 
 impl LogIndex {
-    fn entry(&self, spot: LogSpot) -> Option<LogEntry> {
+    fn entry(&self, spot: LogRange) -> Option<LogEntry> {
         let line = self.line_at(spot).ok()?;
         let start = line.iter().position(|it| *it != 0)?;
         serde_json::from_slice(line[start..].trim_ascii()).ok()
@@ -59,15 +59,15 @@ impl LogIndex {
     }
 
     /// What came of a call.
-    pub(crate) fn result(&self, call: &IndexedCall) -> CallResult {
-        let Some(spot) = call.result else { return CallResult::default() };
-        let Some(LogEntry::User(line)) = self.entry(spot) else { return CallResult::default() };
+    pub(crate) fn result(&self, call: &IndexedCall) -> CallResultView {
+        let Some(spot) = call.result else { return CallResultView::default() };
+        let Some(LogEntry::User(line)) = self.entry(spot) else { return CallResultView::default() };
         let block = line.message.message.content.into_iter().nth(usize::from(spot.block));
         match block {
             Some(MessageBlock::ToolResult { content, .. }) => {
-                CallResult { content: Some(content), data: line.tool_use_result }
+                CallResultView { content: Some(content), data: line.tool_use_result }
             }
-            _ => CallResult::default(),
+            _ => CallResultView::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     html::Html,
     index::LogIndex,
     journal::{JournalChange, JournalledFile},
-    places::LogPlace,
+    places::LogLocation,
     render::{
         RowForm, UndoOffer, agents, cost, dashboard, detail, facts, files, page, permissions, row, timeline,
         window,
@@ -230,7 +230,7 @@ fn everything(index: &LogIndex) -> Vec<(&'static str, String)> {
             });
         })
     };
-    let place = LogPlace {
+    let place = LogLocation {
         key: String::from("k"),
         path: Path::new("/x").join(EVIL.replace('/', "")),
         title: EVIL.to_owned(),

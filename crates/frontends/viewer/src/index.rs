@@ -14,7 +14,7 @@ use haft_model::{Catalog, Speed};
 
 use crate::{
     clock::millis,
-    row::{IndexedCall, IndexedRequest, IndexedRow, LogSpot, RowKind},
+    row::{IndexedCall, IndexedRequest, IndexedRow, LogRange, RowKind},
     skim::{SkimmedBlock, SkimmedLine, skim},
 };
 
@@ -71,7 +71,7 @@ pub struct LogIndex {
 
 /// How far somebody knows an index.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct IndexMark {
+pub(crate) struct IndexCursor {
     pub(crate) reading: u64,
     pub(crate) changes: usize,
     pub(crate) rows: usize,
@@ -113,12 +113,12 @@ impl LogIndex {
     }
 
     /// How far it is known to whoever has seen all of it.
-    pub(crate) fn mark(&self) -> IndexMark {
-        IndexMark { reading: self.reading, changes: self.changed.len(), rows: self.rows.len() }
+    pub(crate) fn mark(&self) -> IndexCursor {
+        IndexCursor { reading: self.reading, changes: self.changed.len(), rows: self.rows.len() }
     }
 
     /// The rows that look different since somebody knew it so far.
-    pub(crate) fn changed_since(&self, known: IndexMark) -> &[usize] {
+    pub(crate) fn changed_since(&self, known: IndexCursor) -> &[usize] {
         let since = self.changed.get(known.changes..).unwrap_or_default();
         if known.reading == self.reading { since } else { &[] }
     }
@@ -211,9 +211,11 @@ impl LogIndex {
         }
         match &*skimmed.kind {
             "user" | "assistant" => self.message(&skimmed, line, time),
-            "attachment" => self.push(LogSpot::default(), RowKind::Attachment, time, line, line.len(), false),
+            "attachment" => {
+                self.push(LogRange::default(), RowKind::Attachment, time, line, line.len(), false)
+            }
             "system" if skimmed.subtype.as_deref() == Some("compact_boundary") => {
-                self.push(LogSpot::default(), RowKind::Compacted, time, line, 0, false);
+                self.push(LogRange::default(), RowKind::Compacted, time, line, 0, false);
             }
             "custom-title" => {
                 if let Some(title) = skimmed.custom_title {
@@ -227,7 +229,7 @@ impl LogIndex {
 
     fn push(
         &mut self,
-        spot: LogSpot,
+        spot: LogRange,
         kind: RowKind,
         time: Option<i64>,
         line: &[u8],
@@ -235,7 +237,7 @@ impl LogIndex {
         of_child: bool,
     ) {
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
-        let spot = LogSpot { offset: self.end, length, ..spot };
+        let spot = LogRange { offset: self.end, length, ..spot };
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         self.rows.push(IndexedRow { spot, kind, time, weight, of_child });
     }
@@ -244,7 +246,7 @@ impl LogIndex {
         let Some(message) = &line.message else { return };
         let (of_child, by_model) = (line.is_sidechain == Some(true), line.kind == "assistant");
         for (at, block) in message.content.0.iter().enumerate() {
-            let spot = LogSpot { block: u16::try_from(at).unwrap_or(u16::MAX), ..LogSpot::default() };
+            let spot = LogRange { block: u16::try_from(at).unwrap_or(u16::MAX), ..LogRange::default() };
             let weight = block.weight();
             let kind = match (&*block.kind, by_model) {
                 ("text", true) => RowKind::Model,
@@ -285,11 +287,11 @@ impl LogIndex {
         at
     }
 
-    fn end_call(&mut self, block: &SkimmedBlock<'_>, spot: LogSpot, time: Option<i64>, length: usize) {
+    fn end_call(&mut self, block: &SkimmedBlock<'_>, spot: LogRange, time: Option<i64>, length: usize) {
         let id = block.tool_use_id.as_deref().unwrap_or_default();
         let Some(call) = self.by_id.get(id).and_then(|at| self.calls.get_mut(*at as usize)) else { return };
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        call.result = Some(LogSpot { offset: self.end, length, ..spot });
+        call.result = Some(LogRange { offset: self.end, length, ..spot });
         call.result_weight = u32::try_from(block.weight()).unwrap_or(u32::MAX);
         call.failed = block.is_error == Some(true);
         call.ended = time;
@@ -358,7 +360,7 @@ impl LogIndex {
     }
 
     /// The line at a place of the log.
-    pub(crate) fn line_at(&self, spot: LogSpot) -> io::Result<Vec<u8>> {
+    pub(crate) fn line_at(&self, spot: LogRange) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; spot.length as usize];
         let mut read = 0;
         let file = File::open(&self.path)?;

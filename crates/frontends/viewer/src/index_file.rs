@@ -10,13 +10,13 @@ use std::{
 };
 
 use haft_model::Catalog;
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     index::LogIndex,
-    row::{IndexedCall, IndexedRequest, IndexedRow, LogSpot, RowKind},
+    row::{IndexedCall, IndexedRequest, IndexedRow, LogRange, RowKind},
 };
 
 /// Raised when an index says more, or something else.
@@ -35,7 +35,7 @@ const LARGEST_TAIL: u64 = 16 << 20;
 
 /// An index as it is kept.
 #[derive(Deserialize, Serialize)]
-struct KeptIndex {
+struct SavedIndex {
     form: u32,
     path: PathBuf,
     inode: u64,
@@ -52,11 +52,11 @@ struct KeptIndex {
     requests: Vec<IndexedRequest>,
 }
 
-impl KeptIndex {
+impl SavedIndex {
     /// Whether nothing in it leads out of the log or out of itself.
     fn is_sound(&self) -> bool {
         let inside =
-            |it: &LogSpot| it.offset.checked_add(u64::from(it.length)).is_some_and(|it| it <= self.end);
+            |it: &LogRange| it.offset.checked_add(u64::from(it.length)).is_some_and(|it| it <= self.end);
         let row = |it: &IndexedRow| {
             let call = match it.kind {
                 RowKind::Call(call) => (call as usize) < self.calls.len(),
@@ -112,7 +112,7 @@ impl LogIndex {
     }
 
     fn kept(path: &Path, file: &Path, catalog: &Arc<Catalog>) -> Option<Self> {
-        let kept: KeptIndex = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+        let kept: SavedIndex = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
         let log = File::open(path).ok()?;
         let about = log.metadata().ok()?;
         let fits = kept.form == FORM
@@ -164,7 +164,7 @@ impl LogIndex {
             return;
         };
         self.bytes_read += read;
-        let kept = KeptIndex {
+        let kept = SavedIndex {
             form: FORM,
             path: self.path.clone(),
             inode: self.inode,
@@ -181,7 +181,7 @@ impl LogIndex {
             requests: std::mem::take(&mut self.requests),
         };
         if let Ok(bytes) = serde_json::to_vec(&kept) {
-            replace_file(&file, &bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever).ok();
+            replace_file(&file, &bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever).ok();
         }
         (self.rows, self.calls, self.requests) = (kept.rows, kept.calls, kept.requests);
     }

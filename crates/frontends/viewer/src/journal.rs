@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haft_workspace::{
-    EntryStanding, FileChange, FileState, HistoryItem, Journal, JournalLimits, Workspace, WorkspaceConfig,
+    EntryState, FileChange, FileState, HistoryItem, Journal, JournalLimits, Workspace, WorkspaceConfig,
     counts, patch,
 };
 
@@ -58,12 +58,12 @@ impl JournalChange {
             time: i64::try_from(entry.time).unwrap_or(0),
             tool: entry.origin.tool.clone(),
             standing: match item.standing {
-                EntryStanding::InEffect => "in effect",
-                EntryStanding::Undone => "taken back",
-                EntryStanding::Undo => "an undo",
-                EntryStanding::Redo => "brought back",
+                EntryState::InEffect => "in effect",
+                EntryState::Undone => "taken back",
+                EntryState::Undo => "an undo",
+                EntryState::Redo => "brought back",
             },
-            can_undo: item.standing == EntryStanding::InEffect,
+            can_undo: item.standing == EntryState::InEffect,
             files: entry.changes.iter().take(100).map(|it| JournalledFile::of(it, journal)).collect(),
         }
     }

@@ -37,6 +37,6 @@ mod timeline;
 
 pub use index::LogIndex;
 pub use perfetto::trace;
-pub use places::{LogPlaces, LogRoots};
+pub use places::{LogLocations, LogRoots};
 pub use render::page;
-pub use server::{ViewServer, ViewSetting, serve};
+pub use server::{ViewServer, ViewerConfig, serve};

@@ -16,7 +16,7 @@ pub struct LogRoots(pub Vec<PathBuf>);
 
 /// A log.
 #[derive(Clone, Debug)]
-pub(crate) struct LogPlace {
+pub(crate) struct LogLocation {
     /// What its page is called: nothing of a path can be put into it.
     pub(crate) key: String,
     pub(crate) path: PathBuf,
@@ -28,12 +28,12 @@ pub(crate) struct LogPlace {
 
 /// The logs that have pages.
 #[derive(Debug, Default)]
-pub struct LogPlaces {
+pub struct LogLocations {
     roots: LogRoots,
     known: Mutex<HashMap<String, PathBuf>>,
 }
 
-impl LogPlaces {
+impl LogLocations {
     /// Logs below these directories.
     pub fn new(roots: LogRoots) -> Self {
         Self { roots, known: Mutex::default() }
@@ -54,7 +54,7 @@ impl LogPlaces {
     }
 
     /// All logs there are, the newest first. Links are not followed.
-    pub(crate) fn all(&self) -> Vec<LogPlace> {
+    pub(crate) fn all(&self) -> Vec<LogLocation> {
         let mut found = Vec::new();
         for root in &self.roots.0 {
             for project in entries(root).filter(|it| it.is_dir()) {
@@ -67,9 +67,9 @@ impl LogPlaces {
         found
     }
 
-    fn place(&self, log: SessionInfo) -> LogPlace {
+    fn place(&self, log: SessionInfo) -> LogLocation {
         let key = self.add(&log.path);
-        LogPlace { key, path: log.path, title: log.title, size: log.size, modified: log.modified }
+        LogLocation { key, path: log.path, title: log.title, size: log.size, modified: log.modified }
     }
 }
 

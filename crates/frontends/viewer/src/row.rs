@@ -2,14 +2,14 @@
 
 use haft_agent::{
     Bust,
-    log::{CallLine, Purpose},
+    log::{CallFinishedLine, RequestPurpose},
 };
 use haft_types::Usage;
 use serde::{Deserialize, Serialize};
 
 /// Where a part of a log is.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct LogSpot {
+pub(crate) struct LogRange {
     pub(crate) offset: u64,
     pub(crate) length: u32,
     /// Which block of the message.
@@ -38,7 +38,7 @@ pub(crate) enum RowKind {
 /// A row of the conversation.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct IndexedRow {
-    pub(crate) spot: LogSpot,
+    pub(crate) spot: LogRange,
     pub(crate) kind: RowKind,
     /// Milliseconds since 1970, where the line says when.
     pub(crate) time: Option<i64>,
@@ -57,12 +57,12 @@ pub(crate) struct IndexedCall {
     pub(crate) began: Option<i64>,
     pub(crate) ended: Option<i64>,
     /// Where its result is.
-    pub(crate) result: Option<LogSpot>,
+    pub(crate) result: Option<LogRange>,
     pub(crate) result_weight: u32,
     pub(crate) failed: bool,
     pub(crate) of_child: bool,
     /// How it went, where the log says so.
-    pub(crate) line: Option<Box<CallLine>>,
+    pub(crate) line: Option<Box<CallFinishedLine>>,
 }
 
 impl IndexedCall {
@@ -94,7 +94,7 @@ pub(crate) struct IndexedRequest {
     pub(crate) number: u64,
     pub(crate) model: String,
     pub(crate) time: Option<i64>,
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: RequestPurpose,
     pub(crate) usage: Usage,
     pub(crate) usd: Option<f64>,
     pub(crate) bust: Option<Bust>,

@@ -12,13 +12,13 @@ use crate::{facts::RowContent, index::LogIndex, row::RowKind};
 
 /// A row with the words.
 #[derive(Debug)]
-pub(crate) struct FoundRow {
+pub(crate) struct MatchedRow {
     pub(crate) row: usize,
     pub(crate) excerpt: String,
 }
 
 /// Rows with these words, whatever their case, from the beginning on.
-pub(crate) fn search(index: &LogIndex, wanted: &str, most: usize) -> io::Result<Vec<FoundRow>> {
+pub(crate) fn search(index: &LogIndex, wanted: &str, most: usize) -> io::Result<Vec<MatchedRow>> {
     let wanted = wanted.trim().to_lowercase();
     let mut hits = Vec::new();
     if wanted.is_empty() {
@@ -30,7 +30,7 @@ pub(crate) fn search(index: &LogIndex, wanted: &str, most: usize) -> io::Result<
         }
         let words = row_words(index, row);
         if let Some(excerpt) = excerpt(&words, &wanted) {
-            hits.push(FoundRow { row, excerpt });
+            hits.push(MatchedRow { row, excerpt });
         }
     }
     Ok(hits)

@@ -8,14 +8,14 @@ use std::{
 };
 
 use haft_model::Catalog;
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::day,
     facts::{RowContent, telling},
     index::LogIndex,
-    places::LogPlace,
+    places::LogLocation,
     row::IndexedCall,
 };
 
@@ -41,14 +41,14 @@ pub(crate) struct LogSummary {
     pub(crate) usd: f64,
     pub(crate) days: BTreeMap<String, f64>,
     pub(crate) models: BTreeMap<String, f64>,
-    pub(crate) tools: BTreeMap<String, ToolSum>,
-    pub(crate) denials: Vec<DenialSum>,
+    pub(crate) tools: BTreeMap<String, ToolTotals>,
+    pub(crate) denials: Vec<DenialTotals>,
     pub(crate) slowest: Vec<SlowCall>,
 }
 
 /// The calls of one tool.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub(crate) struct ToolSum {
+pub(crate) struct ToolTotals {
     pub(crate) calls: u64,
     pub(crate) failed: u64,
     pub(crate) micros: u64,
@@ -56,7 +56,7 @@ pub(crate) struct ToolSum {
 
 /// Calls that were denied for one reason.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub(crate) struct DenialSum {
+pub(crate) struct DenialTotals {
     pub(crate) tool: String,
     pub(crate) why: String,
     pub(crate) help: String,
@@ -74,7 +74,7 @@ pub(crate) struct SlowCall {
 
 /// A summary, and of which state of which log.
 #[derive(Debug, Deserialize, Serialize)]
-struct KeptSummary {
+struct SavedSummary {
     form: u32,
     size: u64,
     inode: u64,
@@ -83,12 +83,12 @@ struct KeptSummary {
 
 impl LogSummary {
     /// The summary of a log: kept, or read anew and kept.
-    pub(crate) fn of(place: &LogPlace, kept: Option<&Path>, catalog: &Arc<Catalog>) -> Option<Self> {
+    pub(crate) fn of(place: &LogLocation, kept: Option<&Path>, catalog: &Arc<Catalog>) -> Option<Self> {
         let about = place.path.metadata().ok()?;
         let (size, inode) = (about.len(), about.ino());
         let file: Option<PathBuf> = kept.map(|dir| dir.join(format!("{}.json", place.key)));
         let known = file.as_ref().and_then(|it| std::fs::read(it).ok());
-        let known: Option<KeptSummary> = known.and_then(|it| serde_json::from_slice(&it).ok());
+        let known: Option<SavedSummary> = known.and_then(|it| serde_json::from_slice(&it).ok());
         if let Some(known) = known.filter(|it| (it.form, it.size, it.inode) == (FORM, size, inode)) {
             return Some(known.summary);
         }
@@ -97,9 +97,9 @@ impl LogSummary {
         let summary = Self::of_index(&index);
         if let Some(file) = file
             && let Ok(bytes) =
-                serde_json::to_vec(&KeptSummary { form: FORM, size, inode, summary: summary.clone() })
+                serde_json::to_vec(&SavedSummary { form: FORM, size, inode, summary: summary.clone() })
         {
-            replace_file(&file, &bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever).ok();
+            replace_file(&file, &bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever).ok();
         }
         Some(summary)
     }
@@ -152,7 +152,7 @@ impl LogSummary {
         match self.denials.iter_mut().find(|it| it.tool == *tool && it.why == why && it.help == help) {
             Some(known) => known.count += 1,
             None if has_room => {
-                self.denials.push(DenialSum { tool: tool.clone(), why, help, count: 1 });
+                self.denials.push(DenialTotals { tool: tool.clone(), why, help, count: 1 });
             }
             None => (),
         }

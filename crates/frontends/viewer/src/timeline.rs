@@ -59,7 +59,7 @@ fn span(call: &IndexedCall) -> Option<CallSpan<'_>> {
 }
 
 /// Time with long pauses left out: where a moment is, from 0 to 1.
-pub(crate) struct Compressed {
+pub(crate) struct CompressedTimeline {
     /// Moments and where they are.
     points: Vec<(i64, f64)>,
     total: f64,
@@ -68,7 +68,7 @@ pub(crate) struct Compressed {
 /// A pause longer than this is drawn as if it were this long.
 const LONGEST_PAUSE: i64 = 2_000_000;
 
-impl Compressed {
+impl CompressedTimeline {
     pub(crate) fn of(spans: &[CallSpan<'_>]) -> Self {
         let mut points = Vec::new();
         let (mut at, mut end) = (0.0, spans.first().map_or(0, |it| it.start));

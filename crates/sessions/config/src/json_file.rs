@@ -8,15 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file, sweep_unfinished};
+use haft_paths::{Durability, ModeOnReplace, replace_file, sweep_unfinished};
 use serde_json::{Map, Value};
 
 use crate::{
-    SettingsNotice, SettingsPlace,
+    SettingsNotice, SettingsSourceKind,
     document::{BYTE_ORDER_MARK, SettingsDocument},
     edit,
     lock::{LockFailure, lock},
-    read::{LARGEST, Unread, read},
+    read::{LARGEST, ReadError, read},
 };
 
 /// A file and how to treat it.
@@ -121,7 +121,7 @@ impl JsonFile<'_> {
         if LARGEST < text.len() as u64 {
             return Err(UpdateError::TooLarge(self.path.to_owned()));
         }
-        replace_file(&target, text.as_bytes(), ReplacedMode::KeptOr(self.mode), Durability::ContentAndName)
+        replace_file(&target, text.as_bytes(), ModeOnReplace::KeptOr(self.mode), Durability::ContentAndName)
             .map_err(|error| self.io(error))?;
         Ok(Updated { result, before, after })
     }
@@ -170,16 +170,16 @@ impl JsonFile<'_> {
     fn current(&self, target: &Path) -> Result<(Option<SettingsDocument>, &'static str), UpdateError> {
         let bytes = match read(target, LARGEST) {
             Ok(contents) => contents.bytes,
-            Err(Unread::Absent) => return Ok((None, "")),
-            Err(Unread::NotAFile) => return Err(UpdateError::NotAFile(self.path.to_owned())),
-            Err(Unread::TooLarge(_)) => return Err(UpdateError::TooLarge(self.path.to_owned())),
-            Err(Unread::Failed(error)) => return Err(self.io(error)),
+            Err(ReadError::Absent) => return Ok((None, "")),
+            Err(ReadError::NotAFile) => return Err(UpdateError::NotAFile(self.path.to_owned())),
+            Err(ReadError::TooLarge(_)) => return Err(UpdateError::TooLarge(self.path.to_owned())),
+            Err(ReadError::Failed(error)) => return Err(self.io(error)),
         };
         let mark = if bytes.starts_with(BYTE_ORDER_MARK.as_bytes()) { BYTE_ORDER_MARK } else { "" };
         match SettingsDocument::parse(&bytes) {
             Ok(document) => Ok((Some(document), mark)),
             Err(broken) => Err(UpdateError::Broken(SettingsNotice {
-                place: SettingsPlace::File(self.path.to_owned()),
+                place: SettingsSourceKind::File(self.path.to_owned()),
                 position: Some(broken.position),
                 message: broken.message,
             })),

@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file, sweep_unfinished};
+use haft_paths::{Durability, ModeOnReplace, replace_file, sweep_unfinished};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -63,7 +63,8 @@ impl LastGood {
         // what the file holds now.
         let Ok(newest) = read(path, LARGEST) else { return };
         if SettingsDocument::parse(&newest.bytes).is_ok()
-            && replace_file(&place, &newest.bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever).is_err()
+            && replace_file(&place, &newest.bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever)
+                .is_err()
         {
             // An old copy must not stand in for what we know to be newer.
             let _gone = fs::remove_file(&place);

@@ -8,13 +8,14 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Layer, McpScope, PendingTrust, Places, Settings, SettingsNotice, SettingsPlace, SettingsText, TrustMode,
+    McpScope, PendingTrust, Settings, SettingsLayer, SettingsNotice, SettingsPaths, SettingsSourceKind,
+    SettingsText, TrustMode,
     document::SettingsDocument,
     last_good::LastGood,
     mcp,
     places::Candidate,
-    read::{LARGEST, Print, Unread, read},
-    settings::Speech,
+    read::{LARGEST, Print, ReadError, read},
+    settings::EffectiveUnit,
     trust::{AdmittedSettings, TrustList, admit, folder_key},
     units::take_apart,
 };
@@ -23,7 +24,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// Which of the user's, the project's and the local files are read.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<SettingsLayer>,
     /// Settings from the command line, from the weakest.
     pub arguments: Vec<Argument>,
     /// Whether a person is asked about the project's content.
@@ -32,7 +33,7 @@ pub struct LoadOptions {
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        let layers = vec![Layer::User, Layer::Project, Layer::Local];
+        let layers = vec![SettingsLayer::User, SettingsLayer::Project, SettingsLayer::Local];
         Self { layers, arguments: Vec::new(), trust: TrustMode::Ask }
     }
 }
@@ -42,15 +43,15 @@ impl Default for LoadOptions {
 pub struct Argument {
     /// The argument's name, as people know it.
     pub name: String,
-    /// How strong its words are: [`Layer::Flag`] or [`Layer::Managed`].
-    pub layer: Layer,
+    /// How strong its words are: [`SettingsLayer::Flag`] or [`SettingsLayer::Managed`].
+    pub layer: SettingsLayer,
     /// What it holds.
-    pub content: ArgumentContent,
+    pub content: FlagContent,
 }
 
 /// What an argument holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ArgumentContent {
+pub enum FlagContent {
     /// JSON.
     Json(String),
     /// The path of a file with JSON.
@@ -60,24 +61,28 @@ pub enum ArgumentContent {
 impl Argument {
     /// `--settings`, whose value is JSON if it begins with a brace, else a path.
     pub fn settings(value: &str, cwd: &Path) -> Self {
-        Self { name: "--settings".to_owned(), layer: Layer::Flag, content: ArgumentContent::of(value, cwd) }
+        Self {
+            name: "--settings".to_owned(),
+            layer: SettingsLayer::Flag,
+            content: FlagContent::of(value, cwd),
+        }
     }
 
     /// Settings made of single flags.
     pub fn flags(values: &Map<String, Value>) -> Self {
         let json = Value::Object(values.clone()).to_string();
-        let content = ArgumentContent::Json(json);
-        Self { name: "the command line".to_owned(), layer: Layer::Flag, content }
+        let content = FlagContent::Json(json);
+        Self { name: "the command line".to_owned(), layer: SettingsLayer::Flag, content }
     }
 
     /// `--managed-settings`.
     pub fn managed(json: &str) -> Self {
-        let content = ArgumentContent::Json(json.to_owned());
-        Self { name: "--managed-settings".to_owned(), layer: Layer::Managed, content }
+        let content = FlagContent::Json(json.to_owned());
+        Self { name: "--managed-settings".to_owned(), layer: SettingsLayer::Managed, content }
     }
 }
 
-impl ArgumentContent {
+impl FlagContent {
     fn of(value: &str, cwd: &Path) -> Self {
         match value.trim_start().starts_with('{') {
             true => Self::Json(value.to_owned()),
@@ -105,7 +110,7 @@ pub struct Loaded {
 }
 
 /// Where trust is kept.
-pub(crate) fn trust_file(places: &Places) -> Option<PathBuf> {
+pub(crate) fn trust_file(places: &SettingsPaths) -> Option<PathBuf> {
     places.state.as_ref().map(|state| state.join("trust.json"))
 }
 
@@ -113,7 +118,7 @@ pub(crate) fn trust_file(places: &Places) -> Option<PathBuf> {
 const LARGEST_FOREIGN: u64 = 64 * 1024 * 1024;
 
 /// Reads everything.
-pub(crate) fn load(places: &Places, options: &LoadOptions, last_good: &LastGood) -> Loaded {
+pub(crate) fn load(places: &SettingsPaths, options: &LoadOptions, last_good: &LastGood) -> Loaded {
     let folder = std::fs::canonicalize(&places.project).unwrap_or_else(|_| places.project.clone());
     let mut loader = Loader {
         places,
@@ -138,13 +143,13 @@ pub(crate) fn load(places: &Places, options: &LoadOptions, last_good: &LastGood)
 }
 
 struct Loader<'a> {
-    places: &'a Places,
+    places: &'a SettingsPaths,
     options: &'a LoadOptions,
     last_good: &'a LastGood,
     folder: PathBuf,
     trust: TrustList,
     loaded: Loaded,
-    speeches: Vec<Speech>,
+    speeches: Vec<EffectiveUnit>,
     pending: Vec<crate::PendingItem>,
 }
 
@@ -160,12 +165,13 @@ impl Loader<'_> {
         for directory in self.places.listed_directories() {
             self.loaded.watched.push((directory.clone(), Print::at(&directory)));
         }
-        let wanted = |it: &Candidate| it.layer == Layer::Managed || self.options.layers.contains(&it.layer);
+        let wanted =
+            |it: &Candidate| it.layer == SettingsLayer::Managed || self.options.layers.contains(&it.layer);
         let candidates: Vec<Candidate> = self.places.candidates().into_iter().filter(wanted).collect();
         let mut texts = Vec::new();
         for Candidate { layer, path, base } in candidates {
             if let (Some(document), _) = self.read_file(&path, LARGEST, Fallback::LastGood) {
-                let place = SettingsPlace::File(path);
+                let place = SettingsSourceKind::File(path);
                 let source = SettingsText::new(layer, place, base, Arc::clone(&document.text));
                 texts.push((Arc::new(source), document));
             }
@@ -177,19 +183,19 @@ impl Loader<'_> {
         let mut texts = Vec::new();
         for argument in &self.options.arguments {
             let (place, document) = match &argument.content {
-                ArgumentContent::File(path) => {
+                FlagContent::File(path) => {
                     let (document, state) = self.read_file(path, LARGEST, Fallback::LastGood);
                     if state == LoadedFileState::Absent {
                         self.problem(
-                            SettingsPlace::File(path.clone()),
+                            SettingsSourceKind::File(path.clone()),
                             None,
                             format!("{}: there is no such file", argument.name),
                         );
                     }
-                    (SettingsPlace::File(path.clone()), document)
+                    (SettingsSourceKind::File(path.clone()), document)
                 }
-                ArgumentContent::Json(json) => {
-                    let place = SettingsPlace::Argument(argument.name.clone());
+                FlagContent::Json(json) => {
+                    let place = SettingsSourceKind::Argument(argument.name.clone());
                     let document = match SettingsDocument::parse(json.as_bytes()) {
                         Ok(document) => Some(document),
                         Err(broken) => {
@@ -209,7 +215,7 @@ impl Loader<'_> {
         texts
     }
 
-    fn problem(&mut self, place: SettingsPlace, position: Option<(usize, usize)>, message: String) {
+    fn problem(&mut self, place: SettingsSourceKind, position: Option<(usize, usize)>, message: String) {
         self.loaded.problems.push(SettingsNotice { place, position, message });
     }
 
@@ -228,17 +234,19 @@ impl Loader<'_> {
                 }
                 (parsed.map_err(|broken| (Some(broken.position), broken.message)), contents.print)
             }
-            Err(Unread::Absent) => {
+            Err(ReadError::Absent) => {
                 self.loaded.watched.push((path.to_owned(), Print::Absent));
                 self.last_good.forget(path);
                 return (None, LoadedFileState::Absent);
             }
-            Err(Unread::NotAFile) => (Err((None, "this is not a regular file".to_owned())), Print::at(path)),
-            Err(Unread::TooLarge(size)) => {
+            Err(ReadError::NotAFile) => {
+                (Err((None, "this is not a regular file".to_owned())), Print::at(path))
+            }
+            Err(ReadError::TooLarge(size)) => {
                 let limit = largest / (1024 * 1024);
                 (Err((None, format!("{size} bytes are more than {limit} MiB"))), Print::at(path))
             }
-            Err(Unread::Failed(error)) => (Err((None, error.to_string())), Print::at(path)),
+            Err(ReadError::Failed(error)) => (Err((None, error.to_string())), Print::at(path)),
         };
         self.loaded.watched.push((path.to_owned(), print));
         match parsed {
@@ -255,7 +263,11 @@ impl Loader<'_> {
                     }
                     (None, Fallback::NoTrust) => "nothing is trusted until it is repaired",
                 };
-                self.problem(SettingsPlace::File(path.to_owned()), position, format!("{message}; {counts}"));
+                self.problem(
+                    SettingsSourceKind::File(path.to_owned()),
+                    position,
+                    format!("{message}; {counts}"),
+                );
                 (good, LoadedFileState::Broken)
             }
         }
@@ -271,7 +283,7 @@ impl Loader<'_> {
             true => self.admit(findings.units, &source, document),
             false => findings.units,
         };
-        self.speeches.push(Speech { source, units });
+        self.speeches.push(EffectiveUnit { source, units });
     }
 
     fn admit(
@@ -297,9 +309,9 @@ impl Loader<'_> {
         let own = self.places.own_mcp();
         let people: Vec<PathBuf> = self.places.claude_json.iter().cloned().chain(own).collect();
         let mut local = Vec::new();
-        if self.options.layers.contains(&Layer::User) {
+        if self.options.layers.contains(&SettingsLayer::User) {
             for path in people {
-                let Some((source, document)) = self.server_file(&path, Layer::User) else {
+                let Some((source, document)) = self.server_file(&path, SettingsLayer::User) else {
                     continue;
                 };
                 mcp::add(&mut servers, mcp::units(&document.value, ""), McpScope::User, &source);
@@ -311,8 +323,9 @@ impl Loader<'_> {
                 }
             }
         }
-        if self.options.layers.contains(&Layer::Project)
-            && let Some((source, document)) = self.server_file(&self.places.project_mcp(), Layer::Project)
+        if self.options.layers.contains(&SettingsLayer::Project)
+            && let Some((source, document)) =
+                self.server_file(&self.places.project_mcp(), SettingsLayer::Project)
         {
             let units = self.admit(mcp::units(&document.value, ""), &source, &document);
             mcp::add(&mut servers, units, McpScope::Project, &source);
@@ -323,14 +336,18 @@ impl Loader<'_> {
         servers
     }
 
-    fn server_file(&mut self, path: &Path, layer: Layer) -> Option<(Arc<SettingsText>, SettingsDocument)> {
+    fn server_file(
+        &mut self,
+        path: &Path,
+        layer: SettingsLayer,
+    ) -> Option<(Arc<SettingsText>, SettingsDocument)> {
         let (largest, fallback) = match self.places.claude_json.as_deref() == Some(path) {
             true => (LARGEST_FOREIGN, Fallback::Nothing),
             false => (LARGEST, Fallback::LastGood),
         };
         let (document, _) = self.read_file(path, largest, fallback);
         let document = document?;
-        let (place, base) = (SettingsPlace::File(path.to_owned()), self.places.project.clone());
+        let (place, base) = (SettingsSourceKind::File(path.to_owned()), self.places.project.clone());
         let source = SettingsText::new(layer, place, base, Arc::clone(&document.text));
         self.loaded.problems.extend(mcp::problems(&document, &source));
         Some((Arc::new(source), document))

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     SettingsNotice, SettingsOrigin, SettingsText,
     document::SettingsDocument,
-    keys::{FromProject, SettingKey, SettingShape, Speakers},
+    keys::{AllowedLayers, ProjectTrustRule, SettingKey, SettingShape},
     span::step,
     units::{SettingUnit, UnitEntry},
 };
@@ -41,8 +41,8 @@ pub enum McpScope {
 static SERVERS: SettingKey = SettingKey {
     name: "mcpServers",
     shape: SettingShape::Map,
-    from_project: FromProject::NeedsTrust,
-    from: Speakers::All,
+    from_project: ProjectTrustRule::NeedsTrust,
+    from: AllowedLayers::All,
 };
 
 /// The servers in an object that has `mcpServers`, as units.

@@ -17,14 +17,14 @@ use crate::{
 
 /// All layers together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Merged {
+pub(crate) struct MergedSettings {
     pub(crate) value: Map<String, Value>,
     origins: HashMap<String, SettingsOrigin>,
     /// What stands in lists already: where, what, and whose.
     listed: HashSet<(String, String, PathBuf)>,
 }
 
-impl Merged {
+impl MergedSettings {
     /// Adds what one text says. Texts come from the weakest to the strongest.
     pub(crate) fn add(&mut self, units: &[SettingUnit], source: &Arc<SettingsText>) {
         for unit in units {

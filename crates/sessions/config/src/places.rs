@@ -3,12 +3,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::Layer;
+use crate::SettingsLayer;
 
 /// Where settings live. Everything is a plain path, so that nothing here reads
 /// the environment behind anybody's back.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Places {
+pub struct SettingsPaths {
     /// The person's directories, from the weakest: `~/.claude`, `~/.haft`.
     pub user: Vec<PathBuf>,
     /// Haft's own directory, where trust and good versions are kept. Without a
@@ -44,12 +44,12 @@ const PROJECT_DIRECTORIES: [&str; 2] = [".claude", ".haft"];
 /// A file that may hold settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Candidate {
-    pub(crate) layer: Layer,
+    pub(crate) layer: SettingsLayer,
     pub(crate) path: PathBuf,
     pub(crate) base: PathBuf,
 }
 
-impl Places {
+impl SettingsPaths {
     /// Finds them for a person who stands in `cwd`. `variable` looks up an
     /// environment variable.
     ///
@@ -114,11 +114,11 @@ impl Places {
         let mut all: Vec<Candidate> = Vec::new();
         for directory in &self.user {
             let path = directory.join("settings.json");
-            all.push(Candidate { layer: Layer::User, path, base: directory.clone() });
+            all.push(Candidate { layer: SettingsLayer::User, path, base: directory.clone() });
         }
         for (layer, file, base) in [
-            (Layer::Project, "settings.json", &self.project),
-            (Layer::Local, "settings.local.json", &self.cwd),
+            (SettingsLayer::Project, "settings.json", &self.project),
+            (SettingsLayer::Local, "settings.local.json", &self.cwd),
         ] {
             for directory in PROJECT_DIRECTORIES {
                 let path = self.project.join(directory).join(file);
@@ -138,7 +138,7 @@ impl Places {
             paths.append(&mut extra);
             let base = PathBuf::from("/");
             all.extend(paths.into_iter().map(|path| Candidate {
-                layer: Layer::Managed,
+                layer: SettingsLayer::Managed,
                 path,
                 base: base.clone(),
             }));
@@ -205,7 +205,7 @@ mod tests {
     fn the_environment_moves_places() {
         let detect = |pairs: &'static [(&str, &str)]| {
             let variable = move |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| it.1.into());
-            Places::detect(Path::new("/nowhere/at/all"), &variable)
+            SettingsPaths::detect(Path::new("/nowhere/at/all"), &variable)
         };
         let plain = detect(&[("HOME", "/h")]);
         assert_eq!(plain.user, [Path::new("/h/.claude"), Path::new("/h/.haft")]);
@@ -227,7 +227,7 @@ mod tests {
                 "HOME" => Some("/h".into()),
                 name => pairs.iter().find(|it| it.0 == name).map(|it| it.1.into()),
             };
-            Places::detect(Path::new("/nowhere/at/all"), &variable)
+            SettingsPaths::detect(Path::new("/nowhere/at/all"), &variable)
         };
         const CLAUDE: &str = "CLAUDE_CONFIG_DIR";
         const HAFT: &str = "HAFT_CONFIG_DIR";

@@ -24,7 +24,7 @@ pub(crate) struct Contents {
 
 /// Why a file was not read.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub(crate) enum ReadError {
     Absent,
     /// A directory, a pipe, a device: reading it could wait for ever.
     NotAFile,
@@ -72,7 +72,7 @@ const LARGEST_COMPARED: u64 = 64 * 1024 * 1024;
 
 /// What a look at a file tells.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum FileLook {
+pub(crate) enum FileChangeCheck {
     Changed,
     Same,
     /// The same, and old enough by now to be known by this.
@@ -83,20 +83,20 @@ pub(crate) enum FileLook {
 const COARSEST_CLOCK: Duration = Duration::from_millis(2500);
 
 /// Reads a regular file of at most `largest` bytes.
-pub(crate) fn read(path: &Path, largest: u64) -> Result<Contents, Unread> {
+pub(crate) fn read(path: &Path, largest: u64) -> Result<Contents, ReadError> {
     let mut file = open(path)?;
-    let before = file.metadata().map_err(Unread::Failed)?;
+    let before = file.metadata().map_err(ReadError::Failed)?;
     if !before.is_file() {
-        return Err(Unread::NotAFile);
+        return Err(ReadError::NotAFile);
     }
     if largest < before.len() {
-        return Err(Unread::TooLarge(before.len()));
+        return Err(ReadError::TooLarge(before.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0));
     // It may grow while we read.
-    (&mut file).take(largest + 1).read_to_end(&mut bytes).map_err(Unread::Failed)?;
+    (&mut file).take(largest + 1).read_to_end(&mut bytes).map_err(ReadError::Failed)?;
     if largest < bytes.len() as u64 {
-        return Err(Unread::TooLarge(bytes.len() as u64));
+        return Err(ReadError::TooLarge(bytes.len() as u64));
     }
     // The state before reading: if the file changed meanwhile, the next look
     // finds another state and reads again.
@@ -105,12 +105,12 @@ pub(crate) fn read(path: &Path, largest: u64) -> Result<Contents, Unread> {
 }
 
 /// Opens without waiting for the other end of a pipe.
-fn open(path: &Path) -> Result<File, Unread> {
+fn open(path: &Path) -> Result<File, ReadError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => Ok(File::from(file)),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Err(Unread::Absent),
-        Err(error) => Err(Unread::Failed(error.into())),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Err(ReadError::Absent),
+        Err(error) => Err(ReadError::Failed(error.into())),
     }
 }
 
@@ -122,26 +122,26 @@ impl Print {
 
     /// Whether the file at `path` is still in this state. A look costs one
     /// system call, unless the file was young when it was last read.
-    pub(crate) fn look(&self, path: &Path) -> FileLook {
+    pub(crate) fn look(&self, path: &Path) -> FileChangeCheck {
         match (self, std::fs::metadata(path)) {
-            (Self::Absent, Err(_)) => FileLook::Same,
+            (Self::Absent, Err(_)) => FileChangeCheck::Same,
             (Self::Present { stamp, digest }, Ok(metadata)) => match digest {
-                _ if ReadStamp::of(&metadata) != *stamp => FileLook::Changed,
-                None => FileLook::Same,
+                _ if ReadStamp::of(&metadata) != *stamp => FileChangeCheck::Changed,
+                None => FileChangeCheck::Same,
                 Some(digest) => self.compare(path, digest),
             },
-            _ => FileLook::Changed,
+            _ => FileChangeCheck::Changed,
         }
     }
 
     /// Looks at the content too.
-    fn compare(&self, path: &Path, digest: &[u8; 32]) -> FileLook {
+    fn compare(&self, path: &Path, digest: &[u8; 32]) -> FileChangeCheck {
         match read(path, LARGEST_COMPARED) {
             Ok(now) if <[u8; 32]>::from(Sha256::digest(&now.bytes)) == *digest => match now.print {
-                print if print == *self => FileLook::Same,
-                print => FileLook::Settled(print),
+                print if print == *self => FileChangeCheck::Same,
+                print => FileChangeCheck::Settled(print),
             },
-            Ok(_) | Err(_) => FileLook::Changed,
+            Ok(_) | Err(_) => FileChangeCheck::Changed,
         }
     }
 
@@ -184,24 +184,24 @@ mod tests {
         let path = directory.path().join("f");
         std::fs::write(&path, "aaaa").unwrap();
         let print = read(&path, LARGEST).unwrap().print;
-        assert_eq!(print.look(&path), FileLook::Same);
+        assert_eq!(print.look(&path), FileChangeCheck::Same);
         let times = std::fs::metadata(&path).unwrap().modified().unwrap();
         std::fs::write(&path, "bbbb").unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(times).unwrap();
-        assert_eq!(print.look(&path), FileLook::Changed);
+        assert_eq!(print.look(&path), FileChangeCheck::Changed);
     }
 
     #[test]
     fn what_is_not_a_file_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(matches!(read(directory.path(), LARGEST), Err(Unread::NotAFile)));
+        assert!(matches!(read(directory.path(), LARGEST), Err(ReadError::NotAFile)));
         let pipe = directory.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        assert!(matches!(read(&pipe, LARGEST), Err(Unread::NotAFile)));
-        assert!(matches!(read(&directory.path().join("none"), LARGEST), Err(Unread::Absent)));
+        assert!(matches!(read(&pipe, LARGEST), Err(ReadError::NotAFile)));
+        assert!(matches!(read(&directory.path().join("none"), LARGEST), Err(ReadError::Absent)));
         let large = directory.path().join("large");
         std::fs::write(&large, "x".repeat(11)).unwrap();
-        assert!(matches!(read(&large, 10), Err(Unread::TooLarge(11))));
+        assert!(matches!(read(&large, 10), Err(ReadError::TooLarge(11))));
     }
 }

@@ -1,4 +1,4 @@
-use crate::{Layer, Sourced, merge::Merged};
+use crate::{SettingsLayer, Sourced, merge::MergedSettings};
 
 /// The sandbox of commands, as the settings want it. What nobody says is
 /// absent; the builder of the sandbox knows the defaults.
@@ -51,10 +51,11 @@ pub struct SandboxFiles {
 }
 
 impl SandboxSettings {
-    pub(crate) fn of(merged: &Merged) -> Self {
+    pub(crate) fn of(merged: &MergedSettings) -> Self {
         let managed_only = merged.flag("sandbox.network.allowManagedDomainsOnly").filter(|it| it.value);
-        let counts =
-            |domain: &Sourced<String>| managed_only.is_none() || domain.origin.source.layer == Layer::Managed;
+        let counts = |domain: &Sourced<String>| {
+            managed_only.is_none() || domain.origin.source.layer == SettingsLayer::Managed
+        };
         let allowed = merged.texts("sandbox.network.allowedDomains").into_iter().filter(counts).collect();
         Self {
             enabled: merged.flag("sandbox.enabled"),

@@ -5,9 +5,9 @@ use haft_types::PermissionMode;
 use serde_json::Value;
 
 use crate::{
-    Layer, SandboxSettings, SettingsPlace, SettingsText, Sourced,
+    SandboxSettings, SettingsLayer, SettingsSourceKind, SettingsText, Sourced,
     mcp::McpServer,
-    merge::Merged,
+    merge::MergedSettings,
     units::{SettingUnit, UnitEntry},
 };
 
@@ -32,7 +32,7 @@ pub struct Settings {
     pub model: Option<Sourced<String>>,
     /// How long sessions are kept.
     pub cleanup_period_days: u64,
-    merged: Merged,
+    merged: MergedSettings,
 }
 
 /// Rules, directories and modes.
@@ -81,7 +81,7 @@ pub struct McpSettings {
 }
 
 /// The unit of one text that counts, with its source.
-pub(crate) struct Speech {
+pub(crate) struct EffectiveUnit {
     pub(crate) source: Arc<SettingsText>,
     pub(crate) units: Vec<SettingUnit>,
 }
@@ -91,8 +91,8 @@ const CLEANUP_PERIOD_DAYS: u64 = 30;
 
 impl Settings {
     /// Merges what all texts say, from the weakest to the strongest.
-    pub(crate) fn of(speeches: &[Speech], mcp_servers: Vec<McpServer>) -> Self {
-        let mut merged = Merged::default();
+    pub(crate) fn of(speeches: &[EffectiveUnit], mcp_servers: Vec<McpServer>) -> Self {
+        let mut merged = MergedSettings::default();
         for speech in speeches {
             merged.add(&speech.units, &speech.source);
         }
@@ -130,11 +130,11 @@ impl Settings {
     }
 
     /// Whether a feature is switched on; `otherwise` if nobody says.
-    pub fn feature(&self, name: &str, otherwise: Feature) -> Feature {
+    pub fn feature(&self, name: &str, otherwise: FeatureSwitch) -> FeatureSwitch {
         let found = self.merged.map("features").into_iter().find(|(it, _)| it == name);
         match found.and_then(|(_, value)| value.value.as_bool()) {
-            Some(true) => Feature::On,
-            Some(false) => Feature::Off,
+            Some(true) => FeatureSwitch::On,
+            Some(false) => FeatureSwitch::Off,
             None => otherwise,
         }
     }
@@ -143,15 +143,16 @@ impl Settings {
 /// A feature's switch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "the words explain themselves")]
-pub enum Feature {
+pub enum FeatureSwitch {
     On,
     Off,
 }
 
 impl PermissionSettings {
-    fn of(merged: &Merged) -> Self {
+    fn of(merged: &MergedSettings) -> Self {
         let managed_only = is_on(merged, "allowManagedPermissionRulesOnly");
-        let counts = |rule: &Sourced<String>| !managed_only || rule.origin.source.layer == Layer::Managed;
+        let counts =
+            |rule: &Sourced<String>| !managed_only || rule.origin.source.layer == SettingsLayer::Managed;
         let mode = merged.text("permissions.defaultMode").and_then(|text| {
             let mode = PermissionMode::from_str(&text.value).ok()?;
             Some(text.map(|_| mode))
@@ -180,16 +181,16 @@ impl PermissionSettings {
     }
 }
 
-fn is_on(merged: &Merged, name: &str) -> bool {
+fn is_on(merged: &MergedSettings, name: &str) -> bool {
     merged.flag(name).is_some_and(|it| it.value)
 }
 
-fn is_disabled(merged: &Merged, name: &str) -> bool {
+fn is_disabled(merged: &MergedSettings, name: &str) -> bool {
     merged.text(name).is_some_and(|it| it.value == "disable")
 }
 
 impl McpSettings {
-    fn of(merged: &Merged) -> Self {
+    fn of(merged: &MergedSettings) -> Self {
         Self {
             enable_all_project_servers: is_on(merged, "enableAllProjectMcpServers"),
             enabled: merged.texts("enabledMcpjsonServers"),
@@ -205,17 +206,19 @@ impl McpSettings {
 /// The hooks that are left when everybody has disabled what they may: a layer
 /// disables hooks of its own kind, the person those of the project too, the
 /// organisation all, and nobody those of the organisation but itself.
-fn hooks(speeches: &[Speech], merged: &Merged) -> Vec<HookDefinition> {
+fn hooks(speeches: &[EffectiveUnit], merged: &MergedSettings) -> Vec<HookDefinition> {
     let managed_only = is_on(merged, "allowManagedHooksOnly");
     let mut definitions = Vec::new();
     for speech in speeches {
         let layer = speech.source.layer;
-        if (managed_only && layer != Layer::Managed) || speeches.iter().any(|it| disables_all(it, layer)) {
+        if (managed_only && layer != SettingsLayer::Managed)
+            || speeches.iter().any(|it| disables_all(it, layer))
+        {
             continue;
         }
         let source = Arc::new(match &speech.source.place {
-            SettingsPlace::File(path) => HookSource::File(path.clone()),
-            SettingsPlace::Argument(name) => HookSource::Named(name.clone()),
+            SettingsSourceKind::File(path) => HookSource::File(path.clone()),
+            SettingsSourceKind::Argument(name) => HookSource::Named(name.clone()),
         });
         let units = speech.units.iter().filter(|unit| matches!(unit.entry, UnitEntry::Hook { .. }));
         let parsed = units.flat_map(|unit| parse_definitions(&unit.value, &source).0);
@@ -225,20 +228,20 @@ fn hooks(speeches: &[Speech], merged: &Merged) -> Vec<HookDefinition> {
     definitions
 }
 
-fn may_disable(by: Layer, layer: Layer) -> bool {
+fn may_disable(by: SettingsLayer, layer: SettingsLayer) -> bool {
     match by {
-        Layer::Managed => true,
-        Layer::User | Layer::Flag => layer != Layer::Managed,
-        Layer::Project | Layer::Local => layer.is_of_the_project(),
+        SettingsLayer::Managed => true,
+        SettingsLayer::User | SettingsLayer::Flag => layer != SettingsLayer::Managed,
+        SettingsLayer::Project | SettingsLayer::Local => layer.is_of_the_project(),
     }
 }
 
-fn disables_all(by: &Speech, layer: Layer) -> bool {
+fn disables_all(by: &EffectiveUnit, layer: SettingsLayer) -> bool {
     let says = |unit: &SettingUnit| unit.name() == "disableAllHooks" && unit.value == Value::Bool(true);
     may_disable(by.source.layer, layer) && by.units.iter().any(says)
 }
 
-fn disables(by: &Speech, layer: Layer, id: &str) -> bool {
+fn disables(by: &EffectiveUnit, layer: SettingsLayer, id: &str) -> bool {
     let says = |unit: &SettingUnit| unit.name() == "disabledHooks" && unit.value.as_str() == Some(id);
     may_disable(by.source.layer, layer) && by.units.iter().any(says)
 }

@@ -8,7 +8,7 @@ use crate::span;
 
 /// Who speaks, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Layer {
+pub enum SettingsLayer {
     /// The person, for all projects.
     User,
     /// The project, for everybody.
@@ -21,7 +21,7 @@ pub enum Layer {
     Managed,
 }
 
-impl Layer {
+impl SettingsLayer {
     /// Whether the words come from the project's directory, and so from
     /// the authors of the project.
     pub const fn is_of_the_project(self) -> bool {
@@ -44,9 +44,9 @@ impl Layer {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SettingsText {
     /// The layer whose text this is.
-    pub layer: Layer,
+    pub layer: SettingsLayer,
     /// Where it stands.
-    pub place: SettingsPlace,
+    pub place: SettingsSourceKind,
     /// What `/` at the start of a path rule of this source stands for.
     pub base: PathBuf,
     /// The text, so that a line can be named in a message.
@@ -90,14 +90,14 @@ impl LineIndex {
 
 /// Where a text stands.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum SettingsPlace {
+pub enum SettingsSourceKind {
     /// A file.
     File(PathBuf),
     /// An argument of the command line, by its name.
     Argument(String),
 }
 
-impl fmt::Display for SettingsPlace {
+impl fmt::Display for SettingsSourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
@@ -107,15 +107,20 @@ impl fmt::Display for SettingsPlace {
 }
 
 impl SettingsText {
-    pub(crate) fn new(layer: Layer, place: SettingsPlace, base: PathBuf, text: Arc<str>) -> Self {
+    pub(crate) fn new(
+        layer: SettingsLayer,
+        place: SettingsSourceKind,
+        base: PathBuf,
+        text: Arc<str>,
+    ) -> Self {
         Self { layer, place, base, text, lines: LineIndex::default() }
     }
 
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            SettingsPlace::File(path) => Some(path),
-            SettingsPlace::Argument(_) => None,
+            SettingsSourceKind::File(path) => Some(path),
+            SettingsSourceKind::Argument(_) => None,
         }
     }
 }
@@ -165,7 +170,7 @@ impl<T> Sourced<T> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SettingsNotice {
     /// The text that the notice is about.
-    pub place: SettingsPlace,
+    pub place: SettingsSourceKind,
     /// Line and column, counted from one, where they are known.
     pub position: Option<(usize, usize)>,
     /// What is the matter, and what follows.
@@ -189,8 +194,8 @@ mod tests {
     fn lines_of_many_values_scan_their_text_once() {
         let rules: Vec<String> = (0..1_000).map(|number| format!("    \"Read(f{number})\"")).collect();
         let text = format!("{{\n  \"deny\": [\n{}\n  ]\n}}\n", rules.join(",\n"));
-        let place = SettingsPlace::Argument(String::from("--settings"));
-        let source = Arc::new(SettingsText::new(Layer::User, place, PathBuf::new(), text.into()));
+        let place = SettingsSourceKind::Argument(String::from("--settings"));
+        let source = Arc::new(SettingsText::new(SettingsLayer::User, place, PathBuf::new(), text.into()));
         let before = span::scans();
         for number in 0..1_000 {
             let origin = SettingsOrigin { source: Arc::clone(&source), pointer: format!("/deny/{number}") };

@@ -9,14 +9,14 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Layer, LoadOptions, Loaded, PendingTrust, Places, SettingsPlace, SettingsScope, SettingsText,
-    UpdateError,
+    LoadOptions, Loaded, PendingTrust, SettingsLayer, SettingsPaths, SettingsScope, SettingsSourceKind,
+    SettingsText, UpdateError,
     change::{self, SetError},
     document::SettingsDocument,
     json_file::JsonFile,
     last_good::LastGood,
     load::{load, trust_file},
-    read::{FileLook, Print},
+    read::{FileChangeCheck, Print},
     trust::{TrustItem, agree, folder_key, forget},
     units::take_apart,
 };
@@ -28,7 +28,7 @@ use crate::{
 /// move them off their tasks.
 #[derive(Debug)]
 pub struct SettingsStore {
-    places: Places,
+    places: SettingsPaths,
     options: RwLock<LoadOptions>,
     current: RwLock<Arc<Loaded>>,
     last_good: LastGood,
@@ -42,7 +42,7 @@ pub struct SettingsStore {
 
 impl SettingsStore {
     /// Reads the settings. This always succeeds; what is wrong is in the result.
-    pub fn open(places: Places, options: LoadOptions) -> Self {
+    pub fn open(places: SettingsPaths, options: LoadOptions) -> Self {
         let last_good = LastGood::below(places.state.as_deref());
         let mut loaded = load(&places, &options, &last_good);
         let watched = Mutex::new(std::mem::take(&mut loaded.watched));
@@ -58,7 +58,7 @@ impl SettingsStore {
     }
 
     /// Where the settings live.
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &SettingsPaths {
         &self.places
     }
 
@@ -127,9 +127,9 @@ impl SettingsStore {
     ) -> Result<T, UpdateError> {
         let path = self.places.written(scope).ok_or(UpdateError::NoPlace)?;
         let (mode, inside, layer) = match scope {
-            SettingsScope::User => (0o600, None, Layer::User),
-            SettingsScope::Project => (0o644, Some(self.places.project.as_path()), Layer::Project),
-            SettingsScope::Local => (0o600, Some(self.places.project.as_path()), Layer::Local),
+            SettingsScope::User => (0o600, None, SettingsLayer::User),
+            SettingsScope::Project => (0o644, Some(self.places.project.as_path()), SettingsLayer::Project),
+            SettingsScope::Local => (0o600, Some(self.places.project.as_path()), SettingsLayer::Local),
         };
         let locks = self.locks();
         let file = JsonFile { path: &path, mode, inside, locks: locks.as_deref() };
@@ -238,10 +238,10 @@ impl SettingsStore {
     }
 
     /// What a project's file asks trust for.
-    fn items(&self, path: &Path, layer: Layer, value: Map<String, Value>) -> Vec<TrustItem> {
+    fn items(&self, path: &Path, layer: SettingsLayer, value: Map<String, Value>) -> Vec<TrustItem> {
         let text: Arc<str> = Value::Object(value.clone()).to_string().into();
         let base = self.places.project.clone();
-        let place = SettingsPlace::File(path.to_owned());
+        let place = SettingsSourceKind::File(path.to_owned());
         let source = SettingsText::new(layer, place, base, Arc::clone(&text));
         let findings = take_apart(&SettingsDocument { text, value }, &source);
         let project = self.real_project();
@@ -254,9 +254,9 @@ impl SettingsStore {
 fn have_changed(watched: &mut [(PathBuf, Print)]) -> bool {
     for (path, print) in watched {
         match print.look(path) {
-            FileLook::Changed => return true,
-            FileLook::Same => (),
-            FileLook::Settled(settled) => *print = settled,
+            FileChangeCheck::Changed => return true,
+            FileChangeCheck::Same => (),
+            FileChangeCheck::Settled(settled) => *print = settled,
         }
     }
     false

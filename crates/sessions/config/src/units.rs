@@ -6,9 +6,9 @@ use haft_types::nearest;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Layer, SettingsNotice, SettingsText,
+    SettingsLayer, SettingsNotice, SettingsText,
     document::SettingsDocument,
-    keys::{KEYS, SettingKey, SettingShape, Speakers, find, has_effect},
+    keys::{AllowedLayers, KEYS, SettingKey, SettingShape, find, has_effect},
     span::step,
 };
 
@@ -56,7 +56,7 @@ pub(crate) struct UnitFindings {
 /// Takes a text apart. Unknown keys warn; values of the wrong shape are
 /// reported and left out, alone.
 pub(crate) fn take_apart(document: &SettingsDocument, source: &SettingsText) -> UnitFindings {
-    let mut taker = UnitTaker { document, source, findings: UnitFindings::default() };
+    let mut taker = UnitParser { document, source, findings: UnitFindings::default() };
     for (key, position) in document.repeated_keys() {
         let message = format!("{key:?} stands here twice; only this one counts");
         taker.findings.warnings.push(SettingsNotice {
@@ -69,13 +69,13 @@ pub(crate) fn take_apart(document: &SettingsDocument, source: &SettingsText) -> 
     taker.findings
 }
 
-struct UnitTaker<'a> {
+struct UnitParser<'a> {
     document: &'a SettingsDocument,
     source: &'a SettingsText,
     findings: UnitFindings,
 }
 
-impl UnitTaker<'_> {
+impl UnitParser<'_> {
     fn notice(&self, pointer: &str, message: String) -> SettingsNotice {
         SettingsNotice {
             place: self.source.place.clone(),
@@ -106,7 +106,9 @@ impl UnitTaker<'_> {
             path.push(name.clone());
             match find(keys, name) {
                 None => self.unknown(keys, path, &pointer),
-                Some(key) if key.from == Speakers::Managed && self.source.layer != Layer::Managed => {
+                Some(key)
+                    if key.from == AllowedLayers::Managed && self.source.layer != SettingsLayer::Managed =>
+                {
                     let message = format!("{} counts only in managed settings", path.join("."));
                     self.warn(&pointer, message);
                 }

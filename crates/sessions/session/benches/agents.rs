@@ -12,10 +12,12 @@ use std::{
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    Catalog, ModelError, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request, Scripted,
+    Catalog, ModelError, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request,
+    ScriptedProvider,
 };
 use haft_session::{
-    Command, EventStream, Happening, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionSpec,
+    Command, EventStream, LocationSpec, ModelSpec, Prompt, ProviderSpec, Session, SessionEventKind,
+    SessionSpec,
 };
 use haft_types::{MessageBlock, ToolUse, Variables};
 use serde_json::{Value, json};
@@ -40,7 +42,7 @@ impl Provider for Timed {
     fn stream(&self, request: Request) -> Answers {
         let (pause, blocks) = (self.answer)(&request);
         self.asked.lock().unwrap().push((Instant::now(), request.clone()));
-        let answer = Scripted::new([blocks]).stream(request);
+        let answer = ScriptedProvider::new([blocks]).stream(request);
         Box::pin(
             futures_util::stream::once(tokio::time::sleep(pause))
                 .flat_map(move |()| futures_util::stream::empty())
@@ -83,16 +85,16 @@ fn session(
     .into_iter()
     .collect();
     let provider = Arc::new(Timed { answer: Box::new(answer), asked: Mutex::default() });
-    let place = PlaceSpec { variables, ..PlaceSpec::new(dir.join("ws")) };
+    let place = LocationSpec { variables, ..LocationSpec::new(dir.join("ws")) };
     let given = ProviderSpec::Given { provider: Arc::clone(&provider) as _, catalog: None };
     let model = Some(ModelSpec { provider: given, ..ModelSpec::default() });
     (SessionSpec { model, ..SessionSpec::new(place) }, provider)
 }
 
-async fn until_closed(mut events: EventStream, mut see: impl FnMut(&Happening)) {
+async fn until_closed(mut events: EventStream, mut see: impl FnMut(&SessionEventKind)) {
     while let Some(event) = events.next().await {
         see(&event.what);
-        if matches!(event.what, Happening::Closed) {
+        if matches!(event.what, SessionEventKind::Closed) {
             break;
         }
     }
@@ -128,7 +130,7 @@ async fn spawn() {
     handle.send(Command::Finish);
     let mut started: HashMap<String, Instant> = HashMap::new();
     until_closed(events, |what| {
-        if let Happening::ChildStarted(facts) = what {
+        if let SessionEventKind::ChildStarted(facts) = what {
             started.insert(facts.prompt.clone(), Instant::now());
         }
     })
@@ -192,7 +194,7 @@ async fn thousand() {
         }
     });
     let mut ended = 0;
-    until_closed(events, |what| ended += usize::from(matches!(what, Happening::ChildEnded(..)))).await;
+    until_closed(events, |what| ended += usize::from(matches!(what, SessionEventKind::ChildEnded(..)))).await;
     watch.abort();
     let each = most.lock().unwrap().saturating_sub(before) / COUNT as u64;
     println!("thousand     {ended} reports of {COUNT}; {} KiB each at most (wanted: 1024)", each / 1024);

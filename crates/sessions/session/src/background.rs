@@ -15,7 +15,7 @@ use haft_tool_host::HostSet;
 use haft_types::{AgentId, CallId, MessageBlock, tags};
 use serde_json::json;
 
-use crate::{EventSender, Happening, Prompt, Speaker, premises::Premises};
+use crate::{EventSender, Prompt, PromptAuthor, SessionEventKind, premises::SessionEnvironment};
 
 /// The end of a task's output that a face may look at.
 const TAIL: usize = 8 << 10;
@@ -26,14 +26,14 @@ pub(crate) struct BackgroundCommands {
     /// Those of tool hosts are there.
     hosts: Option<Arc<HostSet>>,
     events: EventSender,
-    told: Mutex<ToldTasks>,
+    told: Mutex<ReportedTasks>,
     /// Whether somebody else takes the news of commands.
     is_lent: AtomicBool,
 }
 
 /// What faces were told.
 #[derive(Default)]
-struct ToldTasks {
+struct ReportedTasks {
     /// Tasks whose end was not told yet, with their calls.
     open: BTreeMap<String, CallId>,
     /// Tasks a face stops: their end is no news to the model.
@@ -56,7 +56,7 @@ impl BackgroundCommands {
         Self { tasks, hosts, events, told: Mutex::default(), is_lent: AtomicBool::new(false) }
     }
 
-    fn told(&self) -> MutexGuard<'_, ToldTasks> {
+    fn told(&self) -> MutexGuard<'_, ReportedTasks> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,14 +150,14 @@ impl BackgroundCommands {
         if let Some(info) = begun {
             self.told().open.insert(info.id.clone(), it.report.id.clone());
             self.tell_running(tasks);
-            self.events.tell(Happening::TaskStarted(Box::new(info), it.report.id.clone()));
+            self.events.tell(SessionEventKind::TaskStarted(Box::new(info), it.report.id.clone()));
         }
         self.tell_ended();
     }
 
     fn tell_running(&self, tasks: &Tasks) {
         let running = self.told().open.keys().filter_map(|id| tasks.get(id)).collect();
-        self.events.tell(Happening::TasksRunning(running));
+        self.events.tell(SessionEventKind::TasksRunning(running));
     }
 
     /// Tells of tasks that have ended, each once.
@@ -170,7 +170,7 @@ impl BackgroundCommands {
         for info in ended {
             // Others look at the same moment; whoever takes it out tells it.
             let Some(call) = self.told().open.remove(&info.id) else { continue };
-            self.events.tell(Happening::TaskEnded(Box::new(info), Some(call)));
+            self.events.tell(SessionEventKind::TaskEnded(Box::new(info), Some(call)));
             any = true;
         }
         if any {
@@ -192,7 +192,7 @@ impl BackgroundCommands {
             content: vec![MessageBlock::Text { text }],
             wants_answer: true,
             is_verbatim: true,
-            speaker: Speaker::Task,
+            speaker: PromptAuthor::Task,
             // Also in the log: it is not the person who says so.
             origin: Some(json!({"kind": "task-notification"})),
             ..Prompt::default()
@@ -239,7 +239,7 @@ fn listed(tasks: &[TaskInfo]) -> String {
 
 /// How long a session that hears nothing more waits for commands in the
 /// background; nothing for as long as it takes.
-pub(crate) fn patience(premises: &Premises) -> Option<Duration> {
+pub(crate) fn patience(premises: &SessionEnvironment) -> Option<Duration> {
     let set = premises.variables.text("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS");
     match set.and_then(|it| it.trim().parse::<u64>().ok()) {
         Some(0) => None,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use haft_agent::PaidAnswer;
+use haft_agent::RequestCost;
 use haft_types::{AgentId, Usage};
 
 /// What a session has used so far.
 #[derive(Clone, Debug, Default)]
-pub struct Bill {
+pub struct UsageTotals {
     /// Tokens by model.
     pub models: BTreeMap<String, Usage>,
     /// What fits into each model, and the longest answer, where the provider knows it
@@ -17,12 +17,12 @@ pub struct Bill {
     pub usd: f64,
     /// The same for each agent, once the main one is not alone. Everything that was
     /// used is with one of them.
-    pub agents: BTreeMap<AgentId, AgentBill>,
+    pub agents: BTreeMap<AgentId, AgentUsage>,
 }
 
 /// What one agent has used, in all of its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct AgentBill {
+pub struct AgentUsage {
     /// Its kind; nothing for the main agent.
     pub kind: Option<String>,
     /// Tokens by model.
@@ -35,7 +35,7 @@ pub struct AgentBill {
     pub estimated: u64,
 }
 
-impl AgentBill {
+impl AgentUsage {
     /// Tokens of all models.
     pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();
@@ -44,9 +44,9 @@ impl AgentBill {
     }
 }
 
-impl Bill {
+impl UsageTotals {
     /// Somebody paid for an answer.
-    pub(crate) fn add(&mut self, paid: &PaidAnswer) {
+    pub(crate) fn add(&mut self, paid: &RequestCost) {
         *self.models.entry(paid.model.clone()).or_default() += paid.usage;
         self.usd += paid.usd;
         let agent = self.agents.entry(paid.agent.clone()).or_default();
@@ -63,7 +63,7 @@ impl Bill {
         if 0 < usage.output_tokens {
             bill.models.insert(model.to_owned(), usage);
             let models = BTreeMap::from([(model.to_owned(), usage)]);
-            let earlier = AgentBill { models, usd, ..AgentBill::default() };
+            let earlier = AgentUsage { models, usd, ..AgentUsage::default() };
             bill.agents.insert(AgentId::new(EARLIER), earlier);
         }
         bill

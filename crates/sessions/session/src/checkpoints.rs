@@ -8,15 +8,15 @@ use std::{
     time::Duration,
 };
 
-use haft_tool_host::{HostSet, frame::FarOrder};
+use haft_tool_host::{HostSet, frame::HostCommand};
 use haft_types::{CallId, SessionId};
 use haft_workspace::{
-    ChangeOrigin, EntryStanding, FileState, HistoryItem, Journal, JournalEntry, UndoTarget, Workspace, patch,
+    ChangeOrigin, EntryState, FileState, HistoryItem, Journal, JournalEntry, UndoTarget, Workspace, patch,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// Lines of a change that are shown before it is made.
 const MOST_SHOWN: usize = 2000;
@@ -69,7 +69,7 @@ impl RewindReport {
 
 /// Takes back what the calls since a prompt changed, or says what that would be.
 pub(crate) fn rewind(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     session: &SessionId,
     log: &Path,
     prompt: &str,
@@ -87,7 +87,7 @@ pub(crate) fn rewind_on_hosts(
     dry_run: bool,
 ) -> Result<RewindReport, String> {
     let calls = calls_since(log, prompt).ok_or(NO_CHECKPOINT)?;
-    let order = FarOrder::Rewind { calls: calls.into_iter().collect(), dry_run };
+    let order = HostCommand::Rewind { calls: calls.into_iter().collect(), dry_run };
     let mut all: Option<RewindReport> = None;
     for (name, outcome) in hosts.order_and_wait(&order, HOST_LIMIT) {
         let report = outcome.and_then(|it| serde_json::from_value(it).map_err(|err| err.to_string()));
@@ -102,7 +102,7 @@ pub(crate) fn rewind_on_hosts(
 
 /// Takes back what these calls changed here, or says what that would be.
 pub fn rewind_calls(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     session: &SessionId,
     calls: &HashSet<CallId>,
     dry_run: bool,
@@ -112,7 +112,7 @@ pub fn rewind_calls(
     let ids = [session, &premises.session_id];
     let is_ours = |item: &&HistoryItem| {
         let origin = &item.entry.origin;
-        item.standing == EntryStanding::InEffect
+        item.standing == EntryState::InEffect
             && calls.contains(&origin.call)
             && origin.session.as_ref().is_none_or(|it| ids.contains(&it))
     };

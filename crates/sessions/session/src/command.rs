@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use haft_agent::{SettingsOrder, WindowFill};
+use haft_agent::{SettingsChange, WindowFill};
 use haft_hooks::HookDefinition;
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{CallId, Message, PermissionMode, SessionId, ToolUse};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Activity, Bill, ContextUsage, EventSender, Happening, HostAgent, PluginDir, PluginFacts, Prompt,
-    QuestionAnswer, RewindReport, SlashCommand, TaskTail,
+    Activity, ContextUsage, EventSender, HostAgent, PluginDir, PluginInfo, Prompt, QuestionAnswer,
+    RewindReport, SessionEventKind, SlashCommand, TaskTail, UsageTotals,
 };
 
 /// Something a session is told. Commands are carried out in order, most of them
@@ -60,17 +60,17 @@ pub enum Command {
         reply: Reply<Result<String, String>>,
     },
     /// Changes how the model is asked, from the next request on.
-    Order(SettingsOrder),
+    Order(SettingsChange),
     /// Takes in what the embedding program brings. May come again: the newest
     /// parts count.
     Equip {
         /// What it brings.
-        parts: Box<HostParts>,
+        parts: Box<ClientParts>,
         /// What the session is then.
-        reply: Reply<Introduction>,
+        reply: Reply<SessionIntroduction>,
     },
     /// Looks again for commands, skills, agents and plugins.
-    Reload(Reply<Introduction>),
+    Reload(Reply<SessionIntroduction>),
     /// Begins to start the MCP servers, which otherwise start with the first
     /// prompt. Nothing waits for them.
     StartServers,
@@ -180,7 +180,7 @@ pub enum Command {
         /// Interrupts them.
         cancel: CancellationToken,
         /// One report per call, in order.
-        reply: Reply<Vec<Report>>,
+        reply: Reply<Vec<CallReport>>,
     },
     /// Replies when the session has begun: its hooks ran.
     Ready(Reply<()>),
@@ -190,12 +190,12 @@ pub enum Command {
     /// waits is not begun.
     EndAfterTurn,
     /// Ends the session.
-    Close(CloseHow),
+    Close(CloseMode),
 }
 
 /// How a session is ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum CloseHow {
+pub enum CloseMode {
     /// What runs is interrupted; hooks hear of the end.
     Orderly,
     /// What runs is interrupted; nobody is told.
@@ -222,7 +222,7 @@ pub enum ModeRefused {
 
 /// What an embedding program brings.
 #[derive(Clone, Default)]
-pub struct HostParts {
+pub struct ClientParts {
     /// Plugins, beside those of the spec.
     pub plugins: Option<Vec<PluginDir>>,
     /// Hooks.
@@ -251,7 +251,7 @@ pub struct HostParts {
 
 /// What a session is, for the program that embeds it.
 #[derive(Clone, Debug)]
-pub struct Introduction {
+pub struct SessionIntroduction {
     /// Commands.
     pub commands: Vec<SlashCommand>,
     /// Skills the model may use.
@@ -269,7 +269,7 @@ pub struct Introduction {
     /// What the session is busy with.
     pub activity: Activity,
     /// Plugins.
-    pub plugins: Vec<PluginFacts>,
+    pub plugins: Vec<PluginInfo>,
     /// Whether all plugins of the program are there, if it brought any.
     pub plugins_applied: Option<bool>,
     /// Whether calls wait that were left for later; they are taken up now.
@@ -324,7 +324,7 @@ pub struct SessionUsage {
     /// The session.
     pub session_id: SessionId,
     /// Tokens and money.
-    pub bill: Bill,
+    pub bill: UsageTotals,
     /// How long models have been answering, in milliseconds.
     pub api_ms: u64,
     /// How long the session is open, in milliseconds.
@@ -332,10 +332,10 @@ pub struct SessionUsage {
 }
 
 /// Where the answer to a command goes.
-pub struct Reply<T>(Box<AnswerTaker<T>>);
+pub struct Reply<T>(Box<ReplyFn<T>>);
 
 /// Takes an answer, and the events it may be told among.
-type AnswerTaker<T> = dyn FnOnce(T, &EventSender) + Send + Sync;
+type ReplyFn<T> = dyn FnOnce(T, &EventSender) + Send + Sync;
 
 impl<T: Send + 'static> Reply<T> {
     /// To somebody who waits for it.
@@ -345,9 +345,9 @@ impl<T: Send + 'static> Reply<T> {
     }
 
     /// Into the stream of events, in order with what else happens
-    /// ([`Happening::Echo`]).
+    /// ([`SessionEventKind::Echo`]).
     pub fn echoed(make: impl FnOnce(T) -> Value + Send + Sync + 'static) -> Self {
-        Self(Box::new(move |value, events| events.tell(Happening::Echo(make(value)))))
+        Self(Box::new(move |value, events| events.tell(SessionEventKind::Echo(make(value)))))
     }
 
     /// Nowhere.

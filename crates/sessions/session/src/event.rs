@@ -2,17 +2,17 @@
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
-use haft_agent::{AgentEvent, CompactedEvent, TurnEnd, log::ShownPiece};
+use haft_agent::{AgentEvent, CompactedEvent, TurnEnd, log::ShownContent};
 use haft_hooks::{HookEvent, HookId, HookReport};
 use haft_mcp_client::ServerStatus;
 use haft_shell::run::TaskInfo;
-use haft_tool_runtime::{DeniedBy, Report};
+use haft_tool_runtime::{CallReport, DenialSource};
 use haft_types::{AgentId, CallId, PermissionMode, SessionId, ToolUse};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{AgentReport, Bill, ChildFacts, ChildProgress, Prompt, SessionQuestion, Speaker};
+use crate::{AgentReport, ChildIdentity, ChildProgress, Prompt, PromptAuthor, SessionQuestion, UsageTotals};
 
 /// Something that happened in a session. Everything a face may show is one of
 /// these; what a face shows is a function of their sequence.
@@ -25,12 +25,12 @@ pub struct SessionEvent {
     /// When it happened.
     pub at: SystemTime,
     /// What happened.
-    pub what: Happening,
+    pub what: SessionEventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum SessionEventKind {
     /// The agent did something.
     Agent(AgentEvent),
     /// The person should know this.
@@ -56,15 +56,15 @@ pub enum Happening {
     /// A command in the background has ended.
     TaskEnded(Box<TaskInfo>, Option<CallId>),
     /// An agent began to work for another. Comes before the result of its call.
-    ChildStarted(Arc<ChildFacts>),
+    ChildStarted(Arc<ChildIdentity>),
     /// An agent that another one started is this far.
-    ChildProgress(Arc<ChildFacts>, Box<ChildProgress>),
+    ChildProgress(Arc<ChildIdentity>, Box<ChildProgress>),
     /// The call that waited for an agent goes on without it.
-    ChildMoved(Arc<ChildFacts>),
+    ChildMoved(Arc<ChildIdentity>),
     /// An agent that another one started has ended.
-    ChildEnded(Arc<ChildFacts>, Arc<AgentReport>),
+    ChildEnded(Arc<ChildIdentity>, Arc<AgentReport>),
     /// These agents work in the background now.
-    ChildrenRunning(Vec<Arc<ChildFacts>>),
+    ChildrenRunning(Vec<Arc<ChildIdentity>>),
     /// The session goes on in another permission mode.
     ModeChanged(PermissionMode),
     /// Another model answers from the next request on.
@@ -149,14 +149,14 @@ pub struct HookRun {
 #[derive(Clone, Debug)]
 pub struct TurnBegan {
     /// What the session is at this moment.
-    pub facts: SessionFacts,
+    pub facts: SessionSummary,
     /// The prompt; none when calls are taken up that were left for later.
     pub prompt: Option<Prompt>,
 }
 
 /// What a session is at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct SessionFacts {
+pub struct SessionSummary {
     /// Where it works.
     pub cwd: PathBuf,
     /// Names of the tools that can be called.
@@ -178,7 +178,7 @@ pub struct SessionFacts {
     /// Names of skills.
     pub skills: Vec<String>,
     /// Plugins.
-    pub plugins: Vec<PluginFacts>,
+    pub plugins: Vec<PluginInfo>,
     /// Beta features asked for.
     pub betas: Vec<String>,
     /// Other directories of the workspace.
@@ -187,7 +187,7 @@ pub struct SessionFacts {
 
 /// What a plugin says about itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PluginFacts {
+pub struct PluginInfo {
     /// Its name.
     pub name: String,
     /// Its directory.
@@ -202,14 +202,14 @@ pub struct PluginFacts {
 #[derive(Clone, Debug)]
 pub struct DeniedCall {
     /// The report of the call.
-    pub report: Report,
+    pub report: CallReport,
     /// What denied it.
-    pub by: DeniedBy,
+    pub by: DenialSource,
 }
 
 /// What a turn was about beside how it ended.
 #[derive(Clone, Debug, Default)]
-pub struct TurnFacts {
+pub struct TurnInfo {
     /// The names of the prompts it answered, as far as somebody named them.
     pub prompts: Vec<String>,
     /// How many prompts wait.
@@ -225,7 +225,7 @@ pub struct TurnFacts {
     /// The prompt, in words.
     pub prompt_text: String,
     /// Who began it.
-    pub speaker: Speaker,
+    pub speaker: PromptAuthor,
     /// Which runs of agents it reports, where it does.
     pub origin: Option<Value>,
 }
@@ -234,9 +234,9 @@ pub struct TurnFacts {
 #[derive(Clone, Debug)]
 pub struct Appended {
     /// What it was about.
-    pub facts: TurnFacts,
+    pub facts: TurnInfo,
     /// What the session has used.
-    pub bill: Bill,
+    pub bill: UsageTotals,
 }
 
 /// A prompt that is done.
@@ -245,20 +245,20 @@ pub struct TurnEnded {
     /// How it ended.
     pub end: TurnEnd,
     /// What it was about.
-    pub facts: TurnFacts,
+    pub facts: TurnInfo,
     /// What the session has used.
-    pub bill: Bill,
+    pub bill: UsageTotals,
 }
 
 /// A command of ours that is done.
 #[derive(Clone, Debug)]
 pub struct CommandEnded {
     /// What the session is now.
-    pub session: SessionFacts,
+    pub session: SessionSummary,
     /// What the command was about.
-    pub facts: TurnFacts,
+    pub facts: TurnInfo,
     /// What the session has used.
-    pub bill: Bill,
+    pub bill: UsageTotals,
     /// What came of it.
     pub result: CommandResult,
 }
@@ -287,15 +287,17 @@ pub enum CommandResult {
 
 impl CommandResult {
     /// What the person is shown of it, where that says it all.
-    pub fn shown(&self) -> Option<ShownPiece> {
+    pub fn shown(&self) -> Option<ShownContent> {
         match self {
             Self::Cleared => None,
-            Self::Compacted { .. } => Some(ShownPiece::Said(String::from("The conversation was summed up."))),
-            Self::NotCompacted(why) => {
-                Some(ShownPiece::Said(format!("The conversation was not summed up: {why}")))
+            Self::Compacted { .. } => {
+                Some(ShownContent::Said(String::from("The conversation was summed up.")))
             }
-            Self::Context(words) | Self::Cost(words) => Some(ShownPiece::Printed(words.clone())),
-            Self::Failed(name, why) => Some(ShownPiece::Said(format!("{name}: {why}"))),
+            Self::NotCompacted(why) => {
+                Some(ShownContent::Said(format!("The conversation was not summed up: {why}")))
+            }
+            Self::Context(words) | Self::Cost(words) => Some(ShownContent::Printed(words.clone())),
+            Self::Failed(name, why) => Some(ShownContent::Said(format!("{name}: {why}"))),
         }
     }
 }
@@ -337,18 +339,18 @@ impl EventSender {
     }
 
     /// Tells something about the main agent, or about the session as a whole.
-    pub fn tell(&self, what: Happening) {
+    pub fn tell(&self, what: SessionEventKind) {
         self.tell_of(AgentId::Main, None, what);
     }
 
     /// Tells something about an agent of the session.
-    pub fn tell_of(&self, agent: AgentId, parent_call: Option<CallId>, what: Happening) {
+    pub fn tell_of(&self, agent: AgentId, parent_call: Option<CallId>, what: SessionEventKind) {
         (self.take)(SessionEvent { agent, parent_call, at: SystemTime::now(), what });
     }
 
     /// Tells the person something.
     pub fn notice(&self, text: impl Into<String>) {
-        self.tell(Happening::Notice(text.into()));
+        self.tell(SessionEventKind::Notice(text.into()));
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use haft_builtin_tools::send_message::{AgentPost, LetterText, ListedAgent, Receipt};
+use haft_builtin_tools::send_message::{AgentMailer, DeliveryReceipt, LetterText, ListedAgent};
 use haft_tool::{BoxFuture, CallContext};
 
-use crate::agents::AgentDesk;
+use crate::agents::SubagentRegistry;
 
 /// How a message names a session that is not this one.
 const ELSEWHERE: &str = "run:";
 
 /// Carries messages to sessions elsewhere. Whoever knows them implements this.
-pub trait FarPost: Send + Sync {
+pub trait RemoteMail: Send + Sync {
     /// Sends a text in the name of a call, once however often that call is seen. What
     /// became of it, in words; the error says why it was not sent.
     fn send<'a>(
@@ -23,17 +23,22 @@ pub trait FarPost: Send + Sync {
 }
 
 /// The post of a session that knows others.
-pub(crate) struct PostElsewhere {
-    pub(crate) near: Arc<AgentDesk>,
-    pub(crate) far: Arc<dyn FarPost>,
+pub(crate) struct RemoteMailer {
+    pub(crate) near: Arc<SubagentRegistry>,
+    pub(crate) far: Arc<dyn RemoteMail>,
 }
 
-impl AgentPost for PostElsewhere {
+impl AgentMailer for RemoteMailer {
     fn is_open(&self) -> bool {
         self.near.is_open()
     }
 
-    fn send<'a>(&'a self, to: &'a str, letter: LetterText, cx: &'a CallContext) -> BoxFuture<'a, Receipt> {
+    fn send<'a>(
+        &'a self,
+        to: &'a str,
+        letter: LetterText,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, DeliveryReceipt> {
         let Some(run) = to.strip_prefix(ELSEWHERE).map(str::trim) else {
             return self.near.send(to, letter, cx);
         };
@@ -42,14 +47,14 @@ impl AgentPost for PostElsewhere {
             LetterText::Answer(answer) => answer.words(),
             LetterText::Request(_) => {
                 return Box::pin(async {
-                    Receipt::refused("a run elsewhere is asked to end by whoever started it")
+                    DeliveryReceipt::refused("a run elsewhere is asked to end by whoever started it")
                 });
             }
         };
         Box::pin(async move {
             match self.far.send(run, text, cx).await {
-                Ok(message) => Receipt { success: true, message, resumed: None },
-                Err(why) => Receipt::refused(why),
+                Ok(message) => DeliveryReceipt { success: true, message, resumed: None },
+                Err(why) => DeliveryReceipt::refused(why),
             }
         })
     }

@@ -2,23 +2,24 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_mcp_client::Manager;
+use haft_mcp_client::McpManager;
 use haft_model::{Catalog, Provider};
 use haft_shell::run::Tasks;
-use haft_tool_runtime::{Pipeline, Pool, Report, SessionState, SharedPool};
+use haft_tool_runtime::{CallReport, CallSessionState, Pipeline, Pool, SharedPool};
 use haft_types::{SessionId, ToolUse};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentKind, AgentProblem, CloseHow, Command, EventSender, EventStream, ExtensionProblem, ModelSpec,
+    AgentDefinition, AgentProblem, CloseMode, Command, EventSender, EventStream, ExtensionProblem, ModelSpec,
     OpenError, PluginList, Prompt, QuestionAnswer, Reply, SessionSpec, SlashCommand,
-    agents::{AgentDesk, AgentModels, AgentShelf, TreeLimits},
+    agents::{AgentKindCatalog, AgentModels, SubagentRegistry, TreeLimits},
     assembly::{
-        Assembly, ChosenProvider, InRequest, ModelPolicy, SessionServices, ShellRecords, usable_tools,
+        BuiltSession, ChosenProvider, MainContextView, ModelPolicy, SessionServices, ShellRecords,
+        usable_tools,
     },
-    owner::Owner,
-    premises::Premises,
+    owner::SessionActor,
+    premises::SessionEnvironment,
     servers::{SessionServers, names},
 };
 
@@ -32,8 +33,8 @@ pub struct SessionHandle {
     commands: mpsc::UnboundedSender<Command>,
     id: SessionId,
     log: Option<PathBuf>,
-    calls: CallPort,
-    premises: Arc<Premises>,
+    calls: CallPipeline,
+    premises: Arc<SessionEnvironment>,
     servers: Arc<SessionServers>,
     tasks: Option<Arc<Tasks>>,
     files: Option<Arc<haft_workspace::Files>>,
@@ -42,13 +43,13 @@ pub struct SessionHandle {
 /// What calls of a session pass through, for those who bring calls of their own:
 /// an MCP server, a face that renders calls.
 #[derive(Clone)]
-pub struct CallPort {
+pub struct CallPipeline {
     /// The eight stages.
     pub pipeline: Arc<Pipeline>,
     /// The tools.
     pub pool: SharedPool,
     /// What calls see of the session, as it was opened.
-    pub state: SessionState,
+    pub state: CallSessionState,
 }
 
 impl Session {
@@ -62,7 +63,7 @@ impl Session {
     /// The same, for a face that made the stream itself, to tell things of its
     /// own in order with the session's.
     pub fn open_on(spec: SessionSpec, events: EventSender) -> Result<SessionHandle, OpenError> {
-        let assembly = Assembly::of(&spec, &events)?;
+        let assembly = BuiltSession::of(&spec, &events)?;
         if let Some(notice) = assembly.premises.waiting_for_trust() {
             events.notice(notice);
         }
@@ -72,7 +73,7 @@ impl Session {
             commands,
             id: assembly.premises.session_id.clone(),
             log: assembly.log_path(),
-            calls: CallPort {
+            calls: CallPipeline {
                 pipeline: Arc::clone(&calls.pipeline),
                 pool: calls.pool.clone(),
                 state: calls.state.clone(),
@@ -82,7 +83,7 @@ impl Session {
             tasks: assembly.services.as_ref().map(|it| Arc::clone(&it.tasks)),
             files: assembly.services.as_ref().map(|it| Arc::clone(&it.files)),
         };
-        tokio::spawn(Owner::new(spec, assembly, events, receiver).run());
+        tokio::spawn(SessionActor::new(spec, assembly, events, receiver).run());
         Ok(handle)
     }
 }
@@ -117,13 +118,13 @@ impl SessionHandle {
     }
 
     /// Runs the calls of one message, in a session without a model.
-    pub async fn run_calls(&self, calls: Vec<ToolUse>, cancel: CancellationToken) -> Vec<Report> {
+    pub async fn run_calls(&self, calls: Vec<ToolUse>, cancel: CancellationToken) -> Vec<CallReport> {
         self.ask(|reply| Command::Calls { calls, cancel, reply }).await.unwrap_or_default()
     }
 
     /// Ends the session, and waits until it is closed.
     pub async fn close(&self) {
-        self.send(Command::Close(CloseHow::Orderly));
+        self.send(Command::Close(CloseMode::Orderly));
         self.commands.closed().await;
     }
 
@@ -143,7 +144,7 @@ impl SessionHandle {
     }
 
     /// What calls pass through.
-    pub fn calls(&self) -> &CallPort {
+    pub fn calls(&self) -> &CallPipeline {
         &self.calls
     }
 
@@ -153,17 +154,17 @@ impl SessionHandle {
     }
 
     /// Its directories, settings and rules.
-    pub fn premises(&self) -> &Arc<Premises> {
+    pub fn premises(&self) -> &Arc<SessionEnvironment> {
         &self.premises
     }
 
     /// Its MCP servers.
-    pub fn servers(&self) -> &Manager {
+    pub fn servers(&self) -> &McpManager {
         self.servers.manager()
     }
 }
 
-impl Premises {
+impl SessionEnvironment {
     /// Who would answer for a spec, and what is known about models. Nothing is
     /// sent.
     pub fn provider(&self, spec: Option<&ModelSpec>) -> Result<(Arc<dyn Provider>, Arc<Catalog>), OpenError> {
@@ -178,21 +179,28 @@ impl Premises {
         let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default(), Arc::default())?;
         let policy = self.policy()?;
         let extensions = crate::extensions::Extensions::load(self, &[]);
-        let shelf = AgentShelf::of(&extensions.agents, &[]);
+        let shelf = AgentKindCatalog::of(&extensions.agents, &[]);
         let models =
             AgentModels::Known { catalog: self.catalog()?, usual: None, policy: ModelPolicy::default() };
-        let (agents, _) = AgentDesk::new(self.events.clone(), TreeLimits::default(), shelf, models);
-        let services =
-            SessionServices::open(self, InRequest::default(), ShellRecords::None, None, &agents, &[], None)?;
+        let (agents, _) = SubagentRegistry::new(self.events.clone(), TreeLimits::default(), shelf, models);
+        let services = SessionServices::open(
+            self,
+            MainContextView::default(),
+            ShellRecords::None,
+            None,
+            &agents,
+            &[],
+            None,
+        )?;
         let tools = usable_tools(self, &services, servers.manager(), &policy, None);
         Ok(Pool::assemble(tools, Vec::new()))
     }
 
     /// Kinds of agents that a session in this place would know, those that win
     /// first, and what is wrong with the files that describe agents.
-    pub fn agents(&self) -> (Vec<Arc<AgentKind>>, Vec<AgentProblem>) {
+    pub fn agents(&self) -> (Vec<Arc<AgentDefinition>>, Vec<AgentProblem>) {
         let extensions = crate::extensions::Extensions::load(self, &[]);
-        let shelf = AgentShelf::of(&extensions.agents, &[]);
+        let shelf = AgentKindCatalog::of(&extensions.agents, &[]);
         (shelf.kinds().to_vec(), shelf.problems().to_vec())
     }
 

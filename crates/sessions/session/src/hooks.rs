@@ -9,7 +9,7 @@ use std::{
 use haft_hooks::{EventInput, HookId, HookInput, HookObserver, HookReport, HookStart, HooksOutcome};
 use haft_tool_runtime::CallSession;
 
-use crate::{EventSender, Happening, HookRun};
+use crate::{EventSender, HookRun, SessionEventKind};
 
 /// Runs the hooks of an event outside of calls.
 pub(crate) async fn run_hooks(calls: &CallSession, event: EventInput) -> HooksOutcome {
@@ -23,13 +23,13 @@ pub(crate) async fn run_hooks(calls: &CallSession, event: EventInput) -> HooksOu
 }
 
 /// Tells which hooks begin and end.
-pub(crate) struct HookTeller {
+pub(crate) struct HookEventEmitter {
     events: EventSender,
     /// Runs that have begun, by hook, the oldest first.
     running: Mutex<HashMap<HookId, VecDeque<HookRun>>>,
 }
 
-impl HookTeller {
+impl HookEventEmitter {
     pub(crate) fn new(events: EventSender) -> Self {
         Self { events, running: Mutex::default() }
     }
@@ -39,7 +39,7 @@ impl HookTeller {
     }
 }
 
-impl HookObserver for HookTeller {
+impl HookObserver for HookEventEmitter {
     fn started(&self, start: &HookStart<'_>) {
         let label = match start.subject {
             Some(subject) => format!("{}:{subject}", start.event),
@@ -52,13 +52,13 @@ impl HookObserver for HookTeller {
             label,
         };
         self.running().entry(start.id.clone()).or_default().push_back(run.clone());
-        self.events.tell(Happening::HookStarted(run));
+        self.events.tell(SessionEventKind::HookStarted(run));
     }
 
     fn finished(&self, report: &HookReport) {
         let run = self.running().get_mut(&report.id).and_then(VecDeque::pop_front);
         if let Some(run) = run {
-            self.events.tell(Happening::HookEnded(run, Box::new(report.clone())));
+            self.events.tell(SessionEventKind::HookEnded(run, Box::new(report.clone())));
         }
     }
 

@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use haft_permission::{Behavior, Decision, Opinion, Policy};
+use haft_permission::{Behavior, Decision, HookOpinion, Policy};
 use haft_tool::{
-    Access, BoxFuture, CallContext, DynCall, ErrorKind, Output, Permit, Reach, Rendered, ToolError, Verdict,
-    example,
+    Access, AccessSet, BoxFuture, CallContext, DynCall, ErrorKind, Output, Permit, Rendered, ToolError,
+    Verdict, example,
 };
 use haft_tool_runtime::Pool;
 use haft_types::PermissionMode;
@@ -21,7 +21,7 @@ use crate::premises::policy_of_rules;
 pub fn judge(policy: &Policy, pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Decision {
     let call = call(pool, tool, input, cx);
     let name = pool.get(tool).map_or(tool, |tool| tool.name());
-    policy.judge(name, call.as_ref(), cx, &Opinion::None)
+    policy.judge(name, call.as_ref(), cx, &HookOpinion::None)
 }
 
 /// The same with the model of auto mode, where the policy has one and leaves the
@@ -35,7 +35,7 @@ pub async fn judge_and_classify(
 ) -> Decision {
     let call = call(pool, tool, input, cx);
     let name = pool.get(tool).map_or(tool, |tool| tool.name());
-    let decision = policy.judge(name, call.as_ref(), cx, &Opinion::None);
+    let decision = policy.judge(name, call.as_ref(), cx, &HookOpinion::None);
     policy.classify(decision, name, call.as_ref(), None).await
 }
 
@@ -64,22 +64,22 @@ fn call(pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Box<dyn DynC
         }
         Arc::clone(tool).parse(filled, cx).ok()
     });
-    parsed.unwrap_or_else(|| Box::new(Phantom { tool: tool.to_owned(), input }))
+    parsed.unwrap_or_else(|| Box::new(HypotheticalCall { tool: tool.to_owned(), input }))
 }
 
 /// A call of a tool we know only by convention.
-struct Phantom {
+struct HypotheticalCall {
     tool: String,
     input: Value,
 }
 
-impl Phantom {
+impl HypotheticalCall {
     fn text(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| self.input.get(name)?.as_str()).map(str::to_owned)
     }
 }
 
-impl DynCall for Phantom {
+impl DynCall for HypotheticalCall {
     fn input(&self) -> &Value {
         &self.input
     }
@@ -96,7 +96,7 @@ impl DynCall for Phantom {
         false
     }
 
-    fn reach(&self, cx: &CallContext) -> Reach {
+    fn reach(&self, cx: &CallContext) -> AccessSet {
         let access = match self.tool.as_str() {
             "Bash" | "Monitor" => self.text(&["command"]).map(|line| Access::Command(line.into())),
             "WebFetch" => self.text(&["url"]).map(Access::Fetch),
@@ -111,7 +111,7 @@ impl DynCall for Phantom {
             }
             _ => None,
         };
-        access.map_or(Reach::Undeclared, |access| Reach::Declared(vec![access]))
+        access.map_or(AccessSet::Undeclared, |access| AccessSet::Declared(vec![access]))
     }
 
     fn validate(&self, _cx: &CallContext) -> Result<(), ToolError> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_hooks::{EventInput, HookEvent, HookInput, HooksOutcome, OtherInput};
-use haft_permission::Opinion;
+use haft_permission::HookOpinion;
 use haft_tool::{CallContext, DynTool};
 use haft_tool_runtime::Pipeline;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl LatePipeline {
             // A path that no input can name is not one that rules allow.
             let Some(path) = path.to_str() else { return false };
             let Ok(call) = Arc::clone(&read).parse(json!({"file_path": path}), &cx) else { return false };
-            policy.judge(read.name(), call.as_ref(), &cx, &Opinion::default()).approved().is_ok()
+            policy.judge(read.name(), call.as_ref(), &cx, &HookOpinion::default()).approved().is_ok()
         }
     }
 }

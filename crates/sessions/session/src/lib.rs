@@ -25,7 +25,7 @@
 //! **Invariant:** a question that is not answered, or whose face is gone, is
 //! answered with no.
 //!
-//! **Invariant:** every session that was opened tells [`Happening::Closed`] last,
+//! **Invariant:** every session that was opened tells [`SessionEventKind::Closed`] last,
 //! however it ended.
 
 mod agents;
@@ -64,45 +64,49 @@ mod watch;
 mod worktrees;
 
 pub use agents::{
-    AgentKind, AgentMemory, AgentProblem, AgentReport, AgentSource, AgentStatus, ChildFacts, ChildProgress,
-    DeniedToAgent, KilledBy, LoggedAgent, logged_agents, logged_requests,
+    AgentDefinition, AgentMemory, AgentProblem, AgentReport, AgentSource, AgentStatus, ChildIdentity,
+    ChildProgress, KilledBy, LoggedAgent, SubagentDenial, logged_agents, logged_requests,
 };
 pub use assembly::{SETTINGS_TOOL, TOOLS_OF_SESSIONS, described_tools};
 pub use background::TaskTail;
-pub use bill::{AgentBill, Bill};
+pub use bill::{AgentUsage, UsageTotals};
 pub use checkpoints::{RewindReport, rewind_calls};
 pub use command::{
-    CloseHow, Command, FileContent, HostParts, Interrupted, Introduction, ModeRefused, Reply, ServerSwitch,
-    ServersSet, SessionUsage, WrittenScope,
+    ClientParts, CloseMode, Command, FileContent, Interrupted, ModeRefused, Reply, ServerSwitch, ServersSet,
+    SessionIntroduction, SessionUsage, WrittenScope,
 };
 pub use error::OpenError;
 pub use event::{
-    Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, Happening,
-    HookRun, PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
+    Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, HookRun,
+    PluginInfo, PromptState, SessionEvent, SessionEventKind, SessionSummary, Settled, TurnBegan, TurnEnded,
+    TurnInfo,
 };
 pub use extensions::{
     ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,
     PluginList, PluginOption, SlashCommand, as_context, with_piped,
 };
 pub use failure::ApiFailure;
-pub use far_post::FarPost;
-pub use haft_lsp::{LanguageHere, NoServer};
-pub use handle::{CallPort, Session, SessionHandle};
-pub use hosts::{SessionLender, host_address, open_hosts};
+pub use far_post::RemoteMail;
+pub use haft_lsp::{LanguageStatus, ServerUnavailable};
+pub use handle::{CallPipeline, Session, SessionHandle};
+pub use hosts::{HostSessionFactory, host_address, open_hosts};
 pub use judging::{judge, judge_and_classify};
 pub use logs::SessionLogs;
-pub use premises::{CallLimits, Premises, WallDemand, Walls, policy_of_rules, setting_sources, split_rules};
-pub use prompt::{Prompt, Speaker};
+pub use premises::{
+    CallLimits, CommandSandbox, SandboxDemand, SessionEnvironment, policy_of_rules, setting_sources,
+    split_rules,
+};
+pub use prompt::{Prompt, PromptAuthor};
 pub use proposed_text::{ProposedText, proposed_text};
 pub use questions::{
     PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
 };
-pub use rewinding::{RewindScope, Rewound, SaidPrompt, rewind_preview, rewind_session, said_prompts};
-pub use servers::{FoundServers, SessionServers, WaitingServer, journal_path, needs_servers};
+pub use rewinding::{PastPrompt, RewindScope, Rewound, rewind_preview, rewind_session, said_prompts};
+pub use servers::{DiscoveredServers, SessionServers, WaitingServer, journal_path, needs_servers};
 pub use spec::{
-    Asking, ExtensionSpec, FaceAnswers, HostSpec, HostedServers, LogKept, LogSpec, LogStart, ModelSpec,
-    PermissionSpec, PlaceSpec, PluginDir, ProviderBetween, ProviderSpec, RefusalWords, ReplaySpec,
-    RuleOrigin, ServerSpec, ServerStart, SessionSpec, SettingsSpec, ToolsSpec,
+    AnswerableQuestions, ApproverSpec, DenialText, ExtensionSpec, HostSpec, HostedServers, LocationSpec,
+    LogDestination, LogSpec, LogStart, ModelSpec, PermissionSpec, PluginDir, ProviderMiddleware,
+    ProviderSpec, ReplaySpec, RuleOrigin, ServerSpec, ServerStart, SessionSpec, SettingsSpec, ToolsSpec,
 };
 pub use undoing::{change_json, history_json, redo_change, standing_words, undo_change, undo_json};
 pub use usage::{ContextPart, ContextUsage};

@@ -11,17 +11,17 @@ use std::{
 
 use haft_agent::{
     Conversation, Restored,
-    log::{FencedLog, LogFence, LogFile},
+    log::{LogFile, RemoteLog, RemoteLogHandle},
 };
-use haft_config::Places;
+use haft_config::SettingsPaths;
 use haft_types::SessionId;
 use serde_json::{Value, json};
 
 use crate::{
-    LogKept, LogSpec, LogStart, OpenError, PlaceSpec,
-    hosts::CallsElsewhere,
+    LocationSpec, LogDestination, LogSpec, LogStart, OpenError,
+    hosts::HostCallStates,
     premises::{
-        Premises,
+        SessionEnvironment,
         state_place::{can_be_written, temporary_state},
     },
 };
@@ -38,16 +38,16 @@ pub struct SessionLogs {
 impl SessionLogs {
     /// Those of a place. Whoever moves the configuration (`CLAUDE_CONFIG_DIR`)
     /// looks for sessions there.
-    pub fn of(place: &PlaceSpec, kept: &LogKept) -> Self {
+    pub fn of(place: &LocationSpec, kept: &LogDestination) -> Self {
         let cwd = place.cwd.canonicalize().unwrap_or_else(|_| place.cwd.clone());
-        let places = Places::detect(&cwd, &|name| place.variables.os_text(name));
+        let places = SettingsPaths::detect(&cwd, &|name| place.variables.os_text(name));
         let moved =
             place.variables.os_text("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
         let of_sdks = moved.clone().or_else(|| places.user.first().cloned());
         let own = place.state_dir.clone().or(places.state).unwrap_or_else(temporary_state);
         let roots = match (moved, kept, of_sdks) {
             (Some(moved), _, _) => vec![moved, own],
-            (None, LogKept::OfSdks, Some(of_sdks)) => vec![of_sdks, own],
+            (None, LogDestination::OfSdks, Some(of_sdks)) => vec![of_sdks, own],
             (None, _, of_sdks) => std::iter::once(own).chain(of_sdks).collect(),
         };
         let key = project_key(&cwd);
@@ -61,7 +61,7 @@ impl SessionLogs {
     }
 
     /// Says where a log goes that cannot go where it should.
-    fn tell_replaced(&self, premises: &Premises, path: &Path) {
+    fn tell_replaced(&self, premises: &SessionEnvironment, path: &Path) {
         if let Some(dir) = self.unwritable.as_deref().filter(|_| path.starts_with(self.dir())) {
             premises.events.notice(format!(
                 "{} cannot be written: this session is kept in {}. Make it writable (or make room), or set \
@@ -109,12 +109,12 @@ pub(crate) struct LogChoice {
     pub(crate) from: Option<PathBuf>,
     pub(crate) until: Option<String>,
     /// The store that lines go to as well.
-    pub(crate) fence: Option<Arc<dyn LogFence>>,
+    pub(crate) fence: Option<Arc<dyn RemoteLog>>,
 }
 
 impl LogChoice {
     /// Decides; a log that is forked is copied.
-    pub(crate) fn make(place: &PlaceSpec, spec: &LogSpec) -> Result<Self, OpenError> {
+    pub(crate) fn make(place: &LocationSpec, spec: &LogSpec) -> Result<Self, OpenError> {
         let logs = SessionLogs::of(place, &spec.kept);
         let fresh = || spec.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string().into());
         let old = match &spec.start {
@@ -135,7 +135,7 @@ impl LogChoice {
         };
         if let Some(id) = &spec.id {
             let is_new = old.as_ref().is_none_or(|(old, _)| old != id.as_str());
-            if is_new && spec.kept != LogKept::Nowhere && logs.path(id).is_file() {
+            if is_new && spec.kept != LogDestination::Nowhere && logs.path(id).is_file() {
                 return Err(OpenError::Spec(format!("Session ID {id} is already in use.")));
             }
         }
@@ -167,9 +167,9 @@ impl LogChoice {
 
     fn written(spec: &LogSpec, usual: impl FnOnce() -> PathBuf) -> Option<PathBuf> {
         match &spec.kept {
-            LogKept::Nowhere => None,
-            LogKept::File(path) => Some(path.clone()),
-            LogKept::Own | LogKept::OfSdks => Some(usual()),
+            LogDestination::Nowhere => None,
+            LogDestination::File(path) => Some(path.clone()),
+            LogDestination::Own | LogDestination::OfSdks => Some(usual()),
         }
     }
 
@@ -177,14 +177,14 @@ impl LogChoice {
     /// before it is read: another process may still write it.
     pub(crate) fn conversation(
         &self,
-        premises: &Premises,
+        premises: &SessionEnvironment,
         has_hosts: bool,
     ) -> Result<(Conversation, Restored), OpenError> {
         let log = match &self.path {
             None => None,
             Some(path) => {
                 self.logs.tell_replaced(premises, path);
-                let fence = self.fence.clone().map(|fence| FencedLog::new(fence, ""));
+                let fence = self.fence.clone().map(|fence| RemoteLogHandle::new(fence, ""));
                 Some(open_log(path)?.fenced(fence))
             }
         };
@@ -192,7 +192,7 @@ impl LogChoice {
             None => (Conversation::new(self.id.clone(), &premises.cwd, None), Restored::default()),
             Some(from) => {
                 let (id, until) = (self.id.clone(), self.until.as_deref());
-                let seen = CallsElsewhere { premises, has_hosts, fence: self.fence.as_deref() };
+                let seen = HostCallStates { premises, has_hosts, fence: self.fence.as_deref() };
                 let resumed = match &self.fence {
                     None => Conversation::resume_with(id, &premises.cwd, from, until, &seen),
                     Some(fence) => {

@@ -20,14 +20,14 @@ pub struct Prompt {
     /// Whether it is taken word for word, even if it looks like a command.
     pub is_verbatim: bool,
     /// Who says it.
-    pub speaker: Speaker,
+    pub speaker: PromptAuthor,
     /// Where it comes from, where nobody said it: which runs of agents it reports.
     pub origin: Option<Value>,
 }
 
 /// Who says something.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Speaker {
+pub enum PromptAuthor {
     /// The person, or the program in their place.
     #[default]
     Person,

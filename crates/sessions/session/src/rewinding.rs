@@ -10,11 +10,11 @@ use std::{
 use haft_types::SessionId;
 use serde_json::Value;
 
-use crate::{RewindReport, SessionLogs, checkpoints::rewind, logs::copy_log, premises::Premises};
+use crate::{RewindReport, SessionLogs, checkpoints::rewind, logs::copy_log, premises::SessionEnvironment};
 
 /// Something a person said in a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SaidPrompt {
+pub struct PastPrompt {
     /// The name of its line in the log.
     pub uuid: String,
     /// The line it follows, if there is one.
@@ -45,7 +45,7 @@ pub struct Rewound {
 }
 
 /// What a person said in a log, in order.
-pub fn said_prompts(log: &Path) -> std::io::Result<Vec<SaidPrompt>> {
+pub fn said_prompts(log: &Path) -> std::io::Result<Vec<PastPrompt>> {
     let mut said = Vec::new();
     for line in BufReader::new(File::open(log)?).lines() {
         let line = line?;
@@ -58,7 +58,7 @@ pub fn said_prompts(log: &Path) -> std::io::Result<Vec<SaidPrompt>> {
     Ok(said)
 }
 
-fn said_prompt(line: &Value) -> Option<SaidPrompt> {
+fn said_prompt(line: &Value) -> Option<PastPrompt> {
     let is_set = |name: &str| line[name] == true;
     if line["type"] != "user" || is_set("isMeta") || is_set("isSidechain") || is_set("isCompactSummary") {
         return None;
@@ -74,17 +74,17 @@ fn said_prompt(line: &Value) -> Option<SaidPrompt> {
         None => texts.collect::<Vec<_>>().join("\n"),
     };
     let after = line["parentUuid"].as_str().map(str::to_owned);
-    Some(SaidPrompt { uuid: line["uuid"].as_str()?.to_owned(), after, text })
+    Some(PastPrompt { uuid: line["uuid"].as_str()?.to_owned(), after, text })
 }
 
 /// Goes back to before a prompt of a stored session. The talk becomes a new
 /// session, so that nothing of the old one is lost; files that somebody changed
 /// since stay and are named.
 pub fn rewind_session(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     logs: &SessionLogs,
     session: &SessionId,
-    prompt: &SaidPrompt,
+    prompt: &PastPrompt,
     scope: RewindScope,
 ) -> Result<Rewound, String> {
     let log = logs.path(session.as_str());
@@ -103,10 +103,10 @@ pub fn rewind_session(
 
 /// What files would change.
 pub fn rewind_preview(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     logs: &SessionLogs,
     session: &SessionId,
-    prompt: &SaidPrompt,
+    prompt: &PastPrompt,
 ) -> Result<RewindReport, String> {
     rewind(premises, session, &logs.path(session.as_str()), &prompt.uuid, true)
 }

@@ -2,13 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_agent::{LateInput, ReplayCalls, RunLimits, cassette::Cassette, log::LogFence};
-use haft_config::Layer;
+use haft_agent::{LateInputPolicy, ReplayCalls, RunLimits, cassette::RecordedRun, log::RemoteLog};
+use haft_config::SettingsLayer;
 use haft_hooks::HookDefinition;
 use haft_mcp_client::ServerConfig;
 use haft_model::{Catalog, Effort, Provider, Thinking, ThinkingDisplay};
 use haft_tool::DynTool;
-use haft_tool_runtime::Ask;
+use haft_tool_runtime::Approver;
 use haft_types::{PermissionMode, SessionId, Variables};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 #[derive(Clone)]
 pub struct SessionSpec {
     /// Where the session works, and whose home and variables it sees.
-    pub place: PlaceSpec,
+    pub place: LocationSpec,
     /// Which settings count.
     pub settings: SettingsSpec,
     /// Rules and mode that come with the session.
@@ -34,13 +34,13 @@ pub struct SessionSpec {
     /// Commands, skills, agents and plugins.
     pub extensions: ExtensionSpec,
     /// Who answers permission questions.
-    pub asking: Asking,
+    pub asking: ApproverSpec,
     /// Which questions beside permissions the face answers.
-    pub face_answers: FaceAnswers,
+    pub face_answers: AnswerableQuestions,
     /// Hooks of the program that embeds the session.
     pub hooks: Vec<HookDefinition>,
     /// What becomes of input that comes while the model gives its last answer.
-    pub late_input: LateInput,
+    pub late_input: LateInputPolicy,
     /// Whether files can be taken back to what they were before a prompt.
     pub checkpoints: bool,
     /// Whether results stay known to the caller: a conversation, or a person. An
@@ -56,7 +56,7 @@ pub struct SessionSpec {
     /// An editor with text that may not be on the disk yet.
     pub overlay: Option<Arc<dyn haft_workspace::EditorOverlay>>,
     /// Who carries messages to sessions elsewhere.
-    pub far_post: Option<Arc<dyn crate::FarPost>>,
+    pub far_post: Option<Arc<dyn crate::RemoteMail>>,
 }
 
 /// Machines on which the files and commands of a session are; without any they
@@ -71,12 +71,12 @@ pub struct HostSpec {
     /// its commands are the caller's.
     pub is_lent: bool,
     /// How long connecting may take and the like, if not the usual time.
-    pub times: Option<haft_tool_host::LinkTimes>,
+    pub times: Option<haft_tool_host::LinkTimeouts>,
 }
 
 /// Where a session works.
 #[derive(Clone, Debug)]
-pub struct PlaceSpec {
+pub struct LocationSpec {
     /// The working directory; it must be there.
     pub cwd: PathBuf,
     /// The environment variables the session sees. `HOME` is the person's home.
@@ -97,7 +97,7 @@ pub struct PlaceSpec {
 pub struct SettingsSpec {
     /// Which files are read: all of them, or only these layers. Settings of the
     /// organisation always count.
-    pub sources: Option<Vec<Layer>>,
+    pub sources: Option<Vec<SettingsLayer>>,
     /// Whether the program that opens the session answers for the project, so that its
     /// hooks, servers, variables and allow rules count although the person did not
     /// agree to them. Naming a source is no such answer.
@@ -153,7 +153,7 @@ pub struct ModelSpec {
     /// The provider.
     pub provider: ProviderSpec,
     /// Who stands between the session and its provider, if anybody does.
-    pub between: Option<ProviderBetween>,
+    pub between: Option<ProviderMiddleware>,
     /// Which model; settings and variables say when this does not.
     pub model: Option<String>,
     /// Which model when that one cannot answer.
@@ -186,7 +186,7 @@ pub struct ModelSpec {
 
 /// Puts somebody between a session and its provider: who keeps to limits that
 /// many sessions share.
-pub type ProviderBetween = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync>;
+pub type ProviderMiddleware = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync>;
 
 /// Who answers.
 #[derive(Clone)]
@@ -215,7 +215,7 @@ impl Default for ProviderSpec {
 #[derive(Clone)]
 pub struct ReplaySpec {
     /// The recording: settings, prompt, tools and messages come from it.
-    pub cassette: Arc<Cassette>,
+    pub cassette: Arc<RecordedRun>,
     /// What becomes of its calls.
     pub calls: ReplayCalls,
     /// Whether hooks of this session run: what hooks did then is recorded.
@@ -236,13 +236,13 @@ pub struct LogSpec {
     /// Goes on only if nothing but this turn is lost.
     pub drops_turn: Option<String>,
     /// Where lines are written.
-    pub kept: LogKept,
-    /// Whether every line is told as well ([`Happening::Logged`](crate::Happening::Logged)).
+    pub kept: LogDestination,
+    /// Whether every line is told as well ([`SessionEventKind::Logged`](crate::SessionEventKind::Logged)).
     pub mirror: bool,
     /// What lines say about the program they come from.
     pub entrypoint: Option<String>,
     /// The store that lines go to as well, and that says whose the log is.
-    pub fence: Option<Arc<dyn LogFence>>,
+    pub fence: Option<Arc<dyn RemoteLog>>,
 }
 
 /// Which log a session goes on from.
@@ -261,7 +261,7 @@ pub enum LogStart {
 
 /// Where lines of a log are written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum LogKept {
+pub enum LogDestination {
     /// Nowhere.
     Nowhere,
     /// In Haft's own directory.
@@ -335,21 +335,21 @@ pub struct PluginDir {
 
 /// Who answers permission questions.
 #[derive(Clone, Default)]
-pub enum Asking {
+pub enum ApproverSpec {
     /// Nobody: what would be asked is denied, with the rule that would allow it.
     #[default]
     Nobody,
-    /// The face: questions are events ([`Happening::Asked`](crate::Happening::Asked)), answers commands.
-    Face(RefusalWords),
+    /// The face: questions are events ([`SessionEventKind::Asked`](crate::SessionEventKind::Asked)), answers commands.
+    Face(DenialText),
     /// This port: a closure of the embedding program, the person at an MCP client.
-    Port(Arc<dyn Ask>),
+    Port(Arc<dyn Approver>),
     /// A tool of an MCP server, by its whole name.
     Tool(String),
 }
 
 /// What the model reads when a question was answered with no.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum RefusalWords {
+pub enum DenialText {
     /// The usual words around the reason.
     #[default]
     Explained,
@@ -359,14 +359,14 @@ pub enum RefusalWords {
 
 /// Which questions beside permissions a face answers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct FaceAnswers {
+pub struct AnswerableQuestions {
     /// What MCP servers want to know. Servers are told when nobody answers.
     pub elicitation: bool,
     /// Whether servers of the project may start.
     pub server_trust: bool,
 }
 
-impl PlaceSpec {
+impl LocationSpec {
     /// This directory, with the variables of the process.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -388,7 +388,7 @@ impl PlaceSpec {
 impl SessionSpec {
     /// A session in this place with the built-in tools, all settings, slash
     /// commands, a log, nobody to ask, and no model.
-    pub fn new(place: PlaceSpec) -> Self {
+    pub fn new(place: LocationSpec) -> Self {
         Self {
             place,
             settings: SettingsSpec::default(),
@@ -398,10 +398,10 @@ impl SessionSpec {
             log: LogSpec::default(),
             servers: ServerSpec::default(),
             extensions: ExtensionSpec { slash_commands: true, ..ExtensionSpec::default() },
-            asking: Asking::default(),
-            face_answers: FaceAnswers::default(),
+            asking: ApproverSpec::default(),
+            face_answers: AnswerableQuestions::default(),
             hooks: Vec::new(),
-            late_input: LateInput::NextPrompt,
+            late_input: LateInputPolicy::NextPrompt,
             checkpoints: false,
             remembers_results: true,
             has_several_clients: false,

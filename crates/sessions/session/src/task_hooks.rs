@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use haft_builtin_tools::task_list::{HeardTask, TaskLists, TaskWatch};
+use haft_builtin_tools::task_list::{HookTask, TaskLists, TaskObserver};
 use haft_hooks::{HookDecision, HookEvent, HooksOutcome};
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
-use crate::{agents::AgentDesk, late::LatePipeline, premises::Premises};
+use crate::{agents::SubagentRegistry, late::LatePipeline, premises::SessionEnvironment};
 
 /// Which list a session begins with: one that is named, or its own.
-pub(crate) fn task_lists(premises: &Premises) -> Arc<TaskLists> {
+pub(crate) fn task_lists(premises: &SessionEnvironment) -> Arc<TaskLists> {
     let named = ["HAFT_TASK_LIST", "CLAUDE_CODE_TASK_LIST_ID"].iter().find_map(|it| premises.variable(it));
     let named = named.filter(|it| !it.trim().is_empty());
     let list = named.unwrap_or_else(|| premises.session_id.to_string());
@@ -21,12 +21,12 @@ pub(crate) fn task_lists(premises: &Premises) -> Arc<TaskLists> {
 /// Tells hooks about tasks.
 pub(crate) struct TaskHooks {
     pub(crate) late: Arc<LatePipeline>,
-    pub(crate) agents: Arc<AgentDesk>,
+    pub(crate) agents: Arc<SubagentRegistry>,
     pub(crate) lists: Arc<TaskLists>,
 }
 
 impl TaskHooks {
-    fn fields(&self, task: &HeardTask) -> Value {
+    fn fields(&self, task: &HookTask) -> Value {
         let mut fields = json!({"task_id": task.id.to_string(), "task_subject": task.subject});
         if !task.description.is_empty() {
             fields["task_description"] = json!(task.description);
@@ -41,7 +41,7 @@ impl TaskHooks {
         fields
     }
 
-    async fn run(&self, event: HookEvent, task: &HeardTask, cx: &CallContext) -> Result<(), String> {
+    async fn run(&self, event: HookEvent, task: &HookTask, cx: &CallContext) -> Result<(), String> {
         if !self.late.listens(event) {
             return Ok(());
         }
@@ -58,16 +58,12 @@ pub(crate) fn refusal(outcome: HooksOutcome) -> Result<(), String> {
     }
 }
 
-impl TaskWatch for TaskHooks {
-    fn created<'a>(&'a self, task: &'a HeardTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>> {
+impl TaskObserver for TaskHooks {
+    fn created<'a>(&'a self, task: &'a HookTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(self.run(HookEvent::TaskCreated, task, cx))
     }
 
-    fn completed<'a>(
-        &'a self,
-        task: &'a HeardTask,
-        cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn completed<'a>(&'a self, task: &'a HookTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(self.run(HookEvent::TaskCompleted, task, cx))
     }
 

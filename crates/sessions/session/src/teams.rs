@@ -9,16 +9,16 @@ use std::{
 };
 
 use haft_builtin_tools::{
-    agent::SpawnAgent as _,
+    agent::SubagentSpawner as _,
     task_list::TaskLists,
-    team::{EndedTeam, MadeTeam, TeamOrder, Teams},
+    team::{CreateTeam, CreatedTeam, EndedTeam, Teams},
 };
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::AgentId;
 use serde::{Deserialize, Serialize};
 
-use crate::agents::{AgentDesk, ChildFacts};
+use crate::agents::{ChildIdentity, SubagentRegistry};
 
 /// What the one that leads a team is called.
 const LEAD: &str = "team-lead";
@@ -56,8 +56,8 @@ struct TeamMember {
 }
 
 /// The team a session leads, if it leads one.
-pub(crate) struct TeamDesk {
-    agents: Arc<AgentDesk>,
+pub(crate) struct TeamRegistry {
+    agents: Arc<SubagentRegistry>,
     lists: Arc<TaskLists>,
     /// The list of the session itself.
     own_list: String,
@@ -66,11 +66,11 @@ pub(crate) struct TeamDesk {
     team: Mutex<Option<TeamFile>>,
 }
 
-impl TeamDesk {
+impl TeamRegistry {
     /// The teams below a state directory. One that the session led before it
     /// ended is its own again.
     pub(crate) fn open(
-        agents: &Arc<AgentDesk>,
+        agents: &Arc<SubagentRegistry>,
         lists: &Arc<TaskLists>,
         state: &Path,
         session: &str,
@@ -116,13 +116,13 @@ impl TeamDesk {
                 DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
             }
             let bytes = serde_json::to_vec_pretty(team).map_err(std::io::Error::other)?;
-            replace_file(&file, &bytes, ReplacedMode::KeptOr(0o600), Durability::Content)
+            replace_file(&file, &bytes, ModeOnReplace::KeptOr(0o600), Durability::Content)
         };
         written().map_err(|err| format!("the team could not be written down: {err}"))
     }
 
     /// An agent with a name that the lead started is a member.
-    fn join(&self, facts: &ChildFacts) {
+    fn join(&self, facts: &ChildIdentity) {
         let Some(name) = &facts.name else { return };
         let mut team = self.team();
         let Some(team) = team.as_mut().filter(|_| facts.parent.is_main()) else { return };
@@ -155,7 +155,7 @@ impl TeamDesk {
         }
     }
 
-    fn create_now(&self, order: TeamOrder, cx: &CallContext) -> Result<MadeTeam, String> {
+    fn create_now(&self, order: CreateTeam, cx: &CallContext) -> Result<CreatedTeam, String> {
         if !cx.agent_id.is_main() {
             return Err(String::from("only the main agent leads a team"));
         }
@@ -183,7 +183,7 @@ impl TeamDesk {
         self.agents.lead_team(&made.name, made.word());
         let (name, lead) = (made.name.clone(), made.lead_agent_id.clone());
         *team = Some(made);
-        Ok(MadeTeam { name, file, lead })
+        Ok(CreatedTeam { name, file, lead })
     }
 
     fn delete_now(&self) -> EndedTeam {
@@ -229,16 +229,16 @@ impl TeamDesk {
     }
 }
 
-impl Teams for TeamDesk {
+impl Teams for TeamRegistry {
     fn is_open(&self) -> bool {
         self.agents.is_available()
     }
 
     fn create<'a>(
         &'a self,
-        order: TeamOrder,
+        order: CreateTeam,
         cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<MadeTeam, String>> {
+    ) -> BoxFuture<'a, Result<CreatedTeam, String>> {
         Box::pin(async move { self.create_now(order, cx) })
     }
 

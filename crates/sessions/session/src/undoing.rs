@@ -4,15 +4,19 @@
 use std::path::PathBuf;
 
 use haft_workspace::{
-    ChangeOrigin, Conflict, EntryId, EntryStanding, HistoryItem, TurnId, UndoReport, UndoTarget, Workspace,
+    ChangeOrigin, Conflict, EntryId, EntryState, HistoryItem, TurnId, UndoReport, UndoTarget, Workspace,
 };
 use serde_json::{Value, json};
 
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// Takes back a call, an entry or a turn; the latest change when nothing is
 /// named.
-pub fn undo_change(premises: &Premises, id: Option<String>, turn: bool) -> Result<UndoReport, String> {
+pub fn undo_change(
+    premises: &SessionEnvironment,
+    id: Option<String>,
+    turn: bool,
+) -> Result<UndoReport, String> {
     let workspace = premises.workspace().map_err(|err| err.to_string())?;
     let target = match id {
         None => UndoTarget::Last,
@@ -23,7 +27,7 @@ pub fn undo_change(premises: &Premises, id: Option<String>, turn: bool) -> Resul
 }
 
 /// Brings back what the latest undo took.
-pub fn redo_change(premises: &Premises) -> Result<UndoReport, String> {
+pub fn redo_change(premises: &SessionEnvironment) -> Result<UndoReport, String> {
     let workspace = premises.workspace().map_err(|err| err.to_string())?;
     workspace.redo(&origin(premises, "redo")).map_err(|err| err.to_string())
 }
@@ -47,7 +51,7 @@ pub fn undo_json(report: &UndoReport) -> Value {
 }
 
 /// What was changed, newest first, for programs.
-pub fn history_json(premises: &Premises) -> Result<Value, String> {
+pub fn history_json(premises: &SessionEnvironment) -> Result<Value, String> {
     let workspace = premises.workspace().map_err(|err| err.to_string())?;
     Ok(items(&workspace)?.iter().map(change_json).collect())
 }
@@ -60,12 +64,12 @@ pub fn change_json(item: &HistoryItem) -> Value {
 }
 
 /// Whether a change still stands, in words.
-pub fn standing_words(standing: EntryStanding) -> &'static str {
+pub fn standing_words(standing: EntryState) -> &'static str {
     match standing {
-        EntryStanding::InEffect => "in effect",
-        EntryStanding::Undone => "undone",
-        EntryStanding::Undo => "undo",
-        EntryStanding::Redo => "redo",
+        EntryState::InEffect => "in effect",
+        EntryState::Undone => "undone",
+        EntryState::Undo => "undo",
+        EntryState::Redo => "redo",
     }
 }
 
@@ -96,7 +100,7 @@ fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, String> {
     workspace.history().map_err(|err| err.to_string())
 }
 
-fn origin(premises: &Premises, tool: &str) -> ChangeOrigin {
+fn origin(premises: &SessionEnvironment, tool: &str) -> ChangeOrigin {
     ChangeOrigin {
         session: None,
         turn: None,

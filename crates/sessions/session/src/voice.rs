@@ -8,7 +8,7 @@ use std::{
 
 use haft_agent::log::{self, LogEntry};
 use haft_builtin_tools::{
-    brief::{TellUser, UserMessage},
+    brief::{UserMessage, UserMessenger},
     task_list::{TaskLists, TaskStatus},
 };
 use haft_shell::run::Tasks;
@@ -16,7 +16,7 @@ use haft_tool::{BoxFuture, CallContext};
 use haft_types::{MessageBlock, SessionId, text};
 use haft_workspace::Files;
 
-use crate::{EventSender, agents::AgentDesk};
+use crate::{EventSender, agents::SubagentRegistry};
 
 /// As many prompts are named.
 const NAMED_PROMPTS: usize = 10;
@@ -24,25 +24,25 @@ const NAMED_PROMPTS: usize = 10;
 const NAMED_FILES: usize = 40;
 
 /// Speaks to the person.
-pub(crate) struct SessionVoice {
+pub(crate) struct SessionMessenger {
     pub(crate) events: EventSender,
     pub(crate) files: Arc<Files>,
     pub(crate) lists: Arc<TaskLists>,
-    pub(crate) agents: Arc<AgentDesk>,
+    pub(crate) agents: Arc<SubagentRegistry>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) session: SessionId,
     /// Where the session is logged, once that is known.
     pub(crate) log: Mutex<Option<PathBuf>>,
 }
 
-impl SessionVoice {
+impl SessionMessenger {
     /// The session is logged there.
     pub(crate) fn logged_at(&self, log: Option<PathBuf>) {
         *self.log.lock().unwrap_or_else(PoisonError::into_inner) = log;
     }
 }
 
-impl TellUser for SessionVoice {
+impl UserMessenger for SessionMessenger {
     fn tell(&self, message: &UserMessage, cx: &CallContext) -> String {
         let mut said = match cx.agent_id.child() {
             Some(_) => format!("{}: {}", self.agents.address_of(&cx.agent_id), message.message.trim()),

@@ -7,37 +7,37 @@ use std::{
     time::Instant,
 };
 
-use haft_agent::{Agent, AgentEvent, AgentListener, CompactedEvent, Ledger, TurnEnd};
+use haft_agent::{Agent, AgentEvent, AgentListener, Budget, CompactedEvent, TurnEnd};
 use haft_hooks::CompactTrigger;
 use haft_model::ModelEvent;
 use haft_shell::run::Tasks;
 use haft_tool::ErrorKind;
-use haft_tool_runtime::{DeniedBy, Pipeline, Report};
+use haft_tool_runtime::{CallReport, DenialSource, Pipeline};
 use haft_types::{MessageBlock, PermissionMode, ToolUse};
 
 use crate::{
-    Bill, DeniedCall, EventSender, Happening,
+    DeniedCall, EventSender, SessionEventKind, UsageTotals,
     background::BackgroundCommands,
-    premises::Premises,
-    questions::AskedCalls,
+    premises::SessionEnvironment,
+    questions::QuestionedCalls,
     telemetry::{HeadersHelper, Observer, TelemetrySettings, TraceDesk},
 };
 
 /// Listens to the agent of a session.
-pub(crate) struct TurnWatch {
+pub(crate) struct TurnObserver {
     events: EventSender,
     pub(crate) background: BackgroundCommands,
-    asked: Arc<AskedCalls>,
+    asked: Arc<QuestionedCalls>,
     pipeline: Weak<Pipeline>,
-    seen: Mutex<SeenTurn>,
+    seen: Mutex<TurnState>,
     traces: Arc<TraceDesk>,
     /// Who knows what was paid for.
-    ledger: OnceLock<Ledger>,
+    ledger: OnceLock<Budget>,
 }
 
 /// What was seen since the turn began, and what the session has used.
-struct SeenTurn {
-    bill: Bill,
+struct TurnState {
+    bill: UsageTotals,
     mode: Option<PermissionMode>,
     started: Instant,
     in_tools: bool,
@@ -49,24 +49,24 @@ struct SeenTurn {
 }
 
 /// What a turn left behind for its last event.
-pub(crate) struct TurnTrace {
+pub(crate) struct TurnSummary {
     pub(crate) in_tools: bool,
     pub(crate) ttft_ms: Option<u64>,
     pub(crate) compacted: Option<CompactedEvent>,
     pub(crate) deferred: Option<ToolUse>,
 }
 
-impl TurnWatch {
+impl TurnObserver {
     pub(crate) fn new(
         events: EventSender,
         tasks: Option<Arc<Tasks>>,
         hosts: Option<Arc<haft_tool_host::HostSet>>,
-        asked: Arc<AskedCalls>,
+        asked: Arc<QuestionedCalls>,
         pipeline: &Arc<Pipeline>,
         traces: &Arc<TraceDesk>,
     ) -> Arc<Self> {
-        let seen = SeenTurn {
-            bill: Bill::default(),
+        let seen = TurnState {
+            bill: UsageTotals::default(),
             mode: Some(pipeline.gate.mode()),
             started: Instant::now(),
             in_tools: false,
@@ -91,7 +91,7 @@ impl TurnWatch {
         Arc::new(move |event| me.hear(event))
     }
 
-    fn seen(&self) -> MutexGuard<'_, SeenTurn> {
+    fn seen(&self) -> MutexGuard<'_, TurnState> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,9 +100,9 @@ impl TurnWatch {
     }
 
     /// What an earlier process used counts for the model that goes on.
-    pub(crate) fn begin_session(&self, premises: &Premises, provider: &str, agent: &Agent) {
+    pub(crate) fn begin_session(&self, premises: &SessionEnvironment, provider: &str, agent: &Agent) {
         let spent = agent.spending();
-        self.seen().bill = Bill::of_earlier(&agent.settings.model, spent.usage, spent.usd);
+        self.seen().bill = UsageTotals::of_earlier(&agent.settings.model, spent.usage, spent.usd);
         self.ledger.set(agent.ledger.clone()).ok();
         let helper = premises.text_setting("otelHeadersHelper");
         let helper = helper.map(|command| HeadersHelper { command, variables: premises.variables.clone() });
@@ -135,16 +135,17 @@ impl TurnWatch {
             self.background.see_result(it);
             self.tell_denied(&it.report);
         }
-        self.events.tell(Happening::Agent(event));
+        self.events.tell(SessionEventKind::Agent(event));
         self.tell_mode();
     }
 
     /// Tells that a call was denied, where neither a person nor a hook said so.
-    fn tell_denied(&self, report: &Report) {
+    fn tell_denied(&self, report: &CallReport) {
         let was_asked = self.asked.take(&report.id);
-        let by = report.denied_by.filter(|by| *by != DeniedBy::Hook);
+        let by = report.denied_by.filter(|by| *by != DenialSource::Hook);
         if let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) {
-            self.events.tell(Happening::CallDenied(Box::new(DeniedCall { report: report.clone(), by })));
+            self.events
+                .tell(SessionEventKind::CallDenied(Box::new(DeniedCall { report: report.clone(), by })));
         }
     }
 
@@ -154,7 +155,7 @@ impl TurnWatch {
         let mode = pipeline.gate.mode();
         let changed = self.seen().mode.replace(mode) != Some(mode);
         if changed {
-            self.events.tell(Happening::ModeChanged(mode));
+            self.events.tell(SessionEventKind::ModeChanged(mode));
         }
     }
 
@@ -176,12 +177,12 @@ impl TurnWatch {
     }
 
     /// What the turn left behind, and the bill after it.
-    pub(crate) fn end_turn(&self, agent: &Agent) -> (TurnTrace, Bill) {
+    pub(crate) fn end_turn(&self, agent: &Agent) -> (TurnSummary, UsageTotals) {
         let mut seen = self.seen();
         agent.ledger.take_settled().iter().for_each(|paid| seen.bill.add(paid));
         seen.bill.usd = agent.spending().usd;
         seen.bill.windows = windows(&seen.bill, agent);
-        let trace = TurnTrace {
+        let trace = TurnSummary {
             in_tools: seen.in_tools,
             ttft_ms: seen.ttft_ms,
             compacted: seen.compacted.take(),
@@ -202,23 +203,23 @@ impl TurnWatch {
     }
 
     /// What was used until now.
-    pub(crate) fn bill(&self) -> Bill {
+    pub(crate) fn bill(&self) -> UsageTotals {
         let mut seen = self.seen();
-        let settled = self.ledger.get().map(Ledger::take_settled).unwrap_or_default();
+        let settled = self.ledger.get().map(Budget::take_settled).unwrap_or_default();
         settled.iter().for_each(|paid| seen.bill.add(paid));
         seen.bill.clone()
     }
 
     /// The conversation begins anew.
     pub(crate) fn clear_bill(&self) {
-        self.ledger.get().map(Ledger::take_settled);
-        self.seen().bill = Bill::default();
+        self.ledger.get().map(Budget::take_settled);
+        self.seen().bill = UsageTotals::default();
     }
 }
 
 /// What fits into the models of a bill. A server may call the only one otherwise than it
 /// was asked for.
-fn windows(bill: &Bill, agent: &Agent) -> BTreeMap<String, (u64, u64)> {
+fn windows(bill: &UsageTotals, agent: &Agent) -> BTreeMap<String, (u64, u64)> {
     let is_one = bill.models.len() == 1;
     let asked = |name: &String| if is_one { agent.settings.model.clone() } else { name.clone() };
     bill.models.keys().map(|name| (name.clone(), agent.limits_of(&asked(name)))).collect()

@@ -1,8 +1,8 @@
 //! Arithmetic of the shell, as far as it is nothing but numbers.
 
 use super::{
-    field::{self, Field, WordPlace as Where},
-    state::{Binding, ShellState},
+    field::{self, Field, WordContext as Where},
+    state::{ShellState, VariableBinding},
     syntax::{Word, WordPiece},
 };
 
@@ -38,7 +38,7 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn holds_number(name: &str, state: &ShellState) -> bool {
-    matches!(state.get(name), Some(Binding::OneOf(texts)) if texts.iter().all(|text| is_integer(text)))
+    matches!(state.get(name), Some(VariableBinding::OneOf(texts)) if texts.iter().all(|text| is_integer(text)))
 }
 
 fn is_integer(text: &str) -> bool {

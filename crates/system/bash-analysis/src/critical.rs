@@ -6,13 +6,13 @@ use haft_paths::{is_inside, lexical};
 
 use super::{
     FileNamePattern, LineAnalysis,
-    facts::{Effect, EffectAccess, EffectOrigin, EffectReach, LinePlace, Target},
+    facts::{AnalysisContext, CommandEffect, EffectAccess, EffectOrigin, EffectScope, Target},
 };
 
 /// Whether removing `path` (absolute, dots allowed) would take the root of the
 /// file system, something directly in it, the home, a workspace, or anything
 /// above these.
-pub fn is_critical(path: &Path, place: LinePlace<'_>) -> bool {
+pub fn is_critical(path: &Path, place: AnalysisContext<'_>) -> bool {
     let path = lexical(path);
     let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
     // A directory of the workspace may go, also the one we are in.
@@ -24,7 +24,7 @@ pub fn is_critical(path: &Path, place: LinePlace<'_>) -> bool {
 
 /// Whether a place is the root of the file system, directly in it, the home, or
 /// above one of these or of a workspace.
-pub(crate) fn is_more_than_workspace(path: &Path, place: LinePlace<'_>) -> bool {
+pub(crate) fn is_more_than_workspace(path: &Path, place: AnalysisContext<'_>) -> bool {
     let path = lexical(path);
     let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
     let above =
@@ -33,7 +33,7 @@ pub(crate) fn is_more_than_workspace(path: &Path, place: LinePlace<'_>) -> bool 
 }
 
 /// Whether removing whatever `pattern` finds would empty such a place.
-pub(crate) fn is_critical_pattern(pattern: &Path, place: LinePlace<'_>) -> bool {
+pub(crate) fn is_critical_pattern(pattern: &Path, place: AnalysisContext<'_>) -> bool {
     let last = pattern.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let everything = !last.is_empty() && last.chars().all(|c| matches!(c, '*' | '?' | '.'));
     everything && pattern.parent().is_some_and(|dir| is_critical(dir, place))
@@ -44,7 +44,7 @@ pub(crate) fn is_critical_pattern(pattern: &Path, place: LinePlace<'_>) -> bool 
 /// and everything above these. `real` follows links.
 pub fn refused_removal(
     analysis: &LineAnalysis,
-    place: LinePlace<'_>,
+    place: AnalysisContext<'_>,
     real: &dyn Fn(&Path) -> PathBuf,
 ) -> Option<PathBuf> {
     let effects = analysis.parts.iter().flat_map(|part| &part.effects);
@@ -55,7 +55,7 @@ pub fn refused_removal(
 
 /// Whether removals depend on words that are known only when the line runs.
 pub fn removes_unknown(analysis: &LineAnalysis) -> bool {
-    let removes = |part: &super::LinePart| {
+    let removes = |part: &super::AnalyzedCommand| {
         let named = part.faces.refuse.iter().any(|words| {
             words.first().is_some_and(|name| matches!(name.rsplit('/').next(), Some("rm" | "rmdir")))
         });
@@ -66,7 +66,11 @@ pub fn removes_unknown(analysis: &LineAnalysis) -> bool {
     !analysis.doubts.is_empty() || analysis.parts.iter().any(removes)
 }
 
-fn refused(effect: &Effect, place: LinePlace<'_>, real: &dyn Fn(&Path) -> PathBuf) -> Option<PathBuf> {
+fn refused(
+    effect: &CommandEffect,
+    place: AnalysisContext<'_>,
+    real: &dyn Fn(&Path) -> PathBuf,
+) -> Option<PathBuf> {
     let precious: Vec<PathBuf> =
         place.roots.iter().map(|root| &**root).chain(place.home).map(|it| real(&lexical(it))).collect();
     let holds = |path: &Path| {
@@ -82,7 +86,7 @@ fn refused(effect: &Effect, place: LinePlace<'_>, real: &dyn Fn(&Path) -> PathBu
                 _ => real(path),
             };
             let inside =
-                effect.reach == EffectReach::Itself && place.roots.iter().any(|root| real(root) == found);
+                effect.reach == EffectScope::Itself && place.roots.iter().any(|root| real(root) == found);
             let spared = inside && place.home != Some(&found);
             (holds(&found) && !spared).then_some(found)
         }
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn what_nobody_may_remove() {
         let roots = [PathBuf::from("/home/u/ws")];
-        let place = LinePlace { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
+        let place = AnalysisContext { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
         let real = |path: &Path| match lexical(path) {
             path if path == Path::new("/home/u/ws/link") => PathBuf::from("/home/u"),
             path => path,

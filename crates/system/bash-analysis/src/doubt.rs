@@ -2,7 +2,7 @@ use std::fmt;
 
 /// Why something must not be approved without a person.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Doubt {
+pub enum Risk {
     /// More than [`MAX_CHARS`](super::MAX_CHARS) characters.
     TooLong {
         /// How many there are.
@@ -49,7 +49,7 @@ pub enum Doubt {
 
 /// How much a doubt weighs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Weight {
+pub enum RiskLevel {
     /// The text may mean something else than it seems: no rule can cover it.
     Uncertain,
     /// The meaning is clear, but it reaches further than one command: only a
@@ -57,11 +57,13 @@ pub enum Weight {
     FarReaching,
 }
 
-impl Doubt {
+impl Risk {
     /// How much this doubt weighs.
-    pub fn weight(&self) -> Weight {
+    pub fn weight(&self) -> RiskLevel {
         match self {
-            Self::Function(_) | Self::Variable(_) | Self::Descriptor | Self::Coprocess => Weight::FarReaching,
+            Self::Function(_) | Self::Variable(_) | Self::Descriptor | Self::Coprocess => {
+                RiskLevel::FarReaching
+            }
             Self::TooLong { .. }
             | Self::Unparsed { .. }
             | Self::Disagreement
@@ -73,12 +75,12 @@ impl Doubt {
             | Self::EvaluatedValue
             | Self::HugeExpansion
             | Self::Intricate
-            | Self::EscapedBackquote => Weight::Uncertain,
+            | Self::EscapedBackquote => RiskLevel::Uncertain,
         }
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for Risk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { chars } => write!(f, "{chars} characters are too many to judge"),

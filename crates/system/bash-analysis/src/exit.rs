@@ -1,8 +1,8 @@
 //! What a status that is not zero means.
 
 use super::{
-    LineAnalysis, LinePlace, analyse,
-    facts::{LinePart, Word},
+    AnalysisContext, LineAnalysis, analyse,
+    facts::{AnalyzedCommand, Word},
 };
 
 /// What an exit status says about a command.
@@ -20,7 +20,7 @@ pub enum ExitMeaning {
 /// What `code` means for a command line. The last command of the last
 /// pipeline decides, as it does for the shell.
 pub fn exit_meaning(command: &str, code: i32) -> ExitMeaning {
-    exit_meaning_of(&analyse(command, LinePlace { cwd: "/".as_ref(), home: None, roots: &[] }), code)
+    exit_meaning_of(&analyse(command, AnalysisContext { cwd: "/".as_ref(), home: None, roots: &[] }), code)
 }
 
 /// The same for a command line that was analysed before.
@@ -34,7 +34,8 @@ pub fn exit_meaning_of(analysis: &LineAnalysis, code: i32) -> ExitMeaning {
     let Some(last) = analysis.parts.last().filter(|_| analysis.doubts.is_empty()) else {
         return ExitMeaning::Failure;
     };
-    let inside = |part: &LinePart| last.span.start < part.span.end && part.span.start < last.span.start;
+    let inside =
+        |part: &AnalyzedCommand| last.span.start < part.span.end && part.span.start < last.span.start;
     if analysis.parts.iter().any(inside) {
         // The last part of the text is nested in another one.
         return ExitMeaning::Failure;
@@ -43,7 +44,7 @@ pub fn exit_meaning_of(analysis: &LineAnalysis, code: i32) -> ExitMeaning {
 }
 
 /// The words of the command behind transparent wrappers.
-fn words(part: &LinePart) -> Vec<&str> {
+fn words(part: &AnalyzedCommand) -> Vec<&str> {
     let known: Vec<Option<&str>> = part
         .words
         .iter()

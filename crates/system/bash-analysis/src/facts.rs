@@ -3,11 +3,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::doubt::Doubt;
+use super::doubt::Risk;
 
 /// Where a command line would run.
 #[derive(Clone, Copy, Debug)]
-pub struct LinePlace<'a> {
+pub struct AnalysisContext<'a> {
     /// The working directory at the start, absolute.
     pub cwd: &'a Path,
     /// The value of `$HOME`, if it is known.
@@ -22,9 +22,9 @@ pub struct LineAnalysis {
     /// Every simple command, wherever it is nested, and every redirection of a
     /// group, in the order of the text. If the text was not understood, these
     /// are guesses: good enough to refuse, never to approve.
-    pub parts: Vec<LinePart>,
+    pub parts: Vec<AnalyzedCommand>,
     /// Doubts about the command line as a whole.
-    pub doubts: Vec<Doubt>,
+    pub doubts: Vec<Risk>,
     /// Where the shell may be when it is done.
     pub end: Directory,
     /// Whether each part ends before the next one in the list starts. False if
@@ -41,7 +41,7 @@ impl LineAnalysis {
 
     /// Whether nothing but reading can happen, so that it may run beside others.
     pub fn is_read_only(&self) -> bool {
-        self.is_certain() && self.parts.iter().all(LinePart::is_read_only)
+        self.is_certain() && self.parts.iter().all(AnalyzedCommand::is_read_only)
     }
 }
 
@@ -70,7 +70,7 @@ impl Directory {
 
 /// One simple command and what it would do.
 #[derive(Clone, Debug)]
-pub struct LinePart {
+pub struct AnalyzedCommand {
     /// Bytes of the source. For text that is no slice of it (a heredoc without
     /// its tabs), the smallest slice around it.
     pub span: Range<usize>,
@@ -84,22 +84,22 @@ pub struct LinePart {
     /// Where it would run.
     pub directory: Directory,
     /// The words that rules are compared with.
-    pub faces: Faces,
+    pub faces: CommandForms,
     /// What kind of command it is, judged by its options.
     pub class: Class,
     /// What it would touch.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<CommandEffect>,
     /// Why it must not be approved without a person.
-    pub doubts: Vec<Doubt>,
+    pub doubts: Vec<Risk>,
     /// Whether it asks a server, by its nature.
     pub talks: bool,
     /// How firmly the class is believed.
-    pub belief: Belief,
+    pub belief: Confidence,
 }
 
 /// How firmly the class of a command is believed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Belief {
+pub enum Confidence {
     /// Its own options say all there is to say.
     #[default]
     Firm,
@@ -108,7 +108,7 @@ pub enum Belief {
     Weak,
 }
 
-impl LinePart {
+impl AnalyzedCommand {
     /// Whether this part can do nothing but read.
     pub fn is_read_only(&self) -> bool {
         self.class == Class::ReadOnly
@@ -120,7 +120,7 @@ impl LinePart {
     }
 
     /// The removal that must never happen unasked, if this part attempts one.
-    pub fn critical_removal(&self) -> Option<&Effect> {
+    pub fn critical_removal(&self) -> Option<&CommandEffect> {
         self.effects.iter().find(|effect| effect.critical)
     }
 }
@@ -138,10 +138,10 @@ pub enum Word {
 
 /// The words that rules are compared with.
 #[derive(Clone, Debug, Default)]
-pub struct Faces {
+pub struct CommandForms {
     /// A rule that allows must match one of these. A word that is computed
     /// stands as it was written.
-    pub allow: Vec<CommandFace>,
+    pub allow: Vec<CommandForm>,
     /// A rule that denies or asks applies if it matches any of these: the
     /// command itself and everything it would run in turn, however spelled.
     pub refuse: Vec<Vec<String>>,
@@ -152,16 +152,16 @@ pub struct Faces {
 
 /// One reading of a command that an allow rule may match.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct CommandFace {
+pub struct CommandForm {
     /// The words after quote removal.
     pub words: Vec<String>,
     /// Which rules may cover it.
-    pub cover: Cover,
+    pub cover: FormCoverage,
 }
 
 /// Which allow rules may cover a reading.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Cover {
+pub enum FormCoverage {
     /// Any rule that matches.
     Any,
     /// Only a rule without wildcards, or the rule for every command: what
@@ -175,14 +175,14 @@ pub enum Class {
     /// Only reads, with exactly these options; see the effects for what.
     ReadOnly,
     /// Changes nothing but the files among its effects.
-    Edit(Verb),
+    Edit(EditKind),
     /// Anything else.
     Other,
 }
 
 /// How a command that edits files does it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verb {
+pub enum EditKind {
     /// `mkdir`, `touch`
     Create,
     /// `cp`
@@ -197,7 +197,7 @@ pub enum Verb {
 
 /// Something a part would touch.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Effect {
+pub struct CommandEffect {
     /// How.
     pub access: EffectAccess,
     /// What.
@@ -205,7 +205,7 @@ pub struct Effect {
     /// How that is known.
     pub origin: EffectOrigin,
     /// Whether everything below is meant, too.
-    pub reach: EffectReach,
+    pub reach: EffectScope,
     /// The removal of a place that must never go unasked: the root of the file
     /// system and what is directly in it, the home, a workspace, and all that
     /// is above these.
@@ -226,14 +226,14 @@ pub enum EffectAccess {
     /// It becomes the working directory.
     Enter,
     /// What is configured in it (hooks, helpers) may run.
-    Obey(Obeyed),
+    Obey(ConfigDependence),
     /// A network connection.
     Connect,
 }
 
 /// Whose configuration is obeyed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Obeyed {
+pub enum ConfigDependence {
     /// The repository's: programs for differences, filters, watchers.
     Git,
     /// Cargo's, and that of the toolchain.
@@ -284,7 +284,7 @@ pub enum EffectOrigin {
 
 /// How far an effect reaches.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum EffectReach {
+pub enum EffectScope {
     /// The target alone.
     Itself,
     /// Everything below it, too.

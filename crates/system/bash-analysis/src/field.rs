@@ -2,7 +2,7 @@
 
 use super::{
     brace,
-    state::{Binding, MAX_ALTERNATIVES, ShellState},
+    state::{MAX_ALTERNATIVES, ShellState, VariableBinding},
     syntax::{CommandKind, ExpansionAction, Item, List, Word, WordPiece},
 };
 
@@ -20,14 +20,14 @@ pub(crate) enum Field {
     /// A pipe under `/dev/fd`.
     Stream,
     /// One word that is not known.
-    One(Opaque),
+    One(UnknownText),
     /// Any number of words that are not known.
-    Many(Opaque),
+    Many(UnknownText),
 }
 
 /// What is known of a word that is not known.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Opaque {
+pub(crate) enum UnknownText {
     /// Nothing.
     Any,
     /// It starts with an expansion, and a slash follows: if that is empty, the
@@ -64,7 +64,7 @@ pub(crate) type Alternatives = Vec<Vec<Field>>;
 
 /// How a word is treated where it stands.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(crate) enum WordPlace {
+pub(crate) enum WordContext {
     /// Split and matched against file names.
     Argument,
     /// Neither: the value of an assignment, the target of a here-string.
@@ -72,8 +72,8 @@ pub(crate) enum WordPlace {
 }
 
 /// Expands a word. `None` means that it makes more words than can be looked at.
-pub(crate) fn expand(word: &Word, state: &ShellState, place: WordPlace) -> Option<Alternatives> {
-    if place == WordPlace::Value {
+pub(crate) fn expand(word: &Word, state: &ShellState, place: WordContext) -> Option<Alternatives> {
+    if place == WordContext::Value {
         return Some(expand_one(&word.pieces, state, place));
     }
     match brace::expand(&word.pieces) {
@@ -82,7 +82,7 @@ pub(crate) fn expand(word: &Word, state: &ShellState, place: WordPlace) -> Optio
             let filled = words.iter().filter(|text| !text.is_empty());
             Some(vec![filled.map(|text| unquoted_text(text, state)).collect()])
         }
-        brace::Braces::Unclear => Some(vec![vec![Field::Many(Opaque::Any)]]),
+        brace::Braces::Unclear => Some(vec![vec![Field::Many(UnknownText::Any)]]),
         brace::Braces::Huge => None,
     }
 }
@@ -90,14 +90,14 @@ pub(crate) fn expand(word: &Word, state: &ShellState, place: WordPlace) -> Optio
 /// Text in which nothing is quoted and nothing but a tilde is expanded.
 fn unquoted_text(text: &str, state: &ShellState) -> Field {
     let piece = WordPiece::Text { text: text.to_owned(), quoted: false };
-    match expand_one(std::slice::from_ref(&piece), state, WordPlace::Argument).pop().as_deref() {
+    match expand_one(std::slice::from_ref(&piece), state, WordContext::Argument).pop().as_deref() {
         Some([field]) => field.clone(),
-        _ => Field::Many(Opaque::Any),
+        _ => Field::Many(UnknownText::Any),
     }
 }
 
 /// Texts a word may have, as it grows piece by piece.
-struct Growth {
+struct TextAlternatives {
     /// Literal text and the same text as a pattern, quoted characters escaped.
     texts: Vec<(String, String)>,
     glob: bool,
@@ -116,8 +116,8 @@ enum Unknown {
     Many,
 }
 
-fn expand_one(pieces: &[WordPiece], state: &ShellState, place: WordPlace) -> Alternatives {
-    let mut growth = Growth {
+fn expand_one(pieces: &[WordPiece], state: &ShellState, place: WordContext) -> Alternatives {
+    let mut growth = TextAlternatives {
         texts: vec![(String::new(), String::new())],
         glob: false,
         whole: None,
@@ -138,14 +138,14 @@ fn expand_one(pieces: &[WordPiece], state: &ShellState, place: WordPlace) -> Alt
     growth.finish(place)
 }
 
-impl Growth {
+impl TextAlternatives {
     fn piece(
         &mut self,
         idx: usize,
         piece: &WordPiece,
         pieces: &[WordPiece],
         state: &ShellState,
-        place: WordPlace,
+        place: WordContext,
     ) {
         match piece {
             WordPiece::Text { text, quoted: true } => self.push_quoted(text),
@@ -159,17 +159,17 @@ impl Growth {
                 }
             }
             WordPiece::Parameter { name, quoted } => {
-                self.parameter(name, *quoted || place == WordPlace::Value, state)
+                self.parameter(name, *quoted || place == WordContext::Value, state)
             }
             WordPiece::Expansion(expansion) => {
-                let single = (expansion.quoted || place == WordPlace::Value)
+                let single = (expansion.quoted || place == WordContext::Value)
                     && !makes_many(&expansion.name)
                     && expansion.action != ExpansionAction::Subscript
                     && expansion.operands.len() < 2;
                 self.unknown(if single { Unknown::One } else { Unknown::Many });
             }
             WordPiece::Command { list, quoted } => {
-                let single = *quoted || place == WordPlace::Value;
+                let single = *quoted || place == WordContext::Value;
                 match output(list, state) {
                     Some(text) if single || is_plain(&text) => self.push_quoted(&text),
                     _ => {
@@ -218,14 +218,14 @@ impl Growth {
     /// `~` and `~/…`; other users' homes are not known.
     fn tilde(&mut self, text: &str, alone: bool, state: &ShellState) {
         let home = match state.get("HOME") {
-            Some(Binding::OneOf(texts)) if texts.len() == 1 => texts.into_iter().next(),
+            Some(VariableBinding::OneOf(texts)) if texts.len() == 1 => texts.into_iter().next(),
             _ => None,
         };
         let rest = &text[1..];
         // The directory the shell is in.
         if let Some(below) =
             rest.strip_prefix('+').filter(|it| it.starts_with('/') || (it.is_empty() && alone))
-            && let Some(Binding::OneOf(dirs)) = state.get("PWD")
+            && let Some(VariableBinding::OneOf(dirs)) = state.get("PWD")
         {
             self.multiply(&dirs, true);
             return self.push_unquoted(below);
@@ -244,10 +244,10 @@ impl Growth {
             return self.whole_or_unknown(Field::Number);
         }
         match state.get(name) {
-            Some(Binding::OneOf(texts)) if single || texts.iter().all(|text| is_plain(text)) => {
+            Some(VariableBinding::OneOf(texts)) if single || texts.iter().all(|text| is_plain(text)) => {
                 self.multiply(&texts, single);
             }
-            Some(Binding::Match(pattern)) if single && self.pieces == 1 => {
+            Some(VariableBinding::Match(pattern)) if single && self.pieces == 1 => {
                 self.whole = Some(Field::Match(pattern));
                 self.unknown(Unknown::One);
             }
@@ -273,10 +273,10 @@ impl Growth {
             .collect();
     }
 
-    fn finish(self, place: WordPlace) -> Alternatives {
-        let glob = self.glob && place == WordPlace::Argument;
+    fn finish(self, place: WordContext) -> Alternatives {
+        let glob = self.glob && place == WordContext::Argument;
         if let Some(unknown) = self.unknown {
-            let opaque = if self.rooted { Opaque::Rooted } else { Opaque::Any };
+            let opaque = if self.rooted { UnknownText::Rooted } else { UnknownText::Any };
             let field = match (self.whole.filter(|_| self.pieces == 1), unknown) {
                 (Some(whole), _) => whole,
                 (None, Unknown::One) if !glob => Field::One(opaque),

@@ -26,7 +26,7 @@ const FINDERS_OPTIONS: &[&str] =
     &["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
 
 /// A command that takes another command among its words.
-struct Runner {
+struct WrapperProgram {
     name: &'static str,
     /// Options that take a value in the next word.
     valued: &'static [&'static str],
@@ -42,11 +42,11 @@ const fn runner(
     flags: &'static [&'static str],
     valued: &'static [&'static str],
     operands: usize,
-) -> Runner {
-    Runner { name, valued, flags, operands }
+) -> WrapperProgram {
+    WrapperProgram { name, valued, flags, operands }
 }
 
-const RUNNERS: &[Runner] = &[
+const RUNNERS: &[WrapperProgram] = &[
     runner("abduco", &["-n", "-c", "-A"], &["-e"], 1),
     runner("alias", &[], &[], 0),
     runner("asdf", &["exec"], &[], 0),
@@ -221,7 +221,7 @@ pub(crate) fn reads_script(name: &str) -> bool {
 
 /// Looks for commands inside commands, up to a limit.
 #[derive(Default)]
-struct InnerSearch {
+struct NestedSearch {
     found: Vec<Vec<String>>,
     /// Bytes of text read as a script.
     read: usize,
@@ -229,7 +229,7 @@ struct InnerSearch {
 }
 
 /// What was found, and whether the search came to its end.
-pub(crate) struct Readings {
+pub(crate) struct NestedCommands {
     /// The command itself first.
     pub(crate) commands: Vec<Vec<String>>,
     /// Not everything was looked at.
@@ -237,20 +237,20 @@ pub(crate) struct Readings {
 }
 
 /// Every reading of a command.
-pub(crate) fn readings(words: &[String]) -> Readings {
-    let mut search = InnerSearch::default();
+pub(crate) fn readings(words: &[String]) -> NestedCommands {
+    let mut search = NestedSearch::default();
     search.collect(words, 0);
-    Readings { commands: search.found, exhausted: search.exhausted }
+    NestedCommands { commands: search.found, exhausted: search.exhausted }
 }
 
 /// The readings of a command that runs nothing in turn.
 pub(crate) fn plain_readings(words: &[String]) -> Vec<Vec<String>> {
-    let mut search = InnerSearch::default();
+    let mut search = NestedSearch::default();
     search.collect(words, MAX_DEPTH);
     search.found
 }
 
-impl InnerSearch {
+impl NestedSearch {
     fn collect(&mut self, words: &[String], depth: usize) {
         let Some(first) = words.first() else { return };
         if MAX_FOUND <= self.found.len() {
@@ -312,7 +312,7 @@ impl InnerSearch {
 }
 
 /// Where among the words of a runner its command may start.
-fn starts(runner: &Runner, words: &[String]) -> Vec<usize> {
+fn starts(runner: &WrapperProgram, words: &[String]) -> Vec<usize> {
     let mut at = 0;
     let mut unknown = 0;
     while let Some(word) = words.get(at) {

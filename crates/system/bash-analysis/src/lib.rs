@@ -16,6 +16,7 @@
 
 mod arithmetic;
 mod brace;
+mod branch_states;
 mod critical;
 mod doubt;
 mod exit;
@@ -44,15 +45,16 @@ mod witness;
 mod wrapper;
 
 pub use critical::{fits, is_critical, refused_removal, removes_unknown};
-pub use doubt::{Doubt, Weight};
+pub use doubt::{Risk, RiskLevel};
 pub use exit::{ExitMeaning, exit_meaning, exit_meaning_of};
 pub use facts::{
-    Belief, Class, CommandFace, Cover, Directory, Effect, EffectAccess, EffectOrigin, EffectReach, Faces,
-    LineAnalysis, LinePart, LinePlace, Obeyed, Target, Unless, Verb, Word,
+    AnalysisContext, AnalyzedCommand, Class, CommandEffect, CommandForm, CommandForms, Confidence,
+    ConfigDependence, Directory, EditKind, EffectAccess, EffectOrigin, EffectScope, FormCoverage,
+    LineAnalysis, Target, Unless, Word,
 };
 pub use glob::FileNamePattern;
 pub use propose::propose;
-pub use reading::CommandReading;
+pub use reading::SharedAnalysis;
 pub use screen::MAX_CHARS;
 pub use views::{views, views_of};
 
@@ -60,7 +62,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use state::ShellState;
 use syntax::Note;
-use walk::Walker;
+use walk::Evaluator;
 
 /// Longer texts are not even parsed.
 const MAX_PARSED: usize = 1024 * 1024;
@@ -76,7 +78,7 @@ pub fn analysed() -> usize {
 }
 
 /// Finds out what a command line would do, without running anything.
-pub fn analyse(source: &str, place: LinePlace<'_>) -> LineAnalysis {
+pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
     if cfg!(debug_assertions) {
         ANALYSED.fetch_add(1, Ordering::Relaxed);
     }
@@ -89,21 +91,21 @@ pub fn analyse(source: &str, place: LinePlace<'_>) -> LineAnalysis {
     let script = match parsed {
         Ok(script) => script,
         Err(stop) => {
-            doubts.push(Doubt::Unparsed { at: stop.at, why: stop.why });
+            doubts.push(Risk::Unparsed { at: stop.at, why: stop.why });
             return guess(source, place, doubts);
         }
     };
     // A second opinion is only worth its time when it can matter.
     if doubts.is_empty() && !witness::agrees(source, &script) {
-        doubts.push(Doubt::Disagreement);
+        doubts.push(Risk::Disagreement);
     }
     doubts.extend(script.notes.iter().map(|note| match note {
-        Note::EscapedBackquote => Doubt::EscapedBackquote,
-        Note::Coprocess => Doubt::Coprocess,
+        Note::EscapedBackquote => Risk::EscapedBackquote,
+        Note::Coprocess => Risk::Coprocess,
     }));
-    let mut walker = Walker::new(source, place);
+    let mut walker = Evaluator::new(source, place);
     let end = walker.list(&script.list, ShellState::new(place)).directory().clone();
-    let Walker { mut parts, doubts: mut found, interleaves, .. } = walker;
+    let Evaluator { mut parts, doubts: mut found, interleaves, .. } = walker;
     doubts.append(&mut found);
     doubts.dedup();
     parts.sort_by_key(|part| part.span.start);
@@ -111,7 +113,7 @@ pub fn analyse(source: &str, place: LinePlace<'_>) -> LineAnalysis {
 }
 
 /// What could be in a text that was not understood.
-fn guess(source: &str, place: LinePlace<'_>, doubts: Vec<Doubt>) -> LineAnalysis {
+fn guess(source: &str, place: AnalysisContext<'_>, doubts: Vec<Risk>) -> LineAnalysis {
     let mut guesses = scan::guesses(source);
     guesses.sort_unstable();
     guesses.dedup();

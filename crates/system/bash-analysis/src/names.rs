@@ -2,8 +2,8 @@
 
 use super::{
     facts::Directory,
-    field::{self, WordPlace as Where},
-    state::{Binding, ShellState},
+    field::{self, WordContext as Where},
+    state::{ShellState, VariableBinding},
     syntax::{
         AssignedValue, Assignment, CommandKind, ExpansionAction, List, ParsedCommand, PipedCommands, Word,
         WordPiece,
@@ -177,7 +177,7 @@ fn assigns_inside(word: &Word) -> bool {
 }
 
 /// The value of an assignment, if it is known.
-pub(crate) fn assigned(assignment: &Assignment, state: &ShellState) -> Option<Binding> {
+pub(crate) fn assigned(assignment: &Assignment, state: &ShellState) -> Option<VariableBinding> {
     let AssignedValue::Scalar(word) = &assignment.value else { return None };
     if assignment.append || assignment.subscript.is_some() {
         return None;
@@ -191,5 +191,5 @@ pub(crate) fn assigned(assignment: &Assignment, state: &ShellState) -> Option<Bi
             _ => None,
         })
         .collect();
-    texts.map(Binding::OneOf)
+    texts.map(VariableBinding::OneOf)
 }

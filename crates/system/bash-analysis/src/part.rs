@@ -4,14 +4,14 @@ use std::{collections::HashSet, path::Path};
 
 use super::{
     critical::{is_critical, is_critical_pattern, is_more_than_workspace},
-    doubt::Doubt,
+    doubt::Risk,
     facts::{
-        Belief, Class, CommandFace, Cover, Effect, EffectAccess, EffectOrigin, EffectReach, Faces, LinePart,
-        LinePlace, Target, Word as Known,
+        AnalysisContext, AnalyzedCommand, Class, CommandEffect, CommandForm, CommandForms, Confidence,
+        EffectAccess, EffectOrigin, EffectScope, FormCoverage, Target, Word as Known,
     },
-    field::{Field, Opaque},
+    field::{Field, UnknownText},
     inner, known,
-    known::Touch,
+    known::TouchedFile,
     mention::{mentioned, mentioned_in_text, runs_text},
     state::ShellState,
     suspect::{suspects, suspects_in},
@@ -46,16 +46,16 @@ pub(crate) struct WrittenCommand<'a> {
     pub(crate) assignments: Vec<WrittenAssignment>,
     pub(crate) words: Vec<WrittenWord>,
     /// Effects of redirections.
-    pub(crate) redirects: Vec<Effect>,
+    pub(crate) redirects: Vec<CommandEffect>,
     /// Scripts on standard input, if a shell would run them.
     pub(crate) scripts: Vec<String>,
     /// Texts the shell expands a second time.
     pub(crate) evaluated: Vec<String>,
-    pub(crate) doubts: Vec<Doubt>,
+    pub(crate) doubts: Vec<Risk>,
     /// Below which places the names are that it reads, if it reads names.
-    pub(crate) feed: Option<Vec<Touch>>,
+    pub(crate) feed: Option<Vec<TouchedFile>>,
     pub(crate) state: &'a ShellState,
-    pub(crate) place: LinePlace<'a>,
+    pub(crate) place: AnalysisContext<'a>,
 }
 
 /// More combinations of alternatives than this are not looked at.
@@ -63,9 +63,9 @@ const MAX_COMBINATIONS: usize = 16;
 
 /// What follows from the readings of a command.
 #[derive(Default)]
-struct Findings {
+struct PartFindings {
     class: Option<Class>,
-    effects: Vec<Effect>,
+    effects: Vec<CommandEffect>,
     refuse: Vec<Vec<String>>,
     suspect: Vec<Vec<String>>,
     exhausted: bool,
@@ -74,14 +74,14 @@ struct Findings {
 }
 
 impl WrittenCommand<'_> {
-    pub(crate) fn into_part(mut self) -> LinePart {
+    pub(crate) fn into_part(mut self) -> AnalyzedCommand {
         self.name_doubts();
-        let mut findings = Findings::default();
+        let mut findings = PartFindings::default();
         for words in self.combinations() {
             self.judge(&words, &mut findings);
         }
         if findings.exhausted {
-            self.doubts.push(Doubt::Intricate);
+            self.doubts.push(Risk::Intricate);
         }
         let mut class = findings.class.unwrap_or(Class::Other);
         if self.words.is_empty() {
@@ -92,14 +92,14 @@ impl WrittenCommand<'_> {
         let mut seen = HashSet::new();
         let all = std::mem::take(&mut self.redirects).into_iter().chain(findings.effects);
         let effects = all.filter(|effect| seen.insert(effect.clone())).collect();
-        let faces = Faces {
+        let faces = CommandForms {
             allow: self.allow_faces(),
             refuse: self.refuse_faces(findings.refuse),
             suspect: findings.suspect,
         };
         let words = self.words.iter().map(WrittenWord::known).collect();
         let assigns = self.assignments.iter().map(|assignment| assignment.name.clone()).collect();
-        LinePart {
+        AnalyzedCommand {
             span: self.span,
             text: self.text,
             words,
@@ -110,15 +110,15 @@ impl WrittenCommand<'_> {
             effects,
             doubts: self.doubts,
             talks: findings.talks,
-            belief: if findings.weak { Belief::Weak } else { Belief::Firm },
+            belief: if findings.weak { Confidence::Weak } else { Confidence::Firm },
         }
     }
 
     fn name_doubts(&mut self) {
         let Some(name) = self.words.first() else { return };
         match &name.literal {
-            None => self.doubts.push(Doubt::ComputedCommand),
-            Some(text) if !text.is_ascii() => self.doubts.push(Doubt::Lookalike),
+            None => self.doubts.push(Risk::ComputedCommand),
+            Some(text) if !text.is_ascii() => self.doubts.push(Risk::Lookalike),
             Some(_) => (),
         }
     }
@@ -127,7 +127,7 @@ impl WrittenCommand<'_> {
     fn assignments_only(&mut self) -> Class {
         for assignment in &self.assignments {
             if !variables::is_harmless_in_environment(&assignment.name, assignment.value.as_deref()) {
-                self.doubts.push(Doubt::Variable(assignment.name.clone()));
+                self.doubts.push(Risk::Variable(assignment.name.clone()));
             }
         }
         Class::ReadOnly
@@ -152,7 +152,7 @@ impl WrittenCommand<'_> {
                 continue;
             }
             let followed = out.len() * word.alternatives.len() <= MAX_COMBINATIONS;
-            let unknown = vec![vec![Field::Many(Opaque::Any)]];
+            let unknown = vec![vec![Field::Many(UnknownText::Any)]];
             let alternatives = if followed { &word.alternatives } else { &unknown };
             out = out
                 .iter()
@@ -168,7 +168,7 @@ impl WrittenCommand<'_> {
         out
     }
 
-    fn judge(&self, words: &[(Field, String)], findings: &mut Findings) {
+    fn judge(&self, words: &[(Field, String)], findings: &mut PartFindings) {
         let fields: Vec<Field> = words.iter().map(|(field, _)| field.clone()).collect();
         let known: Vec<Option<&str>> = fields.iter().map(Field::literal).collect();
         let inner = wrapper::transparent_words(&known);
@@ -253,7 +253,7 @@ impl WrittenCommand<'_> {
 
     /// Files that the words of an unknown command may name, and the text that it
     /// runs.
-    fn mentions(&self, words: &[(Field, String)], inner: usize, findings: &mut Findings) {
+    fn mentions(&self, words: &[(Field, String)], inner: usize, findings: &mut PartFindings) {
         let runs_text = words.get(inner).and_then(|(name, _)| name.literal()).is_some_and(runs_text);
         let texts = || self.scripts.iter().filter(|_| runs_text).flat_map(|text| mentioned_in_text(text));
         for (field, raw) in words.iter().skip(1) {
@@ -262,18 +262,18 @@ impl WrittenCommand<'_> {
                 mentions.extend(mentioned_in_text(text));
             }
             for mention in mentions {
-                let touch = Touch::new(EffectAccess::Read, &mention);
+                let touch = TouchedFile::new(EffectAccess::Read, &mention);
                 findings.effects.extend(self.effects(&touch, EffectOrigin::Mention, || raw.clone()));
             }
         }
         for mention in texts() {
-            let touch = Touch::new(EffectAccess::Read, &mention);
+            let touch = TouchedFile::new(EffectAccess::Read, &mention);
             findings.effects.extend(self.effects(&touch, EffectOrigin::Mention, String::new));
         }
     }
 
     /// Removals by a reading of the command; only the critical ones matter here.
-    fn removals(&self, reading: &[String], findings: &mut Findings) {
+    fn removals(&self, reading: &[String], findings: &mut PartFindings) {
         if !reading.first().is_some_and(|name| known::may_remove(name)) {
             return;
         }
@@ -285,8 +285,13 @@ impl WrittenCommand<'_> {
     }
 
     /// A word that names a file, as an effect for every directory it may be in.
-    fn effects(&self, touch: &Touch, origin: EffectOrigin, source: impl FnOnce() -> String) -> Vec<Effect> {
-        let make = |target: Target, critical: bool| Effect {
+    fn effects(
+        &self,
+        touch: &TouchedFile,
+        origin: EffectOrigin,
+        source: impl FnOnce() -> String,
+    ) -> Vec<CommandEffect> {
+        let make = |target: Target, critical: bool| CommandEffect {
             access: touch.access,
             target,
             origin,
@@ -294,7 +299,8 @@ impl WrittenCommand<'_> {
             critical: critical && touch.access == EffectAccess::Delete,
         };
         let unknown = || {
-            let rooted = matches!(touch.field, Field::One(Opaque::Rooted) | Field::Many(Opaque::Rooted));
+            let rooted =
+                matches!(touch.field, Field::One(UnknownText::Rooted) | Field::Many(UnknownText::Rooted));
             vec![make(Target::Unknown(source()), rooted)]
         };
         let (paths, pattern) = match &touch.field {
@@ -315,8 +321,8 @@ impl WrittenCommand<'_> {
                 } else {
                     let critical = match touch.reach {
                         // Something in it, not itself: a workspace is there to be worked in.
-                        EffectReach::Itself => is_more_than_workspace(&path, self.place),
-                        EffectReach::Tree | EffectReach::LinkedTree | EffectReach::Repository(_) => {
+                        EffectScope::Itself => is_more_than_workspace(&path, self.place),
+                        EffectScope::Tree | EffectScope::LinkedTree | EffectScope::Repository(_) => {
                             is_critical(&path, self.place)
                         }
                     };
@@ -326,7 +332,7 @@ impl WrittenCommand<'_> {
             .collect()
     }
 
-    fn allow_faces(&self) -> Vec<CommandFace> {
+    fn allow_faces(&self) -> Vec<CommandForm> {
         if self.words.is_empty() {
             return Vec::new();
         }
@@ -336,11 +342,14 @@ impl WrittenCommand<'_> {
         let words = |start: usize| self.words[start..].iter().map(WrittenWord::shown);
         let mut faces = Vec::new();
         if self.has_harmless_environment() {
-            faces.push(CommandFace { words: words(inner).collect(), cover });
+            faces.push(CommandForm { words: words(inner).collect(), cover });
         }
         if 0 < inner || !self.assignments.is_empty() {
             let assignments = self.assignments.iter().map(|assignment| assignment.raw.clone());
-            faces.push(CommandFace { words: assignments.chain(words(0)).collect(), cover: Cover::Exact });
+            faces.push(CommandForm {
+                words: assignments.chain(words(0)).collect(),
+                cover: FormCoverage::Exact,
+            });
         }
         faces
     }
@@ -388,7 +397,7 @@ fn source_of(words: &[(Field, String)], field: &Field) -> String {
 fn reread(word: &str, state: &ShellState) -> Field {
     let home = state.get("HOME");
     let home = match &home {
-        Some(super::state::Binding::OneOf(texts)) => texts.first().map(String::as_str),
+        Some(super::state::VariableBinding::OneOf(texts)) => texts.first().map(String::as_str),
         _ => None,
     };
     if let ("~" | "$HOME" | "${HOME}", Some(home)) = (word, home) {
@@ -400,13 +409,13 @@ fn reread(word: &str, state: &ShellState) -> Field {
     }
     if word.starts_with('$') || word.is_empty() {
         let rooted = word.contains('/');
-        return Field::One(if rooted { Opaque::Rooted } else { Opaque::Any });
+        return Field::One(if rooted { UnknownText::Rooted } else { UnknownText::Any });
     }
     if word.contains(['*', '?']) { Field::Glob(word.to_owned()) } else { Field::Literal(word.to_owned()) }
 }
 
 /// The facts of a guess at a command in a text that was not understood.
-pub(crate) fn guess(words: &[String], source: &str, place: LinePlace<'_>) -> LinePart {
+pub(crate) fn guess(words: &[String], source: &str, place: AnalysisContext<'_>) -> AnalyzedCommand {
     let state = ShellState::new(place);
     let written = words.iter().map(|word| WrittenWord {
         raw: word.clone(),
@@ -440,12 +449,12 @@ pub(crate) fn redirect_effects(
     field: &Field,
     state: &ShellState,
     source: &str,
-) -> Vec<Effect> {
-    let make = |access: EffectAccess, target: Target| Effect {
+) -> Vec<CommandEffect> {
+    let make = |access: EffectAccess, target: Target| CommandEffect {
         access,
         target,
         origin: EffectOrigin::Redirection,
-        reach: EffectReach::Itself,
+        reach: EffectScope::Itself,
         critical: false,
     };
     let unknown = || vec![make(access, Target::Unknown(source.to_owned()))];

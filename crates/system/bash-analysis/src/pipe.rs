@@ -2,22 +2,22 @@
 
 use super::{
     field::Field,
-    known::{self, Touch},
+    known::{self, TouchedFile},
     part::WrittenWord,
-    syntax::{CommandKind, List, Operator, Redirect, Word, WordPiece},
+    syntax::{CommandKind, List, Redirect, RedirectOperator, Word, WordPiece},
 };
 
 /// What comes through the pipe in front of a command, and whether one reads
 /// what it prints.
 pub(crate) struct Pipe {
-    pub(crate) feed: Option<Vec<Touch>>,
+    pub(crate) feed: Option<Vec<TouchedFile>>,
     /// What the command in front prints, if its words say so.
     pub(crate) printed: Vec<String>,
     pub(crate) hands_on: bool,
 }
 
 /// What a command prints for the next one in the pipe, if that is names.
-pub(crate) fn handed_on(words: &[WrittenWord], feed: Option<Vec<Touch>>) -> Option<Vec<Touch>> {
+pub(crate) fn handed_on(words: &[WrittenWord], feed: Option<Vec<TouchedFile>>) -> Option<Vec<TouchedFile>> {
     let literal = |word: &WrittenWord| word.literal.clone().map(Field::Literal);
     let fields: Vec<Field> = words.iter().map(literal).collect::<Option<_>>()?;
     match known::names_below(&fields) {
@@ -58,7 +58,7 @@ pub(crate) fn printed(words: &[Word], redirects: &[Redirect]) -> Vec<String> {
         Some("cat" | "tee" | "base64" | "tr" | "sed" | "head" | "tail" | "grep" | "sort") => redirects
             .iter()
             .filter_map(|it| match it.operator {
-                Operator::HereString => it.target.literal(),
+                RedirectOperator::HereString => it.target.literal(),
                 _ => it.heredoc.as_ref().and_then(|body| body.get()).and_then(|body| body.literal()),
             })
             .collect(),
@@ -83,7 +83,7 @@ pub(crate) fn printed_by(list: &List) -> Vec<String> {
 /// Whether redirections do nothing but throw away what is printed.
 pub(crate) fn only_silences(redirects: &[Redirect]) -> bool {
     redirects.iter().all(|it| {
-        it.operator == Operator::Write
+        it.operator == RedirectOperator::Write
             && it.variable.is_none()
             && it.target.literal().as_deref() == Some("/dev/null")
     })

@@ -1,6 +1,6 @@
 //! The rule a person would have written to let a command run next time.
 
-use super::facts::{Class, Cover, LinePart};
+use super::facts::{AnalyzedCommand, Class, FormCoverage};
 
 /// Commands of which any form may follow, by their first words. `?` stands for
 /// one word that is kept as it is.
@@ -245,11 +245,11 @@ const MAX_EXACT: usize = 120;
 
 /// What to put between the brackets of `Bash(…)`, or nothing if no rule should
 /// come from a click.
-pub fn propose(part: &LinePart) -> Option<String> {
+pub fn propose(part: &AnalyzedCommand) -> Option<String> {
     if !part.doubts.is_empty() || part.critical_removal().is_some() {
         return None;
     }
-    let face = part.faces.allow.iter().find(|face| face.cover == Cover::Any)?;
+    let face = part.faces.allow.iter().find(|face| face.cover == FormCoverage::Any)?;
     let words: Vec<&str> = face.words.iter().map(String::as_str).collect();
     if part.class == Class::ReadOnly {
         return read_only(&words);
@@ -301,11 +301,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{LinePlace, analyse};
+    use crate::{AnalysisContext, analyse};
 
     /// One line per part; `-` for nothing.
     fn proposals(command: &str) -> String {
-        let place = LinePlace { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
+        let place = AnalysisContext { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
         let analysis = analyse(command, place);
         let texts: Vec<String> =
             analysis.parts.iter().map(|part| propose(part).unwrap_or_else(|| "-".to_owned())).collect();

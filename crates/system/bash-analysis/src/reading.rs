@@ -1,11 +1,11 @@
 use std::path::{Path, PathBuf};
 
-use super::{LineAnalysis, LinePlace, analyse};
+use super::{AnalysisContext, LineAnalysis, analyse};
 
 /// A command line with everything found out about it, made once per call and
 /// shared by everyone who asks: permission, undo, walls, and the answer.
 #[derive(Debug)]
-pub struct CommandReading {
+pub struct SharedAnalysis {
     line: String,
     cwd: PathBuf,
     home: Option<PathBuf>,
@@ -14,9 +14,9 @@ pub struct CommandReading {
     pub analysis: LineAnalysis,
 }
 
-impl CommandReading {
+impl SharedAnalysis {
     /// Analyses a line that would run in this place.
-    pub fn new(line: &str, place: LinePlace<'_>) -> Self {
+    pub fn new(line: &str, place: AnalysisContext<'_>) -> Self {
         Self {
             line: line.to_owned(),
             cwd: place.cwd.to_owned(),
@@ -32,14 +32,14 @@ impl CommandReading {
     }
 
     /// Where it would run.
-    pub fn place(&self) -> LinePlace<'_> {
-        LinePlace { cwd: &self.cwd, home: self.home.as_deref(), roots: &self.roots }
+    pub fn place(&self) -> AnalysisContext<'_> {
+        AnalysisContext { cwd: &self.cwd, home: self.home.as_deref(), roots: &self.roots }
     }
 
     /// Whether an analysis of this line in this place would find the same. What
     /// must not be removed depends on the roots, so other roots are another
     /// place.
-    pub fn is_for(&self, line: &str, place: LinePlace<'_>) -> bool {
+    pub fn is_for(&self, line: &str, place: AnalysisContext<'_>) -> bool {
         let has = |roots: &[PathBuf], root: &PathBuf| roots.contains(root);
         self.line == line
             && self.cwd == place.cwd

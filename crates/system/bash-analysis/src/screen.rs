@@ -1,25 +1,25 @@
 //! A look at the raw text, before any grammar.
 
-use super::doubt::Doubt;
+use super::doubt::Risk;
 
 /// Longest text that is judged, in characters.
 pub const MAX_CHARS: usize = 10_000;
 
 /// Doubts that need no parser.
-pub(crate) fn screen(source: &str) -> Vec<Doubt> {
+pub(crate) fn screen(source: &str) -> Vec<Risk> {
     let mut doubts = Vec::new();
     // Bytes first: most texts are short and plain.
     if MAX_CHARS < source.len() {
         let chars = source.chars().count();
         if MAX_CHARS < chars {
-            doubts.push(Doubt::TooLong { chars });
+            doubts.push(Risk::TooLong { chars });
         }
     }
     if let Some(c) = source.chars().find(|c| is_misleading(*c)) {
-        doubts.push(Doubt::Character(c));
+        doubts.push(Risk::Character(c));
     }
     if source.starts_with(['-', '+']) {
-        doubts.push(Doubt::LeadingDash);
+        doubts.push(Risk::LeadingDash);
     }
     doubts
 }

@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use super::facts::{Directory, LinePlace};
+use super::facts::{AnalysisContext, Directory};
 
 /// More alternatives than this are not followed.
 pub(crate) const MAX_ALTERNATIVES: usize = 16;
@@ -16,7 +16,7 @@ const MAX_DIRECTORIES: usize = 4;
 
 /// What is known about the value of a variable.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Binding {
+pub(crate) enum VariableBinding {
     /// One of these texts.
     OneOf(Vec<String>),
     /// A file name that this pattern found.
@@ -27,15 +27,15 @@ pub(crate) enum Binding {
 #[derive(Clone, Debug)]
 pub(crate) struct ShellState {
     /// Variables with a known value; all others are unknown.
-    variables: Rc<BTreeMap<String, Binding>>,
+    variables: Rc<BTreeMap<String, VariableBinding>>,
     directory: Rc<Directory>,
 }
 
 impl ShellState {
-    pub(crate) fn new(place: LinePlace<'_>) -> Self {
+    pub(crate) fn new(place: AnalysisContext<'_>) -> Self {
         let mut variables = BTreeMap::new();
         if let Some(home) = place.home.and_then(Path::to_str) {
-            variables.insert("HOME".to_owned(), Binding::OneOf(vec![home.to_owned()]));
+            variables.insert("HOME".to_owned(), VariableBinding::OneOf(vec![home.to_owned()]));
         }
         let directory = Directory::OneOf(vec![place.cwd.to_owned()]);
         Self { variables: Rc::new(variables), directory: Rc::new(directory) }
@@ -54,17 +54,17 @@ impl ShellState {
         self.directory = Rc::new(directory);
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<Binding> {
+    pub(crate) fn get(&self, name: &str) -> Option<VariableBinding> {
         if name == "PWD" {
             // A `cd` that may fail leaves the shell in one of several.
             let Directory::OneOf(dirs) = &*self.directory else { return None };
             let dirs: Option<Vec<String>> = dirs.iter().map(|it| it.to_str().map(str::to_owned)).collect();
-            return dirs.filter(|it| !it.is_empty()).map(Binding::OneOf);
+            return dirs.filter(|it| !it.is_empty()).map(VariableBinding::OneOf);
         }
         self.variables.get(name).cloned()
     }
 
-    pub(crate) fn set(&mut self, name: &str, binding: Option<Binding>) {
+    pub(crate) fn set(&mut self, name: &str, binding: Option<VariableBinding>) {
         match binding {
             Some(binding) => drop(Rc::make_mut(&mut self.variables).insert(name.to_owned(), binding)),
             None if self.variables.contains_key(name) => drop(Rc::make_mut(&mut self.variables).remove(name)),
@@ -101,10 +101,10 @@ impl ShellState {
 }
 
 /// Widens a binding; false if nothing is known about it any more.
-fn join_bindings(here: &mut Binding, there: Option<&Binding>) -> bool {
+fn join_bindings(here: &mut VariableBinding, there: Option<&VariableBinding>) -> bool {
     match (&mut *here, there) {
         (here, Some(there)) if here == there => true,
-        (Binding::OneOf(here), Some(Binding::OneOf(there))) => {
+        (VariableBinding::OneOf(here), Some(VariableBinding::OneOf(there))) => {
             let more: Vec<String> = there.iter().filter(|text| !here.contains(text)).cloned().collect();
             here.extend(more);
             here.len() <= MAX_ALTERNATIVES

@@ -20,7 +20,7 @@ const RUN_WORDS: &[&str] =
 /// start, as words.
 pub(crate) fn suspects_in(texts: &[String]) -> Vec<Vec<String>> {
     let mut out = Vec::new();
-    texts.iter().for_each(|text| fragments(text, Wherever::AnyWord, &mut out));
+    texts.iter().for_each(|text| fragments(text, CommandPosition::AnyWord, &mut out));
     out
 }
 
@@ -47,9 +47,9 @@ pub(crate) fn suspects(words: &[String]) -> Vec<Vec<String>> {
             out.extend(program(text).map(|name| [vec![name], rest.clone()].concat()));
         }
         let wherever = match name {
-            "sed" | "gsed" => Wherever::BetweenSlashes,
-            _ if runs_text(name) => Wherever::AnyWord,
-            _ => Wherever::Beginning,
+            "sed" | "gsed" => CommandPosition::BetweenSlashes,
+            _ if runs_text(name) => CommandPosition::AnyWord,
+            _ => CommandPosition::Beginning,
         };
         fragments(&words[at], wherever, &mut out);
     }
@@ -59,7 +59,7 @@ pub(crate) fn suspects(words: &[String]) -> Vec<Vec<String>> {
 
 /// Where in a text a command may begin.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Wherever {
+enum CommandPosition {
     /// At the beginning of what stands between quotes and the like.
     Beginning,
     /// At any word of it: the text is a program.
@@ -76,16 +76,16 @@ fn program(word: &str) -> Option<String> {
 }
 
 /// Commands within a text.
-fn fragments(text: &str, wherever: Wherever, out: &mut Vec<Vec<String>>) {
+fn fragments(text: &str, wherever: CommandPosition, out: &mut Vec<Vec<String>>) {
     if LONGEST < text.len() || !text.contains(|c: char| c.is_whitespace() || "'\"`([!".contains(c)) {
         return;
     }
-    let slashes = wherever == Wherever::BetweenSlashes;
+    let slashes = wherever == CommandPosition::BetweenSlashes;
     for fragment in text.split(|c: char| "'\"`()[]{},;|&<>=:!\n".contains(c) || slashes && "/#@".contains(c))
     {
         let fragment = squeeze(fragment);
         let words: Vec<&str> = fragment.split(' ').filter(|it| !it.is_empty()).take(MOST_WORDS).collect();
-        let starts = if wherever == Wherever::Beginning { 1.min(words.len()) } else { words.len() };
+        let starts = if wherever == CommandPosition::Beginning { 1.min(words.len()) } else { words.len() };
         for at in 0..starts {
             let Some(name) = program(words[at]) else { continue };
             let rest = words[at + 1..].iter().map(|it| (*it).to_owned());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     LineAnalysis, analyse,
-    facts::{EffectAccess, EffectOrigin, LinePart, LinePlace, Target, Word},
+    facts::{AnalysisContext, AnalyzedCommand, EffectAccess, EffectOrigin, Target, Word},
     field::Field,
     known,
     syntax::{self, CommandKind, Item},
@@ -13,7 +13,7 @@ use super::{
 /// The files that a plain viewing command shows: `cat`, `nl`, `bat`, `head`,
 /// `tail`, `sed -n X,Yp`, and a search in exactly one file. Nothing for a
 /// pipeline, a redirection, or anything else that may change what is shown.
-pub fn views(command: &str, place: LinePlace<'_>) -> Vec<PathBuf> {
+pub fn views(command: &str, place: AnalysisContext<'_>) -> Vec<PathBuf> {
     views_of(command, &analyse(command, place))
 }
 
@@ -36,14 +36,14 @@ fn is_one_simple_command(command: &str) -> bool {
     rest.is_empty() && command.redirects.is_empty() && matches!(command.kind, CommandKind::Simple { .. })
 }
 
-fn viewed(part: &LinePart) -> Vec<PathBuf> {
+fn viewed(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let words: Vec<Field> = part
         .words
         .iter()
         .map(|word| match word {
             Word::Literal(text) => Field::Literal(text.clone()),
             Word::Pattern(pattern) => Field::Glob(pattern.clone()),
-            Word::Unknown(_) => Field::Many(super::field::Opaque::Any),
+            Word::Unknown(_) => Field::Many(super::field::UnknownText::Any),
         })
         .collect();
     let Some((name, args)) = words.split_first() else { return Vec::new() };
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn viewing_commands() {
-        let place = LinePlace { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
+        let place = AnalysisContext { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
         for (command, want) in [
             ("cat a", "/ws/a"),
             ("cat a 'b c'", "/ws/a /ws/b c"),

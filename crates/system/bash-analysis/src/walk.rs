@@ -2,28 +2,31 @@
 
 use super::{
     arithmetic::{is_number, is_plain_arithmetic},
-    doubt::Doubt,
-    facts::{Belief, Class, Directory, Effect, EffectAccess, Faces, LinePart, LinePlace},
-    field::{self, Field, WordPlace as Where},
+    branch_states::BranchStates,
+    doubt::Risk,
+    facts::{
+        AnalysisContext, AnalyzedCommand, Class, CommandEffect, CommandForms, Confidence, Directory,
+        EffectAccess,
+    },
+    field::{self, Field, WordContext as Where},
     known, names,
     part::{WrittenAssignment, WrittenCommand, WrittenWord, redirect_effects},
     pipe::{self, Pipe, handed_on, only_silences},
-    state::{Binding, ShellState},
+    state::{ShellState, VariableBinding},
     syntax::{
-        AssignedValue, Assignment, CommandKind, ExpansionAction, Item, Join, List, Operator, ParsedCommand,
-        PipedCommands, Redirect, SourceSpan, Word, WordPiece,
+        AssignedValue, Assignment, CommandKind, ExpansionAction, Item, Join, List, ParsedCommand,
+        PipedCommands, Redirect, RedirectOperator, SourceSpan, Word, WordPiece,
     },
     text, variables, wrapper,
 };
 
-pub(crate) struct Walker<'a> {
+pub(crate) struct Evaluator<'a> {
     source: &'a str,
-    place: LinePlace<'a>,
-    pub(crate) parts: Vec<LinePart>,
-    pub(crate) doubts: Vec<Doubt>,
-    /// Below which places the names are that come through the pipe in front of
-    /// the next command; and, behind it, those it prints itself.
-    feed: Option<Vec<known::Touch>>,
+    place: AnalysisContext<'a>,
+    pub(crate) parts: Vec<AnalyzedCommand>,
+    pub(crate) doubts: Vec<Risk>,
+    /// Files named in the piped input of the next command; behind it, in its output.
+    feed: Option<Vec<known::TouchedFile>>,
     /// Whether the next command reads what this one prints, and nothing else.
     hands_on: bool,
     /// What the commands in front of the next one in its pipe print.
@@ -40,33 +43,16 @@ pub(crate) struct Walker<'a> {
 /// Texts that are remembered for what stands behind in a pipe.
 const MOST_PRINTED: usize = 48;
 
-/// The state after a command that succeeded, and after one that failed.
-struct WalkOutcome {
-    success: ShellState,
-    failure: ShellState,
-}
-
-/// What redirections do.
-struct Redirected {
-    effects: Vec<Effect>,
+struct RedirectEffects {
+    effects: Vec<CommandEffect>,
     /// Texts on standard input.
     scripts: Vec<String>,
     /// Texts that the shell expands a second time.
     evaluated: Vec<String>,
 }
 
-impl WalkOutcome {
-    fn either(state: ShellState) -> Self {
-        Self { success: state.clone(), failure: state }
-    }
-
-    fn joined(self) -> ShellState {
-        self.success.join(&self.failure)
-    }
-}
-
-impl<'a> Walker<'a> {
-    pub(crate) fn new(source: &'a str, place: LinePlace<'a>) -> Self {
+impl<'a> Evaluator<'a> {
+    pub(crate) fn new(source: &'a str, place: AnalysisContext<'a>) -> Self {
         Self {
             source,
             place,
@@ -100,14 +86,14 @@ impl<'a> Walker<'a> {
         for (join, pipeline) in &item.rest {
             outcome = match join {
                 Join::And => {
-                    let WalkOutcome { success, failure } = outcome;
+                    let BranchStates { success, failure } = outcome;
                     let after = self.pipeline(pipeline, success);
-                    WalkOutcome { success: after.success, failure: failure.join(&after.failure) }
+                    BranchStates { success: after.success, failure: failure.join(&after.failure) }
                 }
                 Join::Or => {
-                    let WalkOutcome { success, failure } = outcome;
+                    let BranchStates { success, failure } = outcome;
                     let after = self.pipeline(pipeline, failure);
-                    WalkOutcome { success: success.join(&after.success), failure: after.failure }
+                    BranchStates { success: success.join(&after.success), failure: after.failure }
                 }
             };
         }
@@ -115,14 +101,14 @@ impl<'a> Walker<'a> {
     }
 
     /// Every command of a pipeline proper runs in a shell of its own.
-    fn pipeline(&mut self, pipeline: &PipedCommands, state: ShellState) -> WalkOutcome {
+    fn pipeline(&mut self, pipeline: &PipedCommands, state: ShellState) -> BranchStates {
         self.feed = None;
         if let [command] = &pipeline.commands[..] {
-            let WalkOutcome { success, failure } = self.command(command, state);
+            let BranchStates { success, failure } = self.command(command, state);
             self.feed = None;
             return match pipeline.negated {
-                true => WalkOutcome { success: failure, failure: success },
-                false => WalkOutcome { success, failure },
+                true => BranchStates { success: failure, failure: success },
+                false => BranchStates { success, failure },
             };
         }
         self.interleaves = true;
@@ -145,10 +131,10 @@ impl<'a> Walker<'a> {
         }
         self.printed.clear();
         self.feed = None;
-        WalkOutcome::either(state)
+        BranchStates::either(state)
     }
 
-    fn command(&mut self, command: &ParsedCommand, mut state: ShellState) -> WalkOutcome {
+    fn command(&mut self, command: &ParsedCommand, mut state: ShellState) -> BranchStates {
         let (feed, hands_on) = (self.feed.take(), std::mem::take(&mut self.hands_on));
         let printed = std::mem::take(&mut self.printed);
         if let CommandKind::Simple { assignments, words } = &command.kind {
@@ -160,26 +146,26 @@ impl<'a> Walker<'a> {
         }
         // If a file cannot be opened, nothing in it runs.
         let after = self.compound(command, state.clone());
-        WalkOutcome { success: after.success, failure: after.failure.join(&state) }
+        BranchStates { success: after.success, failure: after.failure.join(&state) }
     }
 
-    fn compound(&mut self, command: &ParsedCommand, mut state: ShellState) -> WalkOutcome {
+    fn compound(&mut self, command: &ParsedCommand, mut state: ShellState) -> BranchStates {
         self.interleaves |= command.kind.runs_out_of_order();
         match &command.kind {
-            CommandKind::Simple { .. } => WalkOutcome::either(state),
+            CommandKind::Simple { .. } => BranchStates::either(state),
             CommandKind::Subshell(list) => {
                 self.list(list, state.clone());
-                WalkOutcome::either(state)
+                BranchStates::either(state)
             }
-            CommandKind::Group(list) => WalkOutcome::either(self.list(list, state)),
+            CommandKind::Group(list) => BranchStates::either(self.list(list, state)),
             CommandKind::If { arms, otherwise } => {
-                WalkOutcome::either(self.conditional(arms, otherwise.as_ref(), state))
+                BranchStates::either(self.conditional(arms, otherwise.as_ref(), state))
             }
             CommandKind::Loop { condition, body } => {
                 names::forget_assigned(&[condition, body], &mut state);
                 let state = self.list(condition, state);
                 let after = self.list(body, state.clone());
-                WalkOutcome::either(state.join(&after))
+                BranchStates::either(state.join(&after))
             }
             CommandKind::For { name, words, body } => {
                 let binding = self.loop_binding(command, words.as_deref(), &mut state);
@@ -190,13 +176,13 @@ impl<'a> Walker<'a> {
                 let mut after = self.list(body, inside);
                 after.set(name, None);
                 state.set(name, None);
-                WalkOutcome::either(state.join(&after))
+                BranchStates::either(state.join(&after))
             }
             CommandKind::ForArithmetic { header, body } => {
                 self.arithmetic(header, command, &mut state);
                 names::forget_assigned(&[body], &mut state);
                 let after = self.list(body, state.clone());
-                WalkOutcome::either(state.join(&after))
+                BranchStates::either(state.join(&after))
             }
             CommandKind::Case { subject, arms } => {
                 let mut doubts = Vec::new();
@@ -208,24 +194,24 @@ impl<'a> Walker<'a> {
                     joined = joined.clone().join(&self.list(&arm.body, joined));
                 }
                 self.doubts.append(&mut doubts);
-                WalkOutcome::either(joined)
+                BranchStates::either(joined)
             }
             CommandKind::Function { name, body } => {
-                self.doubts.push(Doubt::Function(name.clone()));
+                self.doubts.push(Risk::Function(name.clone()));
                 self.command(body, ShellState::blank());
-                WalkOutcome::either(ShellState::blank())
+                BranchStates::either(ShellState::blank())
             }
             CommandKind::Coprocess(body) => {
                 self.command(body, state.clone());
-                WalkOutcome::either(state)
+                BranchStates::either(state)
             }
             CommandKind::Arithmetic(body) => {
                 self.arithmetic(body, command, &mut state);
-                WalkOutcome::either(state)
+                BranchStates::either(state)
             }
             CommandKind::Test(words) => {
                 self.test(words, command, &mut state);
-                WalkOutcome::either(state)
+                BranchStates::either(state)
             }
         }
     }
@@ -255,7 +241,7 @@ impl<'a> Walker<'a> {
         command: &ParsedCommand,
         words: Option<&[Word]>,
         state: &mut ShellState,
-    ) -> Option<Binding> {
+    ) -> Option<VariableBinding> {
         let words = words?;
         let mut doubts = Vec::new();
         let mut fields = Vec::new();
@@ -263,8 +249,8 @@ impl<'a> Walker<'a> {
             self.inspect(word, state, &mut doubts);
             match field::expand(word, state, Where::Argument).as_deref() {
                 Some([one]) => fields.extend(one.iter().cloned()),
-                Some(_) => fields.push(Field::Many(field::Opaque::Any)),
-                None => doubts.push(Doubt::HugeExpansion),
+                Some(_) => fields.push(Field::Many(field::UnknownText::Any)),
+                None => doubts.push(Risk::HugeExpansion),
             }
         }
         if !doubts.is_empty() {
@@ -274,15 +260,17 @@ impl<'a> Walker<'a> {
         let texts: Option<Vec<String>> =
             fields.iter().map(|field| field.literal().map(str::to_owned)).collect();
         match (texts, &fields[..]) {
-            (Some(texts), _) if texts.len() <= super::state::MAX_ALTERNATIVES => Some(Binding::OneOf(texts)),
-            (_, [Field::Glob(pattern)]) => Some(Binding::Match(pattern.clone())),
+            (Some(texts), _) if texts.len() <= super::state::MAX_ALTERNATIVES => {
+                Some(VariableBinding::OneOf(texts))
+            }
+            (_, [Field::Glob(pattern)]) => Some(VariableBinding::Match(pattern.clone())),
             _ => None,
         }
     }
 
     fn loop_variable(&mut self, name: &str) {
         if !variables::is_harmless_in_script(name) {
-            self.doubts.push(Doubt::Variable(name.to_owned()));
+            self.doubts.push(Risk::Variable(name.to_owned()));
         }
     }
 
@@ -293,7 +281,7 @@ impl<'a> Walker<'a> {
         words: &[Word],
         mut state: ShellState,
         pipe: Pipe,
-    ) -> WalkOutcome {
+    ) -> BranchStates {
         let mut doubts = Vec::new();
         let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
         let mut written = Vec::with_capacity(words.len());
@@ -306,7 +294,7 @@ impl<'a> Walker<'a> {
         let name = written.first().and_then(|word| word.literal.clone());
         let silent = only_silences(&command.redirects);
         if name.as_deref() == Some("exec") && words.len() == 1 && !command.redirects.is_empty() {
-            doubts.push(Doubt::Descriptor);
+            doubts.push(Risk::Descriptor);
         }
         let part = WrittenCommand {
             span: command.span.clone(),
@@ -334,7 +322,7 @@ impl<'a> Walker<'a> {
                 let value = names::assigned(assignment, &state);
                 state.set(&assignment.name, value);
             }
-            return WalkOutcome::either(state);
+            return BranchStates::either(state);
         }
         after_command(&written, state)
     }
@@ -343,7 +331,7 @@ impl<'a> Walker<'a> {
         &mut self,
         all: &[Assignment],
         state: &mut ShellState,
-        doubts: &mut Vec<Doubt>,
+        doubts: &mut Vec<Risk>,
     ) -> Vec<WrittenAssignment> {
         let mut out = Vec::with_capacity(all.len());
         for assignment in all {
@@ -360,7 +348,7 @@ impl<'a> Walker<'a> {
             let evaluates =
                 assignment.subscript.as_ref().is_some_and(|text| !text.bytes().all(|b| b.is_ascii_digit()));
             if evaluates {
-                doubts.push(Doubt::Arithmetic);
+                doubts.push(Risk::Arithmetic);
             }
             let raw = text::squeeze(&self.slice(&assignment.span));
             out.push(WrittenAssignment { name: assignment.name.clone(), raw, value });
@@ -368,10 +356,10 @@ impl<'a> Walker<'a> {
         out
     }
 
-    fn written(&self, word: &Word, state: &ShellState, doubts: &mut Vec<Doubt>) -> WrittenWord {
+    fn written(&self, word: &Word, state: &ShellState, doubts: &mut Vec<Risk>) -> WrittenWord {
         let alternatives = field::expand(word, state, Where::Argument).unwrap_or_else(|| {
-            doubts.push(Doubt::HugeExpansion);
-            vec![vec![Field::Many(field::Opaque::Any)]]
+            doubts.push(Risk::HugeExpansion);
+            vec![vec![Field::Many(field::UnknownText::Any)]]
         });
         let literal = match &alternatives[..] {
             [fields] => match &fields[..] {
@@ -388,40 +376,40 @@ impl<'a> Walker<'a> {
         &mut self,
         redirects: &[Redirect],
         state: &mut ShellState,
-        doubts: &mut Vec<Doubt>,
-    ) -> Redirected {
+        doubts: &mut Vec<Risk>,
+    ) -> RedirectEffects {
         let (mut effects, mut scripts, mut evaluated) = (Vec::new(), Vec::new(), Vec::new());
         for redirect in redirects {
             self.inspect(&redirect.target, state, doubts);
             if let Some(name) = &redirect.variable {
-                doubts.push(Doubt::Variable(name.clone()));
+                doubts.push(Risk::Variable(name.clone()));
             }
             if let Some(body) = redirect.heredoc.as_ref().and_then(|body| body.get()) {
                 self.inspect(body, state, doubts);
                 scripts.extend(body.literal());
                 continue;
             }
-            if redirect.operator == Operator::HereString {
+            if redirect.operator == RedirectOperator::HereString {
                 scripts.extend(redirect.target.literal());
                 continue;
             }
-            if redirect.operator == Operator::DuplicateOut && !is_settled(&redirect.target) {
-                doubts.push(Doubt::EvaluatedValue);
+            if redirect.operator == RedirectOperator::DuplicateOut && !is_settled(&redirect.target) {
+                doubts.push(Risk::EvaluatedValue);
                 evaluated.extend(redirect.target.literal());
             }
             effects.extend(self.redirect(redirect, state));
         }
-        Redirected { effects, scripts, evaluated }
+        RedirectEffects { effects, scripts, evaluated }
     }
 
-    fn redirect(&self, redirect: &Redirect, state: &ShellState) -> Vec<Effect> {
+    fn redirect(&self, redirect: &Redirect, state: &ShellState) -> Vec<CommandEffect> {
         let source = self.slice(&redirect.target.span);
         let field = match field::expand(&redirect.target, state, Where::Argument).as_deref() {
             Some([fields]) => match &fields[..] {
                 [field] => field.clone(),
-                _ => Field::Many(field::Opaque::Any),
+                _ => Field::Many(field::UnknownText::Any),
             },
-            _ => Field::Many(field::Opaque::Any),
+            _ => Field::Many(field::UnknownText::Any),
         };
         let descriptor = |text: &str| {
             let digits = text.strip_suffix('-').unwrap_or(text);
@@ -429,11 +417,15 @@ impl<'a> Walker<'a> {
         };
         let both = [EffectAccess::Read, EffectAccess::Write];
         let accesses: &[EffectAccess] = match redirect.operator {
-            Operator::DuplicateIn | Operator::DuplicateOut if field.literal().is_some_and(descriptor) => &[],
-            Operator::Read | Operator::DuplicateIn => &both[..1],
-            Operator::Write | Operator::Append | Operator::DuplicateOut => &both[1..],
-            Operator::ReadWrite => &both,
-            Operator::Heredoc | Operator::HereString => &[],
+            RedirectOperator::DuplicateIn | RedirectOperator::DuplicateOut
+                if field.literal().is_some_and(descriptor) =>
+            {
+                &[]
+            }
+            RedirectOperator::Read | RedirectOperator::DuplicateIn => &both[..1],
+            RedirectOperator::Write | RedirectOperator::Append | RedirectOperator::DuplicateOut => &both[1..],
+            RedirectOperator::ReadWrite => &both,
+            RedirectOperator::Heredoc | RedirectOperator::HereString => &[],
         };
         accesses.iter().flat_map(|access| redirect_effects(*access, &field, state, &source)).collect()
     }
@@ -444,7 +436,7 @@ impl<'a> Walker<'a> {
             return;
         }
         let mut doubts = Vec::new();
-        let Redirected { effects, .. } = self.redirects(&command.redirects, state, &mut doubts);
+        let RedirectEffects { effects, .. } = self.redirects(&command.redirects, state, &mut doubts);
         if effects.is_empty() && doubts.is_empty() {
             return;
         }
@@ -455,21 +447,21 @@ impl<'a> Walker<'a> {
     }
 
     /// A part that is no command: it has no words that a rule could name.
-    fn note(&self, command: &ParsedCommand, name: &str, doubts: Vec<Doubt>) -> LinePart {
+    fn note(&self, command: &ParsedCommand, name: &str, doubts: Vec<Risk>) -> AnalyzedCommand {
         let text = self.slice(&command.span);
         let refuse = if name.is_empty() { Vec::new() } else { vec![vec![text::squeeze(&text)]] };
-        LinePart {
+        AnalyzedCommand {
             span: command.span.clone(),
             text,
             words: Vec::new(),
             assigns: Vec::new(),
             directory: Directory::Unknown,
-            faces: Faces { refuse, ..Faces::default() },
+            faces: CommandForms { refuse, ..CommandForms::default() },
             class: Class::ReadOnly,
             effects: Vec::new(),
             doubts,
             talks: false,
-            belief: Belief::Firm,
+            belief: Confidence::Firm,
         }
     }
 
@@ -478,7 +470,7 @@ impl<'a> Walker<'a> {
         let mut doubts = Vec::new();
         self.inspect(body, state, &mut doubts);
         if !is_plain_arithmetic(body, state) {
-            doubts.push(Doubt::Arithmetic);
+            doubts.push(Risk::Arithmetic);
         }
         let part = self.note(command, "((", doubts);
         self.parts.push(part);
@@ -494,10 +486,10 @@ impl<'a> Walker<'a> {
                 Some("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge") => {
                     let before = idx.checked_sub(1).and_then(|idx| words.get(idx));
                     if !(numeric(before) && numeric(words.get(idx + 1))) {
-                        doubts.push(Doubt::Arithmetic);
+                        doubts.push(Risk::Arithmetic);
                     }
                 }
-                Some("-v" | "-R") => doubts.push(Doubt::Arithmetic),
+                Some("-v" | "-R") => doubts.push(Risk::Arithmetic),
                 _ => (),
             }
         }
@@ -506,7 +498,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks what is nested in a word, and notes what it evaluates.
-    fn inspect(&mut self, word: &Word, state: &mut ShellState, doubts: &mut Vec<Doubt>) {
+    fn inspect(&mut self, word: &Word, state: &mut ShellState, doubts: &mut Vec<Risk>) {
         for piece in &word.pieces {
             match piece {
                 WordPiece::Text { .. } | WordPiece::Parameter { .. } => (),
@@ -517,7 +509,7 @@ impl<'a> Walker<'a> {
                 WordPiece::Arithmetic { body, .. } => {
                     self.inspect(body, state, doubts);
                     if !is_plain_arithmetic(body, state) {
-                        doubts.push(Doubt::Arithmetic);
+                        doubts.push(Risk::Arithmetic);
                     }
                     if self.source.contains('\n') {
                         let before = self.aborted.take();
@@ -531,13 +523,13 @@ impl<'a> Walker<'a> {
                         ExpansionAction::Plain => (),
                         ExpansionAction::Assign => {
                             if !variables::is_harmless_in_script(&expansion.name) {
-                                doubts.push(Doubt::Variable(expansion.name.clone()));
+                                doubts.push(Risk::Variable(expansion.name.clone()));
                             }
                             state.set(&expansion.name, None);
                         }
-                        ExpansionAction::Slice | ExpansionAction::Subscript => doubts.push(Doubt::Arithmetic),
+                        ExpansionAction::Slice | ExpansionAction::Subscript => doubts.push(Risk::Arithmetic),
                         ExpansionAction::Indirect | ExpansionAction::Transform => {
-                            doubts.push(Doubt::EvaluatedValue)
+                            doubts.push(Risk::EvaluatedValue)
                         }
                     }
                 }
@@ -550,22 +542,21 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Whether the word behind `>&` stays what it is: the shell expands it twice
-/// when it names no descriptor, quotes or not.
+/// Whether the word behind `>&` names a descriptor: the shell expands any other twice.
 fn is_settled(word: &Word) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
     word.literal().is_some_and(|text| text.chars().all(plain))
 }
 
 /// What the shell knows after a command ran.
-fn after_command(words: &[WrittenWord], mut state: ShellState) -> WalkOutcome {
+fn after_command(words: &[WrittenWord], mut state: ShellState) -> BranchStates {
     let known: Vec<Option<&str>> = words.iter().map(|word| word.literal.as_deref()).collect();
     let inner = wrapper::transparent_words(&known);
     let Some(name) = known.get(inner).copied().flatten() else {
-        return WalkOutcome::either(ShellState::blank());
+        return BranchStates::either(ShellState::blank());
     };
     if wrapper::starts_program(&known[..inner]) {
-        return WalkOutcome::either(state);
+        return BranchStates::either(state);
     }
     match name {
         "cd" => {
@@ -585,15 +576,15 @@ fn after_command(words: &[WrittenWord], mut state: ShellState) -> WalkOutcome {
             state.enter(dirs.map_or(Directory::Unknown, |dirs| {
                 Directory::OneOf(dirs.iter().map(|dir| haft_paths::lexical(dir)).collect())
             }));
-            WalkOutcome { success: state, failure }
+            BranchStates { success: state, failure }
         }
         "pushd" | "popd" => {
             state.enter(Directory::Unknown);
-            WalkOutcome::either(state)
+            BranchStates::either(state)
         }
         _ => {
             names::forget(&known[inner..], &mut state);
-            WalkOutcome::either(state)
+            BranchStates::either(state)
         }
     }
 }

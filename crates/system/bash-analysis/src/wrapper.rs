@@ -1,6 +1,6 @@
 //! Commands that only run another one.
 
-use super::{facts::Cover, known};
+use super::{facts::FormCoverage, known};
 
 /// A word, if it is known.
 type KnownWord<'a> = Option<&'a str>;
@@ -85,16 +85,16 @@ fn nice(words: &[KnownWord<'_>]) -> Option<usize> {
 }
 
 /// Which rules may cover a command (wrappers taken off).
-pub(crate) fn cover(words: &[KnownWord<'_>]) -> Cover {
-    let Some(name) = words.first().copied().flatten() else { return Cover::Exact };
+pub(crate) fn cover(words: &[KnownWord<'_>]) -> FormCoverage {
+    let Some(name) = words.first().copied().flatten() else { return FormCoverage::Exact };
     let name = name.rsplit('/').next().unwrap_or(name);
     let acts = |word: &KnownWord<'_>| word.is_none_or(|word| FIND_ACTIONS.contains(&word));
     if EXECUTORS.contains(&name)
         || (name == "find" && words.iter().any(acts))
         || (name == "git" && known::runs_named_program(words))
     {
-        Cover::Exact
+        FormCoverage::Exact
     } else {
-        Cover::Any
+        FormCoverage::Any
     }
 }

@@ -1,6 +1,6 @@
 /// Where HEAD is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum HeadPlace {
+pub enum HeadState {
     /// At a branch, which may have no commit yet.
     Branch(String),
     /// At a commit.
@@ -9,15 +9,15 @@ pub enum HeadPlace {
 
 /// What the file `HEAD` says; nothing where git keeps that elsewhere or the name
 /// is no text.
-pub fn parse_head(bytes: &[u8]) -> Option<HeadPlace> {
+pub fn parse_head(bytes: &[u8]) -> Option<HeadState> {
     let text = std::str::from_utf8(bytes).ok()?.trim_end_matches('\n');
     if matches!(text.len(), 40 | 64) && text.bytes().all(|it| it.is_ascii_hexdigit()) {
-        return Some(HeadPlace::Commit);
+        return Some(HeadState::Commit);
     }
     let name = text.strip_prefix("ref: refs/heads/")?;
     // No branch has such a name: the real one is in a table.
     let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(char::is_whitespace);
-    is_name.then(|| HeadPlace::Branch(name.to_owned()))
+    is_name.then(|| HeadState::Branch(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -26,12 +26,12 @@ mod tests {
 
     #[test]
     fn a_branch_or_a_commit_or_unknown() {
-        let branch = |name: &str| Some(HeadPlace::Branch(name.to_owned()));
+        let branch = |name: &str| Some(HeadState::Branch(name.to_owned()));
         for (text, want) in [
             (&b"ref: refs/heads/main\n"[..], branch("main")),
             (b"ref: refs/heads/a/b-c", branch("a/b-c")),
             ("ref: refs/heads/größe\n".as_bytes(), branch("größe")),
-            (b"0123456789abcdef0123456789abcdef01234567\n", Some(HeadPlace::Commit)),
+            (b"0123456789abcdef0123456789abcdef01234567\n", Some(HeadState::Commit)),
             (b"ref: refs/heads/.invalid\n", None),
             (b"ref: refs/heads/\n", None),
             (b"ref: refs/heads/a b\n", None),

@@ -7,7 +7,7 @@ pub const LOG_FORMAT: &str = "%H%x1f%h%x1f%an%x1f%aI%x1f%D%x1f%s%x1f%b%x1f%x1e";
 /// One commit.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LoggedCommit {
+pub struct CommitInfo {
     /// Its whole name.
     pub sha: String,
     /// Its short name.
@@ -30,9 +30,9 @@ pub struct LoggedCommit {
 }
 
 /// The commits of a log in [`LOG_FORMAT`].
-pub fn parse_log(printed: &[u8]) -> Vec<LoggedCommit> {
+pub fn parse_log(printed: &[u8]) -> Vec<CommitInfo> {
     let text = String::from_utf8_lossy(printed);
-    let mut commits: Vec<LoggedCommit> = Vec::new();
+    let mut commits: Vec<CommitInfo> = Vec::new();
     // The patch of a commit stands before the fields of the next one.
     for piece in text.split('\x1e') {
         // A name has 40 digits, or 64.
@@ -54,7 +54,7 @@ pub fn parse_log(printed: &[u8]) -> Vec<LoggedCommit> {
         let fields: Vec<&str> = fields.split('\x1f').collect();
         let field =
             |at: usize| fields.get(at).map(|it| (*it).trim_end_matches('\n').to_owned()).unwrap_or_default();
-        commits.push(LoggedCommit {
+        commits.push(CommitInfo {
             sha: field(0),
             short: field(1),
             author: field(2),

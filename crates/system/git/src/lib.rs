@@ -2,8 +2,8 @@
 //! runs nothing a repository brings along unless the call is meant to, and what
 //! it prints as values.
 //!
-//! [`GitLine`] is one call of the binary as a line for a shell. A line that only
-//! reads ([`GitLine::reading`]) switches off every program that the repository's
+//! [`GitInvocation`] is one call of the binary as a line for a shell. A line that only
+//! reads ([`GitInvocation::reading`]) switches off every program that the repository's
 //! own configuration names: filters, text conversion, external diffs, hooks,
 //! monitors, pagers, signatures, and every way to another machine. What the person
 //! configured for all repositories stays, but for filters that the repository's
@@ -33,11 +33,11 @@ mod status;
 
 pub use blame::{BlameChunk, parse_blame};
 pub use diff::{DiffFile, is_machine_made, parse_numstat, split_patch};
-pub use head_file::{HeadPlace, parse_head};
-pub use history::{LOG_FORMAT, LoggedCommit, parse_log};
+pub use head_file::{HeadState, parse_head};
+pub use history::{CommitInfo, LOG_FORMAT, parse_log};
 pub use index_file::IndexFile;
-pub use line::{GitLine, quoted, variables};
+pub use line::{GitInvocation, quoted, variables};
 pub use ordinary::is_ordinary_setting;
 pub use path_text::{path_bytes, path_named, path_text};
-pub use repository::{RepositoryFacts, Sink, SshProgram, facts_line, parse_facts};
-pub use status::{GitStatus, StatusEntry, WorkState, parse_status, state_of};
+pub use repository::{RepositoryConfig, Sink, SshProgram, facts_line, parse_facts};
+pub use status::{GitStatus, RepositoryOperation, StatusEntry, parse_status, state_of};

@@ -2,7 +2,7 @@ use crate::{Sink, path_bytes};
 
 /// One call of the git binary, as words for a shell.
 #[derive(Clone, Debug)]
-pub struct GitLine {
+pub struct GitInvocation {
     config: Vec<String>,
     /// Keys of any bytes that are set for this call.
     off: Vec<(Vec<u8>, &'static str)>,
@@ -46,7 +46,7 @@ const READING: &[&str] = &[
     "diff.ignoreSubmodules=dirty",
 ];
 
-impl GitLine {
+impl GitInvocation {
     /// A call that reads; `sinks` are the programs the repository itself names.
     pub fn reading(subcommand: &str, sinks: &[Sink]) -> Self {
         let mut line = Self::changing(subcommand);
@@ -203,9 +203,9 @@ mod tests {
         ] {
             assert_eq!(quoted(word), want);
         }
-        let line = GitLine::changing("log").names(["-x"]).paths(["-y", ":(glob)z"]).text();
+        let line = GitInvocation::changing("log").names(["-x"]).paths(["-y", ":(glob)z"]).text();
         assert!(line.ends_with("log --end-of-options -x -- -y ':(glob)z'"), "{line}");
-        let line = GitLine::changing("add").paths(["\"caf\\351'.txt\""]).text();
+        let line = GitInvocation::changing("add").paths(["\"caf\\351'.txt\""]).text();
         assert!(line.ends_with(r#"add -- "$(printf 'caf\351\047.txt')""#), "{line}");
     }
 }

@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
-use crate::{GitLine, ordinary::is_ordinary_key};
+use crate::{GitInvocation, ordinary::is_ordinary_key};
 
 /// Where a repository is, and which programs it names itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct RepositoryFacts {
+pub struct RepositoryConfig {
     /// The directory with the files; nothing in a bare one.
     pub top: Option<PathBuf>,
     /// Git's own directory of this worktree.
@@ -85,13 +85,13 @@ impl Sink {
 /// could make them run something else: a filter is a program that may read any
 /// setting. Git's large files are known to read only their own.
 #[derive(Default)]
-struct OuterFilters {
+struct UserFilters {
     found: Vec<(Sink, bool)>,
     directed: bool,
     lfs_directed: bool,
 }
 
-impl OuterFilters {
+impl UserFilters {
     /// Hears of a setting of the repository itself.
     fn inner(&mut self, key: &[u8]) {
         let ordinary = is_ordinary_key(key);
@@ -129,7 +129,7 @@ fn is_caller(scope: &str, key: &str, value: &str) -> bool {
 /// The line that finds out, and runs nothing of the repository: first where it
 /// is, then its configuration.
 pub fn facts_line() -> String {
-    let place = GitLine::reading("rev-parse", &[])
+    let place = GitInvocation::reading("rev-parse", &[])
         .flag("--path-format=absolute")
         .flag("--is-bare-repository")
         .flag("--git-dir")
@@ -142,16 +142,16 @@ pub fn facts_line() -> String {
 }
 
 /// What [`facts_line`] printed; nothing where no repository is.
-pub fn parse_facts(printed: &[u8]) -> Option<RepositoryFacts> {
+pub fn parse_facts(printed: &[u8]) -> Option<RepositoryConfig> {
     let split = printed.iter().position(|it| *it == 0)?;
     let place = String::from_utf8_lossy(&printed[..split]).into_owned();
     let mut lines = place.lines();
     let bare = lines.next()? == "true";
     let (git_dir, common_dir) = (PathBuf::from(lines.next()?), PathBuf::from(lines.next()?));
     let top = lines.next().filter(|it| !it.is_empty() && !bare).map(PathBuf::from);
-    let mut facts = RepositoryFacts { top, git_dir, common_dir, ..RepositoryFacts::default() };
+    let mut facts = RepositoryConfig { top, git_dir, common_dir, ..RepositoryConfig::default() };
     let mut fields = printed[split + 1..].split(|it| *it == 0);
-    let (mut email, mut filters) = (false, OuterFilters::default());
+    let (mut email, mut filters) = (false, UserFilters::default());
     while let (Some(scope), Some(origin), Some(entry)) = (fields.next(), fields.next(), fields.next()) {
         let (scope, origin) = (String::from_utf8_lossy(scope), String::from_utf8_lossy(origin));
         let scope = scope.as_ref();
@@ -204,16 +204,17 @@ mod tests {
         let facts = parse_facts(printed).expect("a repository");
         assert_eq!(facts.top, Some(PathBuf::from("/r")));
         assert!(facts.signs && facts.has_identity);
-        let line = GitLine::reading("status", &facts.sinks).text();
+        let line = GitInvocation::reading("status", &facts.sinks).text();
         let want = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=filter.x.clean GIT_CONFIG_VALUE_0='' GIT_CONFIG_KEY_1=filter.x.required \
             GIT_CONFIG_VALUE_1=false GIT_CONFIG_KEY_2=diff.Y.textconv GIT_CONFIG_VALUE_2='' command git";
         assert!(line.starts_with(want), "{line}");
         // A name may hold anything.
         let printed =
             b"false\n/r/.git\n/r/.git\n/r\n\0local\0file:.git/config\0filter.a=b \xff'.clean\nrun\0";
-        let line = GitLine::reading("status", &parse_facts(printed).expect("a repository").sinks).text();
+        let line =
+            GitInvocation::reading("status", &parse_facts(printed).expect("a repository").sinks).text();
         assert!(line.contains(r#"GIT_CONFIG_KEY_0="$(printf 'filter.a=b \377\047.clean')" "#), "{line}");
-        let line = GitLine::reading("status", &facts.sinks).text();
+        let line = GitInvocation::reading("status", &facts.sinks).text();
         assert!(!line.contains("filter.lfs"), "{line}");
         let printed = b"false\n/r/.git\n/r/.git\n/r\n\0global\0file:/home/u/.gitconfig\0core.sshCommand\nssh -i k\0local\0file:.git/config\0core.sshCommand\nevil\0\
             local\0file:.git/config\0remote.o.uploadPack\n./evil\0local\0file:.git/config\0credential.helper\nstore\0global\0file:/home/u/.gitconfig\0credential.helper\n!mine\0\
@@ -244,7 +245,7 @@ mod tests {
                  system\0file:/s\0filter.own.clean\nown\0local\0file:.git/config\0{local}\0"
             );
             let line =
-                GitLine::reading("status", &parse_facts(printed.as_bytes()).expect("one").sinks).text();
+                GitInvocation::reading("status", &parse_facts(printed.as_bytes()).expect("one").sinks).text();
             let off = |name: &str| line.contains(&format!("={name} "));
             assert_eq!(!off("filter.lfs.process"), lfs, "{local}: {line}");
             assert_eq!(!off("filter.own.clean"), other, "{local}: {line}");

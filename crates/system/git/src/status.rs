@@ -131,7 +131,7 @@ fn conflict(rest: &[u8]) -> Option<StatusEntry> {
 /// What a repository is in the middle of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WorkState {
+pub enum RepositoryOperation {
     /// A merge.
     Merge,
     /// A rebase.
@@ -145,21 +145,21 @@ pub enum WorkState {
 }
 
 /// What a repository is in the middle of, by the names in git's own directory.
-pub fn state_of(has: impl Fn(&str) -> bool) -> Option<WorkState> {
+pub fn state_of(has: impl Fn(&str) -> bool) -> Option<RepositoryOperation> {
     [
-        ("rebase-merge", WorkState::Rebase),
-        ("rebase-apply", WorkState::Rebase),
-        ("MERGE_HEAD", WorkState::Merge),
-        ("CHERRY_PICK_HEAD", WorkState::CherryPick),
-        ("REVERT_HEAD", WorkState::Revert),
-        ("BISECT_LOG", WorkState::Bisect),
+        ("rebase-merge", RepositoryOperation::Rebase),
+        ("rebase-apply", RepositoryOperation::Rebase),
+        ("MERGE_HEAD", RepositoryOperation::Merge),
+        ("CHERRY_PICK_HEAD", RepositoryOperation::CherryPick),
+        ("REVERT_HEAD", RepositoryOperation::Revert),
+        ("BISECT_LOG", RepositoryOperation::Bisect),
     ]
     .into_iter()
     .find(|(name, _)| has(name))
     .map(|it| it.1)
 }
 
-impl WorkState {
+impl RepositoryOperation {
     /// The operation that goes on with it.
     pub fn operation(self) -> &'static str {
         match self {

@@ -12,7 +12,7 @@ const MOST: usize = 50_000;
 
 /// A place in a file, as a server counts.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct CodeSpot {
+pub struct CodeLocation {
     /// The file.
     pub path: PathBuf,
     /// The line, from nought.
@@ -33,7 +33,7 @@ pub struct CallItem {
     /// What else is said about it.
     pub detail: String,
     /// Where it is.
-    pub spot: CodeSpot,
+    pub spot: CodeLocation,
     /// As the server wants it back.
     pub raw: Value,
 }
@@ -51,14 +51,14 @@ pub(crate) fn number(value: &Value) -> Option<u32> {
     value.as_u64().map(|it| u32::try_from(it).unwrap_or(u32::MAX))
 }
 
-fn spot(uri: &Value, range: &Value) -> Result<Option<CodeSpot>, String> {
+fn spot(uri: &Value, range: &Value) -> Result<Option<CodeLocation>, String> {
     let uri = uri.as_str().ok_or("a place without a file")?;
     let (start, end) = (&range["start"], &range["end"]);
     let (Some(line), Some(column)) = (number(&start["line"]), number(&start["character"])) else {
         return Err(String::from("a place without a line"));
     };
     // Files that are made up by the server cannot be opened.
-    Ok(path_of(uri).map(|path| CodeSpot {
+    Ok(path_of(uri).map(|path| CodeLocation {
         path,
         line,
         column,
@@ -68,7 +68,7 @@ fn spot(uri: &Value, range: &Value) -> Result<Option<CodeSpot>, String> {
 
 /// Reads places: one, many, links, or nothing. Those that are in no file are
 /// counted.
-pub fn spots(answer: &Value) -> Result<(Vec<CodeSpot>, usize), String> {
+pub fn spots(answer: &Value) -> Result<(Vec<CodeLocation>, usize), String> {
     let single = [answer.clone()];
     let all = match answer {
         Value::Null => return Ok((Vec::new(), 0)),

@@ -21,12 +21,12 @@ use tokio::{
 };
 
 use crate::{
-    Checked, ColumnEncoding, Diagnostic, FileReport, FrameFault, FrameReader, LspFault, Readiness,
-    ServerPlan, documents::Documents, framed, ledger::ReportLedger, requests,
+    CheckState, ColumnEncoding, Diagnostic, FileDiagnostics, FrameError, FrameReader, LspError, ServerPlan,
+    ServerReadiness, documents::Documents, framed, ledger::DiagnosticStore, requests,
 };
 
 /// Starts servers; who does decides what holds them.
-pub trait LaunchServer: Send + Sync {
+pub trait ServerLauncher: Send + Sync {
     /// Starts one. Its input and output are the channel.
     fn launch(&self, plan: &ServerPlan) -> std::io::Result<LaunchedServer>;
 }
@@ -88,10 +88,10 @@ pub struct LspClient {
 /// What the reading side and the asking side share.
 struct SharedClient {
     waiting: Mutex<HashMap<u64, oneshot::Sender<ServerReply>>>,
-    readiness: watch::Sender<Readiness>,
-    ledger: ReportLedger,
+    readiness: watch::Sender<ServerReadiness>,
+    ledger: DiagnosticStore,
     /// What it said when it was asked.
-    pulled: ReportLedger,
+    pulled: DiagnosticStore,
     /// How it ended, once it has.
     end: watch::Sender<Option<String>>,
     /// Questions without an answer since the last sign of life.
@@ -114,8 +114,8 @@ impl SharedClient {
 impl LspClient {
     /// Starts a server and tells it where it is. Must be called within a
     /// runtime, whose tasks carry the conversation.
-    pub async fn start(plan: ServerPlan, launcher: &dyn LaunchServer) -> Result<Arc<Self>, LspFault> {
-        let failed = |why: String| LspFault::NotStarted { server: plan.name.clone(), why };
+    pub async fn start(plan: ServerPlan, launcher: &dyn ServerLauncher) -> Result<Arc<Self>, LspError> {
+        let failed = |why: String| LspError::NotStarted { server: plan.name.clone(), why };
         let LaunchedServer { channel, process } =
             launcher.launch(&plan).map_err(|err| failed(err.to_string()))?;
         let (reading, writing) = channel.into_split();
@@ -123,8 +123,8 @@ impl LspClient {
         let shared = Arc::new(SharedClient {
             waiting: Mutex::default(),
             readiness: watch::Sender::default(),
-            ledger: ReportLedger::default(),
-            pulled: ReportLedger::default(),
+            ledger: DiagnosticStore::default(),
+            pulled: DiagnosticStore::default(),
             end: watch::Sender::default(),
             unanswered: AtomicU32::new(0),
         });
@@ -147,7 +147,7 @@ impl LspClient {
             Err(fault) => {
                 client.process.stop();
                 let errors = client.last_words().await;
-                Err(LspFault::NotStarted {
+                Err(LspError::NotStarted {
                     server: client.plan.name.clone(),
                     why: format!("{}{errors}", reason(&fault)),
                 })
@@ -155,12 +155,12 @@ impl LspClient {
         }
     }
 
-    async fn introduce(&self) -> Result<(), LspFault> {
+    async fn introduce(&self) -> Result<(), LspError> {
         let params = requests::initialize(&self.plan);
         let answer = self.ask_once("initialize", &params, self.plan.startup).await?;
         if !answer["capabilities"].is_object() {
             let (server, method) = (self.plan.name.clone(), String::from("initialize"));
-            return Err(LspFault::Nonsense { server, method, why: String::from("no capabilities") });
+            return Err(LspError::Nonsense { server, method, why: String::from("no capabilities") });
         }
         self.capabilities.set(answer["capabilities"].clone()).ok();
         self.tell("initialized", &json!({})).await?;
@@ -204,7 +204,7 @@ impl LspClient {
     }
 
     /// How far it is.
-    pub fn readiness(&self) -> Readiness {
+    pub fn readiness(&self) -> ServerReadiness {
         self.shared.readiness.borrow().clone()
     }
 
@@ -229,18 +229,18 @@ impl LspClient {
     }
 
     /// Asks something. A question it gave up because a text changed is put again.
-    pub async fn ask(&self, method: &str, params: &Value, patience: Duration) -> Result<Value, LspFault> {
+    pub async fn ask(&self, method: &str, params: &Value, patience: Duration) -> Result<Value, LspError> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let mut tries = 0;
         loop {
             tries += 1;
             match self.ask_once(method, params, patience).await {
                 // Content modified, request cancelled, server cancelled.
-                Err(LspFault::Refused { code: -32802..=-32800, .. }) if tries < AGAIN => {
+                Err(LspError::Refused { code: -32802..=-32800, .. }) if tries < AGAIN => {
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
-                Err(LspFault::Refused { code: -32601, .. }) => {
-                    return Err(LspFault::Unsupported {
+                Err(LspError::Refused { code: -32601, .. }) => {
+                    return Err(LspError::Unsupported {
                         server: self.plan.name.clone(),
                         method: method.to_owned(),
                     });
@@ -250,7 +250,7 @@ impl LspClient {
         }
     }
 
-    async fn ask_once(&self, method: &str, params: &Value, patience: Duration) -> Result<Value, LspFault> {
+    async fn ask_once(&self, method: &str, params: &Value, patience: Duration) -> Result<Value, LspError> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, sender);
@@ -258,7 +258,7 @@ impl LspClient {
         self.send(&body).await?;
         match tokio::time::timeout(patience, receiver).await {
             Ok(Ok(Ok(result))) => Ok(result),
-            Ok(Ok(Err((code, message)))) => Err(LspFault::Refused {
+            Ok(Ok(Err((code, message)))) => Err(LspError::Refused {
                 server: self.plan.name.clone(),
                 method: method.to_owned(),
                 code,
@@ -275,22 +275,22 @@ impl LspClient {
                     self.process.stop();
                 }
                 let (server, method) = (self.plan.name.clone(), method.to_owned());
-                Err(LspFault::Silent { server, method, seconds: patience.as_secs() })
+                Err(LspError::Silent { server, method, seconds: patience.as_secs() })
             }
         }
     }
 
-    fn ended(&self) -> LspFault {
+    fn ended(&self) -> LspError {
         let why = self.end().unwrap_or_else(|| String::from("its output ended"));
-        LspFault::Ended { server: self.plan.name.clone(), why }
+        LspError::Ended { server: self.plan.name.clone(), why }
     }
 
     /// Tells something that has no answer.
-    pub async fn tell(&self, method: &str, params: &Value) -> Result<(), LspFault> {
+    pub async fn tell(&self, method: &str, params: &Value) -> Result<(), LspError> {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await
     }
 
-    async fn send(&self, body: &Value) -> Result<(), LspFault> {
+    async fn send(&self, body: &Value) -> Result<(), LspError> {
         if self.end().is_some() {
             return Err(self.ended());
         }
@@ -307,7 +307,7 @@ impl LspClient {
 
     /// Makes it know this text of a file, and whatever else changed on disk. The
     /// version it knows then, and since when.
-    pub async fn know(&self, path: &Path, language: &str, text: &str) -> Result<(i32, Instant), LspFault> {
+    pub async fn know(&self, path: &Path, language: &str, text: &str) -> Result<(i32, Instant), LspError> {
         let _one = self.telling.lock().await;
         let (documents, path, language, text) =
             (Arc::clone(&self.documents), path.to_owned(), language.to_owned(), text.to_owned());
@@ -320,7 +320,7 @@ impl LspClient {
         });
         let Ok(Some((messages, version, since))) = said.await else {
             let (server, method) = (self.plan.name.clone(), String::from("textDocument/didOpen"));
-            return Err(LspFault::Nonsense { server, method, why: String::from("the file has no address") });
+            return Err(LspError::Nonsense { server, method, why: String::from("the file has no address") });
         };
         for (method, params) in messages {
             self.tell(method, &params).await?;
@@ -330,7 +330,7 @@ impl LspClient {
 
     /// Waits until it says that it is ready, or has said nothing about that; in
     /// what state it then is.
-    pub async fn settle(&self, patience: Duration) -> Readiness {
+    pub async fn settle(&self, patience: Duration) -> ServerReadiness {
         let mut readiness = self.shared.readiness.subscribe();
         let mut end = self.shared.end.subscribe();
         let deadline = tokio::time::Instant::now() + patience;
@@ -356,11 +356,11 @@ impl LspClient {
         version: i32,
         since: Instant,
         patience: Duration,
-    ) -> Result<Checked, LspFault> {
+    ) -> Result<CheckState, LspError> {
         if !self.offers("diagnosticProvider") {
             let checked = self.shared.ledger.wait(path, version, since, patience, SETTLE).await;
             return match self.end() {
-                Some(_) if checked == Checked::NotYet => Err(self.ended()),
+                Some(_) if checked == CheckState::NotYet => Err(self.ended()),
                 _ => Ok(checked),
             };
         }
@@ -368,7 +368,7 @@ impl LspClient {
         let answer = self.ask("textDocument/diagnostic", &params, patience).await?;
         if answer["kind"] == "unchanged" {
             let known = self.shared.pulled.get(path).map(|it| it.items);
-            return Ok(known.map_or(Checked::NotYet, Checked::Now));
+            return Ok(known.map_or(CheckState::NotYet, CheckState::Now));
         }
         let mut items = Diagnostic::read_all(&answer["items"]);
         // Some say a part of it without being asked.
@@ -378,18 +378,18 @@ impl LspClient {
             items.extend(pushed.items.into_iter().filter(|it| !answer_has(&answer, it)));
         }
         self.shared.pulled.put(path, Some(version), items.clone());
-        Ok(Checked::Now(items))
+        Ok(CheckState::Now(items))
     }
 
     /// Asks what is wrong in the whole project. Whether it could be asked and has
     /// answered; what it said is in the reports then.
-    pub async fn check_all(&self, patience: Duration) -> Result<bool, LspFault> {
+    pub async fn check_all(&self, patience: Duration) -> Result<bool, LspError> {
         if self.capability("diagnosticProvider")["workspaceDiagnostics"] != Value::Bool(true) {
             return Ok(false);
         }
         let answer = match self.ask(MAY_WAIT, &json!({"previousResultIds": []}), patience).await {
             Ok(answer) => answer,
-            Err(fault @ LspFault::Ended { .. }) => return Err(fault),
+            Err(fault @ LspError::Ended { .. }) => return Err(fault),
             Err(_) => return Ok(false),
         };
         let Some(items) = answer["items"].as_array() else { return Ok(false) };
@@ -407,12 +407,12 @@ impl LspClient {
     }
 
     /// What it last said about a file, asked or not.
-    pub fn report(&self, path: &Path) -> Option<FileReport> {
+    pub fn report(&self, path: &Path) -> Option<FileDiagnostics> {
         self.shared.pulled.get(path).or_else(|| self.shared.ledger.get(path))
     }
 
     /// What it last said about each file, asked or not.
-    pub fn reports(&self) -> Vec<(PathBuf, FileReport)> {
+    pub fn reports(&self) -> Vec<(PathBuf, FileDiagnostics)> {
         let mut all = self.shared.pulled.all();
         let pushed = self.shared.ledger.all().into_iter();
         let more: Vec<_> = pushed.filter(|(path, _)| !all.iter().any(|it| it.0 == *path)).collect();
@@ -452,10 +452,10 @@ impl Drop for LspClient {
     }
 }
 
-fn reason(fault: &LspFault) -> String {
+fn reason(fault: &LspError) -> String {
     match fault {
-        LspFault::Ended { why, .. } | LspFault::NotStarted { why, .. } => why.clone(),
-        LspFault::Silent { seconds, .. } => format!("it did not answer within {seconds} s"),
+        LspError::Ended { why, .. } | LspError::NotStarted { why, .. } => why.clone(),
+        LspError::Silent { seconds, .. } => format!("it did not answer within {seconds} s"),
         other => other.to_string(),
     }
 }
@@ -497,8 +497,8 @@ async fn read(
                 }
                 Err(err) => break format!("it sent something that is no JSON: {err}"),
             },
-            Err(FrameFault::Broken(why)) => break format!("it sent something that is no message: {why}"),
-            Err(FrameFault::End | FrameFault::Lost(_)) => {
+            Err(FrameError::Broken(why)) => break format!("it sent something that is no message: {why}"),
+            Err(FrameError::End | FrameError::Lost(_)) => {
                 let ended = tokio::time::timeout(Duration::from_secs(1), process.ended()).await;
                 break ended.unwrap_or_else(|_| String::from("it closed its output"));
             }

@@ -15,7 +15,7 @@ use crate::uri_of;
 const MOST_OPEN: usize = 50;
 
 /// What has to be said to a server so that it knows a text.
-pub(crate) struct DocumentSaying {
+pub(crate) struct DocumentSync {
     pub(crate) messages: Vec<(&'static str, Value)>,
     /// The version the server knows then.
     pub(crate) version: i32,
@@ -56,7 +56,7 @@ fn print(text: &str) -> u64 {
 
 impl Documents {
     /// What makes a server know this text of a file. Looks at the disk.
-    pub(crate) fn know(&mut self, path: &Path, language: &str, text: &str) -> Option<DocumentSaying> {
+    pub(crate) fn know(&mut self, path: &Path, language: &str, text: &str) -> Option<DocumentSync> {
         let uri = uri_of(path)?;
         self.uses += 1;
         let (used, now) = (self.uses, Instant::now());
@@ -76,7 +76,7 @@ impl Documents {
                     messages
                         .push(("textDocument/didSave", json!({"textDocument": {"uri": uri}, "text": text})));
                 }
-                Some(DocumentSaying { messages, version: document.version, since: document.since })
+                Some(DocumentSync { messages, version: document.version, since: document.since })
             }
             None => {
                 messages.extend(self.close_oldest());
@@ -87,7 +87,7 @@ impl Documents {
                 ));
                 let document = OpenDocument { language, version: 1, print: new, stamp, used, since: now };
                 self.open.insert(path.to_owned(), document);
-                Some(DocumentSaying { messages, version: 1, since: now })
+                Some(DocumentSync { messages, version: 1, since: now })
             }
         }
     }

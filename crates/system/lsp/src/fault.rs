@@ -2,7 +2,7 @@ use std::fmt;
 
 /// Why a server has no answer, in words for whoever asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum LspFault {
+pub enum LspError {
     /// It could not be started, or ended before it could answer.
     NotStarted {
         /// Its name.
@@ -62,7 +62,7 @@ pub enum LspFault {
     },
 }
 
-impl fmt::Display for LspFault {
+impl fmt::Display for LspError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotStarted { server, why } => write!(f, "{server} did not start: {why}"),
@@ -87,4 +87,4 @@ impl fmt::Display for LspFault {
     }
 }
 
-impl std::error::Error for LspFault {}
+impl std::error::Error for LspError {}

@@ -13,7 +13,7 @@ const LARGEST_HEAD: usize = 16 << 10;
 
 /// Why there is no next message.
 #[derive(Debug)]
-pub enum FrameFault {
+pub enum FrameError {
     /// The stream ended between messages.
     End,
     /// The stream failed, or ended within a message.
@@ -36,18 +36,18 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     /// The body of the next message. Not safe to cancel in the middle of one.
-    pub async fn next(&mut self) -> Result<Vec<u8>, FrameFault> {
+    pub async fn next(&mut self) -> Result<Vec<u8>, FrameError> {
         let (head, body) = loop {
             if let Some(found) = head_end(&self.waiting) {
                 break found;
             }
             if LARGEST_HEAD < self.waiting.len() {
-                return Err(FrameFault::Broken(format!("no end of headers in {LARGEST_HEAD} bytes")));
+                return Err(FrameError::Broken(format!("no end of headers in {LARGEST_HEAD} bytes")));
             }
             if self.more().await? == 0 {
                 return Err(match self.waiting.is_empty() {
-                    true => FrameFault::End,
-                    false => FrameFault::Broken(format!("it printed {}", shown(&self.waiting))),
+                    true => FrameError::End,
+                    false => FrameError::Broken(format!("it printed {}", shown(&self.waiting))),
                 });
             }
         };
@@ -56,7 +56,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         while self.waiting.len() < end {
             if self.more().await? == 0 {
                 let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "a message was cut off");
-                return Err(FrameFault::Lost(cut));
+                return Err(FrameError::Lost(cut));
             }
         }
         let rest = self.waiting.split_off(end);
@@ -65,13 +65,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let parts = message.iter().filter(|it| matches!(it, b',' | b'[' | b'{')).count();
         match parts <= MOST_PARTS {
             true => Ok(message),
-            false => Err(FrameFault::Broken(format!("a message of {parts} parts is too large"))),
+            false => Err(FrameError::Broken(format!("a message of {parts} parts is too large"))),
         }
     }
 
-    async fn more(&mut self) -> Result<usize, FrameFault> {
+    async fn more(&mut self) -> Result<usize, FrameError> {
         self.waiting.reserve(64 << 10);
-        self.from.read_buf(&mut self.waiting).await.map_err(FrameFault::Lost)
+        self.from.read_buf(&mut self.waiting).await.map_err(FrameError::Lost)
     }
 }
 
@@ -85,17 +85,17 @@ fn head_end(bytes: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-fn content_length(head: &[u8]) -> Result<usize, FrameFault> {
+fn content_length(head: &[u8]) -> Result<usize, FrameError> {
     let text = String::from_utf8_lossy(head);
     let value = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.trim().eq_ignore_ascii_case("content-length").then(|| value.trim().to_owned())
     });
-    let value = value.ok_or_else(|| FrameFault::Broken(format!("it printed {}", shown(head))))?;
+    let value = value.ok_or_else(|| FrameError::Broken(format!("it printed {}", shown(head))))?;
     match value.parse::<usize>() {
         Ok(length) if length <= LARGEST_BODY => Ok(length),
-        Ok(length) => Err(FrameFault::Broken(format!("a message of {length} bytes is too large"))),
-        Err(_) => Err(FrameFault::Broken(format!("`{}` is no length", shown(value.as_bytes())))),
+        Ok(length) => Err(FrameError::Broken(format!("a message of {length} bytes is too large"))),
+        Err(_) => Err(FrameError::Broken(format!("`{}` is no length", shown(value.as_bytes())))),
     }
 }
 
@@ -120,9 +120,9 @@ mod tests {
         loop {
             match reader.next().await {
                 Ok(body) => told.push(String::from_utf8_lossy(&body).into_owned()),
-                Err(FrameFault::End) => return told,
-                Err(FrameFault::Lost(err)) => told.push(format!("lost: {err}")),
-                Err(FrameFault::Broken(why)) => told.push(format!("broken: {why}")),
+                Err(FrameError::End) => return told,
+                Err(FrameError::Lost(err)) => told.push(format!("lost: {err}")),
+                Err(FrameError::Broken(why)) => told.push(format!("broken: {why}")),
             }
             if told.last().is_some_and(|it| it.starts_with("lost") || it.starts_with("broken")) {
                 return told;

@@ -14,7 +14,7 @@ use crate::path_of;
 
 /// How bad something is.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     /// It does not work.
     Error,
     /// It may not be meant.
@@ -25,7 +25,7 @@ pub enum Severity {
     Hint,
 }
 
-impl Severity {
+impl DiagnosticSeverity {
     /// One word.
     pub fn word(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Severity {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Diagnostic {
     /// How bad it is.
-    pub severity: Severity,
+    pub severity: DiagnosticSeverity,
     /// The line, from nought.
     pub line: u32,
     /// The column, as the server counts.
@@ -58,7 +58,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// What stays the same when lines move.
-    pub fn print(&self) -> (Severity, &str, Option<&str>) {
+    pub fn print(&self) -> (DiagnosticSeverity, &str, Option<&str>) {
         (self.severity, self.message.as_str(), self.code.as_deref())
     }
 
@@ -74,10 +74,10 @@ impl Diagnostic {
         let text = |it: &str, most: usize| haft_types::text::head(it, most).to_owned();
         Some(Self {
             severity: match item["severity"].as_u64() {
-                Some(2) => Severity::Warning,
-                Some(3) => Severity::Information,
-                Some(4) => Severity::Hint,
-                _ => Severity::Error,
+                Some(2) => DiagnosticSeverity::Warning,
+                Some(3) => DiagnosticSeverity::Information,
+                Some(4) => DiagnosticSeverity::Hint,
+                _ => DiagnosticSeverity::Error,
             },
             line: number(&start["line"])?,
             column: number(&start["character"])?,
@@ -104,7 +104,7 @@ const MOST_FILES: usize = 5_000;
 
 /// What was last said about a file.
 #[derive(Clone, Debug)]
-pub struct FileReport {
+pub struct FileDiagnostics {
     /// About which version of it, where that was said.
     pub version: Option<i32>,
     /// When.
@@ -115,7 +115,7 @@ pub struct FileReport {
 
 /// Whether a file was looked at.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Checked {
+pub enum CheckState {
     /// It was, as it is now.
     Now(Vec<Diagnostic>),
     /// Nothing was said about it as it is now.
@@ -124,14 +124,14 @@ pub enum Checked {
 
 /// What was said about all files.
 #[derive(Debug, Default)]
-pub(crate) struct ReportLedger {
-    files: Mutex<HashMap<PathBuf, FileReport>>,
+pub(crate) struct DiagnosticStore {
+    files: Mutex<HashMap<PathBuf, FileDiagnostics>>,
     /// Counts reports, so that one can be waited for.
     told: watch::Sender<u64>,
 }
 
-impl ReportLedger {
-    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, FileReport>> {
+impl DiagnosticStore {
+    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, FileDiagnostics>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,16 +153,16 @@ impl ReportLedger {
             let gone = oldest.and_then(|path| files.remove(&path));
             all -= gone.map_or(0, |it| it.items.len());
         }
-        files.insert(path.to_owned(), FileReport { version, at: Instant::now(), items });
+        files.insert(path.to_owned(), FileDiagnostics { version, at: Instant::now(), items });
         drop(files);
         self.told.send_modify(|count| *count += 1);
     }
 
-    pub(crate) fn get(&self, path: &Path) -> Option<FileReport> {
+    pub(crate) fn get(&self, path: &Path) -> Option<FileDiagnostics> {
         self.files().get(path).cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<(PathBuf, FileReport)> {
+    pub(crate) fn all(&self) -> Vec<(PathBuf, FileDiagnostics)> {
         let mut all: Vec<_> = self.files().iter().map(|(path, it)| (path.clone(), it.clone())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
@@ -178,13 +178,13 @@ impl ReportLedger {
         since: Instant,
         patience: Duration,
         settle: Duration,
-    ) -> Checked {
+    ) -> CheckState {
         let deadline = Instant::now() + patience;
         let mut told = self.told.subscribe();
         loop {
             told.borrow_and_update();
             // Nobody can have looked at a text before it was told, whatever version is named.
-            let fits = |it: &FileReport| since <= it.at && it.version.is_none_or(|said| version <= said);
+            let fits = |it: &FileDiagnostics| since <= it.at && it.version.is_none_or(|said| version <= said);
             let found = self.get(path).filter(fits);
             let until = match &found {
                 Some(found) => (found.at + settle).min(deadline),
@@ -193,10 +193,10 @@ impl ReportLedger {
             if let Some(found) = found
                 && until <= Instant::now()
             {
-                return Checked::Now(found.items);
+                return CheckState::Now(found.items);
             }
             if deadline <= Instant::now() {
-                return Checked::NotYet;
+                return CheckState::NotYet;
             }
             let _changed = tokio::time::timeout_at(until.into(), told.changed()).await;
         }
@@ -217,29 +217,29 @@ mod tests {
 
     #[tokio::test]
     async fn old_reports_do_not_count() {
-        let (ledger, path) = (ReportLedger::default(), Path::new("/a.py"));
+        let (ledger, path) = (DiagnosticStore::default(), Path::new("/a.py"));
         let (now, short, none) = (Instant::now(), Duration::from_millis(20), Duration::ZERO);
-        assert_eq!(ledger.wait(path, 1, now, short, none).await, Checked::NotYet);
+        assert_eq!(ledger.wait(path, 1, now, short, none).await, CheckState::NotYet);
         ledger.published(&said(Some(1), "old"));
-        let Checked::Now(items) = ledger.wait(path, 1, now, short, none).await else { panic!("not yet") };
+        let CheckState::Now(items) = ledger.wait(path, 1, now, short, none).await else { panic!("not yet") };
         assert_eq!(items.len(), 1);
-        assert_eq!(ledger.wait(path, 2, now, short, none).await, Checked::NotYet);
+        assert_eq!(ledger.wait(path, 2, now, short, none).await, CheckState::NotYet);
         ledger.published(&said(Some(3), "new"));
-        let Checked::Now(items) = ledger.wait(path, 2, now, short, none).await else { panic!("not yet") };
+        let CheckState::Now(items) = ledger.wait(path, 2, now, short, none).await else { panic!("not yet") };
         assert_eq!(items[0].message, "new");
         // Without a version the time decides.
         ledger.published(&said(None, "any"));
-        assert!(matches!(ledger.wait(path, 9, now, short, none).await, Checked::Now(_)));
-        assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, Checked::NotYet);
+        assert!(matches!(ledger.wait(path, 9, now, short, none).await, CheckState::Now(_)));
+        assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, CheckState::NotYet);
         assert_eq!(ledger.published(&json!({"uri": "x:y", "diagnostics": []})), None);
         // Of a text that was not told yet nobody says anything, whatever they claim.
         ledger.published(&said(Some(i32::MAX), "guessed"));
-        assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, Checked::NotYet);
+        assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, CheckState::NotYet);
     }
 
     #[test]
     fn a_flood_of_reports_is_not_kept() {
-        let ledger = ReportLedger::default();
+        let ledger = DiagnosticStore::default();
         let items =
             Diagnostic::read_all(&Value::Array(vec![said(None, "x")["diagnostics"][0].clone(); 9_000]));
         assert_eq!(items.len(), MOST_ITEMS);

@@ -3,8 +3,8 @@
 //!
 //! A [`ServerPlan`] says which program serves a file and from which root; a
 //! [`ServerPool`] keeps one [`LspClient`] per plan for the whole process and
-//! starts it on first need through a [`LaunchServer`]. What servers answer is
-//! read into plain values ([`CodeSpot`], [`CodeSymbol`], [`Diagnostic`], [`FileEdits`]).
+//! starts it on first need through a [`ServerLauncher`]. What servers answer is
+//! read into plain values ([`CodeLocation`], [`CodeSymbol`], [`Diagnostic`], [`FileEdits`]).
 //!
 //! **Does not know** tools, permissions, walls or shells: who launches a server
 //! decides what holds it. Downloads nothing. Writes no file: edits are values.
@@ -34,18 +34,18 @@ mod symbols;
 mod table;
 mod uri;
 
-pub use answers::{CallItem, CallLink, CodeSpot, hover_text, spots};
-pub use client::{LaunchServer, LaunchedServer, LspClient, LspProcess};
+pub use answers::{CallItem, CallLink, CodeLocation, hover_text, spots};
+pub use client::{LaunchedServer, LspClient, LspProcess, ServerLauncher};
 pub use edits::{CodeAction, FileEdits, TextChange, WorkspaceChange, code_actions, workspace_change};
-pub use fault::LspFault;
-pub use framing::{FrameFault, FrameReader, framed};
-pub use ledger::{Checked, Diagnostic, FileReport, Severity};
-pub use plan::{NoServer, Programs, ServerKey, ServerPlan};
+pub use fault::LspError;
+pub use framing::{FrameError, FrameReader, framed};
+pub use ledger::{CheckState, Diagnostic, DiagnosticSeverity, FileDiagnostics};
+pub use plan::{ProgramPath, ServerKey, ServerPlan, ServerUnavailable};
 pub use pool::{PoolLimits, ServerPool};
-pub use position::{ColumnEncoding, ResolvedPlace, TextPlace, character_of, line_at, resolve};
-pub use readiness::Readiness;
+pub use position::{ColumnEncoding, ResolvedPosition, TextPosition, character_of, line_at, resolve};
+pub use readiness::ServerReadiness;
 pub use settings::{ConfiguredServer, LspSettings};
-pub use survey::LanguageHere;
+pub use survey::LanguageStatus;
 pub use symbols::{CodeSymbol, kind_name, symbols};
-pub use table::{LANGUAGES, ServedLanguage, TableServer};
+pub use table::{KnownLspServer, LANGUAGES, ServedLanguage};
 pub use uri::{path_of, uri_of};

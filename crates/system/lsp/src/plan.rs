@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     settings::{ConfiguredServer, LspSettings},
-    table::{ServedLanguage, ServerNeeds, TableServer, language_of},
+    table::{KnownLspServer, ServedLanguage, ServerNeeds, language_of},
 };
 
 /// How long a server may take until it is there.
@@ -80,7 +80,7 @@ fn quoted(word: &str) -> String {
 
 /// Why no server can be started for a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NoServer {
+pub enum ServerUnavailable {
     /// Nobody knows a server for such files.
     Unknown {
         /// The extension.
@@ -102,7 +102,7 @@ pub enum NoServer {
     },
 }
 
-impl fmt::Display for NoServer {
+impl fmt::Display for ServerUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { extension } if extension.is_empty() => {
@@ -130,14 +130,14 @@ impl fmt::Display for NoServer {
 
 /// Where programs are looked for.
 #[derive(Clone, Debug, Default)]
-pub struct Programs {
+pub struct ProgramPath {
     /// Directories, the first first.
     pub path: Vec<PathBuf>,
     /// Directories whose programs are never run: those of the project itself.
     pub never: Vec<PathBuf>,
 }
 
-impl Programs {
+impl ProgramPath {
     /// A program by its name; one by its path only where settings name it.
     fn find(&self, name: &str) -> Option<PathBuf> {
         let dirs = self.path.iter().filter(|dir| dir.is_absolute());
@@ -149,7 +149,12 @@ impl Programs {
 
     /// The plan for a file: servers of settings first, then those of the table.
     /// Roots are looked for no higher than `top`, where the file is below it.
-    pub fn plan(&self, file: &Path, top: &Path, settings: &LspSettings) -> Result<ServerPlan, NoServer> {
+    pub fn plan(
+        &self,
+        file: &Path,
+        top: &Path,
+        settings: &LspSettings,
+    ) -> Result<ServerPlan, ServerUnavailable> {
         let extension = file.extension().and_then(|it| it.to_str()).unwrap_or_default();
         let known = language_of(extension);
         let mut tried = Vec::new();
@@ -174,8 +179,8 @@ impl Programs {
         }
         let Some((language, id)) = known else {
             return Err(match tried.is_empty() {
-                true => NoServer::Unknown { extension: extension.to_owned() },
-                false => NoServer::Missing {
+                true => ServerUnavailable::Unknown { extension: extension.to_owned() },
+                false => ServerUnavailable::Missing {
                     language: format!(".{extension} files"),
                     tried,
                     install: String::from("see lsp.servers in the settings"),
@@ -193,15 +198,15 @@ impl Programs {
         language: &ServedLanguage,
         id: &str,
         mut tried: Vec<String>,
-    ) -> Result<ServerPlan, NoServer> {
+    ) -> Result<ServerPlan, ServerUnavailable> {
         let root = match language.name {
             "Rust" => cargo_root(file, top).unwrap_or_else(|| nearest(file, top, language.roots)),
             _ => nearest(file, top, language.roots),
         };
-        let wanted: Vec<&TableServer> =
+        let wanted: Vec<&KnownLspServer> =
             language.servers.iter().filter(|it| !settings.is_disabled(it.program)).collect();
         if wanted.is_empty() && tried.is_empty() {
-            return Err(NoServer::Disabled { language: language.name.to_owned() });
+            return Err(ServerUnavailable::Disabled { language: language.name.to_owned() });
         }
         for server in wanted {
             match self.find(server.program).filter(|program| fits(server.needs, program, &root)) {
@@ -209,7 +214,7 @@ impl Programs {
                 None => tried.push(server.program.to_owned()),
             }
         }
-        Err(NoServer::Missing {
+        Err(ServerUnavailable::Missing {
             language: language.name.to_owned(),
             tried,
             install: language.install.to_owned(),
@@ -230,7 +235,7 @@ fn is_program(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-fn of_table(server: &TableServer, program: PathBuf, root: PathBuf, id: &str) -> ServerPlan {
+fn of_table(server: &KnownLspServer, program: PathBuf, root: PathBuf, id: &str) -> ServerPlan {
     ServerPlan {
         name: match server.needs {
             ServerNeeds::TypeScriptFrom(_) => String::from("typescript"),
@@ -369,8 +374,10 @@ mod tests {
         file(&work, "Cargo.toml", "[workspace]\n");
         let python = file(&work, "py/x/y.py", "");
         file(&work, "py/pyproject.toml", "");
-        let programs =
-            Programs { path: vec![work.join("node_modules/.bin"), bin.clone()], never: vec![work.clone()] };
+        let programs = ProgramPath {
+            path: vec![work.join("node_modules/.bin"), bin.clone()],
+            never: vec![work.clone()],
+        };
         let settings = LspSettings::default();
         let plan = programs.plan(&member, &work, &settings).unwrap();
         assert_eq!((plan.root, plan.name.as_str()), (work.clone(), "rust-analyzer"));
@@ -390,7 +397,7 @@ mod tests {
         assert!(unknown.to_string().starts_with("no language server is known for .xyz files"));
         let disabled =
             LspSettings { disabled: vec![String::from("rust-analyzer")], ..LspSettings::default() };
-        assert!(matches!(programs.plan(&member, &work, &disabled), Err(NoServer::Disabled { .. })));
+        assert!(matches!(programs.plan(&member, &work, &disabled), Err(ServerUnavailable::Disabled { .. })));
     }
 
     #[test]
@@ -402,7 +409,7 @@ mod tests {
         program(&bin, "mine");
         let source = file(&work, "deep/src/lib.rs", "");
         file(&work, "deep/mark", "");
-        let programs = Programs { path: vec![bin.clone()], never: vec![work.clone()] };
+        let programs = ProgramPath { path: vec![bin.clone()], never: vec![work.clone()] };
         let mut settings = LspSettings::default();
         let said = json!({"own": {"command": bin.join("mine"), "args": ["a b"], "extensionToLanguage": {".rs": "rusty"},
             "rootMarkers": ["mark"], "startupTimeout": 5, "maxRestarts": 0, "initializationOptions": {"a": 1}}});
@@ -432,7 +439,7 @@ mod tests {
             let bin = top.join("bin");
             std::fs::create_dir_all(&bin).unwrap();
             std::os::unix::fs::symlink(package.join("bin/tsc"), bin.join("tsc")).unwrap();
-            let programs = Programs { path: vec![bin], never: Vec::new() };
+            let programs = ProgramPath { path: vec![bin], never: Vec::new() };
             let plan = programs.plan(&top.join("w/a.ts"), &top.join("w"), &LspSettings::default());
             assert_eq!(plan.is_ok(), want, "{version}");
         }

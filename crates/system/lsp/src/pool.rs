@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{LaunchServer, LspClient, LspFault, ServerKey, ServerPlan};
+use crate::{LspClient, LspError, ServerKey, ServerLauncher, ServerPlan};
 
 /// Ends for memory that are remembered in words.
 const MOST_STOPPED: usize = 1_000;
@@ -113,8 +113,8 @@ impl ServerPool {
         self: &Arc<Self>,
         plan: &ServerPlan,
         held: &str,
-        launcher: &dyn LaunchServer,
-    ) -> Result<Arc<LspClient>, LspFault> {
+        launcher: &dyn ServerLauncher,
+    ) -> Result<Arc<LspClient>, LspError> {
         let key = plan.key(held);
         let slot = Arc::clone(self.slots().entry(key.clone()).or_default());
         let mut state = slot.running.lock().await;
@@ -126,7 +126,7 @@ impl ServerPool {
         }
         state.ends.retain(|at| at.elapsed() < self.limits.forgiven);
         if plan.most_ends as usize <= state.ends.len() {
-            return Err(LspFault::Off { server: plan.name.clone(), why: state.last.clone() });
+            return Err(LspError::Off { server: plan.name.clone(), why: state.last.clone() });
         }
         self.make_room(&key);
         match LspClient::start(plan.clone(), launcher).await {
@@ -137,7 +137,7 @@ impl ServerPool {
             }
             Err(fault) => {
                 state.ended(match &fault {
-                    LspFault::NotStarted { why, .. } => why.clone(),
+                    LspError::NotStarted { why, .. } => why.clone(),
                     other => other.to_string(),
                 });
                 Err(fault)

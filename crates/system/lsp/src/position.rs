@@ -51,7 +51,7 @@ impl ColumnEncoding {
 
 /// A place in a text: a line from nought, a byte of that line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TextPlace {
+pub struct TextPosition {
     /// The line.
     pub line: usize,
     /// The byte in it.
@@ -60,9 +60,9 @@ pub struct TextPlace {
 
 /// A place that was found, and what has to be said about it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ResolvedPlace {
+pub struct ResolvedPosition {
     /// Where.
-    pub place: TextPlace,
+    pub place: TextPosition,
     /// The name there, if there is one.
     pub name: Option<String>,
     /// What was asked was not quite there.
@@ -176,7 +176,7 @@ pub fn resolve(
     line: Option<u32>,
     character: Option<u32>,
     symbol: Option<&str>,
-) -> Result<ResolvedPlace, String> {
+) -> Result<ResolvedPosition, String> {
     let count = text.lines().count();
     let index = match line {
         Some(0) => return Err(String::from("line counts from 1")),
@@ -197,9 +197,9 @@ pub fn resolve(
 }
 
 /// The first place of a name in a text.
-fn anywhere(text: &str, symbol: &str) -> Result<ResolvedPlace, String> {
+fn anywhere(text: &str, symbol: &str) -> Result<ResolvedPosition, String> {
     let mut all = text.lines().enumerate().flat_map(|(line, content)| {
-        named(content, symbol).into_iter().map(move |byte| TextPlace { line, byte })
+        named(content, symbol).into_iter().map(move |byte| TextPosition { line, byte })
     });
     let place = all.next().ok_or_else(|| format!("`{symbol}` does not occur in the file"))?;
     let more = all.count();
@@ -210,7 +210,7 @@ fn anywhere(text: &str, symbol: &str) -> Result<ResolvedPlace, String> {
             place.line + 1
         ),
     };
-    Ok(ResolvedPlace { place, name: Some(symbol.to_owned()), note: Some(note) })
+    Ok(ResolvedPosition { place, name: Some(symbol.to_owned()), note: Some(note) })
 }
 
 /// A name on a line, or on the nearest one that has it.
@@ -219,15 +219,15 @@ fn near_line(
     index: usize,
     character: Option<u32>,
     symbol: &str,
-) -> Result<ResolvedPlace, String> {
+) -> Result<ResolvedPosition, String> {
     let wanted = character.unwrap_or(1).saturating_sub(1) as usize;
     let on = |line: usize, content: &str| {
         let places = named(content, symbol).into_iter();
         let byte = places.min_by_key(|byte| content[..*byte].chars().count().abs_diff(wanted))?;
-        Some(TextPlace { line, byte })
+        Some(TextPosition { line, byte })
     };
     if let Some(place) = line_at(text, index).and_then(|content| on(index, content)) {
-        return Ok(ResolvedPlace { place, name: Some(symbol.to_owned()), note: None });
+        return Ok(ResolvedPosition { place, name: Some(symbol.to_owned()), note: None });
     }
     let nearest = text
         .lines()
@@ -241,14 +241,14 @@ fn near_line(
                 index + 1,
                 place.line + 1
             );
-            Ok(ResolvedPlace { place, name: Some(symbol.to_owned()), note: Some(note) })
+            Ok(ResolvedPosition { place, name: Some(symbol.to_owned()), note: Some(note) })
         }
         None => Err(format!("`{symbol}` does not occur in the file")),
     }
 }
 
 /// The name at a character of a line, or the nearest one.
-fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedPlace, String> {
+fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedPosition, String> {
     let content = line_at(text, index).unwrap_or_default();
     let names = names_in(content);
     let wanted = match character {
@@ -263,8 +263,8 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedP
             return Err(format!("line {} holds no name; give another line, or symbol", index + 1));
         };
         let note = format!("no character was given; `{name}` at character {} was used", chars(*byte) + 1);
-        let place = TextPlace { line: index, byte: *byte };
-        return Ok(ResolvedPlace { place, name: Some((*name).to_owned()), note: Some(note) });
+        let place = TextPosition { line: index, byte: *byte };
+        return Ok(ResolvedPosition { place, name: Some((*name).to_owned()), note: Some(note) });
     };
     let distance = |(byte, name): &(usize, &str)| {
         let (start, length) = (chars(*byte), name.chars().count());
@@ -278,8 +278,8 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedP
         Some(found) if distance(found) == 0 => {
             // Where two names touch the same place, the one that begins there is meant.
             let begins = names.iter().find(|it| chars(it.0) == wanted).unwrap_or(found);
-            let place = TextPlace { line: index, byte: begins.0 };
-            Ok(ResolvedPlace { place, name: Some(begins.1.to_owned()), note: None })
+            let place = TextPosition { line: index, byte: begins.0 };
+            Ok(ResolvedPosition { place, name: Some(begins.1.to_owned()), note: None })
         }
         Some((byte, name)) => {
             let note = format!(
@@ -287,12 +287,12 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedP
                 wanted + 1,
                 chars(*byte) + 1
             );
-            let place = TextPlace { line: index, byte: *byte };
-            Ok(ResolvedPlace { place, name: Some((*name).to_owned()), note: Some(note) })
+            let place = TextPosition { line: index, byte: *byte };
+            Ok(ResolvedPosition { place, name: Some((*name).to_owned()), note: Some(note) })
         }
         None => {
             let byte = content.char_indices().nth(wanted).map_or(content.len(), |it| it.0);
-            Ok(ResolvedPlace { place: TextPlace { line: index, byte }, name: None, note: None })
+            Ok(ResolvedPosition { place: TextPosition { line: index, byte }, name: None, note: None })
         }
     }
 }

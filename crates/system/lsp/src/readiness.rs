@@ -14,7 +14,7 @@ const FORGOTTEN: Duration = Duration::from_secs(120);
 
 /// How far a server is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Readiness {
+pub struct ServerReadiness {
     works: BTreeMap<String, ReportedWork>,
     /// What servers that know say themselves.
     quiescent: Option<bool>,
@@ -32,7 +32,7 @@ struct ReportedWork {
     heard: Instant,
 }
 
-impl Readiness {
+impl ServerReadiness {
     /// A `$/progress` notification.
     pub(crate) fn progress(&mut self, params: &Value) {
         let token = haft_types::text::head(&params["token"].to_string(), 200).to_owned();
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn works_come_and_go() {
-        let mut it = Readiness::default();
+        let mut it = ServerReadiness::default();
         assert!(!it.is_busy() && !it.speaks());
         it.progress(&json!({"token": 1, "value": {"kind": "begin", "title": "Indexing", "percentage": 0}}));
         it.progress(&json!({"token": 1, "value": {"kind": "report", "message": "3/9", "percentage": 40}}));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{LANGUAGES, LspSettings, NoServer, Programs, ServedLanguage};
+use crate::{LANGUAGES, LspSettings, ProgramPath, ServedLanguage, ServerUnavailable};
 
 /// Entries of a project that are looked at to see what it is written in.
 const MOST_ENTRIES: usize = 2_000;
@@ -13,18 +13,18 @@ const OF_OTHERS: [&str; 6] = ["node_modules", "target", "vendor", "dist", "build
 
 /// A language, and whether somebody serves it.
 #[derive(Clone, Debug)]
-pub struct LanguageHere {
+pub struct LanguageStatus {
     /// What people call it.
     pub language: &'static str,
     /// Whether the project has files of it, near its root.
     pub in_project: bool,
     /// The server by its name and program, or why there is none.
-    pub server: Result<(String, PathBuf), NoServer>,
+    pub server: Result<(String, PathBuf), ServerUnavailable>,
 }
 
-impl Programs {
+impl ProgramPath {
     /// All languages of the table. Looks at the disk and starts nothing.
-    pub fn survey(&self, top: &Path, settings: &LspSettings) -> Vec<LanguageHere> {
+    pub fn survey(&self, top: &Path, settings: &LspSettings) -> Vec<LanguageStatus> {
         let mut extensions = Vec::new();
         let mut left = MOST_ENTRIES;
         collect(top, DEPTH, &mut left, &mut extensions);
@@ -36,7 +36,7 @@ impl Programs {
             let extension = it.extensions.first().map_or("", |it| it.0);
             let plan = self.plan(&top.join(format!("x.{extension}")), top, settings);
             let server = plan.map(|plan| (plan.name, plan.program));
-            LanguageHere { language: it.name, in_project: has(it), server }
+            LanguageStatus { language: it.name, in_project: has(it), server }
         };
         LANGUAGES.iter().map(about).collect()
     }
@@ -86,13 +86,15 @@ mod tests {
             std::fs::write(top.join(path), text).unwrap();
         }
         std::fs::set_permissions(bin.join("gopls"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let programs = Programs { path: vec![bin.clone()], never: vec![work.clone()] };
+        let programs = ProgramPath { path: vec![bin.clone()], never: vec![work.clone()] };
         let found = programs.survey(&work, &LspSettings::default());
         let here: Vec<&str> = found.iter().filter(|it| it.in_project).map(|it| it.language).collect();
         assert_eq!(here, ["Python", "Go"]);
         let served: Vec<&str> = found.iter().filter(|it| it.server.is_ok()).map(|it| it.language).collect();
         assert_eq!(served, ["Go"]);
         let python = found.iter().find(|it| it.language == "Python").unwrap();
-        assert!(matches!(&python.server, Err(NoServer::Missing { install, .. }) if install.contains("pip")));
+        assert!(
+            matches!(&python.server, Err(ServerUnavailable::Missing { install, .. }) if install.contains("pip"))
+        );
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    CodeSpot,
+    CodeLocation,
     answers::{kind_of, number},
     path_of,
 };
@@ -31,7 +31,7 @@ pub struct CodeSymbol {
     /// The last one.
     pub end_line: u32,
     /// Where, where another file is meant.
-    pub spot: Option<CodeSpot>,
+    pub spot: Option<CodeLocation>,
 }
 
 /// What a kind is called.
@@ -107,7 +107,7 @@ fn collect(all: &[Value], depth: usize, found: &mut Vec<CodeSymbol>) -> Result<(
             container: text("containerName"),
             line,
             end_line,
-            spot: path.map(|path| CodeSpot { path, line, column, end_line }),
+            spot: path.map(|path| CodeLocation { path, line, column, end_line }),
         });
         if let Some(children) = item["children"].as_array() {
             collect(children, depth + 1, found)?;

@@ -8,7 +8,7 @@ pub struct ServedLanguage {
     /// Extensions, each with what servers call such files.
     pub extensions: &'static [(&'static str, &'static str)],
     /// Servers, the best first.
-    pub servers: &'static [TableServer],
+    pub servers: &'static [KnownLspServer],
     /// Files that stand at the root of a project.
     pub roots: &'static [&'static str],
     /// How people get a server.
@@ -17,7 +17,7 @@ pub struct ServedLanguage {
 
 /// A server of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct TableServer {
+pub struct KnownLspServer {
     /// The program, by name.
     pub program: &'static str,
     /// Its words.
@@ -38,8 +38,8 @@ pub enum ServerNeeds {
     RootFile(&'static [&'static str]),
 }
 
-const fn server(program: &'static str, args: &'static [&'static str]) -> TableServer {
-    TableServer { program, args, needs: ServerNeeds::Nothing }
+const fn server(program: &'static str, args: &'static [&'static str]) -> KnownLspServer {
+    KnownLspServer { program, args, needs: ServerNeeds::Nothing }
 }
 
 /// All of them.
@@ -64,12 +64,12 @@ pub const LANGUAGES: &[ServedLanguage] = &[
             ("cjs", "javascript"),
         ],
         servers: &[
-            TableServer {
+            KnownLspServer {
                 program: "deno",
                 args: &["lsp"],
                 needs: ServerNeeds::RootFile(&["deno.json", "deno.jsonc"]),
             },
-            TableServer {
+            KnownLspServer {
                 program: "tsc",
                 args: &["--lsp", "--stdio"],
                 needs: ServerNeeds::TypeScriptFrom(7),

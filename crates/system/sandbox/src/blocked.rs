@@ -7,7 +7,7 @@ use std::{
 
 use regex::Regex;
 
-use crate::{Network, WallPolicy};
+use crate::{Network, SandboxPolicy};
 
 /// A line that says something was refused, and what.
 static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -43,7 +43,7 @@ const MOST: usize = 5;
 
 /// What of an output was the sandbox: one line each, with the rule. What the
 /// policy would have allowed is the program's own trouble and not among them.
-pub fn blocked(policy: &WallPolicy, cwd: &Path, output: &str) -> Vec<String> {
+pub fn blocked(policy: &SandboxPolicy, cwd: &Path, output: &str) -> Vec<String> {
     let (Some(refused), Some(paths)) = (&*REFUSED, &*PATH) else { return Vec::new() };
     let mut found: Vec<String> = Vec::new();
     for line in output.lines().filter(|line| refused.is_match(line)) {
@@ -96,7 +96,7 @@ fn absolute(cwd: &Path, name: &str) -> Option<PathBuf> {
 
 /// A path the sandbox keeps from being written. A path the user could not write
 /// either is not the sandbox's doing.
-fn forbidden_write(policy: &WallPolicy, path: &Path) -> Option<String> {
+fn forbidden_write(policy: &SandboxPolicy, path: &Path) -> Option<String> {
     let rule = policy.forbids_write(path)?;
     let is_there = path.symlink_metadata().is_ok();
     let place = if is_there { path } else { path.parent()? };

@@ -10,20 +10,20 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use haft_process::Launch;
+use haft_process::SpawnRequest;
 use rustix::{
     fs::MemfdFlags,
     process::{WaitId, WaitIdOptions, waitid},
 };
 
 use crate::{
-    Backend, Domains, Lookup, Network, SystemLookup, WITHOUT, WallFeatures, WallPolicy, WallReport,
-    bubblewrap,
+    Domains, Lookup, Network, SandboxBackend, SandboxFeatures, SandboxPolicy, SandboxReport, SystemLookup,
+    WITHOUT, bubblewrap,
     layers::{HeldLayers, LayerStore},
-    order::{HELPER, Net, Order, OverlayLayer, WallKind},
+    order::{HELPER, HelperMechanism, Net, Order, OverlayLayer},
     sockets,
-    space::Space,
-    stand_in::{HeldPaths, StandIns},
+    space::NetNamespace,
+    stand_in::{PlaceholderGuard, Placeholders},
 };
 
 /// What package managers and compilers want to write wherever they run, and
@@ -77,7 +77,7 @@ impl SandboxConfig {
 
 /// What a policy needs before a command may run under it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Strictness {
+pub enum SandboxStrictness {
     /// All of it enforced.
     #[default]
     Complete,
@@ -89,75 +89,75 @@ pub enum Strictness {
 #[derive(Debug)]
 pub struct Sandbox {
     config: SandboxConfig,
-    features: OnceLock<WallFeatures>,
-    stand_ins: Arc<StandIns>,
+    features: OnceLock<SandboxFeatures>,
+    stand_ins: Arc<Placeholders>,
     /// Where the layers are, once a policy has any.
     layers: OnceLock<Option<LayerStore>>,
     /// The closed network, and the one with a way out.
-    closed: Mutex<Option<Arc<Space>>>,
-    proxied: Mutex<Option<Arc<Space>>>,
+    closed: Mutex<Option<Arc<NetNamespace>>>,
+    proxied: Mutex<Option<Arc<NetNamespace>>>,
 }
 
 /// A policy that can be enforced here.
 #[derive(Debug)]
 pub struct Confinement {
     sandbox: Arc<Sandbox>,
-    policy: WallPolicy,
-    backend: Backend,
-    space: Option<Arc<Space>>,
+    policy: SandboxPolicy,
+    backend: SandboxBackend,
+    space: Option<Arc<NetNamespace>>,
 }
 
 /// What a launch needs to be confined.
-pub struct WalledCommand {
+pub struct SandboxedLaunch {
     /// What runs in place of the command.
     pub program: CString,
     /// What stands in front of the command and its arguments.
     pub arguments: Vec<CString>,
     /// What it gets under which number.
-    pub descriptors: Vec<(HandedDescriptor, i32)>,
+    pub descriptors: Vec<(InheritedFd, i32)>,
     /// Variables on top of its environment.
     pub variables: Vec<(String, String)>,
     /// Kept until everything of the command has ended.
-    pub guard: WallGuard,
+    pub guard: SandboxCleanup,
 }
 
 /// A descriptor of this launch, or of the session.
-pub struct HandedDescriptor(DescriptorSource);
+pub struct InheritedFd(FdSource);
 
-enum DescriptorSource {
+enum FdSource {
     Own(OwnedFd),
-    User(Arc<Space>),
-    Net(Arc<Space>),
+    User(Arc<NetNamespace>),
+    Net(Arc<NetNamespace>),
 }
 
-impl std::os::fd::AsFd for HandedDescriptor {
+impl std::os::fd::AsFd for InheritedFd {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         match &self.0 {
-            DescriptorSource::Own(fd) => fd.as_fd(),
-            DescriptorSource::User(space) => space.user.as_fd(),
-            DescriptorSource::Net(space) => space.net.as_fd(),
+            FdSource::Own(fd) => fd.as_fd(),
+            FdSource::User(space) => space.user.as_fd(),
+            FdSource::Net(space) => space.net.as_fd(),
         }
     }
 }
 
 /// What has to be put right when the command has ended.
-pub struct WallGuard {
-    held: HeldPaths,
+pub struct SandboxCleanup {
+    held: PlaceholderGuard,
     /// Until nothing uses them any more.
     layers: HeldLayers,
     quarantine: PathBuf,
     /// The way out, and how much it had refused when the command started.
-    space: Option<(Arc<Space>, u64)>,
+    space: Option<(Arc<NetNamespace>, u64)>,
 }
 
-impl WallGuard {
+impl SandboxCleanup {
     /// Nothing of the command runs any more: the next one gets the same layers.
     pub fn release_layers(&mut self) {
         self.layers = HeldLayers::default();
     }
 
     /// Readable when something was created where nothing may be; see
-    /// [`WallGuard::take_back`].
+    /// [`SandboxCleanup::take_back`].
     pub fn watch(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.held.watch()
     }
@@ -187,7 +187,7 @@ impl WallGuard {
 
 /// Numbers for the descriptors of a launch; none of them is used otherwise.
 #[derive(Clone, Copy, Debug)]
-pub struct WallDescriptors {
+pub struct FdAllocator {
     /// Where the helper tells what it could not do; negative for nowhere.
     pub status: i32,
     /// Where the helper reads what to do.
@@ -202,7 +202,7 @@ impl Sandbox {
     /// Opens the session's files, and clears away what sessions that are gone
     /// left in the place of protected paths.
     pub fn open(config: SandboxConfig) -> io::Result<Arc<Self>> {
-        let stand_ins = StandIns::open(&config.state.join("stand-ins"), &config.session)?;
+        let stand_ins = Placeholders::open(&config.state.join("stand-ins"), &config.session)?;
         DirBuilder::new().recursive(true).mode(0o700).create(config.state.join("hollow"))?;
         let (features, layers) = (OnceLock::new(), OnceLock::new());
         let (closed, proxied) = (Mutex::default(), Mutex::default());
@@ -210,8 +210,8 @@ impl Sandbox {
     }
 
     /// Layers for one command; read-only ones where they cannot be kept.
-    fn layers(&self, policy: &WallPolicy, backend: Backend) -> HeldLayers {
-        let held = if policy.layers.is_empty() || backend != Backend::Namespaces {
+    fn layers(&self, policy: &SandboxPolicy, backend: SandboxBackend) -> HeldLayers {
+        let held = if policy.layers.is_empty() || backend != SandboxBackend::Namespaces {
             None
         } else {
             let place = self.config.state.join("layers");
@@ -222,15 +222,19 @@ impl Sandbox {
     }
 
     /// What the machine offers. Blocks the first time.
-    pub fn features(&self) -> &WallFeatures {
+    pub fn features(&self) -> &SandboxFeatures {
         self.features.get_or_init(|| {
-            WallFeatures::probe(&self.config.helper, &self.config.without, self.config.bubblewrap.as_deref())
+            SandboxFeatures::probe(
+                &self.config.helper,
+                &self.config.without,
+                self.config.bubblewrap.as_deref(),
+            )
         })
     }
 
     /// What would be enforced of a policy.
-    pub fn report(&self, policy: &WallPolicy) -> WallReport {
-        WallReport::of(policy, self.features())
+    pub fn report(&self, policy: &SandboxPolicy) -> SandboxReport {
+        SandboxReport::of(policy, self.features())
     }
 
     /// Prepares a policy for commands, or says why it cannot be enforced. Must
@@ -238,12 +242,12 @@ impl Sandbox {
     /// allowed domains, the one of the last policy that had any.
     pub fn confine(
         self: &Arc<Self>,
-        policy: WallPolicy,
-        strictness: Strictness,
+        policy: SandboxPolicy,
+        strictness: SandboxStrictness,
     ) -> Result<Arc<Confinement>, String> {
         let report = self.report(&policy);
         let backend = match report.backend {
-            Some(backend) if report.gaps.is_empty() || strictness == Strictness::BestEffort => backend,
+            Some(backend) if report.gaps.is_empty() || strictness == SandboxStrictness::BestEffort => backend,
             _ => return Err(report.gaps.join("; ")),
         };
         let space =
@@ -251,8 +255,8 @@ impl Sandbox {
         Ok(Arc::new(Confinement { sandbox: Arc::clone(self), policy, backend, space }))
     }
 
-    fn space(&self, network: &Network, backend: Backend) -> io::Result<Option<Arc<Space>>> {
-        if backend != Backend::Namespaces {
+    fn space(&self, network: &Network, backend: SandboxBackend) -> io::Result<Option<Arc<NetNamespace>>> {
+        if backend != SandboxBackend::Namespaces {
             return Ok(None);
         }
         let (place, domains) = match network {
@@ -263,7 +267,7 @@ impl Sandbox {
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let space = match &*place {
             Some(space) => Arc::clone(space),
-            None => Arc::new(Space::make(&self.config.helper, Arc::clone(&self.config.lookup))?),
+            None => Arc::new(NetNamespace::make(&self.config.helper, Arc::clone(&self.config.lookup))?),
         };
         space.proxy.set_domains(domains);
         *place = Some(Arc::clone(&space));
@@ -273,7 +277,7 @@ impl Sandbox {
 
 impl Confinement {
     /// What is enforced.
-    pub fn policy(&self) -> &WallPolicy {
+    pub fn policy(&self) -> &SandboxPolicy {
         &self.policy
     }
 
@@ -281,7 +285,7 @@ impl Confinement {
     /// trying a policy out; blocks. Returns its exit code and what it was kept
     /// from, as far as the walls tell.
     pub fn run(&self, program: &Path, arguments: &[OsString], cwd: &Path) -> io::Result<(i32, Vec<String>)> {
-        let numbers = WallDescriptors { status: -1, order: 20, user: 21, net: 22 };
+        let numbers = FdAllocator { status: -1, order: 20, user: 21, net: 22 };
         let wrapped = self.wrap(numbers)?;
         let given: Vec<CString> = [program.as_os_str(), program.as_os_str()]
             .into_iter()
@@ -300,7 +304,7 @@ impl Confinement {
         let mut descriptors = vec![(input.as_fd(), 0), (output.as_fd(), 1), (errors.as_fd(), 2)];
         descriptors.extend(wrapped.descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number)));
         let directory = CString::new(cwd.as_os_str().as_bytes())?;
-        let launch = Launch {
+        let launch = SpawnRequest {
             program: &wrapped.program,
             argv: &argv,
             environment: &environment,
@@ -316,7 +320,7 @@ impl Confinement {
     }
 
     /// Wraps a launch.
-    pub fn wrap(&self, numbers: WallDescriptors) -> io::Result<WalledCommand> {
+    pub fn wrap(&self, numbers: FdAllocator) -> io::Result<SandboxedLaunch> {
         let (held, protect) = self.sandbox.stand_ins.hold(&self.policy.protect)?;
         let layers = self.sandbox.layers(&self.policy, self.backend);
         let order = self.order(protect, layers.layers.clone(), numbers);
@@ -324,35 +328,38 @@ impl Confinement {
         let number = CString::new(numbers.order.to_string())?;
         let mut arguments = vec![helper.clone(), CString::new(HELPER)?, CString::from(c"exec"), number];
         let mut program = helper;
-        if self.backend == Backend::Bubblewrap {
+        if self.backend == SandboxBackend::Bubblewrap {
             let features = self.sandbox.features();
             let bwrap = features.bubblewrap.as_deref().unwrap_or(Path::new("/usr/bin/bwrap"));
             program = CString::new(bwrap.as_os_str().as_bytes())?;
             let closed = self.policy.network != Network::Open;
             arguments = bubblewrap::arguments(bwrap, &order, closed)?.into_iter().chain(arguments).collect();
         }
-        let mut descriptors =
-            vec![(HandedDescriptor(DescriptorSource::Own(written(&order)?)), numbers.order)];
+        let mut descriptors = vec![(InheritedFd(FdSource::Own(written(&order)?)), numbers.order)];
         if let Some(space) = &self.space {
-            descriptors.push((HandedDescriptor(DescriptorSource::User(Arc::clone(space))), numbers.user));
-            descriptors.push((HandedDescriptor(DescriptorSource::Net(Arc::clone(space))), numbers.net));
+            descriptors.push((InheritedFd(FdSource::User(Arc::clone(space))), numbers.user));
+            descriptors.push((InheritedFd(FdSource::Net(Arc::clone(space))), numbers.net));
         }
         let quarantine = self.sandbox.config.state.join("quarantine");
         let space = self.space.as_ref().map(|it| (Arc::clone(it), it.proxy.refusals()));
-        let guard = WallGuard { held, layers, quarantine, space };
-        Ok(WalledCommand { program, arguments, descriptors, variables: self.variables(), guard })
+        let guard = SandboxCleanup { held, layers, quarantine, space };
+        Ok(SandboxedLaunch { program, arguments, descriptors, variables: self.variables(), guard })
     }
 
-    fn order(&self, protect: Vec<PathBuf>, layers: Vec<OverlayLayer>, numbers: WallDescriptors) -> Order {
+    fn order(&self, protect: Vec<PathBuf>, layers: Vec<OverlayLayer>, numbers: FdAllocator) -> Order {
         let (walls, network) = match self.backend {
-            Backend::Namespaces => {
+            SandboxBackend::Namespaces => {
                 let joined = Net::Join { user: numbers.user, net: numbers.net };
-                (WallKind::Namespaces, if self.space.is_some() { joined } else { Net::Open })
+                (HelperMechanism::Namespaces, if self.space.is_some() { joined } else { Net::Open })
             }
-            Backend::Bubblewrap if self.policy.network == Network::Open => (WallKind::Inside, Net::Open),
-            Backend::Bubblewrap => (WallKind::Inside, Net::Closed),
-            Backend::Landlock if self.policy.network == Network::Open => (WallKind::Landlock, Net::Open),
-            Backend::Landlock => (WallKind::Landlock, Net::Refuse),
+            SandboxBackend::Bubblewrap if self.policy.network == Network::Open => {
+                (HelperMechanism::Inside, Net::Open)
+            }
+            SandboxBackend::Bubblewrap => (HelperMechanism::Inside, Net::Closed),
+            SandboxBackend::Landlock if self.policy.network == Network::Open => {
+                (HelperMechanism::Landlock, Net::Open)
+            }
+            SandboxBackend::Landlock => (HelperMechanism::Landlock, Net::Refuse),
         };
         // A link to something hidden leads to nothing then.
         let mut hide: Vec<PathBuf> =

@@ -6,7 +6,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use haft_process::{Collect, ProcessOwner};
+use haft_process::{OutputCapture, ProcessOwner};
 
 use crate::order::HELPER;
 
@@ -23,7 +23,7 @@ pub struct Kernel {
 
 /// What the machine offers for confining commands.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct WallFeatures {
+pub struct SandboxFeatures {
     /// The kernel's part.
     pub kernel: Kernel,
     /// Where bubblewrap is, if it works.
@@ -40,7 +40,7 @@ const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap
 /// How long finding out may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl WallFeatures {
+impl SandboxFeatures {
     /// Finds out. Blocks for as long as a few processes take to start.
     pub fn probe(helper: &Path, without: &str, bubblewrap: Option<&Path>) -> Self {
         let owner = ProcessOwner::unrecorded("sandbox");
@@ -76,7 +76,7 @@ impl WallFeatures {
 
 fn ask(owner: &ProcessOwner, program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let path = CString::new("PATH=/usr/bin:/bin").ok()?;
-    let collect = Collect {
+    let collect = OutputCapture {
         call: "sandbox-probe",
         program,
         arguments,

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_process::OwnedLaunch;
+use haft_process::OwnedSpawnRequest;
 use rustix::{
     mount::{MountPropagationFlags, mount_change},
     process::Pid,
@@ -22,21 +22,21 @@ use rustix::{
 
 use crate::{
     helper::{attach_mount, copy_of_mount, leave_namespaces, read_only_mount},
-    walled_thread::WalledThread,
+    walled_thread::RestrictedThread,
 };
 
 /// What every command is kept from.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct KeepingPolicy {
+pub struct BaselinePolicy {
     /// Stays as it is, everything below included.
     pub freeze: Vec<PathBuf>,
     /// A home, of which more stays.
-    pub home: Option<KeptHome>,
+    pub home: Option<HomeProtection>,
 }
 
 /// What of a home stays.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct KeptHome {
+pub struct HomeProtection {
     /// The home, without links: it stays in its place.
     pub path: PathBuf,
     /// Stays as it is, everything below included.
@@ -47,8 +47,8 @@ pub struct KeptHome {
 
 /// A thread whose commands cannot do that.
 pub struct KeepingWalls {
-    policy: KeepingPolicy,
-    thread: WalledThread,
+    policy: BaselinePolicy,
+    thread: RestrictedThread,
 }
 
 impl std::fmt::Debug for KeepingWalls {
@@ -59,19 +59,19 @@ impl std::fmt::Debug for KeepingWalls {
 
 impl KeepingWalls {
     /// Builds them, or says what this machine cannot do.
-    pub fn build(policy: KeepingPolicy) -> Result<Arc<Self>, String> {
+    pub fn build(policy: BaselinePolicy) -> Result<Arc<Self>, String> {
         let wanted = policy.clone();
-        let thread = WalledThread::build("haft-keeping", move || keep(&wanted))?;
+        let thread = RestrictedThread::build("haft-keeping", move || keep(&wanted))?;
         Ok(Arc::new(Self { policy, thread }))
     }
 
     /// What they keep out.
-    pub fn policy(&self) -> &KeepingPolicy {
+    pub fn policy(&self) -> &BaselinePolicy {
         &self.policy
     }
 
     /// Starts a process behind the walls.
-    pub fn start(&self, launch: OwnedLaunch) -> io::Result<Pid> {
+    pub fn start(&self, launch: OwnedSpawnRequest) -> io::Result<Pid> {
         self.thread.run(move || launch.start())?
     }
 
@@ -83,7 +83,7 @@ impl KeepingWalls {
 
 /// Mounts of this thread's own. What others mount later is seen here, and
 /// nothing of ours is seen elsewhere.
-fn keep(policy: &KeepingPolicy) -> Result<(), String> {
+fn keep(policy: &BaselinePolicy) -> Result<(), String> {
     leave_namespaces(UnshareFlags::NEWNS).map_err(|err| format!("mounts of its own: {err}"))?;
     let follows = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", follows).map_err(|err| format!("mounts of its own: {err}"))?;
@@ -122,7 +122,7 @@ const KEYS: &str = ".ssh";
 /// More names than this are no home that can be looked through.
 const MOST: usize = 400;
 
-impl KeptHome {
+impl HomeProtection {
     /// What of a home stays while a command works in `roots` and names `named`:
     /// what a person sees there. Nothing where there is nothing to keep, or where
     /// all of it is worked in.

@@ -1,7 +1,7 @@
 //! Walls around commands.
 //!
-//! A [`WallPolicy`] says what a command may do; a [`Sandbox`] finds out what of it
-//! this machine can enforce, says so in a [`WallReport`], and turns it into a
+//! A [`SandboxPolicy`] says what a command may do; a [`Sandbox`] finds out what of it
+//! this machine can enforce, says so in a [`SandboxReport`], and turns it into a
 //! [`Confinement`] for a command. The walls are built by a
 //! helper process that then becomes the command; see [`run_if_helper`].
 //! [`ReadingWalls`] hold what is believed to only read, without a helper, and
@@ -33,14 +33,14 @@ mod workspace;
 
 pub use blocked::blocked;
 pub use confine::{
-    Confinement, HandedDescriptor, Sandbox, SandboxConfig, Strictness, WallDescriptors, WallGuard,
-    WalledCommand,
+    Confinement, FdAllocator, InheritedFd, Sandbox, SandboxCleanup, SandboxConfig, SandboxStrictness,
+    SandboxedLaunch,
 };
-pub use features::{Kernel, WITHOUT, WallFeatures};
+pub use features::{Kernel, SandboxFeatures, WITHOUT};
 pub use helper::run_if_helper;
-pub use keeping::{KeepingPolicy, KeepingWalls, KeptHome};
-pub use policy::{Domains, Hidden, Network, PathKind, Protected, UnixSockets, WallPolicy, WhenAbsent};
+pub use keeping::{BaselinePolicy, HomeProtection, KeepingWalls};
+pub use policy::{Domains, Hidden, IfMissing, Network, PathKind, Protected, SandboxPolicy, UnixSockets};
 pub use proxy::{Lookup, SystemLookup};
-pub use reading::{ReadingNetwork, ReadingPolicy, ReadingWalls, installed_programs};
-pub use report::{Backend, WallReport};
+pub use reading::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls, installed_programs};
+pub use report::{SandboxBackend, SandboxReport};
 pub use workspace::WorkspacePolicy;

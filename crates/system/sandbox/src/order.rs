@@ -11,7 +11,7 @@ pub(crate) const HELPER: &str = "__sandbox";
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Order {
     /// How the walls are built.
-    pub(crate) walls: WallKind,
+    pub(crate) walls: HelperMechanism,
     /// Where writing is allowed.
     pub(crate) write: Vec<PathBuf>,
     /// What may be written in a layer alone.
@@ -52,7 +52,7 @@ pub(crate) enum Sockets {
 
 /// How the walls are built.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) enum WallKind {
+pub(crate) enum HelperMechanism {
     /// Namespaces and mounts of our own, Landlock, and a system call filter.
     Namespaces,
     /// Somebody built the namespaces already; Landlock and the filter.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a confined command may do. Roots come from the user and never from a
 /// model.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct WallPolicy {
+pub struct SandboxPolicy {
     /// Where it may write, everything below included.
     pub write: Vec<PathBuf>,
     /// Why it may not write elsewhere: ends the sentence "blocked by sandbox:
@@ -36,7 +36,7 @@ pub struct Protected {
     /// What is there, or would be.
     pub kind: PathKind,
     /// What happens when it is not there.
-    pub absent: WhenAbsent,
+    pub absent: IfMissing,
 }
 
 /// What a path is.
@@ -50,7 +50,7 @@ pub enum PathKind {
 
 /// How a path that is not there is protected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WhenAbsent {
+pub enum IfMissing {
     /// It cannot be created: something empty stands in its place meanwhile.
     Prevent,
     /// If it is created, it is taken away afterwards.
@@ -101,7 +101,7 @@ pub enum UnixSockets {
     All,
 }
 
-impl WallPolicy {
+impl SandboxPolicy {
     /// Nothing may be written but the scratch directory: plan mode.
     pub fn read_only(scratch: &Path, rule: impl Into<String>) -> Self {
         Self {

@@ -1,10 +1,10 @@
 use std::fmt;
 
-use crate::{Network, UnixSockets, WallFeatures, WallPolicy};
+use crate::{Network, SandboxFeatures, SandboxPolicy, UnixSockets};
 
 /// What holds a confined command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Backend {
+pub enum SandboxBackend {
     /// Namespaces and mounts of our own, with Landlock and a system call filter
     /// as far as the kernel has them.
     Namespaces,
@@ -14,7 +14,7 @@ pub enum Backend {
     Landlock,
 }
 
-impl Backend {
+impl SandboxBackend {
     fn name(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
@@ -26,26 +26,26 @@ impl Backend {
 
 /// What of a policy is enforced on this machine, and what is not.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct WallReport {
+pub struct SandboxReport {
     /// What holds the commands; `None` if nothing can.
-    pub backend: Option<Backend>,
+    pub backend: Option<SandboxBackend>,
     /// What is enforced, a line each.
     pub enforced: Vec<String>,
     /// What the policy asks for and nothing enforces, a line each.
     pub gaps: Vec<String>,
 }
 
-impl WallReport {
+impl SandboxReport {
     /// What this machine makes of a policy.
-    pub fn of(policy: &WallPolicy, features: &WallFeatures) -> Self {
+    pub fn of(policy: &SandboxPolicy, features: &SandboxFeatures) -> Self {
         let kernel = &features.kernel;
         let filter = kernel.seccomp.is_none();
         let backend = if kernel.namespaces.is_none() && filter {
-            Some(Backend::Namespaces)
+            Some(SandboxBackend::Namespaces)
         } else if features.bubblewrap.is_some() && filter {
-            Some(Backend::Bubblewrap)
+            Some(SandboxBackend::Bubblewrap)
         } else if 0 < kernel.landlock && filter {
-            Some(Backend::Landlock)
+            Some(SandboxBackend::Landlock)
         } else {
             None
         };
@@ -62,14 +62,14 @@ impl WallReport {
         self.backend.is_some() && self.gaps.is_empty()
     }
 
-    fn fill(&mut self, policy: &WallPolicy, backend: Backend, landlock: i64) {
-        let mounts = backend != Backend::Landlock;
+    fn fill(&mut self, policy: &SandboxPolicy, backend: SandboxBackend, landlock: i64) {
+        let mounts = backend != SandboxBackend::Landlock;
         self.enforced
             .push(format!("writing only below {}", list(policy.write.iter().map(|it| it.display()))));
         if !mounts {
             self.gaps.push(String::from("modes, owners and times of files elsewhere can be changed"));
         }
-        if backend == Backend::Namespaces && !policy.layers.is_empty() {
+        if backend == SandboxBackend::Namespaces && !policy.layers.is_empty() {
             let layers = list(policy.layers.iter().map(|it| it.display()));
             self.enforced.push(format!("what is written below {layers} is for this session alone"));
         }
@@ -111,13 +111,13 @@ impl WallReport {
         }
     }
 
-    fn fill_sockets(&mut self, policy: &WallPolicy, backend: Backend) {
+    fn fill_sockets(&mut self, policy: &SandboxPolicy, backend: SandboxBackend) {
         match &policy.sockets {
             UnixSockets::All => {}
             UnixSockets::Own => {
                 self.enforced.push(String::from("Unix sockets of the machine cannot be opened"));
             }
-            UnixSockets::Listed(_) if backend == Backend::Landlock => {
+            UnixSockets::Listed(_) if backend == SandboxBackend::Landlock => {
                 self.gaps.push(String::from("Unix sockets other than the allowed ones can be opened"));
             }
             UnixSockets::Listed(allowed) => {
@@ -128,20 +128,20 @@ impl WallReport {
         }
     }
 
-    fn fill_network(&mut self, policy: &WallPolicy, backend: Backend) {
+    fn fill_network(&mut self, policy: &SandboxPolicy, backend: SandboxBackend) {
         let line = match (&policy.network, backend) {
             (Network::Open, _) => return,
-            (Network::Off, Backend::Namespaces) => "no network but servers of confined commands",
-            (Network::Off, Backend::Bubblewrap) => "no network, and no servers that outlive a command",
-            (Network::Off, Backend::Landlock) => "no network, not even between confined commands",
-            (Network::Domains(_), Backend::Namespaces) => "only allowed domains, through a proxy",
+            (Network::Off, SandboxBackend::Namespaces) => "no network but servers of confined commands",
+            (Network::Off, SandboxBackend::Bubblewrap) => "no network, and no servers that outlive a command",
+            (Network::Off, SandboxBackend::Landlock) => "no network, not even between confined commands",
+            (Network::Domains(_), SandboxBackend::Namespaces) => "only allowed domains, through a proxy",
             (Network::Domains(_), _) => "no network: there is no proxy for allowed domains here",
         };
         self.enforced.push(line.to_owned());
     }
 }
 
-fn nothing(features: &WallFeatures) -> String {
+fn nothing(features: &SandboxFeatures) -> String {
     let kernel = &features.kernel;
     let said = |why: &Option<String>| why.clone().unwrap_or_else(|| String::from("available"));
     format!(
@@ -157,7 +157,7 @@ fn list(items: impl Iterator<Item = impl fmt::Display>) -> String {
     items.map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-impl fmt::Display for WallReport {
+impl fmt::Display for SandboxReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.backend {
             Some(backend) => writeln!(f, "Commands are confined by {}:", backend.name())?,

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use haft_process::Launch;
+use haft_process::SpawnRequest;
 use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
     process::{WaitId, WaitIdOptions, waitid},
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A network of its own that lives as long as somebody holds this, so that a
 /// server of one confined command can be reached by the next.
 #[derive(Debug)]
-pub(crate) struct Space {
+pub(crate) struct NetNamespace {
     pub(crate) user: OwnedFd,
     pub(crate) net: OwnedFd,
     pub(crate) port: u16,
@@ -39,7 +39,7 @@ pub(crate) struct Space {
     serving: tokio::task::JoinHandle<()>,
 }
 
-impl Space {
+impl NetNamespace {
     /// Makes one. Its proxy, on the only address that leads out, lets nothing
     /// through until it is told otherwise.
     pub(crate) fn make(helper: &Path, lookup: Arc<dyn Lookup>) -> io::Result<Self> {
@@ -47,7 +47,7 @@ impl Space {
         ours.set_read_timeout(Some(PATIENCE))?;
         let program = CString::new(helper.as_os_str().as_bytes())?;
         let word = CString::new(HELPER)?;
-        let launch = Launch {
+        let launch = SpawnRequest {
             program: &program,
             argv: &[&program, &word, c"net"],
             environment: &[],
@@ -73,7 +73,7 @@ impl Space {
     }
 }
 
-impl Drop for Space {
+impl Drop for NetNamespace {
     fn drop(&mut self) {
         self.serving.abort();
     }

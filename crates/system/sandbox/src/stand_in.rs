@@ -20,7 +20,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, inotify};
 
-use crate::{PathKind, Protected, WhenAbsent};
+use crate::{IfMissing, PathKind, Protected};
 
 /// How often a path is looked at again that other sessions place and take away.
 const PLACING_ATTEMPTS: usize = 100;
@@ -33,14 +33,14 @@ const LONGEST_STAND_IN: u64 = 64;
 
 /// The stand-ins of a session. Commands that run at the same time share them.
 #[derive(Debug)]
-pub(crate) struct StandIns {
-    placed: Mutex<HashMap<PathBuf, Placed>>,
+pub(crate) struct Placeholders {
+    placed: Mutex<HashMap<PathBuf, PlacedPlaceholder>>,
     /// What was placed, on disk: whoever comes after a crash removes it.
     journal: Mutex<File>,
 }
 
 #[derive(Debug)]
-struct Placed {
+struct PlacedPlaceholder {
     users: usize,
     /// Which file or directory it is, to remove that and nothing else.
     inode: (u64, u64),
@@ -48,8 +48,8 @@ struct Placed {
 
 /// What a policy protects, made to exist.
 #[derive(Debug)]
-pub(crate) struct HeldPaths {
-    owner: Arc<StandIns>,
+pub(crate) struct PlaceholderGuard {
+    owner: Arc<Placeholders>,
     /// Stand-ins this command uses.
     used: Vec<PathBuf>,
     /// What may be another session's stand-in, locked: it stays while this is held.
@@ -60,7 +60,7 @@ pub(crate) struct HeldPaths {
     watch: Option<OwnedFd>,
 }
 
-impl StandIns {
+impl Placeholders {
     /// Stand-ins of this session, written down below `dir`. Removes what
     /// sessions that are gone left.
     pub(crate) fn open(dir: &Path, session: &str) -> io::Result<Arc<Self>> {
@@ -75,9 +75,12 @@ impl StandIns {
     /// Makes every path of a policy exist that has to, and says which paths the
     /// helper can protect now. A link on the way to a path is protected too, and
     /// so is where it leads. What is said to be there stays until the returned
-    /// [`HeldPaths`] is dropped, whoever placed it.
-    pub(crate) fn hold(self: &Arc<Self>, protect: &[Protected]) -> io::Result<(HeldPaths, Vec<PathBuf>)> {
-        let mut held = HeldPaths {
+    /// [`PlaceholderGuard`] is dropped, whoever placed it.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        protect: &[Protected],
+    ) -> io::Result<(PlaceholderGuard, Vec<PathBuf>)> {
+        let mut held = PlaceholderGuard {
             owner: Arc::clone(self),
             used: Vec::new(),
             foreign: Vec::new(),
@@ -103,7 +106,7 @@ impl StandIns {
                 paths.push(path.to_owned());
             } else if held.stays(&real) {
                 paths.push(real);
-            } else if protected.absent == WhenAbsent::TakeBack {
+            } else if protected.absent == IfMissing::TakeBack {
                 held.absent.push(real);
             } else if let Some(path) = self.place(&mut placed, &real, protected.kind, &mut held)? {
                 paths.push(path);
@@ -120,10 +123,10 @@ impl StandIns {
     /// no directory to put it in, so that nothing can be created either.
     fn place(
         &self,
-        placed: &mut HashMap<PathBuf, Placed>,
+        placed: &mut HashMap<PathBuf, PlacedPlaceholder>,
         real: &Path,
         kind: PathKind,
-        held: &mut HeldPaths,
+        held: &mut PlaceholderGuard,
     ) -> io::Result<Option<PathBuf>> {
         // Another session may take away or place something at any moment.
         for attempt in 0..PLACING_ATTEMPTS {
@@ -159,7 +162,7 @@ impl StandIns {
                 Err(err) => return Err(err),
             }
             let meta = path.symlink_metadata()?;
-            placed.insert(path.to_owned(), Placed { users: 1, inode: inode(&meta) });
+            placed.insert(path.to_owned(), PlacedPlaceholder { users: 1, inode: inode(&meta) });
             held.used.push(path.to_owned());
             return Ok(Some(path.to_owned()));
         }
@@ -189,13 +192,13 @@ impl StandIns {
     }
 }
 
-impl Placed {
+impl PlacedPlaceholder {
     fn is_at(&self, path: &Path) -> bool {
         path.symlink_metadata().is_ok_and(|meta| inode(&meta) == self.inode)
     }
 }
 
-impl HeldPaths {
+impl PlaceholderGuard {
     /// Whether something is at this path and no session will take it away before
     /// this is dropped.
     fn stays(&mut self, path: &Path) -> bool {
@@ -278,7 +281,7 @@ fn watch_directories(watch: &OwnedFd, paths: &[PathBuf]) {
     }
 }
 
-impl Drop for HeldPaths {
+impl Drop for PlaceholderGuard {
     fn drop(&mut self) {
         for path in &self.used {
             self.owner.release(path);

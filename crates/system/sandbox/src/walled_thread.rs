@@ -10,9 +10,9 @@ type WalledWork = Box<dyn FnOnce() + Send>;
 
 /// A thread that gave something up, for good and for everything it will ever
 /// start.
-pub(crate) struct WalledThread(Mutex<Sender<WalledWork>>);
+pub(crate) struct RestrictedThread(Mutex<Sender<WalledWork>>);
 
-impl WalledThread {
+impl RestrictedThread {
     /// Starts it; `give_up` is the first thing it does, and if that fails there
     /// is no thread.
     pub(crate) fn build(

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Hidden, Network, PathKind, Protected, UnixSockets, WallPolicy, WhenAbsent,
+    Hidden, IfMissing, Network, PathKind, Protected, SandboxPolicy, UnixSockets,
     policy::{PathKind::Directory, PathKind::File},
 };
 
@@ -68,12 +68,12 @@ const PROTECTED: [(&str, PathKind, bool); 52] = [
 ];
 
 /// What of a git directory makes git run something, or look elsewhere.
-const GIT_PROTECTED: [(&str, PathKind, WhenAbsent); 4] = [
-    ("hooks", Directory, WhenAbsent::Prevent),
-    ("config", File, WhenAbsent::Prevent),
-    ("config.worktree", File, WhenAbsent::TakeBack),
+const GIT_PROTECTED: [(&str, PathKind, IfMissing); 4] = [
+    ("hooks", Directory, IfMissing::Prevent),
+    ("config", File, IfMissing::Prevent),
+    ("config.worktree", File, IfMissing::TakeBack),
     // An empty one would stop git.
-    ("commondir", File, WhenAbsent::TakeBack),
+    ("commondir", File, IfMissing::TakeBack),
 ];
 
 /// What Cargo has fetched. The next build outside compiles and runs it without
@@ -103,7 +103,7 @@ pub struct WorkspacePolicy<'a> {
 impl WorkspacePolicy<'_> {
     /// Write in the workspace and in the session's own temporary directory,
     /// everything else is read-only.
-    pub fn policy(&self, network: Network) -> WallPolicy {
+    pub fn policy(&self, network: Network) -> SandboxPolicy {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut write: Vec<PathBuf> = self.roots.iter().chain(self.write).map(|it| real(it)).collect();
         write.push(real(self.scratch));
@@ -121,7 +121,7 @@ impl WorkspacePolicy<'_> {
             protect.extend(PROTECTED.iter().map(|(name, kind, quiet)| Protected {
                 path: root.join(name),
                 kind: *kind,
-                absent: if *quiet { WhenAbsent::Prevent } else { WhenAbsent::TakeBack },
+                absent: if *quiet { IfMissing::Prevent } else { IfMissing::TakeBack },
             }));
             // What the next git outside obeys, also where there is none yet.
             protect.extend(dot_git(&root));
@@ -140,11 +140,11 @@ impl WorkspacePolicy<'_> {
         protect.extend(self.protect.iter().map(|path| Protected {
             path: real(path),
             kind: if path.is_dir() { Directory } else { File },
-            absent: WhenAbsent::Prevent,
+            absent: IfMissing::Prevent,
         }));
         protect.sort_by(|a, b| a.path.cmp(&b.path));
         protect.dedup_by(|a, b| a.path == b.path);
-        WallPolicy {
+        SandboxPolicy {
             write,
             write_rule: String::from(
                 "only the workspace and the session's own temporary directory may be written",
@@ -199,8 +199,8 @@ fn dot_git(root: &Path) -> Option<Protected> {
     let path = root.join(".git");
     match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => None,
-        Ok(_) => Some(Protected { path, kind: File, absent: WhenAbsent::Prevent }),
-        Err(_) => Some(Protected { path, kind: Directory, absent: WhenAbsent::TakeBack }),
+        Ok(_) => Some(Protected { path, kind: File, absent: IfMissing::Prevent }),
+        Err(_) => Some(Protected { path, kind: Directory, absent: IfMissing::TakeBack }),
     }
 }
 

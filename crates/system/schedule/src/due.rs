@@ -5,17 +5,17 @@ use crate::{CronJob, CronSpec, MissedPolicy, zone_named};
 
 /// A run that is due.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct DueRun {
+pub struct DueJob {
     /// The time it was to run at; one run for each.
     pub slot: Timestamp,
     /// Why it runs now.
-    pub why: RunWhy,
+    pub why: RunReason,
 }
 
 /// Why a run happens.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunWhy {
+pub enum RunReason {
     /// Its time has come.
     Scheduled,
     /// Its time passed while nothing ran.
@@ -30,7 +30,7 @@ const ON_TIME: SignedDuration = SignedDuration::from_secs(90);
 /// clock that was set back runs nothing twice. However many times passed, one
 /// run is due, for the newest; a job that runs once is due for its first time,
 /// and never after a slot of it was claimed.
-pub fn due(job: &CronJob, spec: &CronSpec, now: Timestamp, last: Option<Timestamp>) -> Option<DueRun> {
+pub fn due(job: &CronJob, spec: &CronSpec, now: Timestamp, last: Option<Timestamp>) -> Option<DueJob> {
     let zone = zone_named(&job.zone);
     let ran_once = !job.recurring && last.is_some();
     if ran_once || job.expires.is_some_and(|end| end < now) {
@@ -42,7 +42,7 @@ pub fn due(job: &CronJob, spec: &CronSpec, now: Timestamp, last: Option<Timestam
         false => spec.next_after(since, &zone).filter(|it| *it <= now)?,
     };
     let on_time = now.duration_since(slot) <= ON_TIME;
-    Some(DueRun { slot, why: if on_time { RunWhy::Scheduled } else { late(job) } })
+    Some(DueJob { slot, why: if on_time { RunReason::Scheduled } else { late(job) } })
 }
 
 /// The newest time after `since` that has come, found by halves: after the
@@ -63,9 +63,9 @@ fn newest(spec: &CronSpec, since: Timestamp, now: Timestamp, zone: &TimeZone) ->
     Some(found)
 }
 
-fn late(job: &CronJob) -> RunWhy {
+fn late(job: &CronJob) -> RunReason {
     match job.missed {
-        MissedPolicy::Once => RunWhy::CatchUp,
-        MissedPolicy::Skip => RunWhy::Missed,
+        MissedPolicy::Once => RunReason::CatchUp,
+        MissedPolicy::Skip => RunReason::Missed,
     }
 }

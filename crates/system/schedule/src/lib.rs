@@ -25,7 +25,7 @@ mod store;
 
 pub use clock::{ScheduleClock, SystemClock, zone_name, zone_named};
 pub use cron::{CronError, CronSpec};
-pub use due::{DueRun, RunWhy, due};
+pub use due::{DueJob, RunReason, due};
 pub use job::{CronJob, JobMode, MissedPolicy};
 pub use job_id::CronJobId;
-pub use store::{CronStore, RunOutcome, RunRecord, StoredJobs};
+pub use store::{CronJobList, CronStore, RunOutcome, RunRecord};

@@ -7,11 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use haft_paths::{Durability, ReplacedMode};
+use haft_paths::{Durability, ModeOnReplace};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{CronJob, CronJobId, RunWhy};
+use crate::{CronJob, CronJobId, RunReason};
 
 /// Jobs of one person.
 const MOST_JOBS: usize = 10_000;
@@ -35,7 +35,7 @@ pub struct CronStore {
 
 /// What is stored.
 #[derive(Clone, Debug, Default)]
-pub struct StoredJobs {
+pub struct CronJobList {
     /// The jobs, oldest first.
     pub jobs: Vec<CronJob>,
     /// Files that are none, each with the reason.
@@ -51,7 +51,7 @@ pub struct RunRecord {
     /// For which time.
     pub slot: Timestamp,
     /// Why it ran.
-    pub why: RunWhy,
+    pub why: RunReason,
     /// When it began.
     pub began: Timestamp,
     /// When it ended.
@@ -102,7 +102,7 @@ impl CronStore {
             return Err(io::Error::other(format!("there are {MOST_JOBS} jobs already")));
         }
         let text = serde_json::to_vec_pretty(job).map_err(io::Error::other)?;
-        haft_paths::replace_file(&path, &text, ReplacedMode::Private, Durability::ContentAndName)
+        haft_paths::replace_file(&path, &text, ModeOnReplace::Private, Durability::ContentAndName)
     }
 
     /// Removes a job; whether there was one.
@@ -116,8 +116,8 @@ impl CronStore {
     }
 
     /// All jobs. A file that is no job is named and left alone.
-    pub fn list(&self) -> StoredJobs {
-        let mut stored = StoredJobs::default();
+    pub fn list(&self) -> CronJobList {
+        let mut stored = CronJobList::default();
         let Ok(entries) = fs::read_dir(self.dir.join("jobs")) else { return stored };
         let mut reader = JobReader::default();
         for entry in entries.flatten() {

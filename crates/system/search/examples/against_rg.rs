@@ -12,7 +12,7 @@ use std::{
 };
 
 use haft_search::{
-    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Mode, Query, QueryOptions, SearchRoot, SearchStop,
+    GlobPlan, GlobRun, GrepOptions, GrepPage, GrepRun, Mode, Query, SearchRoot, SearchStop, WalkFilter,
     WalkLimits,
 };
 
@@ -36,10 +36,10 @@ fn main() {
 
 fn grep(tree: &Path, pattern: &str, mode: Mode) {
     let ours = || {
-        let options = QueryOptions { mode, ..QueryOptions::default() };
+        let options = GrepOptions { mode, ..GrepOptions::default() };
         let query = Query::new(pattern, options).expect("a pattern");
         let root = SearchRoot::open(tree).expect("a directory");
-        let filter = Filter::default();
+        let filter = WalkFilter::default();
         let run = GrepRun {
             query: &query,
             cwd: tree,
@@ -60,7 +60,7 @@ fn glob(tree: &Path) {
     let ours = || {
         let plan = GlobPlan::parse("**/*.rs", tree, None).expect("a pattern");
         let root = SearchRoot::open(tree).expect("a directory");
-        let filter = Filter { respect_ignore: false, skip_hidden: false, ..Filter::default() };
+        let filter = WalkFilter { respect_ignore: false, skip_hidden: false, ..WalkFilter::default() };
         let run = GlobRun {
             cwd: tree,
             filter: &filter,

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_search::{Filter, GlobPlan, GlobRun, Globbed, SearchRoot, SearchStop, WalkLimits};
+use haft_search::{GlobPlan, GlobResult, GlobRun, SearchRoot, SearchStop, WalkFilter, WalkLimits};
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -48,10 +48,10 @@ fn main() {
     );
 }
 
-fn glob(tree: &Path, pattern: &str, stop: &SearchStop) -> Globbed {
+fn glob(tree: &Path, pattern: &str, stop: &SearchStop) -> GlobResult {
     let plan = GlobPlan::parse(pattern, tree, None).expect("a pattern");
     let root = plan.roots().next().expect("a place").to_owned();
-    let filter = Filter { respect_ignore: false, skip_hidden: false, ..Filter::default() };
+    let filter = WalkFilter { respect_ignore: false, skip_hidden: false, ..WalkFilter::default() };
     let run = GlobRun {
         cwd: tree,
         filter: &filter,

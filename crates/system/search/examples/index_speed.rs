@@ -6,7 +6,8 @@
 use std::{env, path::Path, time::Instant};
 
 use haft_search::{
-    AnswerLimits, Filter, Finder, Index, RankQuery, Refresh, SearchRoot, SearchStop, WalkLimits, show,
+    AnswerLimits, Finder, IndexRefreshOptions, RankQuery, SearchRoot, SearchStop, TreeIndex, WalkFilter,
+    WalkLimits, show,
 };
 
 fn main() {
@@ -14,11 +15,11 @@ fn main() {
     let tree = args.next().expect("a tree");
     let tree = Path::new(&tree).canonicalize().expect("a directory");
     let root = SearchRoot::open(&tree).expect("a directory");
-    let filter = Filter::default();
-    let mut index = Index::default();
+    let filter = WalkFilter::default();
+    let mut index = TreeIndex::default();
     for what in ["built", "brought up to date", "brought up to date"] {
         let stop = SearchStop::never();
-        let refresh = Refresh {
+        let refresh = IndexRefreshOptions {
             cwd: &tree,
             filter: &filter,
             limits: WalkLimits::default(),

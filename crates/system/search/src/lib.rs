@@ -1,9 +1,9 @@
 //! Finding things in trees of files: by name ([`GlobRun`]), by content
-//! ([`GrepRun`]), by what is defined and used where ([`Index`], [`Finder`]), or
+//! ([`GrepRun`]), by what is defined and used where ([`TreeIndex`], [`Finder`]), or
 //! just what is there ([`TreeRun`]). Built on ripgrep's libraries, in process.
 //!
 //! **Does not know** tools, rules or models. Whether a file may be shown it asks
-//! its caller; what to do with an encoding nobody declared, too ([`Guess`]).
+//! its caller; what to do with an encoding nobody declared, too ([`CharsetGuess`]).
 //!
 //! **Invariant:** no symbolic link is followed, no pipe, socket or device is
 //! opened, and everything below a [`SearchRoot`] is reached from its open directory,
@@ -30,17 +30,17 @@ mod tree;
 mod walk;
 
 pub use disk::{DiskKind, SearchRoot, open_file};
-pub use glob::{GlobPlan, GlobProblem, GlobRun, Globbed, Hit};
+pub use glob::{GlobMatch, GlobPlan, GlobProblem, GlobResult, GlobRun};
 pub use grep::{
-    FileHits, GrepLine, GrepPage, GrepRun, Grepped, Guess, LeftOut, LineKind, Mode, PatternProblem, Query,
-    QueryOptions, Totals,
+    CharsetGuess, FileHits, GrepLine, GrepOptions, GrepPage, GrepResult, GrepRun, GrepTotals, LeftOut,
+    LineKind, Mode, PatternProblem, Query,
 };
-pub use index::{Index, IndexRefresh, Refresh};
-pub use rank::{AnswerLimits, Finder, FoundPlace, RankQuery, RankedAnswer, RankedDefinition};
+pub use index::{IndexRefreshOptions, RefreshStats, TreeIndex};
+pub use rank::{AnswerLimits, Finder, RankQuery, RankedAnswer, RankedDefinition, RankedLine};
 pub use stop::{SearchStop, SearchStopReason};
-pub use symbols::{Lang, Symbol, SymbolKind, SymbolScratch, symbols};
-pub use tree::{LeftOutEntry, ListedDir, ListedTree, TreeItem, TreeRun};
+pub use symbols::{SourceLanguage, SourceSymbol, SymbolKind, SymbolScratch, symbols};
+pub use tree::{ListedDir, ListedTree, SkippedEntry, TreeItem, TreeRun};
 pub use walk::{
-    Filter, Globs, Needs, TreeWalk, UnknownType, Unreadable, VCS_DIRS, Visitor, WalkEntry, WalkLimits,
-    WalkTally, file_type, left_out,
+    FileRequirement, GlobFilter, TreeWalk, UnknownType, Unreadable, VCS_DIRS, Visitor, WalkEntry, WalkFilter,
+    WalkLimits, WalkStats, file_type, left_out,
 };

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    DiskKind, Filter, Needs, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry,
-    WalkLimits, WalkTally,
+    DiskKind, FileRequirement, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry,
+    WalkFilter, WalkLimits, WalkStats,
 };
 
 /// How a tree is looked at.
@@ -15,7 +15,7 @@ pub struct TreeRun<'a> {
     /// Where relative things are relative to.
     pub cwd: &'a Path,
     /// Which entries count.
-    pub filter: &'a Filter,
+    pub filter: &'a WalkFilter,
     /// Threads and file systems.
     pub limits: WalkLimits,
     /// Directories down to here are kept with their entries; below, sums only.
@@ -35,7 +35,7 @@ pub struct ListedTree {
     /// the root is the empty place.
     pub dirs: BTreeMap<Vec<u8>, ListedDir>,
     /// What the walk saw and left out.
-    pub tally: WalkTally,
+    pub tally: WalkStats,
     /// The sums are not complete.
     pub stopped: Option<SearchStopReason>,
 }
@@ -66,13 +66,13 @@ pub enum TreeItem {
 
 /// What was left out of a tree.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct LeftOutEntry {
+pub struct SkippedEntry {
     /// Its place below the root.
     pub rel: Vec<u8>,
     /// Whether it is a directory.
     pub is_dir: bool,
     /// What it needs to be seen.
-    pub needs: Needs,
+    pub needs: FileRequirement,
 }
 
 impl TreeRun<'_> {
@@ -96,10 +96,10 @@ impl TreeRun<'_> {
 
 impl ListedTree {
     /// What was left out, by path.
-    pub fn left_out(&self) -> Vec<LeftOutEntry> {
+    pub fn left_out(&self) -> Vec<SkippedEntry> {
         let pruned = self.tally.pruned.iter();
-        let mut entries: Vec<LeftOutEntry> = pruned
-            .map(|it| LeftOutEntry { rel: it.rel.clone(), is_dir: it.dir.is_some(), needs: it.needs })
+        let mut entries: Vec<SkippedEntry> = pruned
+            .map(|it| SkippedEntry { rel: it.rel.clone(), is_dir: it.dir.is_some(), needs: it.needs })
             .collect();
         entries.sort_unstable();
         entries
@@ -174,7 +174,7 @@ impl Visitor for TreePart<'_> {
         }
     }
 
-    fn file(&mut self, entry: &WalkEntry<'_, ()>, _tally: &mut WalkTally) {
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, _tally: &mut WalkStats) {
         let size = match entry.kind {
             DiskKind::Link => 0,
             _ => entry.stat().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),

@@ -19,7 +19,7 @@ mod store;
 mod template;
 mod trigger;
 
-pub use signature::{Delivery, DeliveryRefusal, verify};
-pub use store::{AcceptedRun, TriggerRun, TriggerStore, WaitingRun};
+pub use signature::{Delivery, DeliveryError, verify};
+pub use store::{AcceptOutcome, QueuedRun, TriggerRun, TriggerStore};
 pub use template::fill;
 pub use trigger::{Scheme, SecretSource, Trigger, TriggerMode, read_triggers};

@@ -25,7 +25,7 @@ pub struct Delivery {
 
 /// Why a delivery does not count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DeliveryRefusal {
+pub enum DeliveryError {
     /// It carries no signature of the kind that is wanted.
     Unsigned,
     /// The signature is another's.
@@ -34,7 +34,7 @@ pub enum DeliveryRefusal {
     Stale,
 }
 
-impl DeliveryRefusal {
+impl DeliveryError {
     /// In a few words.
     pub fn words(self) -> &'static str {
         match self {
@@ -53,12 +53,12 @@ pub fn verify<'a>(
     header: impl Fn(&str) -> Option<&'a str>,
     body: &[u8],
     now: Timestamp,
-) -> Result<Delivery, DeliveryRefusal> {
-    let need = |name: &str| header(name).ok_or(DeliveryRefusal::Unsigned);
+) -> Result<Delivery, DeliveryError> {
+    let need = |name: &str| header(name).ok_or(DeliveryError::Unsigned);
     match scheme {
         Scheme::Github => {
             let signature =
-                need("x-hub-signature-256")?.strip_prefix("sha256=").ok_or(DeliveryRefusal::Unsigned)?;
+                need("x-hub-signature-256")?.strip_prefix("sha256=").ok_or(DeliveryError::Unsigned)?;
             check(secret, &[body], &[hex(signature)?])?;
             let event = header("x-github-event").map(str::to_owned);
             // The signature covers the body alone: a changed id is no new delivery.
@@ -67,7 +67,7 @@ pub fn verify<'a>(
         Scheme::Stripe => {
             let parts: Vec<(&str, &str)> =
                 need("stripe-signature")?.split(',').filter_map(|it| it.trim().split_once('=')).collect();
-            let time = parts.iter().find(|it| it.0 == "t").ok_or(DeliveryRefusal::Unsigned)?.1;
+            let time = parts.iter().find(|it| it.0 == "t").ok_or(DeliveryError::Unsigned)?.1;
             let signatures: Vec<Vec<u8>> = parts
                 .iter()
                 .filter(|it| it.0 == "v1")
@@ -80,7 +80,7 @@ pub fn verify<'a>(
         }
         Scheme::Slack => {
             let (time, signature) = (need("x-slack-request-timestamp")?, need("x-slack-signature")?);
-            let signature = hex(signature.strip_prefix("v0=").ok_or(DeliveryRefusal::Unsigned)?)?;
+            let signature = hex(signature.strip_prefix("v0=").ok_or(DeliveryError::Unsigned)?)?;
             check(secret, &[b"v0:", time.as_bytes(), b":", body], &[signature])?;
             fresh(time, now)?;
             Ok(Delivery { key: digest(&[time.as_bytes(), b":", body]), event: event_in(body) })
@@ -111,29 +111,29 @@ fn event_in(body: &[u8]) -> Option<String> {
 }
 
 /// Whether one of the signatures is ours. An empty key signs nothing.
-fn check(secret: &[u8], parts: &[&[u8]], signatures: &[Vec<u8>]) -> Result<(), DeliveryRefusal> {
+fn check(secret: &[u8], parts: &[&[u8]], signatures: &[Vec<u8>]) -> Result<(), DeliveryError> {
     if signatures.is_empty() {
-        return Err(DeliveryRefusal::Unsigned);
+        return Err(DeliveryError::Unsigned);
     }
     let mac = Hmac::<Sha256>::new_from_slice(secret).ok().filter(|_| !secret.is_empty());
-    let mut mac = mac.ok_or(DeliveryRefusal::Forged)?;
+    let mut mac = mac.ok_or(DeliveryError::Forged)?;
     parts.iter().for_each(|part| mac.update(part));
     let right = signatures.iter().any(|it| mac.clone().verify_slice(it).is_ok());
-    if right { Ok(()) } else { Err(DeliveryRefusal::Forged) }
+    if right { Ok(()) } else { Err(DeliveryError::Forged) }
 }
 
-fn fresh(time: &str, now: Timestamp) -> Result<(), DeliveryRefusal> {
+fn fresh(time: &str, now: Timestamp) -> Result<(), DeliveryError> {
     let at = time.parse::<i64>().ok().and_then(|it| Timestamp::from_second(it).ok());
     match at {
         Some(at) if at.duration_since(now).abs() <= SKEW => Ok(()),
-        _ => Err(DeliveryRefusal::Stale),
+        _ => Err(DeliveryError::Stale),
     }
 }
 
-fn hex(text: &str) -> Result<Vec<u8>, DeliveryRefusal> {
+fn hex(text: &str) -> Result<Vec<u8>, DeliveryError> {
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(2) || !bytes.iter().all(u8::is_ascii_hexdigit) {
-        return Err(DeliveryRefusal::Unsigned);
+        return Err(DeliveryError::Unsigned);
     }
     let digit = |it: u8| char::from(it).to_digit(16).unwrap_or_default() as u8;
     Ok(bytes.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn judge(scheme: Scheme, headers: &[(&str, String)], body: &[u8]) -> Result<Delivery, DeliveryRefusal> {
+    fn judge(scheme: Scheme, headers: &[(&str, String)], body: &[u8]) -> Result<Delivery, DeliveryError> {
         let header = |name: &str| headers.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
         verify(scheme, b"key", header, body, Timestamp::from_second(NOW).unwrap())
     }
@@ -186,16 +186,16 @@ mod tests {
         );
         assert_eq!(ok.unwrap().event.as_deref(), Some("push"));
         for (headers, want) in [
-            (vec![], DeliveryRefusal::Unsigned),
-            (vec![("x-hub-signature-256", signed(b"{ }"))], DeliveryRefusal::Forged),
-            (vec![("x-hub-signature-256", "sha256=".into())], DeliveryRefusal::Forged),
-            (vec![("x-hub-signature-256", "sha256=zz".into())], DeliveryRefusal::Unsigned),
-            (vec![("x-hub-signature-256", "sha1=00".into())], DeliveryRefusal::Unsigned),
+            (vec![], DeliveryError::Unsigned),
+            (vec![("x-hub-signature-256", signed(b"{ }"))], DeliveryError::Forged),
+            (vec![("x-hub-signature-256", "sha256=".into())], DeliveryError::Forged),
+            (vec![("x-hub-signature-256", "sha256=zz".into())], DeliveryError::Unsigned),
+            (vec![("x-hub-signature-256", "sha1=00".into())], DeliveryError::Unsigned),
         ] {
             assert_eq!(judge(Scheme::Github, &headers, b"{}"), Err(want), "{headers:?}");
         }
         let empty = verify(Scheme::Github, b"", header, b"", now);
-        assert_eq!(empty, Err(DeliveryRefusal::Forged));
+        assert_eq!(empty, Err(DeliveryError::Forged));
         // Another id around the same body is the same delivery.
         let one = judge(
             Scheme::Github,
@@ -219,20 +219,20 @@ mod tests {
         for (at, want) in [
             (NOW, Ok(())),
             (NOW - 299, Ok(())),
-            (NOW - 301, Err(DeliveryRefusal::Stale)),
-            (NOW + 400, Err(DeliveryRefusal::Stale)),
+            (NOW - 301, Err(DeliveryError::Stale)),
+            (NOW + 400, Err(DeliveryError::Stale)),
         ] {
             let got = judge(Scheme::Stripe, &[("stripe-signature", stripe(at, b"x"))], b"x").map(drop);
             assert_eq!(got, want, "{at}");
         }
         // Another time under the old signature.
         let moved = stripe(NOW - 9_000, b"x").replace(&(NOW - 9_000).to_string(), &NOW.to_string());
-        assert_eq!(judge(Scheme::Stripe, &[("stripe-signature", moved)], b"x"), Err(DeliveryRefusal::Forged));
+        assert_eq!(judge(Scheme::Stripe, &[("stripe-signature", moved)], b"x"), Err(DeliveryError::Forged));
         let time = NOW.to_string();
         let slack = format!("v0={}", hexed(&mac(b"key", &[b"v0:", time.as_bytes(), b":", b"x"])));
         let headers = [("x-slack-request-timestamp", time.clone()), ("x-slack-signature", slack)];
         assert!(judge(Scheme::Slack, &headers, b"x").is_ok());
-        assert_eq!(judge(Scheme::Slack, &headers, b"y"), Err(DeliveryRefusal::Forged));
+        assert_eq!(judge(Scheme::Slack, &headers, b"y"), Err(DeliveryError::Forged));
         let standard = STANDARD.encode(mac(b"key", &[b"id1", b".", time.as_bytes(), b".", b"x"]));
         let signature = format!("v1,AAAA v1,{standard}");
         let headers = [
@@ -243,6 +243,6 @@ mod tests {
         assert!(judge(Scheme::Standard, &headers, b"x").is_ok());
         let other =
             [("webhook-id", "id2".into()), ("webhook-timestamp", time), ("webhook-signature", signature)];
-        assert_eq!(judge(Scheme::Standard, &other, b"x"), Err(DeliveryRefusal::Forged));
+        assert_eq!(judge(Scheme::Standard, &other, b"x"), Err(DeliveryError::Forged));
     }
 }

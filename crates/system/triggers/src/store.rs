@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_paths::{Durability, ReplacedMode};
+use haft_paths::{Durability, ModeOnReplace};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct TriggerStore {
 /// A run that waits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WaitingRun {
+pub struct QueuedRun {
     /// Its name.
     pub id: String,
     /// Which trigger.
@@ -44,7 +44,7 @@ pub struct WaitingRun {
 
 /// What became of a delivery.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum AcceptedRun {
+pub enum AcceptOutcome {
     /// It waits, under this name.
     Waits(String),
     /// It was there before.
@@ -86,12 +86,12 @@ impl TriggerStore {
 
     /// Takes a delivery, whose name is that of its run: it counts once, and waits
     /// on disk when this returns.
-    pub fn accept(&self, run: &WaitingRun) -> io::Result<AcceptedRun> {
+    pub fn accept(&self, run: &QueuedRun) -> io::Result<AcceptOutcome> {
         make_dir(&self.dir.join("begun"))?;
         self.forget_old();
         // A run that begins is among the begun before it waits no more.
         match self.waiting_file(&run.id).exists() || self.begun_file(&run.id).exists() {
-            true => Ok(AcceptedRun::Repeated),
+            true => Ok(AcceptOutcome::Repeated),
             false => self.put(run),
         }
     }
@@ -105,26 +105,26 @@ impl TriggerStore {
     }
 
     /// Lets a run wait that nobody delivered.
-    pub fn put(&self, run: &WaitingRun) -> io::Result<AcceptedRun> {
+    pub fn put(&self, run: &QueuedRun) -> io::Result<AcceptOutcome> {
         make_dir(&self.dir.join("waiting"))?;
         if MOST_WAITING <= self.waiting().len() {
-            return Ok(AcceptedRun::Full);
+            return Ok(AcceptOutcome::Full);
         }
         let text = serde_json::to_vec(run).map_err(io::Error::other)?;
         haft_paths::replace_file(
             &self.waiting_file(&run.id),
             &text,
-            ReplacedMode::Private,
+            ModeOnReplace::Private,
             Durability::ContentAndName,
         )?;
-        Ok(AcceptedRun::Waits(run.id.clone()))
+        Ok(AcceptOutcome::Waits(run.id.clone()))
     }
 
     /// Runs that wait, oldest first.
-    pub fn waiting(&self) -> Vec<WaitingRun> {
+    pub fn waiting(&self) -> Vec<QueuedRun> {
         let entries = fs::read_dir(self.dir.join("waiting")).into_iter().flatten().flatten();
         let json = entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "json"));
-        let mut all: Vec<WaitingRun> =
+        let mut all: Vec<QueuedRun> =
             json.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect();
         all.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
         all
@@ -132,7 +132,7 @@ impl TriggerStore {
 
     /// Takes a run that waits; whether it is ours. Of all programs one gets it,
     /// once. One that somebody took already waits no more.
-    pub fn take(&self, run: &WaitingRun) -> io::Result<bool> {
+    pub fn take(&self, run: &QueuedRun) -> io::Result<bool> {
         make_dir(&self.dir.join("begun"))?;
         let begun =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.begun_file(&run.id));
@@ -159,7 +159,7 @@ impl TriggerStore {
     }
 
     /// Gives back a run that was taken and not begun: it waits again.
-    pub fn release(&self, run: &WaitingRun) -> io::Result<()> {
+    pub fn release(&self, run: &QueuedRun) -> io::Result<()> {
         fs::remove_file(self.begun_file(&run.id))?;
         self.put(run).map(drop)
     }
@@ -215,33 +215,27 @@ fn make_dir(dir: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn run(id: &str) -> WaitingRun {
+    fn run(id: &str) -> QueuedRun {
         let at = Timestamp::from_second(1_800_000_000).unwrap();
-        WaitingRun {
-            id: id.to_owned(),
-            trigger: "t".into(),
-            origin: "webhook".into(),
-            at,
-            prompt: "p".into(),
-        }
+        QueuedRun { id: id.to_owned(), trigger: "t".into(), origin: "webhook".into(), at, prompt: "p".into() }
     }
 
     #[test]
     fn a_delivery_counts_once_and_a_run_begins_once() {
         let dir = tempfile::tempdir().unwrap();
         let store = TriggerStore::at(dir.path().join("triggers"));
-        assert_eq!(store.accept(&run("1")).unwrap(), AcceptedRun::Waits("1".into()));
-        assert_eq!(store.accept(&run("1")).unwrap(), AcceptedRun::Repeated);
+        assert_eq!(store.accept(&run("1")).unwrap(), AcceptOutcome::Waits("1".into()));
+        assert_eq!(store.accept(&run("1")).unwrap(), AcceptOutcome::Repeated);
         // Another program that knows the same directory.
         let other = TriggerStore::at(dir.path().join("triggers"));
-        assert_eq!(other.accept(&run("1")).unwrap(), AcceptedRun::Repeated);
+        assert_eq!(other.accept(&run("1")).unwrap(), AcceptOutcome::Repeated);
         let waiting = other.waiting();
         assert_eq!(waiting, [run("1")]);
         assert!(store.take(&waiting[0]).unwrap());
         assert!(!other.take(&waiting[0]).unwrap());
         assert_eq!(store.waiting(), []);
         // Also when it has begun.
-        assert_eq!(other.accept(&run("1")).unwrap(), AcceptedRun::Repeated);
+        assert_eq!(other.accept(&run("1")).unwrap(), AcceptOutcome::Repeated);
         let at = waiting[0].at;
         let (id, trigger, origin) = (String::from("1"), String::from("t"), String::from("webhook"));
         let done = TriggerRun { id, trigger, origin, fired: at, ended: None, failed: None };
@@ -259,9 +253,9 @@ mod tests {
         for number in 0..MOST_WAITING {
             store.accept(&run(&number.to_string())).unwrap();
         }
-        assert_eq!(store.accept(&run("more")).unwrap(), AcceptedRun::Full);
+        assert_eq!(store.accept(&run("more")).unwrap(), AcceptOutcome::Full);
         assert!(store.take(&store.waiting()[0]).unwrap());
         // What was turned away may come again.
-        assert_eq!(store.accept(&run("more")).unwrap(), AcceptedRun::Waits("more".into()));
+        assert_eq!(store.accept(&run("more")).unwrap(), AcceptOutcome::Waits("more".into()));
     }
 }

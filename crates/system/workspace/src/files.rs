@@ -6,8 +6,8 @@ use std::{
 use haft_types::{CallId, SessionId};
 
 use crate::{
-    ChangeOrigin, ContextView, Current, FileError, FileEvent, LinesView, OpenFile, ReadState, Snapshot,
-    TurnId, Viewer, Workspace, reads::printed_lines, text::Text,
+    ChangeOrigin, ContextView, CurrentFile, FileError, FileEvent, FileSnapshot, LinesView, OpenFile, ReadBy,
+    ReadState, TurnId, Workspace, reads::printed_lines, text::Text,
 };
 
 /// Larger files are not compared with what a command printed.
@@ -62,12 +62,12 @@ impl Files {
 
     /// A command that shows a file as it is, such as `cat` or `sed -n`, has
     /// printed this: lines of the file that are in it count as seen.
-    pub fn printed(&self, viewer: &Viewer, path: &Path, output: &str) -> Result<(), FileError> {
+    pub fn printed(&self, viewer: &ReadBy, path: &Path, output: &str) -> Result<(), FileError> {
         let file = OpenFile::open(path)?;
         if PRINTABLE < file.stamp().len {
             return Ok(());
         }
-        let (snapshot, bytes) = Snapshot::load(file)?;
+        let (snapshot, bytes) = FileSnapshot::load(file)?;
         let Ok(text) = Text::decode(bytes) else { return Ok(()) };
         let all: Vec<&str> = text.view().lines().collect();
         let shown = printed_lines(text.view(), output);
@@ -93,7 +93,7 @@ impl Files {
     }
 
     /// The current content of a file, for questions to the read state.
-    pub fn current<'a>(snapshot: &Snapshot, text: &'a Text) -> Current<'a> {
-        Current { version: snapshot.hash(), view: text.view() }
+    pub fn current<'a>(snapshot: &FileSnapshot, text: &'a Text) -> CurrentFile<'a> {
+        CurrentFile { version: snapshot.hash(), view: text.view() }
     }
 }

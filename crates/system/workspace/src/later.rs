@@ -20,12 +20,12 @@ const MOMENT: Duration = Duration::from_millis(10);
 
 /// Something that has yet to reach the disk.
 #[derive(Debug)]
-pub(crate) enum Unsynced {
+pub(crate) enum SyncItem {
     Content(File),
     Names(OwnedFd),
 }
 
-impl Unsynced {
+impl SyncItem {
     fn sync(&self) {
         // Nobody waits for an answer. Some file systems cannot sync directories.
         match self {
@@ -35,7 +35,7 @@ impl Unsynced {
     }
 }
 
-impl AsFd for Unsynced {
+impl AsFd for SyncItem {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Content(file) => file.as_fd(),
@@ -51,13 +51,13 @@ pub(crate) struct Later(Mutex<Option<SyncThread>>);
 
 #[derive(Debug)]
 struct SyncThread {
-    work: mpsc::Sender<Vec<Unsynced>>,
+    work: mpsc::Sender<Vec<SyncItem>>,
     thread: JoinHandle<()>,
 }
 
 impl SyncThread {
     fn start() -> std::io::Result<Self> {
-        let (work, waiting) = mpsc::channel::<Vec<Unsynced>>();
+        let (work, waiting) = mpsc::channel::<Vec<SyncItem>>();
         let thread = std::thread::Builder::new().name(String::from("haft-sync")).spawn(move || {
             while let Ok(first) = waiting.recv() {
                 sync_once(&gather(first, &waiting));
@@ -68,7 +68,7 @@ impl SyncThread {
 }
 
 /// Everything that comes within a moment.
-fn gather(mut all: Vec<Unsynced>, waiting: &mpsc::Receiver<Vec<Unsynced>>) -> Vec<Unsynced> {
+fn gather(mut all: Vec<SyncItem>, waiting: &mpsc::Receiver<Vec<SyncItem>>) -> Vec<SyncItem> {
     let end = Instant::now() + MOMENT;
     while let Ok(more) = waiting.recv_timeout(end.saturating_duration_since(Instant::now())) {
         all.extend(more);
@@ -77,7 +77,7 @@ fn gather(mut all: Vec<Unsynced>, waiting: &mpsc::Receiver<Vec<Unsynced>>) -> Ve
 }
 
 /// Many changes write to the same log, and often in the same directory.
-fn sync_once(all: &[Unsynced]) {
+fn sync_once(all: &[SyncItem]) {
     let mut seen = HashSet::new();
     for one in all {
         let same = rustix::fs::fstat(one).map(|stat| (stat.st_dev, stat.st_ino));
@@ -89,7 +89,7 @@ fn sync_once(all: &[Unsynced]) {
 
 impl Later {
     /// Returns at once.
-    pub(crate) fn sync(&self, batch: Vec<Unsynced>) {
+    pub(crate) fn sync(&self, batch: Vec<SyncItem>) {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
             *running = SyncThread::start().ok();
@@ -99,7 +99,7 @@ impl Later {
             None => Some(batch),
         };
         // Without a thread the call waits.
-        left.iter().flatten().for_each(Unsynced::sync);
+        left.iter().flatten().for_each(SyncItem::sync);
     }
 }
 

@@ -44,28 +44,28 @@ mod unrecorded;
 mod workspace;
 
 pub use at_hand::{is_plain_file_at_hand, read_at_hand};
-pub use commit::{Change, CommitError, Committed, CommittedFile};
+pub use commit::{Change, CommitError, CommittedBatch, CommittedFile};
 pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
 pub use journal::{
-    AttributeChange, Attributes, Beside, ChangeOrigin, EntryId, FileChange, FileObject, FileState,
-    HeldObject, How, Journal, JournalEntry, JournalLimits, LinkedName, TurnId, workspace_key,
+    AttributeChange, Attributes, Beside, ChangeOrigin, EntryId, FileChange, FileObject, FileState, How,
+    Journal, JournalEntry, JournalLimits, LinkedName, RetainedObject, TurnId, workspace_key,
 };
 pub use lines::{
     IsCancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
 };
-pub use open::{FromStart, OpenFile, hash_file};
-pub use overlay::{BufferAnswer, BufferChange, EditorOverlay, LoadedFile};
+pub use open::{OpenFile, RewoundReader, hash_file};
+pub use overlay::{BufferChange, BufferLookup, EditorOverlay, LoadedFile};
 pub use patch::{Hunk, counts, exact_patch, patch, patch_of_splices, unified};
 pub use reads::{
-    ContextView, Current, EverythingInContext, FileEvent, Freshness, LineEdit, LinePrint, LinesView,
-    NothingInContext, ReadState, SeenRecord, Viewer, WholeSeen, count_lines, line_print,
+    ContextView, CurrentFile, EmptyContextView, FileEvent, Freshness, FullContextView, LineEdit, LineHash,
+    LinesView, ReadBy, ReadState, SeenRecord, WholeFileSeen, count_lines, line_print,
 };
-pub use snapshot::{MAX_EDITABLE, Snapshot};
+pub use snapshot::{FileSnapshot, MAX_EDITABLE};
 pub use stamp::Stamp;
 pub use undo::{
-    Conflict, EntryStanding, HistoryItem, PlannedChange, UndoError, UndoPlan, UndoPlanStep, UndoReport,
+    Conflict, EntryState, HistoryItem, PlannedChange, UndoError, UndoPlan, UndoPlanStep, UndoReport,
     UndoTarget,
 };
-pub use workspace::{Locked, Workspace, WorkspaceConfig};
+pub use workspace::{LockedFiles, Workspace, WorkspaceConfig};

@@ -22,20 +22,20 @@ use crate::{ContentHash, FileError};
 /// nothing lies about in the user's tree, and the kernel drops the lock when
 /// its owner dies, however it dies.
 #[derive(Debug)]
-pub(crate) struct Locks {
+pub(crate) struct PathLocks {
     dir: PathBuf,
 }
 
 /// Holds locks until it is dropped.
 #[derive(Debug)]
-pub(crate) struct LockGuard {
+pub(crate) struct PathLockGuard {
     _files: Vec<OwnedFd>,
 }
 
 /// How long to wait for another writer. One holds a lock for milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Locks {
+impl PathLocks {
     /// Keeps the lock files below the state directory, or in a private
     /// temporary one where that cannot be written.
     pub(crate) fn open(state_dir: &Path) -> Result<Self, FileError> {
@@ -52,7 +52,7 @@ impl Locks {
 
     /// Locks all paths together. Always in the same order, so that two batches
     /// cannot wait for each other.
-    pub(crate) fn acquire(&self, paths: &[&Path]) -> Result<LockGuard, FileError> {
+    pub(crate) fn acquire(&self, paths: &[&Path]) -> Result<PathLockGuard, FileError> {
         let mut shards: Vec<(String, &Path)> = paths.iter().map(|path| (shard(path), *path)).collect();
         shards.sort();
         shards.dedup_by(|a, b| a.0 == b.0);
@@ -61,7 +61,7 @@ impl Locks {
         for (shard, path) in shards {
             files.push(self.acquire_one(&shard, path, deadline)?);
         }
-        Ok(LockGuard { _files: files })
+        Ok(PathLockGuard { _files: files })
     }
 
     fn acquire_one(&self, shard: &str, path: &Path, deadline: Instant) -> Result<OwnedFd, FileError> {

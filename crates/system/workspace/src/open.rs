@@ -128,8 +128,8 @@ impl OpenFile {
     }
 
     /// A reader of its own position, so that nobody else's matters.
-    pub fn from_start(&self) -> FromStart<'_> {
-        FromStart { file: &self.file, offset: 0 }
+    pub fn from_start(&self) -> RewoundReader<'_> {
+        RewoundReader { file: &self.file, offset: 0 }
     }
 
     /// The first bytes, at most `max`.
@@ -151,12 +151,12 @@ impl OpenFile {
 
 /// Reads an open file from its beginning.
 #[derive(Debug)]
-pub struct FromStart<'a> {
+pub struct RewoundReader<'a> {
     file: &'a File,
     offset: u64,
 }
 
-impl Read for FromStart<'_> {
+impl Read for RewoundReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let len = rustix::io::pread(self.file, buffer, self.offset)?;
         self.offset += len as u64;

@@ -8,7 +8,7 @@ pub const MAX_EDITABLE: u64 = 512 * 1024 * 1024;
 /// A file as it was at one moment: what a change is made for. The content
 /// itself is with the caller.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct FileSnapshot {
     file: OpenFile,
     hash: ContentHash,
     settled: bool,
@@ -23,7 +23,7 @@ struct ShownText {
     hash: ContentHash,
 }
 
-impl Snapshot {
+impl FileSnapshot {
     /// Loads a whole file and remembers what it was.
     pub fn load(file: OpenFile) -> Result<(Self, Vec<u8>), FileError> {
         let settled = is_settled(&file);

@@ -13,9 +13,9 @@ const MOST: usize = 1_000;
 
 /// Entries that are not in the log yet, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Unrecorded(Mutex<Vec<JournalEntry>>);
+pub(crate) struct PendingEntries(Mutex<Vec<JournalEntry>>);
 
-impl Unrecorded {
+impl PendingEntries {
     /// Remembers a change until the log can be written.
     pub(crate) fn add(&self, entry: JournalEntry) {
         let mut entries = self.entries();

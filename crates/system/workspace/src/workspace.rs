@@ -4,14 +4,14 @@ use std::{
 };
 
 use crate::{
-    Change, ChangeOrigin, CommitError, Committed, EntryId, FileChange, FileError, How, Journal, JournalEntry,
-    JournalLimits, OpenFile, Snapshot,
-    commit::{CommitSetting, commit},
+    Change, ChangeOrigin, CommitError, CommittedBatch, EntryId, FileChange, FileError, FileSnapshot, How,
+    Journal, JournalEntry, JournalLimits, OpenFile,
+    commit::{CommitContext, commit},
     journal::new_entry,
     later::Later,
-    lock::{LockGuard, Locks},
+    lock::{PathLockGuard, PathLocks},
     overlay::{Buffers, commit_through_editor},
-    unrecorded::Unrecorded,
+    unrecorded::PendingEntries,
 };
 
 /// Where a workspace keeps its own files, and which trees are the user's.
@@ -29,10 +29,10 @@ pub struct WorkspaceConfig {
 #[derive(Debug)]
 pub struct Workspace {
     config: WorkspaceConfig,
-    locks: Locks,
+    locks: PathLocks,
     /// Opened as soon as that works.
     journal: OnceLock<Journal>,
-    unrecorded: Unrecorded,
+    unrecorded: PendingEntries,
     roots: RwLock<Vec<PathBuf>>,
     later: Later,
     /// What an editor shows.
@@ -44,7 +44,7 @@ impl Workspace {
     /// home) does not prevent work: changes then say that they cannot be undone,
     /// and it is tried again with each of them.
     pub fn open(config: WorkspaceConfig) -> Result<Self, FileError> {
-        let workspace = Self::with_locks(Locks::open(&config.state_dir)?, config);
+        let workspace = Self::with_locks(PathLocks::open(&config.state_dir)?, config);
         // What is wrong with it is said by whoever needs it.
         workspace.journal().ok();
         Ok(workspace)
@@ -53,12 +53,12 @@ impl Workspace {
     /// A workspace of tools that are described and never called: nothing is made
     /// on disk for it.
     pub fn described(config: WorkspaceConfig) -> Self {
-        Self::with_locks(Locks::unmade(&config.state_dir), config)
+        Self::with_locks(PathLocks::unmade(&config.state_dir), config)
     }
 
-    fn with_locks(locks: Locks, config: WorkspaceConfig) -> Self {
+    fn with_locks(locks: PathLocks, config: WorkspaceConfig) -> Self {
         let roots = RwLock::new(vec![config.root.clone()]);
-        let (journal, unrecorded, later) = (OnceLock::new(), Unrecorded::default(), Later::default());
+        let (journal, unrecorded, later) = (OnceLock::new(), PendingEntries::default(), Later::default());
         Self { locks, journal, unrecorded, roots, config, later, buffers: Buffers::default() }
     }
 
@@ -117,22 +117,22 @@ impl Workspace {
 
     /// Locks some resolved paths against every other writer of ours, in this
     /// process and in others. Repairs first what a dead one left behind.
-    pub fn lock(&self, paths: &[&Path]) -> Result<Locked<'_>, FileError> {
+    pub fn lock(&self, paths: &[&Path]) -> Result<LockedFiles<'_>, FileError> {
         self.recover();
-        Ok(Locked { workspace: self, _guard: self.locks.acquire(paths)? })
+        Ok(LockedFiles { workspace: self, _guard: self.locks.acquire(paths)? })
     }
 }
 
 /// Files that nobody else of us writes meanwhile.
 #[derive(Debug)]
-pub struct Locked<'a> {
+pub struct LockedFiles<'a> {
     pub(crate) workspace: &'a Workspace,
-    _guard: LockGuard,
+    _guard: PathLockGuard,
 }
 
-impl Locked<'_> {
+impl LockedFiles<'_> {
     /// Loads a file to change it; `None` when there is none.
-    pub fn read(&self, path: &Path) -> Result<Option<(Snapshot, Vec<u8>)>, FileError> {
+    pub fn read(&self, path: &Path) -> Result<Option<(FileSnapshot, Vec<u8>)>, FileError> {
         match OpenFile::open(path) {
             Ok(file) => self.workspace.load_to_change(file).map(Some),
             Err(FileError::NotFound { .. }) => self.workspace.check_new(path).map(|()| None),
@@ -142,7 +142,11 @@ impl Locked<'_> {
 
     /// Carries out a batch of changes: all of them or none. What an editor has
     /// unsaved is changed by the editor.
-    pub fn commit(&self, changes: &[Change<'_>], origin: &ChangeOrigin) -> Result<Committed, CommitError> {
+    pub fn commit(
+        &self,
+        changes: &[Change<'_>],
+        origin: &ChangeOrigin,
+    ) -> Result<CommittedBatch, CommitError> {
         if changes.iter().any(|it| it.base.is_some_and(|base| base.unsaved().is_some())) {
             return commit_through_editor(self, changes, origin);
         }
@@ -155,13 +159,13 @@ impl Locked<'_> {
         origin: &ChangeOrigin,
         undoes: Vec<EntryId>,
         further: Vec<FileChange>,
-    ) -> Result<Committed, CommitError> {
+    ) -> Result<CommittedBatch, CommitError> {
         let roots = self.workspace.roots();
         let journal = self.workspace.journal();
         let Workspace { later, unrecorded, .. } = self.workspace;
         let kept = journal.as_ref().ok().copied();
         let setting =
-            CommitSetting { roots: &roots, journal: kept, later, origin, undoes, unrecorded, further };
+            CommitContext { roots: &roots, journal: kept, later, origin, undoes, unrecorded, further };
         let mut done = commit(changes, &setting)?;
         if let Err(reason) = journal {
             done.notes.push(format!("this change cannot be undone: {reason}"));

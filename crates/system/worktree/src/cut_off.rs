@@ -14,8 +14,8 @@ use std::{
 use haft_workspace::{ChangeOrigin, Workspace};
 
 use crate::{
-    OwnerProcess, RemovedWorktree, WorktreeKeeper, WorktreeRecord, WorktreeState, include::paths_of,
-    inspect::nested, keep::GoingFiles, repository::SeenRepository, rescue::c_quoted,
+    OwnerProcess, RemovedWorktree, WorktreeManager, WorktreeRecord, WorktreeState, include::paths_of,
+    inspect::nested, keep::JournalBackup, repository::RepositoryInfo, rescue::c_quoted,
 };
 
 /// What git writes into the file that locks a worktree it is making.
@@ -25,7 +25,7 @@ const MOST_BEGUN: usize = 200;
 
 /// What is left of a worktree whose making was cut off.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct CutOffWorktree {
+pub struct InterruptedWorktree {
     /// Files, from the top, that are neither of its commit nor the beginning of one.
     pub foreign: Vec<PathBuf>,
     /// Commits that were made in it.
@@ -38,7 +38,7 @@ pub struct CutOffWorktree {
 
 /// What became of the branch of a worktree that was cleared away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum LeftBranch {
+pub(crate) enum BranchCleanup {
     /// There is none.
     Gone,
     /// It is there and holds nothing of its own.
@@ -47,7 +47,7 @@ pub(crate) enum LeftBranch {
     Used,
 }
 
-impl CutOffWorktree {
+impl InterruptedWorktree {
     /// Whether nothing would be lost without it.
     pub fn is_untouched(&self) -> bool {
         self.foreign.is_empty() && self.commits.is_empty() && self.obstacles.is_empty()
@@ -65,9 +65,9 @@ impl CutOffWorktree {
     }
 }
 
-impl WorktreeKeeper {
+impl WorktreeManager {
     /// Looks into a worktree whose making was cut off. Nothing is changed.
-    pub fn inspect_cut_off(&self, record: &WorktreeRecord) -> Result<CutOffWorktree, String> {
+    pub fn inspect_cut_off(&self, record: &WorktreeRecord) -> Result<InterruptedWorktree, String> {
         let repository = self.runner.repository(&record.top)?;
         if repository.common_dir != record.common_dir {
             return Err(format!("{} belongs to another repository now", record.top.display()));
@@ -76,7 +76,8 @@ impl WorktreeKeeper {
         if haft_paths::real(above).is_ok_and(|it| it != above) {
             return Err(format!("{} leads elsewhere now: it is left alone", above.display()));
         }
-        let mut found = CutOffWorktree { admin_dirs: admin_dirs(record), ..CutOffWorktree::default() };
+        let mut found =
+            InterruptedWorktree { admin_dirs: admin_dirs(record), ..InterruptedWorktree::default() };
         match record.path.symlink_metadata() {
             Err(_) => (),
             Ok(meta) if meta.is_dir() => {
@@ -115,7 +116,7 @@ impl WorktreeKeeper {
     }
 
     /// Clears away what nothing is in; the error says what is.
-    pub(crate) fn clear_untouched(&self, record: &WorktreeRecord) -> Result<LeftBranch, String> {
+    pub(crate) fn clear_untouched(&self, record: &WorktreeRecord) -> Result<BranchCleanup, String> {
         let found = self.inspect_cut_off(record)?;
         match found.is_untouched() {
             true => self.clear(record, &found),
@@ -146,7 +147,7 @@ impl WorktreeKeeper {
         let loose = self.nowhere_else(&repository, record, &found.commits)?;
         let rescued = self.name_commits(&repository, record, loose)?;
         let foreign = found.foreign.iter().map(|it| record.path.join(it));
-        let Some(foreign) = GoingFiles::only(foreign) else {
+        let Some(foreign) = JournalBackup::only(foreign) else {
             return Err(stays("the files in it are too many or too large to keep"));
         };
         let undo = match found.foreign.is_empty() {
@@ -163,24 +164,24 @@ impl WorktreeKeeper {
         let branch = self.clear(record, &found)?;
         record.holder = None;
         record.owner = OwnerProcess::nobody();
-        if branch != LeftBranch::Empty {
+        if branch != BranchCleanup::Empty {
             record.state = WorktreeState::Removed;
         }
         self.registry.write(record)?;
         let notes = match (branch, &record.branch) {
-            (LeftBranch::Gone, _) | (_, None) => Vec::new(),
-            (LeftBranch::Used, Some(name)) => vec![format!("Its branch {name} stays.")],
-            (LeftBranch::Empty, Some(name)) => vec![format!(
+            (BranchCleanup::Gone, _) | (_, None) => Vec::new(),
+            (BranchCleanup::Used, Some(name)) => vec![format!("Its branch {name} stays.")],
+            (BranchCleanup::Empty, Some(name)) => vec![format!(
                 "Its branch {name}, on which nothing is, could not be removed now; git may hold a lock ({}).",
                 record.common_dir.join("packed-refs.lock").display()
             )],
         };
-        let branch_removed = branch == LeftBranch::Gone;
+        let branch_removed = branch == BranchCleanup::Gone;
         Ok(RemovedWorktree { rescued, undo, branch_removed, notes, ..RemovedWorktree::default() })
     }
 
     /// Takes files, git's own directories and an empty branch away.
-    fn clear(&self, record: &WorktreeRecord, found: &CutOffWorktree) -> Result<LeftBranch, String> {
+    fn clear(&self, record: &WorktreeRecord, found: &InterruptedWorktree) -> Result<BranchCleanup, String> {
         let places = [&record.path].into_iter().chain(&found.admin_dirs);
         for place in places.filter(|it| it.symlink_metadata().is_ok()) {
             fs::remove_dir_all(place)
@@ -188,7 +189,7 @@ impl WorktreeKeeper {
         }
         // Git removes it with the last one, too; it stays where there are others.
         fs::remove_dir(record.common_dir.join("worktrees")).ok();
-        let Some(branch) = &record.branch else { return Ok(LeftBranch::Gone) };
+        let Some(branch) = &record.branch else { return Ok(BranchCleanup::Gone) };
         let lock = record.common_dir.join("refs/heads").join(format!("{branch}.lock"));
         // Nobody but the one that died has a reason to hold it.
         if was_made_since(&lock, record.made) {
@@ -196,21 +197,21 @@ impl WorktreeKeeper {
         }
         let repository = self.runner.repository(&record.top)?;
         if !self.has_branch(&repository, branch) {
-            return Ok(LeftBranch::Gone);
+            return Ok(BranchCleanup::Gone);
         }
         let listed = self.runner.worktrees(&repository)?;
         let is_used = listed.iter().any(|it| it.branch.as_ref() == Some(branch));
         if is_used || self.tip_of_its_own(&repository, record)?.is_some() {
-            return Ok(LeftBranch::Used);
+            return Ok(BranchCleanup::Used);
         }
         let removed = self.remove_branch(&repository, record, &mut Vec::new());
-        Ok(if removed { LeftBranch::Gone } else { LeftBranch::Empty })
+        Ok(if removed { BranchCleanup::Gone } else { BranchCleanup::Empty })
     }
 
     /// Where its branch is, if that is not where it began.
     fn tip_of_its_own(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
     ) -> Result<Option<String>, String> {
         let Some(branch) = record.branch.as_ref().filter(|it| self.has_branch(repository, it)) else {
@@ -225,7 +226,7 @@ impl WorktreeKeeper {
     /// Those of some commits that no branch has.
     fn nowhere_else(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
         commits: &[String],
     ) -> Result<Vec<String>, String> {
@@ -234,7 +235,7 @@ impl WorktreeKeeper {
     }
 
     /// Files that are neither of the commit nor the beginning of one.
-    fn foreign(&self, repository: &SeenRepository, record: &WorktreeRecord) -> Result<Vec<PathBuf>, String> {
+    fn foreign(&self, repository: &RepositoryInfo, record: &WorktreeRecord) -> Result<Vec<PathBuf>, String> {
         let line = repository.line("ls-tree").flag("-r").flag("-z").plain(&record.base).text();
         let listed = self.runner.run(&repository.top, &line)?.checked("git cannot list its commit")?;
         let mut wanted: HashMap<PathBuf, String> = HashMap::new();
@@ -276,7 +277,7 @@ impl WorktreeKeeper {
     }
 
     /// Whether a file is the beginning of what it should hold, or a link all of it.
-    fn is_begun(&self, repository: &SeenRepository, path: &Path, hash: &str) -> Result<bool, String> {
+    fn is_begun(&self, repository: &RepositoryInfo, path: &Path, hash: &str) -> Result<bool, String> {
         let line = repository.line("cat-file").flag("blob").plain(hash).text();
         let whole = self.runner.run(&repository.top, &line)?.checked("git cannot read its commit")?.stdout;
         let meta = path.symlink_metadata().map_err(|err| format!("{}: {err}", path.display()))?;

@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::{record::IncludedFile, repository::SeenRepository, run::GitRunner};
+use crate::{record::IncludedFile, repository::RepositoryInfo, run::GitRunner};
 
 /// The file with the patterns, in the main checkout.
 const PATTERNS: &str = ".worktreeinclude";
@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// What was copied, and what there is to know about it.
 #[derive(Debug, Default)]
-pub(crate) struct Included {
+pub(crate) struct IncludeReport {
     pub(crate) files: Vec<IncludedFile>,
     pub(crate) notes: Vec<String>,
 }
@@ -27,14 +27,14 @@ impl GitRunner {
     /// `may_copy` says whether a file may be read.
     pub(crate) fn include(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         to: &Path,
         may_copy: &dyn Fn(&Path) -> bool,
-    ) -> Included {
+    ) -> IncludeReport {
         let top = &repository.top;
         let patterns = top.join(PATTERNS);
         if !patterns.symlink_metadata().is_ok_and(|it| it.is_file()) {
-            return Included::default();
+            return IncludeReport::default();
         }
         let others = || repository.line("ls-files").flag("--others").flag("--ignored").flag("-z");
         let wanted = others().value("--exclude-from=", &patterns.to_string_lossy()).text();
@@ -42,7 +42,7 @@ impl GitRunner {
         let listed = |line: &str| Some(paths_of(&self.run(top, line).ok()?.checked("git").ok()?.stdout));
         let (Some(wanted), Some(ignored)) = (listed(&wanted), listed(&ignored)) else {
             let notes = vec![format!("{PATTERNS} could not be followed: nothing was copied")];
-            return Included { files: Vec::new(), notes };
+            return IncludeReport { files: Vec::new(), notes };
         };
         let ignored: std::collections::HashSet<PathBuf> = ignored.into_iter().collect();
         let both = wanted.into_iter().filter(|it| ignored.contains(it)).collect();
@@ -50,8 +50,8 @@ impl GitRunner {
     }
 }
 
-fn copy_all(wanted: Vec<PathBuf>, from: &Path, to: &Path, may_copy: &dyn Fn(&Path) -> bool) -> Included {
-    let (mut done, mut bytes) = (Included::default(), 0);
+fn copy_all(wanted: Vec<PathBuf>, from: &Path, to: &Path, may_copy: &dyn Fn(&Path) -> bool) -> IncludeReport {
+    let (mut done, mut bytes) = (IncludeReport::default(), 0);
     let (mut failed, mut over) = (Vec::new(), 0_usize);
     for path in wanted {
         let source = from.join(&path);

@@ -9,10 +9,10 @@ use std::{
 use haft_git::parse_status;
 
 use crate::{
-    WorktreeKeeper, WorktreeRecord, WorktreeState,
+    WorktreeManager, WorktreeRecord, WorktreeState,
     include::{changed, paths_of},
     record::IncludedFile,
-    repository::SeenRepository,
+    repository::RepositoryInfo,
 };
 
 /// As many entries are looked at.
@@ -20,7 +20,7 @@ const MOST_ENTRIES: usize = 1_000_000;
 
 /// What is in a worktree that is nowhere else.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Inspection {
+pub struct UnsavedWork {
     /// The commit it is at.
     pub head: String,
     /// Files with changes that are not committed.
@@ -48,7 +48,7 @@ pub struct ChangedFile {
     pub(crate) now: Option<IncludedFile>,
 }
 
-impl Inspection {
+impl UnsavedWork {
     /// Whether nothing would be lost without it.
     pub fn is_untouched(&self) -> bool {
         self.changed.is_empty()
@@ -105,14 +105,14 @@ const NAMING: [&str; 9] = [
     "rebase-apply/orig-head",
 ];
 
-impl WorktreeKeeper {
+impl WorktreeManager {
     /// Looks into a worktree. Nothing is changed.
-    pub fn inspect(&self, record: &WorktreeRecord) -> Result<Inspection, String> {
+    pub fn inspect(&self, record: &WorktreeRecord) -> Result<UnsavedWork, String> {
         if record.state == WorktreeState::Making {
             return Err(self.cut_off_words(record));
         }
         let repository = self.runner.repository_of(record)?;
-        let mut found = Inspection::default();
+        let mut found = UnsavedWork::default();
         let line = repository
             .line("status")
             .flag("--porcelain=v2")
@@ -155,7 +155,7 @@ impl WorktreeKeeper {
     /// Files that git was told not to look at, and that are there.
     fn unwatched(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
     ) -> Result<Vec<PathBuf>, String> {
         let line = repository.line("ls-files").flag("-v").flag("-z").text();
@@ -169,7 +169,7 @@ impl WorktreeKeeper {
 
     fn ignored(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
     ) -> Result<Vec<IncludedFile>, String> {
         let line = repository.line("ls-files").flag("--others").flag("--ignored").flag("--exclude-standard");
@@ -179,7 +179,7 @@ impl WorktreeKeeper {
         Ok(found.filter(|it| !record.included.contains(it)).collect())
     }
 
-    fn own_commits(&self, repository: &SeenRepository, record: &WorktreeRecord) -> Result<usize, String> {
+    fn own_commits(&self, repository: &RepositoryInfo, record: &WorktreeRecord) -> Result<usize, String> {
         let mut line = repository.line("rev-list").flag("--count").flag("--ignore-missing").plain("HEAD");
         if let Some(branch) = record.branch.as_ref().filter(|it| self.has_branch(repository, it)) {
             line = line.plain(&format!("refs/heads/{branch}"));
@@ -193,7 +193,7 @@ impl WorktreeKeeper {
         said.text().parse().map_err(|_| String::from("git cannot count commits"))
     }
 
-    pub(crate) fn has_branch(&self, repository: &SeenRepository, branch: &str) -> bool {
+    pub(crate) fn has_branch(&self, repository: &RepositoryInfo, branch: &str) -> bool {
         let line = repository.line("rev-parse").flag("--verify").flag("--quiet");
         let line = line.plain(&format!("refs/heads/{branch}")).text();
         self.runner.run(&repository.top, &line).is_ok_and(|it| it.code == 0)
@@ -203,7 +203,7 @@ impl WorktreeKeeper {
     /// reset, amended or checked out without a branch.
     pub(crate) fn loose(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
     ) -> Result<Vec<String>, String> {
         let mut known: BTreeSet<String> = BTreeSet::new();

@@ -15,14 +15,14 @@ const MOST_BYTES: u64 = 512 << 20;
 
 /// Files that are about to go.
 #[derive(Debug, Default)]
-pub(crate) struct GoingFiles {
+pub(crate) struct JournalBackup {
     files: Vec<PathBuf>,
     /// Those below come after those above.
     dirs: Vec<PathBuf>,
     bytes: u64,
 }
 
-impl GoingFiles {
+impl JournalBackup {
     /// Everything at and below these places; nothing where that is too much.
     pub(crate) fn below<'a>(places: impl IntoIterator<Item = &'a Path>) -> Option<Self> {
         let mut going = Self::default();

@@ -1,8 +1,8 @@
 //! Worktrees that cannot lose work.
 //!
-//! A [`WorktreeKeeper`] makes git worktrees below `.claude/worktrees` of a
+//! A [`WorktreeManager`] makes git worktrees below `.claude/worktrees` of a
 //! repository, knows whose they are ([`WorktreeRecord`]), says what is in one
-//! that is nowhere else ([`Inspection`]), and removes them: what was changed is
+//! that is nowhere else ([`UnsavedWork`]), and removes them: what was changed is
 //! kept first, as commits under `refs/haft/rescue` and in the journal of the
 //! files. Everything here blocks.
 //!
@@ -33,12 +33,12 @@ mod rescue;
 mod run;
 mod sweep;
 
-pub use cut_off::CutOffWorktree;
-pub use inspect::{ChangedFile, Inspection};
-pub use make::{MadeWorktree, MakeOrder, WorktreeBase, WorktreeShape};
+pub use cut_off::InterruptedWorktree;
+pub use inspect::{ChangedFile, UnsavedWork};
+pub use make::{CreateWorktree, CreatedWorktree, WorktreeBase, WorktreeContents};
 pub use owner::OwnerProcess;
-pub use record::{IncludedFile, WorktreeHolder, WorktreeRecord, WorktreeState};
-pub use remove::{KeptOfRemoved, RemovedWorktree};
+pub use record::{IncludedFile, WorktreeRecord, WorktreeState, WorktreeUser};
+pub use remove::{RemovalBackup, RemovedWorktree};
 pub use sweep::SweptWorktrees;
 
 use std::{path::Path, sync::Arc};
@@ -49,12 +49,12 @@ use haft_types::Variables;
 use self::{record::WorktreeRegistry, run::GitRunner};
 
 /// Makes, knows and removes worktrees.
-pub struct WorktreeKeeper {
+pub struct WorktreeManager {
     runner: GitRunner,
     registry: WorktreeRegistry,
 }
 
-impl WorktreeKeeper {
+impl WorktreeManager {
     /// Writes down what it does below a state directory. Git runs with these
     /// variables, owned by this owner.
     pub fn new(state: &Path, owner: Arc<ProcessOwner>, variables: &Variables) -> Self {
@@ -84,7 +84,7 @@ impl WorktreeKeeper {
     }
 
     /// This process has a worktree from now on, for somebody or nobody.
-    pub fn claim(&self, record: &mut WorktreeRecord, holder: Option<WorktreeHolder>) -> Result<(), String> {
+    pub fn claim(&self, record: &mut WorktreeRecord, holder: Option<WorktreeUser>) -> Result<(), String> {
         record.owner = OwnerProcess::of_this_one();
         record.holder = holder;
         self.registry.write(record)

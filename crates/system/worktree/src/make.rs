@@ -9,8 +9,8 @@ use std::{
 use haft_git::parse_status;
 
 use crate::{
-    IncludedFile, OwnerProcess, WorktreeHolder, WorktreeKeeper, WorktreeRecord, WorktreeState,
-    cut_off::LeftBranch, repository::SeenRepository,
+    IncludedFile, OwnerProcess, WorktreeManager, WorktreeRecord, WorktreeState, WorktreeUser,
+    cut_off::BranchCleanup, repository::RepositoryInfo,
 };
 
 /// Where worktrees are, below the main checkout.
@@ -20,23 +20,23 @@ const NAMED_FILES: usize = 10;
 
 /// A worktree that is to be.
 #[derive(Clone, Debug)]
-pub struct MakeOrder<'a> {
+pub struct CreateWorktree<'a> {
     /// Where the one that wants it works.
     pub from: &'a Path,
     /// What it is called: checked before, so that it can be one of a directory
     /// and of a branch.
     pub name: &'a str,
     /// Who will work in it.
-    pub holder: WorktreeHolder,
+    pub holder: WorktreeUser,
     /// Where it begins.
     pub base: WorktreeBase,
     /// What is in it.
-    pub shape: WorktreeShape,
+    pub shape: WorktreeContents,
 }
 
 /// What is in a new worktree beside, or instead of, everything of its commit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct WorktreeShape {
+pub struct WorktreeContents {
     /// Ignored directories of the checkout that it has by links.
     pub linked: Vec<String>,
     /// Directories it has; all where this is empty.
@@ -55,7 +55,7 @@ pub enum WorktreeBase {
 
 /// A worktree that is there.
 #[derive(Clone, Debug)]
-pub struct MadeWorktree {
+pub struct CreatedWorktree {
     /// As it is written down.
     pub record: WorktreeRecord,
     /// The branch it is on.
@@ -64,14 +64,14 @@ pub struct MadeWorktree {
     pub notes: Vec<String>,
 }
 
-impl WorktreeKeeper {
+impl WorktreeManager {
     /// Makes a worktree, or goes on with one of that name that is left.
     /// `may_copy` says whether a file may be read.
     pub fn make(
         &self,
-        order: &MakeOrder<'_>,
+        order: &CreateWorktree<'_>,
         may_copy: &dyn Fn(&Path) -> bool,
-    ) -> Result<MadeWorktree, String> {
+    ) -> Result<CreatedWorktree, String> {
         let repository = self.runner.repository(order.from)?;
         let flat = order.name.replace('/', "+");
         let place = place_for(&repository.main)?;
@@ -89,7 +89,7 @@ impl WorktreeKeeper {
         }
         let branch_flag = match left {
             // Of ours, and nothing is on it.
-            Some(LeftBranch::Empty) => "-B",
+            Some(BranchCleanup::Empty) => "-B",
             _ => "-b",
         };
         self.check_free(&repository, &path, (branch_flag == "-b").then_some(&*branch))?;
@@ -140,7 +140,7 @@ impl WorktreeKeeper {
             }
         }
         self.registry.write(&record)?;
-        Ok(MadeWorktree { record, branch: Some(branch), notes })
+        Ok(CreatedWorktree { record, branch: Some(branch), notes })
     }
 
     /// Takes back what git left when it failed or was killed. What cannot be is
@@ -149,7 +149,7 @@ impl WorktreeKeeper {
         record.owner = OwnerProcess::nobody();
         record.holder = None;
         match self.clear_untouched(&record) {
-            Ok(LeftBranch::Empty) => {
+            Ok(BranchCleanup::Empty) => {
                 // The next one of that name takes the branch.
                 self.registry.write(&record).ok();
                 why
@@ -195,7 +195,7 @@ impl WorktreeKeeper {
     /// Links an ignored directory of the checkout; nothing where there is none.
     fn link(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         path: &Path,
         name: &str,
     ) -> Result<Option<IncludedFile>, String> {
@@ -241,10 +241,10 @@ impl WorktreeKeeper {
     /// Goes on with a worktree of ours that nobody works in.
     fn take_up(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         path: &Path,
-        order: &MakeOrder<'_>,
-    ) -> Result<MadeWorktree, String> {
+        order: &CreateWorktree<'_>,
+    ) -> Result<CreatedWorktree, String> {
         let taken = |why: &str| Err(format!("{} {why}: choose another name", path.display()));
         let Some(mut record) = self.registry.read(path).filter(|it| it.is_ours) else {
             return taken("is there already and was not made by Haft");
@@ -266,12 +266,12 @@ impl WorktreeKeeper {
         record.state = WorktreeState::Ready;
         self.claim(&mut record, Some(order.holder.clone()))?;
         let notes = vec![String::from("It was there already, with what was done in it before.")];
-        Ok(MadeWorktree { record, branch, notes })
+        Ok(CreatedWorktree { record, branch, notes })
     }
 
     /// Goes into a worktree that is there. One that Haft did not make is never
     /// removed.
-    pub fn enter(&self, from: &Path, path: &Path, holder: WorktreeHolder) -> Result<MadeWorktree, String> {
+    pub fn enter(&self, from: &Path, path: &Path, holder: WorktreeUser) -> Result<CreatedWorktree, String> {
         let repository = self.runner.repository(from)?;
         let real =
             haft_paths::real(path).map_err(|_| format!("there is no worktree at {}", path.display()))?;
@@ -288,7 +288,7 @@ impl WorktreeKeeper {
         if let Some(known) = known.as_ref().filter(|it| it.state == WorktreeState::Making) {
             return Err(format!("{}: {}", real.display(), self.cut_off_words(known)));
         }
-        let is_other = |it: &WorktreeHolder| it.session != holder.session || it.agent != holder.agent;
+        let is_other = |it: &WorktreeUser| it.session != holder.session || it.agent != holder.agent;
         if let Some(known) = &known
             && known.owner.is_alive()
             && known.holder.as_ref().is_some_and(is_other)
@@ -306,7 +306,7 @@ impl WorktreeKeeper {
             ..WorktreeRecord::default()
         });
         self.claim(&mut record, Some(holder))?;
-        Ok(MadeWorktree { record, branch: found.branch.clone(), notes: Vec::new() })
+        Ok(CreatedWorktree { record, branch: found.branch.clone(), notes: Vec::new() })
     }
 
     /// Writes down a worktree that a hook made.
@@ -314,8 +314,8 @@ impl WorktreeKeeper {
         &self,
         name: &str,
         path: &Path,
-        holder: WorktreeHolder,
-    ) -> Result<MadeWorktree, String> {
+        holder: WorktreeUser,
+    ) -> Result<CreatedWorktree, String> {
         let real = haft_paths::real(path)
             .ok()
             .filter(|it| it.is_dir())
@@ -335,7 +335,7 @@ impl WorktreeKeeper {
         self.registry.write(&record)?;
         let branch = self.branch_at(&real).ok().flatten();
         let notes = vec![String::from("A hook made it.")];
-        Ok(MadeWorktree { record, branch, notes })
+        Ok(CreatedWorktree { record, branch, notes })
     }
 
     /// The branch a checkout is on.
@@ -349,7 +349,7 @@ impl WorktreeKeeper {
     /// Whether nothing is at a place, and no branch has a name that is wanted.
     fn check_free(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         path: &Path,
         branch: Option<&str>,
     ) -> Result<(), String> {
@@ -366,7 +366,7 @@ impl WorktreeKeeper {
     }
 
     /// The commit a worktree begins at, and how far that is from others.
-    fn base(&self, repository: &SeenRepository, wanted: WorktreeBase) -> Result<(String, String), String> {
+    fn base(&self, repository: &RepositoryInfo, wanted: WorktreeBase) -> Result<(String, String), String> {
         let commit = |name: &str| {
             let line = repository.line("rev-parse").flag("--verify").flag("--quiet");
             let line = line.plain(&format!("{name}^{{commit}}")).text();
@@ -400,7 +400,7 @@ impl WorktreeKeeper {
     }
 
     /// Changes of the checkout that are not in the worktree.
-    fn left_behind(&self, repository: &SeenRepository) -> Option<String> {
+    fn left_behind(&self, repository: &RepositoryInfo) -> Option<String> {
         let line = repository.line("status").flag("--porcelain=v2").flag("-z").flag("--branch").text();
         let said = self.runner.run(&repository.top, &line).ok().filter(|it| it.code == 0)?;
         let entries = parse_status(&said.stdout).entries;

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::OwnerProcess;
@@ -41,7 +41,7 @@ pub struct WorktreeRecord {
     /// The session it was made for.
     pub session: String,
     /// Who works in it now.
-    pub holder: Option<WorktreeHolder>,
+    pub holder: Option<WorktreeUser>,
     /// The process that has it.
     pub owner: OwnerProcess,
     /// When it was made, in milliseconds since 1970.
@@ -59,7 +59,7 @@ pub struct WorktreeRecord {
 /// Who works in a worktree.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct WorktreeHolder {
+pub struct WorktreeUser {
     /// The session.
     pub session: String,
     /// The agent of it.
@@ -131,7 +131,7 @@ impl WorktreeRegistry {
             replace_file(
                 &self.file(&record.path),
                 &bytes,
-                ReplacedMode::KeptOr(0o600),
+                ModeOnReplace::KeptOr(0o600),
                 Durability::ContentAndName,
             )
         };

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use haft_workspace::{ChangeOrigin, Workspace};
 
 use crate::{
-    Inspection, OwnerProcess, WorktreeKeeper, WorktreeRecord, WorktreeState, keep::GoingFiles,
-    repository::SeenRepository,
+    OwnerProcess, UnsavedWork, WorktreeManager, WorktreeRecord, WorktreeState, keep::JournalBackup,
+    repository::RepositoryInfo,
 };
 
 /// A worktree that is gone.
 #[derive(Clone, Debug, Default)]
 pub struct RemovedWorktree {
     /// What was in it.
-    pub found: Inspection,
+    pub found: UnsavedWork,
     /// Names of commits that hold what was changed in it.
     pub rescued: Vec<String>,
     /// What brings it back as it was, with `haft undo`.
@@ -26,21 +26,21 @@ pub struct RemovedWorktree {
 
 /// What is kept of a worktree that is removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum KeptOfRemoved {
+pub enum RemovalBackup {
     /// All of it, so that it can be brought back as it was.
     Everything,
     /// Nothing where nothing is only in it; all of it otherwise.
     WhatIsOnlyThere,
 }
 
-impl WorktreeKeeper {
+impl WorktreeManager {
     /// Removes a worktree. Whatever is only in it is kept first: as commits with
     /// a name, and in the journal. An error says why it stays; then it is as it
     /// was.
     pub fn remove(
         &self,
         record: &mut WorktreeRecord,
-        kept: KeptOfRemoved,
+        kept: RemovalBackup,
         workspace: &Workspace,
         origin: &ChangeOrigin,
     ) -> Result<RemovedWorktree, String> {
@@ -65,14 +65,14 @@ impl WorktreeKeeper {
         record.rescued.extend(rescued.iter().cloned());
         self.registry.write(record)?;
         let branch_goes = found.commits == 0;
-        let (undo, mut notes) = match kept == KeptOfRemoved::WhatIsOnlyThere && found.is_untouched() {
+        let (undo, mut notes) = match kept == RemovalBackup::WhatIsOnlyThere && found.is_untouched() {
             true => (None, Vec::new()),
             false => keep_files(record, &found, branch_goes, workspace, origin)?,
         };
         record.undo.clone_from(&undo);
         self.registry.write(record)?;
         // What was found is named now; everything else has to be as it was.
-        let again = Inspection { loose: found.loose.clone(), ..self.inspect(record)? };
+        let again = UnsavedWork { loose: found.loose.clone(), ..self.inspect(record)? };
         if again != found {
             return Err(format!("{} stays: something in it changed just now", record.path.display()));
         }
@@ -95,7 +95,7 @@ impl WorktreeKeeper {
         workspace: &Workspace,
         origin: &ChangeOrigin,
     ) -> Result<RemovedWorktree, String> {
-        let Some(going) = GoingFiles::below([record.path.as_path()]) else {
+        let Some(going) = JournalBackup::below([record.path.as_path()]) else {
             return Err(format!("{} stays: there is too much in it to keep", record.path.display()));
         };
         let undo = going.keep(workspace, origin)?;
@@ -110,13 +110,13 @@ impl WorktreeKeeper {
     /// Removes a branch that holds nothing of its own.
     pub(crate) fn remove_branch(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
         notes: &mut Vec<String>,
     ) -> bool {
         let Some(branch) = &record.branch else { return false };
         let name = format!("refs/heads/{branch}");
-        let main = SeenRepository { top: record.top.clone(), ..repository.clone() };
+        let main = RepositoryInfo { top: record.top.clone(), ..repository.clone() };
         if !self.has_branch(&main, branch) {
             return false;
         }
@@ -135,7 +135,7 @@ impl WorktreeKeeper {
 /// what is only in it.
 fn keep_files(
     record: &WorktreeRecord,
-    found: &Inspection,
+    found: &UnsavedWork,
     branch_goes: bool,
     workspace: &Workspace,
     origin: &ChangeOrigin,
@@ -145,12 +145,12 @@ fn keep_files(
         places.push(record.common_dir.join("refs/heads").join(branch));
         places.push(record.common_dir.join("logs/refs/heads").join(branch));
     }
-    if let Some(all) = GoingFiles::below(places.iter().map(PathBuf::as_path)) {
+    if let Some(all) = JournalBackup::below(places.iter().map(PathBuf::as_path)) {
         let all = all.with_emptied(&record.common_dir.join("worktrees"));
         return Ok((Some(all.keep(workspace, origin)?), Vec::new()));
     }
     let only_here = |it: &Path| record.path.join(it);
-    let Some(ignored) = GoingFiles::only(found.ignored.iter().map(|it| only_here(&it.path))) else {
+    let Some(ignored) = JournalBackup::only(found.ignored.iter().map(|it| only_here(&it.path))) else {
         return Err(format!(
             "{} stays: {} ignored file(s) in it are too many or too large to keep",
             record.path.display(),

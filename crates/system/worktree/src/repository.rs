@@ -1,12 +1,12 @@
 use std::path::{Path, PathBuf};
 
-use haft_git::{GitLine, Sink, facts_line, parse_facts};
+use haft_git::{GitInvocation, Sink, facts_line, parse_facts};
 
 use crate::{WorktreeRecord, run::GitRunner};
 
 /// A repository, seen from one of its checkouts.
 #[derive(Clone, Debug)]
-pub(crate) struct SeenRepository {
+pub(crate) struct RepositoryInfo {
     /// The checkout.
     pub(crate) top: PathBuf,
     /// The first checkout, below which worktrees are made.
@@ -18,17 +18,17 @@ pub(crate) struct SeenRepository {
     pub(crate) sinks: Vec<Sink>,
 }
 
-impl SeenRepository {
+impl RepositoryInfo {
     /// A line that runs nothing the repository names. Also for lines that change
     /// something of git's own: hooks and filters stay out of it.
-    pub(crate) fn line(&self, subcommand: &str) -> GitLine {
-        GitLine::reading(subcommand, &self.sinks)
+    pub(crate) fn line(&self, subcommand: &str) -> GitInvocation {
+        GitInvocation::reading(subcommand, &self.sinks)
     }
 }
 
 impl GitRunner {
     /// The repository a directory is in.
-    pub(crate) fn repository(&self, dir: &Path) -> Result<SeenRepository, String> {
+    pub(crate) fn repository(&self, dir: &Path) -> Result<RepositoryInfo, String> {
         let printed = self.run(dir, &facts_line())?;
         let facts = parse_facts(&printed.stdout).filter(|_| printed.code == 0);
         let Some(facts) = facts else {
@@ -42,7 +42,7 @@ impl GitRunner {
         let Some(top) = facts.top else {
             return Err(format!("{} is a repository without files", dir.display()));
         };
-        let mut seen = SeenRepository {
+        let mut seen = RepositoryInfo {
             main: top.clone(),
             top,
             git_dir: facts.git_dir,
@@ -57,14 +57,14 @@ impl GitRunner {
     }
 
     /// All checkouts git knows, the first one first.
-    pub(crate) fn worktrees(&self, repository: &SeenRepository) -> Result<Vec<ListedCheckout>, String> {
+    pub(crate) fn worktrees(&self, repository: &RepositoryInfo) -> Result<Vec<ListedCheckout>, String> {
         let line = repository.line("worktree").flag("list").flag("--porcelain").flag("-z").text();
         let printed = self.run(&repository.top, &line)?.checked("git cannot list its worktrees")?;
         Ok(parse_list(&printed.stdout))
     }
 
     /// The repository of a worktree, if the worktree still is what was made.
-    pub(crate) fn repository_of(&self, record: &WorktreeRecord) -> Result<SeenRepository, String> {
+    pub(crate) fn repository_of(&self, record: &WorktreeRecord) -> Result<RepositoryInfo, String> {
         let link = record.path.join(".git");
         let is_file = link.symlink_metadata().is_ok_and(|it| it.is_file());
         let says = std::fs::read_to_string(&link).unwrap_or_default();

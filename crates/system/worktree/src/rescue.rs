@@ -8,7 +8,7 @@ use std::{
 
 use haft_git::quoted;
 
-use crate::{Inspection, WorktreeKeeper, WorktreeRecord, repository::SeenRepository};
+use crate::{UnsavedWork, WorktreeManager, WorktreeRecord, repository::RepositoryInfo};
 
 /// Below this, every worktree has names of its own.
 const NAMES: &str = "refs/haft/rescue";
@@ -16,10 +16,10 @@ const NAMES: &str = "refs/haft/rescue";
 const AUTHOR: &str = "GIT_AUTHOR_NAME=Haft GIT_AUTHOR_EMAIL=haft@localhost GIT_COMMITTER_NAME=Haft \
     GIT_COMMITTER_EMAIL=haft@localhost";
 
-impl WorktreeKeeper {
+impl WorktreeManager {
     /// Keeps what is changed or known to nobody else in a worktree: names of
     /// commits that hold it byte for byte. Nothing in the worktree changes.
-    pub fn rescue(&self, record: &WorktreeRecord, found: &Inspection) -> Result<Vec<String>, String> {
+    pub fn rescue(&self, record: &WorktreeRecord, found: &UnsavedWork) -> Result<Vec<String>, String> {
         let repository = self.runner.repository_of(record)?;
         let mut commits = found.loose.clone();
         if !found.changed.is_empty() || found.is_staged {
@@ -31,7 +31,7 @@ impl WorktreeKeeper {
     /// Gives commits names below those of a worktree.
     pub(crate) fn name_commits(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
         commits: Vec<String>,
     ) -> Result<Vec<String>, String> {
@@ -48,7 +48,7 @@ impl WorktreeKeeper {
         Ok(names)
     }
 
-    fn next_number(&self, repository: &SeenRepository, record: &WorktreeRecord) -> Result<usize, String> {
+    fn next_number(&self, repository: &RepositoryInfo, record: &WorktreeRecord) -> Result<usize, String> {
         let below = format!("{NAMES}/{}/", record.name.replace('/', "+"));
         let line = repository.line("for-each-ref").flag("--format=%(refname)").plain(&below).text();
         let said = self.runner.run(&repository.top, &line)?.checked("git cannot list names")?;
@@ -61,9 +61,9 @@ impl WorktreeKeeper {
     /// what was staged, where that is something else again.
     fn commit_changes(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
-        found: &Inspection,
+        found: &UnsavedWork,
     ) -> Result<Option<String>, String> {
         let index = record.admin_dir.join(format!("haft-rescue-{}.index", std::process::id()));
         let tree = self.tree_of_files(repository, record, found, &index);
@@ -85,7 +85,7 @@ impl WorktreeKeeper {
 
     fn commit(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
         tree: &str,
         parents: &[String],
@@ -100,7 +100,7 @@ impl WorktreeKeeper {
 
     fn printed(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
         name: &str,
     ) -> Result<String, String> {
@@ -111,9 +111,9 @@ impl WorktreeKeeper {
     /// A tree with the files as they are: no filter, no line ends changed.
     fn tree_of_files(
         &self,
-        repository: &SeenRepository,
+        repository: &RepositoryInfo,
         record: &WorktreeRecord,
-        found: &Inspection,
+        found: &UnsavedWork,
         index: &Path,
     ) -> Result<String, String> {
         let with_index = |line: String| format!("GIT_INDEX_FILE={} {line}", quoted(&index.to_string_lossy()));

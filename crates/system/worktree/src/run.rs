@@ -2,7 +2,7 @@
 
 use std::{ffi::CString, path::Path, sync::Arc, time::Duration};
 
-use haft_process::{Collect, ProcessOwner, environment_entry};
+use haft_process::{OutputCapture, ProcessOwner, environment_entry};
 use haft_types::Variables;
 
 /// How long a line may take: a checkout of a large repository takes its time.
@@ -21,13 +21,13 @@ pub(crate) struct GitRunner {
 
 /// What a line printed and how it ended.
 #[derive(Debug)]
-pub(crate) struct GitPrinted {
+pub(crate) struct GitOutput {
     pub(crate) code: i32,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
 }
 
-impl GitPrinted {
+impl GitOutput {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim().to_owned()
     }
@@ -56,17 +56,17 @@ impl GitRunner {
     }
 
     /// Runs a line in a directory. Blocks.
-    pub(crate) fn run(&self, dir: &Path, line: &str) -> Result<GitPrinted, String> {
+    pub(crate) fn run(&self, dir: &Path, line: &str) -> Result<GitOutput, String> {
         self.feed(dir, line, Vec::new())
     }
 
     /// Runs a line that reads something.
-    pub(crate) fn feed(&self, dir: &Path, line: &str, input: Vec<u8>) -> Result<GitPrinted, String> {
+    pub(crate) fn feed(&self, dir: &Path, line: &str, input: Vec<u8>) -> Result<GitOutput, String> {
         if !dir.is_dir() {
             return Err(format!("{} is no directory", dir.display()));
         }
         let script = format!("unset {POINTERS}; {{ {line}\n}} >&3; code=$?; printf '\\000%d' \"$code\" >&3");
-        let collect = Collect {
+        let collect = OutputCapture {
             call: "worktree",
             program: Path::new("/bin/sh"),
             arguments: &["-c", &script],
@@ -84,7 +84,7 @@ impl GitRunner {
             (Some(end), Some(code)) => {
                 let mut stdout = said.dump;
                 stdout.truncate(end);
-                Ok(GitPrinted { code, stdout, stderr })
+                Ok(GitOutput { code, stdout, stderr })
             }
             _ if said.timed_out => Err(String::from("git took too long")),
             _ => Err(format!("git did not come to an end: {}", haft_types::text::head(stderr.trim(), 500))),

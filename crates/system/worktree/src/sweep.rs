@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haft_workspace::{ChangeOrigin, Workspace};
 
-use crate::{KeptOfRemoved, WorktreeKeeper, WorktreeRecord, WorktreeState, cut_off::LeftBranch};
+use crate::{RemovalBackup, WorktreeManager, WorktreeRecord, WorktreeState, cut_off::BranchCleanup};
 
 /// What became of worktrees that killed sessions left.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct SweptWorktrees {
     pub left: Vec<(WorktreeRecord, String)>,
 }
 
-impl WorktreeKeeper {
+impl WorktreeManager {
     /// Clears away worktrees of the repository around a directory that were made
     /// for other sessions, whose process is gone, and that hold nothing that is
     /// not elsewhere. All others stay.
@@ -48,7 +48,7 @@ impl WorktreeKeeper {
                 let was_there = record.is_there();
                 match self.clear_untouched(&record) {
                     Ok(branch) => {
-                        if branch != LeftBranch::Empty {
+                        if branch != BranchCleanup::Empty {
                             self.registry.forget(&record);
                         }
                         swept.removed.extend(Some(record).filter(|_| was_there));
@@ -72,7 +72,7 @@ impl WorktreeKeeper {
                 swept.left.push((record, found.words()));
                 continue;
             }
-            match self.remove(&mut record, KeptOfRemoved::WhatIsOnlyThere, workspace, origin) {
+            match self.remove(&mut record, RemovalBackup::WhatIsOnlyThere, workspace, origin) {
                 Ok(_) => swept.removed.push(record),
                 Err(why) => swept.left.push((record, why)),
             }

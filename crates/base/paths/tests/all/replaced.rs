@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_paths::{Durability, ReplacedMode, UnfinishedFile, replace_file, sweep_unfinished};
+use haft_paths::{Durability, ModeOnReplace, PendingFile, replace_file, sweep_unfinished};
 
 const ROLE: &str = "HAFT_TEST_REPLACE";
 const LONG: usize = 300_000;
@@ -25,10 +25,10 @@ fn role_writer() {
     for number in 0.. {
         let bytes = content(number);
         match number % 2 {
-            0 => replace_file(target, &bytes, ReplacedMode::Private, Durability::Whenever).unwrap(),
+            0 => replace_file(target, &bytes, ModeOnReplace::Private, Durability::Whenever).unwrap(),
             _ => {
                 let name = target.with_file_name(format!(".f.{number:032x}.haft-tmp"));
-                let mut file = UnfinishedFile::named(name).unwrap();
+                let mut file = PendingFile::named(name).unwrap();
                 std::io::Write::write_all(file.file(), &bytes).unwrap();
                 file.take_place_of(target, Durability::Whenever).unwrap();
             }
@@ -80,7 +80,7 @@ fn role_limited() {
     let limit = rustix::process::Rlimit { current: Some(4096), maximum: Some(4096) };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
     for durability in [Durability::Whenever, Durability::Content, Durability::ContentAndName] {
-        let refused = replace_file(Path::new(&target), &content(7), ReplacedMode::KeptOr(0o600), durability);
+        let refused = replace_file(Path::new(&target), &content(7), ModeOnReplace::KeptOr(0o600), durability);
         assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::FileTooLarge);
     }
 }

@@ -3,13 +3,16 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use haft_process::{AfterKill, ProcessOwner, end_leftovers, everything};
+use haft_process::{OnParentKilled, ProcessOwner, end_leftovers, everything};
 
 use crate::support::{WAYS, escaping, eventually, lives, numbers, tree};
 
 const ROLE: &str = "HAFT_TEST_STATE";
-const SESSIONS: [(&str, AfterKill); 3] =
-    [("one", AfterKill::Guardian), ("two", AfterKill::Guardian), ("three", AfterKill::NextSession)];
+const SESSIONS: [(&str, OnParentKilled); 3] = [
+    ("one", OnParentKilled::Guardian),
+    ("two", OnParentKilled::Guardian),
+    ("three", OnParentKilled::NextSession),
+];
 
 /// Not a test: the program that gets killed. Runs only when asked to.
 #[tokio::test]
@@ -38,10 +41,10 @@ fn the_guardian_ends_what_it_guards_and_the_next_session_the_rest() {
     program.wait().unwrap();
     for (number, (name, after_kill)) in SESSIONS.iter().enumerate() {
         match after_kill {
-            AfterKill::Guardian => {
+            OnParentKilled::Guardian => {
                 eventually("the guardian ends it", || !pids[number].iter().any(|pid| lives(*pid)));
             }
-            AfterKill::NextSession => assert!(pids[number].iter().all(|pid| lives(*pid)), "{name}"),
+            OnParentKilled::NextSession => assert!(pids[number].iter().all(|pid| lives(*pid)), "{name}"),
         }
     }
     let registries = state.join("processes");

@@ -5,7 +5,7 @@ use std::{
 };
 
 use haft_process::{
-    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
+    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
 };
 use tokio::process::{Child, Command};
 
@@ -14,10 +14,10 @@ pub fn tree(
     owner: &Arc<ProcessOwner>,
     name: &str,
     script: &str,
-    after_kill: AfterKill,
+    after_kill: OnParentKilled,
 ) -> (ProcessTree, Child) {
     let about = Announced { purpose: ProcessPurpose::Server, call: name, command: script, task: "" };
-    let plan = TreePlan { about, isolation: TreeIsolation::OwnSession, after_kill };
+    let plan = ProcessTreeOptions { about, isolation: TreeIsolation::OwnSession, after_kill };
     let mut command = Command::new("bash");
     command.args(["-c", script]);
     ProcessTree::spawn(owner, plan, command).unwrap()

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use haft_process::{AfterKill, Lifetime, ProcessOwner, ProcessPurpose, everything, leftovers};
+use haft_process::{Lifetime, OnParentKilled, ProcessOwner, ProcessPurpose, everything, leftovers};
 
 use crate::support::{WAYS, escaping, eventually, lives, numbers, tree};
 
@@ -8,7 +8,7 @@ use crate::support::{WAYS, escaping, eventually, lives, numbers, tree};
 async fn a_dropped_tree_leaves_nothing_however_its_processes_got_away() {
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::unrecorded("s");
-    let (tree, _child) = tree(&owner, "x", &escaping(dir.path(), &WAYS), AfterKill::NextSession);
+    let (tree, _child) = tree(&owner, "x", &escaping(dir.path(), &WAYS), OnParentKilled::NextSession);
     let pids = numbers(dir.path(), &WAYS);
     assert_eq!(owner.list().len(), 1);
     drop(tree);
@@ -21,7 +21,7 @@ async fn what_is_released_goes_on_and_what_is_in_the_group_can_be_ended_alone() 
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::unrecorded("s");
     let script = escaping(dir.path(), &["child", "session"]).replace("wait; sleep 600", "exit 3");
-    let (tree, mut child) = tree(&owner, "x", &script, AfterKill::NextSession);
+    let (tree, mut child) = tree(&owner, "x", &script, OnParentKilled::NextSession);
     let pids = numbers(dir.path(), &["child", "session"]);
     let status = tree.reap(&mut child).await.unwrap();
     assert_eq!(status.code(), Some(3));
@@ -46,10 +46,10 @@ async fn a_program_that_cannot_start_leaves_no_trace() {
         command: "/no/such/program",
         task: "",
     };
-    let plan = haft_process::TreePlan {
+    let plan = haft_process::ProcessTreeOptions {
         about,
         isolation: haft_process::TreeIsolation::NoTerminal,
-        after_kill: AfterKill::NextSession,
+        after_kill: OnParentKilled::NextSession,
     };
     let started =
         haft_process::ProcessTree::spawn(&owner, plan, tokio::process::Command::new("/no/such/program"));
@@ -69,7 +69,7 @@ async fn ending_one_session_touches_no_process_of_another() {
         let files = dir.path().join(name);
         std::fs::create_dir(&files).unwrap();
         let owner = ProcessOwner::open(&registries, name).unwrap();
-        let (tree, child) = tree(&owner, "server", &escaping(&files, &WAYS), AfterKill::Guardian);
+        let (tree, child) = tree(&owner, "server", &escaping(&files, &WAYS), OnParentKilled::Guardian);
         sessions.push((owner, tree, child, numbers(&files, &WAYS)));
     }
     let listed = everything(&registries);

@@ -14,10 +14,10 @@ use std::{
 
 use common::{Rig, command, eventually, lives, pid_in, reason, with};
 use haft_hooks::{
-    Callback, CallbackAnswer, ErrorPolicy, ExternalHandler, ExternalHandlers, Handler, Happened, HookCall,
+    Callback, CallbackAnswer, ErrorEffect, ErrorPolicy, ExternalHandler, ExternalHandlers, Handler, HookCall,
     HookDecision, HookDefinition, HookEvent, HookFailure, HookId, HookInput, HookObserver, HookOutput,
-    HookReport, HookSource, HookStart, Hooks, KeepText, OnError, OtherInput, PermissionBehavior,
-    PermissionRequest, SessionSource, SessionStart, UserPromptSubmit,
+    HookReport, HookRunResult, HookSource, HookStart, Hooks, OtherInput, PermissionBehavior,
+    PermissionRequest, SessionSource, SessionStart, TextStore, UserPromptSubmit,
 };
 use serde_json::{Map, Value, json};
 
@@ -184,10 +184,13 @@ async fn callbacks_answer_typed_or_as_json_and_fail_as_data() {
     ];
     for (mut definition, words) in failing {
         definition.timeout = Duration::from_millis(50);
-        for on_error in [OnError::Closed, OnError::Open] {
+        for on_error in [ErrorEffect::Closed, ErrorEffect::Open] {
             definition.on_error = ErrorPolicy::Explicit(on_error);
             let outcome = rig.ask(&Hooks::new(vec![definition.clone()], rig.ports.clone())).await;
-            assert_eq!(matches!(outcome.decision, HookDecision::Block { .. }), on_error == OnError::Closed);
+            assert_eq!(
+                matches!(outcome.decision, HookDecision::Block { .. }),
+                on_error == ErrorEffect::Closed
+            );
             assert!(outcome.reports[0].notice().unwrap().contains(words), "{:?}", outcome.reports[0]);
         }
     }
@@ -221,7 +224,7 @@ async fn other_crates_run_their_own_kinds() {
 
 struct Shelf(PathBuf);
 
-impl KeepText for Shelf {
+impl TextStore for Shelf {
     fn keep(&self, hook: &HookId, text: &str) -> Option<PathBuf> {
         let path = self.0.join(hook.as_str());
         std::fs::write(&path, text).ok().map(|()| path)
@@ -280,9 +283,9 @@ async fn hooks_nobody_waits_for() {
     ]}]}));
     let outcome = rig.ask(&hooks).await;
     assert_eq!(outcome.decision, HookDecision::NoOpinion);
-    let happened: Vec<&Happened> = outcome.reports.iter().map(|it| &it.happened).collect();
-    let later = &Happened::InBackground;
-    assert_eq!(happened, [later, later, later, &Happened::Ran]);
+    let happened: Vec<&HookRunResult> = outcome.reports.iter().map(|it| &it.happened).collect();
+    let later = &HookRunResult::InBackground;
+    assert_eq!(happened, [later, later, later, &HookRunResult::Ran]);
     std::fs::write(rig.path("go"), "").unwrap();
     eventually("all three are done", || log.background.load(Ordering::SeqCst) == 3).await;
     let lines = log.lines.lock().unwrap().clone();

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{Rig, command, reason, with};
-use haft_hooks::{BlockCause, Happened, HookDecision, HookFailure, OnError, RefusedRewrite};
+use haft_hooks::{BlockCause, ErrorEffect, HookDecision, HookFailure, HookRunResult, RefusedRewrite};
 use serde_json::{Value, json};
 
 /// What becomes of the call.
@@ -195,7 +195,7 @@ async fn a_broken_matcher_fails_as_its_policy_says() {
         );
         assert!(matches!(
             &outcome.reports[0].happened,
-            Happened::Broke { failure: HookFailure::Unusable(_), .. }
+            HookRunResult::Broke { failure: HookFailure::Unusable(_), .. }
         ));
         assert!(outcome.reports[0].notice().unwrap().contains("not a regular expression"));
     }
@@ -214,10 +214,10 @@ async fn observers_that_break_stay_out_of_the_way() {
     };
     let outcome = hooks.run(&haft_hooks::HookInput::new(rig.base(), stop)).await;
     assert_eq!(outcome.decision, HookDecision::NoOpinion);
-    let want = Happened::Broke {
+    let want = HookRunResult::Broke {
         failure: HookFailure::ExitStatus { status: 9, said: String::new() },
         in_a_row: 1,
-        effect: OnError::Open,
+        effect: ErrorEffect::Open,
     };
     assert_eq!(outcome.reports[0].happened, want);
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{Rig, with};
-use haft_hooks::{Happened, HookDecision};
+use haft_hooks::{HookDecision, HookRunResult};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -99,10 +99,10 @@ async fn only_json_in_a_success_decides() {
         let server = Server::saying(status, body).await;
         let outcome = rig.ask(&rig.gate(with(server.hook(), "on_error", "open"))).await;
         let got = match &outcome.reports[0].happened {
-            Happened::Ran => "ran",
-            Happened::SaidNo => "said no",
-            Happened::Broke { .. } => "broke",
-            Happened::InBackground => "later",
+            HookRunResult::Ran => "ran",
+            HookRunResult::SaidNo => "said no",
+            HookRunResult::Broke { .. } => "broke",
+            HookRunResult::InBackground => "later",
         };
         assert_eq!(got, want, "{status} {body}: {:?}", outcome.reports[0]);
         assert_eq!(
@@ -128,7 +128,7 @@ async fn the_input_is_posted_with_only_the_allowed_secrets() {
     let headers = json!({"Authorization": "Bearer $TOKEN", "X-Other": "<${OTHER}>", "X-Third": "<$THIRD>"});
     let hook = with(with(server.hook(), "headers", headers), "allowedEnvVars", json!(["TOKEN", "THIRD"]));
     let input = rig.pre("Bash", json!({"command": "ls"}));
-    assert_eq!(rig.gate(hook).run(&input).await.reports[0].happened, Happened::Ran);
+    assert_eq!(rig.gate(hook).run(&input).await.reports[0].happened, HookRunResult::Ran);
     let request = server.requests.lock().unwrap()[0].clone();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let head = head.to_lowercase();
@@ -176,7 +176,7 @@ async fn a_silent_or_absent_server_is_a_gate_that_could_not_run() {
         Server::answering(Some(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"decision\":".to_vec()))
             .await;
     let outcome = rig.ask(&rig.gate(half.hook())).await;
-    assert!(matches!(outcome.reports[0].happened, Happened::Broke { .. }));
+    assert!(matches!(outcome.reports[0].happened, HookRunResult::Broke { .. }));
 }
 
 #[tokio::test]

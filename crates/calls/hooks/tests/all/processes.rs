@@ -7,12 +7,12 @@ use crate::common;
 use std::time::{Duration, Instant};
 
 use common::{Rig, command, eventually, lives, pid_in, with};
-use haft_hooks::{Happened, HookDecision, HookFailure, HookInput, PostToolUse};
+use haft_hooks::{HookDecision, HookFailure, HookInput, HookRunResult, PostToolUse};
 use serde_json::{Value, json};
 
 fn failure(outcome: &haft_hooks::HooksOutcome) -> &HookFailure {
     match &outcome.reports[0].happened {
-        Happened::Broke { failure, .. } => failure,
+        HookRunResult::Broke { failure, .. } => failure,
         other => panic!("{other:?}"),
     }
 }
@@ -98,7 +98,7 @@ async fn what_a_hook_leaves_behind_ends_when_its_time_is_up() {
         let rig = Rig::default();
         let hooks = rig.gate(command(&line, f64::from(limit)));
         let outcome = rig.ask(&hooks).await;
-        if let Happened::Broke { failure: HookFailure::TimedOut(_), .. } = &outcome.reports[0].happened {
+        if let HookRunResult::Broke { failure: HookFailure::TimedOut(_), .. } = &outcome.reports[0].happened {
             continue;
         }
         assert_eq!(outcome.decision, HookDecision::NoOpinion);
@@ -148,7 +148,7 @@ async fn the_input_arrives_whole_and_ends() {
     let rig = Rig::default();
     let input = rig.pre("Bash", json!({"command": "é".repeat(1 << 20)}));
     let outcome = rig.gate(command("cat > seen.json", 30.0)).run(&input).await;
-    assert_eq!(outcome.reports[0].happened, Happened::Ran);
+    assert_eq!(outcome.reports[0].happened, HookRunResult::Ran);
     let seen: Value = serde_json::from_slice(&std::fs::read(rig.path("seen.json")).unwrap()).unwrap();
     assert_eq!(seen, input.to_json());
 }
@@ -172,11 +172,11 @@ async fn megabytes_of_output_neither_block_nor_reach_anybody() {
         command(&format!("printf '{{\"decision\":\"block\",\"reason\":\"'; {} ; printf '\"}}'", flood.replace("20000000", "50000")), 60.0),
     ]}]}));
     let outcome = hooks.run(&HookInput::new(rig.base(), event)).await;
-    assert_eq!(outcome.reports[0].happened, Happened::Ran);
+    assert_eq!(outcome.reports[0].happened, HookRunResult::Ran);
     assert!(outcome.reports[0].stdout.len() <= 10_000 && outcome.reports[0].stderr.len() <= 10_000);
-    assert_eq!(outcome.reports[1].happened, Happened::SaidNo);
+    assert_eq!(outcome.reports[1].happened, HookRunResult::SaidNo);
     assert!(
-        matches!(&outcome.reports[2].happened, Happened::Broke { failure: HookFailure::BadAnswer(why), .. } if why.contains("8 MiB"))
+        matches!(&outcome.reports[2].happened, HookRunResult::Broke { failure: HookFailure::BadAnswer(why), .. } if why.contains("8 MiB"))
     );
     let HookDecision::Block { reason, .. } = &outcome.decision else { panic!("{:?}", outcome.decision) };
     assert!(reason.chars().count() <= 2 * 10_000 + 1, "{}", reason.len());
@@ -209,7 +209,7 @@ async fn the_environment_of_a_hook() {
                 \"$HAFT_SESSION_ID\" \"$FROM_SETTINGS\" \"[$CARGO_PKG_NAME]\" \"$PWD\" > env.txt; \
                 (exec 3<>/dev/tty) 2>/dev/null && echo tty >> env.txt; test -n \"$PATH\"";
     let outcome = rig.ask(&rig.gate(command(line, 30.0))).await;
-    assert_eq!(outcome.reports[0].happened, Happened::Ran);
+    assert_eq!(outcome.reports[0].happened, HookRunResult::Ran);
     let root = rig.directory.path().to_string_lossy().into_owned();
     let real = rig.directory.path().canonicalize().unwrap().to_string_lossy().into_owned();
     let want = [&*root, &root, "session-1", "session-1", "yes", "[]", &real].join("\n") + "\n";
@@ -222,7 +222,7 @@ async fn the_exec_form_has_no_shell_between() {
     let args =
         json!(["-c", "printf '%s|' \"$@\" > args.txt", "sh", "a b", "$HOME", "${CLAUDE_PROJECT_DIR}/x"]);
     let hook = json!({"type": "command", "command": "sh", "args": args, "timeout": 30});
-    assert_eq!(rig.ask(&rig.gate(hook)).await.reports[0].happened, Happened::Ran);
+    assert_eq!(rig.ask(&rig.gate(hook)).await.reports[0].happened, HookRunResult::Ran);
     let want = format!("a b|$HOME|{}/x|", rig.directory.path().display());
     assert_eq!(std::fs::read_to_string(rig.path("args.txt")).unwrap(), want);
 }
@@ -233,7 +233,7 @@ async fn a_working_directory_that_is_gone_does_not_open_the_gate() {
     let mut input = rig.pre("Bash", json!({}));
     input.base.cwd = rig.path("deleted");
     let outcome = rig.gate(command("echo no >&2; exit 2", 30.0)).run(&input).await;
-    assert_eq!(outcome.reports[0].happened, Happened::SaidNo);
+    assert_eq!(outcome.reports[0].happened, HookRunResult::SaidNo);
 }
 
 #[tokio::test]

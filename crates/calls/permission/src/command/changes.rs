@@ -12,7 +12,8 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    Class, Effect, EffectAccess, EffectOrigin, EffectReach, FileNamePattern, LinePart, Obeyed, Target, Verb,
+    AnalyzedCommand, Class, CommandEffect, ConfigDependence, EditKind, EffectAccess, EffectOrigin,
+    EffectScope, FileNamePattern, Target,
 };
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     movers::{self, Mover},
     survey::{Survey, survey},
 };
-use crate::{CommandPlace, expansion::expand, obeyed};
+use crate::{CommandContext, expansion::expand, obeyed};
 
 /// What one part changes.
 pub(super) struct PartChange {
@@ -54,7 +55,11 @@ struct ChangedConfig {
 }
 
 /// What the parts of one line change.
-pub(super) fn changes(parts: &[LinePart], is_sequential: bool, place: &CommandPlace<'_>) -> Vec<PartChange> {
+pub(super) fn changes(
+    parts: &[AnalyzedCommand],
+    is_sequential: bool,
+    place: &CommandContext<'_>,
+) -> Vec<PartChange> {
     let mut found: Vec<ChangeDraft> =
         parts.iter().enumerate().filter_map(|(at, part)| ChangeDraft::new(at, part, parts)).collect();
     // What is copied from a changed place is as unknown as that place.
@@ -99,16 +104,16 @@ struct ChangeDraft {
 }
 
 impl ChangeDraft {
-    fn new(at: usize, part: &LinePart, parts: &[LinePart]) -> Option<Self> {
+    fn new(at: usize, part: &AnalyzedCommand, parts: &[AnalyzedCommand]) -> Option<Self> {
         let mut config = written(part);
         let (mut names, mut sources, mut targets) = (ChangedNames::Nowhere, Vec::new(), Vec::new());
         let mut is_linked = false;
         match (part.class, movers::mover(part)) {
-            (Class::Edit(Verb::Copy | Verb::Move), _) if !is_known(part) => {
+            (Class::Edit(EditKind::Copy | EditKind::Move), _) if !is_known(part) => {
                 names = ChangedNames::Anywhere;
                 config.anywhere = true;
             }
-            (Class::Edit(Verb::Copy | Verb::Move), _) => {
+            (Class::Edit(EditKind::Copy | EditKind::Move), _) => {
                 sources = copied(part);
                 targets = arrivals(at, part, parts);
                 let surveys: Vec<Survey> = sources.iter().map(|it| survey(it)).collect();
@@ -166,8 +171,8 @@ impl ChangeDraft {
 
 impl PartChange {
     /// Whether what an effect is about may be another file than it is now.
-    pub(super) fn redirects(&self, effect: &Effect, place: &CommandPlace<'_>) -> bool {
-        let linked = effect.reach == EffectReach::LinkedTree;
+    pub(super) fn redirects(&self, effect: &CommandEffect, place: &CommandContext<'_>) -> bool {
+        let linked = effect.reach == EffectScope::LinkedTree;
         match &effect.target {
             Target::Path(path) => self.leads_elsewhere(path, linked, place),
             Target::Pattern(pattern) => {
@@ -185,7 +190,7 @@ impl PartChange {
         }
     }
 
-    fn leads_elsewhere(&self, path: &Path, linked: bool, place: &CommandPlace<'_>) -> bool {
+    fn leads_elsewhere(&self, path: &Path, linked: bool, place: &CommandContext<'_>) -> bool {
         match &self.names {
             ChangedNames::Nowhere => false,
             // Where the line starts stays where it is, whatever is put into it.
@@ -203,7 +208,7 @@ impl PartChange {
     }
 
     /// Whether a tree contains, or lies in, what changes.
-    fn overlaps(&self, tree: &Path, place: &CommandPlace<'_>) -> bool {
+    fn overlaps(&self, tree: &Path, place: &CommandContext<'_>) -> bool {
         match &self.names {
             ChangedNames::Anywhere => true,
             _ => self.leads_elsewhere(tree, true, place),
@@ -227,7 +232,7 @@ impl PartChange {
 
     /// Whether a program that obeys configuration in this directory may find
     /// other configuration than it does now.
-    pub(super) fn configures(&self, kind: Obeyed, dir: &Path, place: &CommandPlace<'_>) -> bool {
+    pub(super) fn configures(&self, kind: ConfigDependence, dir: &Path, place: &CommandContext<'_>) -> bool {
         let config = &self.config;
         if config.anywhere || self.leads_elsewhere(dir, false, place) {
             return true;
@@ -238,7 +243,7 @@ impl PartChange {
                 return false;
             };
             // A repository inside may be one of those the outer one looks into.
-            let inner = matches!(kind, Obeyed::Git | Obeyed::GitIndex) && name == ".git";
+            let inner = matches!(kind, ConfigDependence::Git | ConfigDependence::GitIndex) && name == ".git";
             let above = || path.parent().is_some_and(|parent| dirs.iter().any(|it| it.starts_with(parent)));
             inner || obeyed::is_config_name(kind, &name) && above()
         };
@@ -251,19 +256,20 @@ impl PartChange {
             || config.paths.iter().any(is_found)
             || config.patterns.iter().any(fits)
             || config.index
-                && (kind == Obeyed::GitIndex || kind == Obeyed::Git && obeyed::holds_repository(dir))
+                && (kind == ConfigDependence::GitIndex
+                    || kind == ConfigDependence::Git && obeyed::holds_repository(dir))
     }
 }
 
 /// Files that a part certainly writes or removes.
-fn written(part: &LinePart) -> ChangedConfig {
+fn written(part: &AnalyzedCommand) -> ChangedConfig {
     let mut config = ChangedConfig::default();
     writes(part).for_each(|effect| config.add(&effect.target));
     config
 }
 
 /// Whether every operand of a command that is understood is one path.
-fn is_known(part: &LinePart) -> bool {
+fn is_known(part: &AnalyzedCommand) -> bool {
     part.effects.iter().all(|it| matches!(it.target, Target::Path(_)))
 }
 
@@ -285,27 +291,27 @@ impl ChangedConfig {
     }
 }
 
-fn writes(part: &LinePart) -> impl Iterator<Item = &Effect> {
+fn writes(part: &AnalyzedCommand) -> impl Iterator<Item = &CommandEffect> {
     part.effects.iter().filter(|it| {
         it.origin != EffectOrigin::Mention && matches!(it.access, EffectAccess::Write | EffectAccess::Delete)
     })
 }
 
 /// Trees that `cp` and `mv` take.
-fn copied(part: &LinePart) -> Vec<PathBuf> {
+fn copied(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let sources =
-        part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectReach::Itself);
+        part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectScope::Itself);
     sources.filter_map(path_of).map(Path::to_owned).collect()
 }
 
-fn written_paths(part: &LinePart) -> impl Iterator<Item = &Path> {
+fn written_paths(part: &AnalyzedCommand) -> impl Iterator<Item = &Path> {
     part.effects
         .iter()
         .filter(|it| it.access == EffectAccess::Write && it.origin == EffectOrigin::Operand)
         .filter_map(path_of)
 }
 
-fn path_of(effect: &Effect) -> Option<&Path> {
+fn path_of(effect: &CommandEffect) -> Option<&Path> {
     match &effect.target {
         Target::Path(path) => Some(path),
         Target::Pattern(_) | Target::Unknown(_) => None,
@@ -314,7 +320,7 @@ fn path_of(effect: &Effect) -> Option<&Path> {
 
 /// Where `cp` and `mv` put something. A directory that is there, and that no
 /// other part of the line touches, only gets more names.
-fn arrivals(at: usize, part: &LinePart, parts: &[LinePart]) -> Vec<PathBuf> {
+fn arrivals(at: usize, part: &AnalyzedCommand, parts: &[AnalyzedCommand]) -> Vec<PathBuf> {
     let all: Vec<&Path> = written_paths(part).collect();
     let others = || parts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, part)| part);
     let is_settled = |dir: &Path| {
@@ -330,7 +336,7 @@ fn arrivals(at: usize, part: &LinePart, parts: &[LinePart]) -> Vec<PathBuf> {
 }
 
 /// Whether another part of the line creates what is not there yet.
-fn is_created(path: &Path, at: usize, parts: &[LinePart]) -> bool {
+fn is_created(path: &Path, at: usize, parts: &[AnalyzedCommand]) -> bool {
     let others = parts.iter().enumerate().filter(|(other, _)| *other != at);
     let mut written = others.flat_map(|(_, part)| writes(part)).filter_map(path_of);
     written.any(|it| it.starts_with(path) || path.starts_with(it))

@@ -3,16 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_bash_analysis::{Class, EffectAccess, EffectOrigin, EffectReach, LinePart, Target, Verb, Word};
+use haft_bash_analysis::{
+    AnalyzedCommand, Class, EditKind, EffectAccess, EffectOrigin, EffectScope, Target, Word,
+};
 
 use super::MOST_NAMES;
-use crate::{FileReach, FileTarget, FileUse, FileUseKind, Through};
+use crate::{FileTarget, FileUse, FileUseKind, FileUseScope, Through};
 
 /// As many links are looked at one by one.
 const MOST_LINKS: usize = 64;
 
 /// Every file that a part reads or writes through a link inside a tree it names.
-pub(super) fn followed(part: &LinePart) -> Vec<FileUse> {
+pub(super) fn followed(part: &AnalyzedCommand) -> Vec<FileUse> {
     let mut out = Vec::new();
     if reads_through_links(part) {
         for tree in sources(part) {
@@ -26,7 +28,7 @@ pub(super) fn followed(part: &LinePart) -> Vec<FileUse> {
 }
 
 /// Trees that may be read.
-fn sources(part: &LinePart) -> impl Iterator<Item = &Path> {
+fn sources(part: &AnalyzedCommand) -> impl Iterator<Item = &Path> {
     let read = part
         .effects
         .iter()
@@ -39,7 +41,7 @@ fn sources(part: &LinePart) -> impl Iterator<Item = &Path> {
 }
 
 /// Trees that a copy is merged into: `cp` writes through the links in them.
-fn merged(part: &LinePart) -> Vec<PathBuf> {
+fn merged(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let named =
         |flag: &str| part.words.iter().any(|word| matches!(word, Word::Literal(text) if text == flag));
     let short = |letters: &[char]| {
@@ -60,7 +62,7 @@ fn merged(part: &LinePart) -> Vec<PathBuf> {
             Target::Pattern(_) | Target::Unknown(_) => None,
         })
     };
-    if part.class == Class::Edit(Verb::Copy) {
+    if part.class == Class::Edit(EditKind::Copy) {
         let all: Vec<PathBuf> = paths(EffectAccess::Write, EffectOrigin::Operand).collect();
         let whole = short(&['T']) || named("--no-target-directory");
         let is_container = |dir: &PathBuf| !whole && all.iter().any(|it| it != dir && it.starts_with(dir));
@@ -70,9 +72,9 @@ fn merged(part: &LinePart) -> Vec<PathBuf> {
 }
 
 /// Whether a command follows the links it finds in the trees it reads.
-fn reads_through_links(part: &LinePart) -> bool {
+fn reads_through_links(part: &AnalyzedCommand) -> bool {
     match part.class {
-        Class::Edit(Verb::Copy) => part.effects.iter().any(|it| it.reach == EffectReach::LinkedTree),
+        Class::Edit(EditKind::Copy) => part.effects.iter().any(|it| it.reach == EffectScope::LinkedTree),
         Class::Other => part.faces.refuse.iter().any(|words| follows(words)),
         _ => false,
     }
@@ -110,7 +112,7 @@ struct Links {
 
 impl Links {
     fn uses(self, tree: &Path, kind: FileUseKind) -> Vec<FileUse> {
-        let made = |target| FileUse { target, kind, through: Through::Operand, reach: FileReach::Tree };
+        let made = |target| FileUse { target, kind, through: Through::Operand, reach: FileUseScope::Tree };
         let mut out: Vec<FileUse> = self.found.into_iter().map(|it| made(FileTarget::Path(it))).collect();
         if self.cut {
             out.push(made(FileTarget::Unknown(tree.display().to_string())));

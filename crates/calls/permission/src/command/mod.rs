@@ -18,35 +18,35 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    self as shell, Belief, Class, Cover, Doubt, Effect, EffectAccess, EffectReach, LinePart, Obeyed, Target,
-    Unless, Verb, Weight,
+    self as shell, AnalyzedCommand, Class, CommandEffect, Confidence, ConfigDependence, EditKind,
+    EffectAccess, EffectScope, FormCoverage, Risk, RiskLevel, Target, Unless,
 };
 use haft_tool::CommandLine;
 
 pub use running::{RunningCommands, SessionCommands};
 
 use crate::{
-    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Face, FileReach, FileTarget, FileUse,
-    FileUseKind, Nature, RuleCoverage, Through, expansion::expand, names_in_text::falls_apart, obeyed,
-    protected::is_protected,
+    AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, Face,
+    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, Through, expansion::expand,
+    names_in_text::falls_apart, obeyed, protected::is_protected,
 };
 
 /// Takes command lines apart with `haft-bash-analysis`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ShellCommands;
+pub struct BashJudge;
 
-impl CommandJudge for ShellCommands {
-    fn analyse(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Analysis {
+impl CommandJudge for BashJudge {
+    fn analyse(&self, line: &CommandLine, place: &CommandContext<'_>) -> CommandAnalysis {
         analyse(line, place, &[])
     }
 
-    fn propose(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Vec<String> {
+    fn propose(&self, line: &CommandLine, place: &CommandContext<'_>) -> Vec<String> {
         let reading = reading(line, place);
         let found = &reading.analysis;
         if !found.is_certain() {
             return Vec::new();
         }
-        let parts: Vec<&LinePart> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
+        let parts: Vec<&AnalyzedCommand> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
         let proposed: Vec<String> =
             parts.iter().filter_map(|part| shell::propose(part).or_else(|| spelled_out(part))).collect();
         // A rule for some parts would only lead to the next question.
@@ -55,24 +55,28 @@ impl CommandJudge for ShellCommands {
 }
 
 /// Judges a line by the disk as it is now, while these lines are still running.
-fn analyse(line: &CommandLine, place: &CommandPlace<'_>, running: &[Arc<shell::CommandReading>]) -> Analysis {
+fn analyse(
+    line: &CommandLine,
+    place: &CommandContext<'_>,
+    running: &[Arc<shell::SharedAnalysis>],
+) -> CommandAnalysis {
     let reading = reading(line, place);
     let found = &reading.analysis;
-    let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
+    let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == RiskLevel::Uncertain);
     let far_reaching = !found.doubts.is_empty();
     let guarded = line.is_guarded() && found.parts.len() == 1;
-    let judged = |part: &LinePart| command_part(part, place, guarded);
+    let judged = |part: &AnalyzedCommand| command_part(part, place, guarded);
     let mut parts: Vec<CommandPart> = found.parts.iter().map(judged).collect();
     stale::mark(&mut parts, found, place, &running::beside(running, place));
     if far_reaching {
         parts.iter_mut().for_each(narrow);
     }
     let lonely = parts.is_empty().then(|| found.doubts.first()).flatten();
-    Analysis { parts, doubt: uncertain.or(lonely).map(Doubt::to_string) }
+    CommandAnalysis { parts, doubt: uncertain.or(lonely).map(Risk::to_string) }
 }
 
 /// A rule for exactly this command, where its words can be written in one.
-fn spelled_out(part: &LinePart) -> Option<String> {
+fn spelled_out(part: &AnalyzedCommand) -> Option<String> {
     let face = part.faces.allow.first()?;
     let plain = |word: &String| {
         !word.is_empty() && !word.chars().any(|c| c.is_whitespace() || c.is_control() || "*()\\:".contains(c))
@@ -84,14 +88,14 @@ fn spelled_out(part: &LinePart) -> Option<String> {
 
 /// The reading the tool made when the call was parsed, if it is one of this line
 /// in this place; else a new one.
-fn reading(line: &CommandLine, place: &CommandPlace<'_>) -> Arc<shell::CommandReading> {
+fn reading(line: &CommandLine, place: &CommandContext<'_>) -> Arc<shell::SharedAnalysis> {
     let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
-    let here = shell::LinePlace { cwd: place.cwd, home: place.home, roots: &roots };
-    let found = line.finding::<shell::CommandReading>().filter(|it| it.is_for(line.text(), here));
-    found.unwrap_or_else(|| Arc::new(shell::CommandReading::new(line.text(), here)))
+    let here = shell::AnalysisContext { cwd: place.cwd, home: place.home, roots: &roots };
+    let found = line.finding::<shell::SharedAnalysis>().filter(|it| it.is_for(line.text(), here));
+    found.unwrap_or_else(|| Arc::new(shell::SharedAnalysis::new(line.text(), here)))
 }
 
-fn command_part(part: &LinePart, place: &CommandPlace<'_>, guarded: bool) -> CommandPart {
+fn command_part(part: &AnalyzedCommand, place: &CommandContext<'_>, guarded: bool) -> CommandPart {
     let mut made = CommandPart {
         text: part.text.clone(),
         allow_faces: part.faces.allow.iter().map(allow_face).collect(),
@@ -106,47 +110,49 @@ fn command_part(part: &LinePart, place: &CommandPlace<'_>, guarded: bool) -> Com
             .collect(),
         concern: concern(part),
         talks: part.talks,
-        weak: part.belief == Belief::Weak,
+        weak: part.belief == Confidence::Weak,
     };
-    if part.doubts.iter().any(|doubt| doubt.weight() == Weight::FarReaching) {
+    if part.doubts.iter().any(|doubt| doubt.weight() == RiskLevel::FarReaching) {
         narrow(&mut made);
     }
     made
 }
 
-fn allow_face(face: &shell::CommandFace) -> Face {
+fn allow_face(face: &shell::CommandForm) -> Face {
     Face::new(face.words.clone()).covered_by(match face.cover {
-        Cover::Any => RuleCoverage::AnyRule,
-        Cover::Exact => RuleCoverage::ExactRule,
+        FormCoverage::Any => RuleCoverage::AnyRule,
+        FormCoverage::Exact => RuleCoverage::ExactRule,
     })
 }
 
 /// Only the rule for every command speaks for what reaches further than one.
 fn narrow(part: &mut CommandPart) {
-    part.nature = Nature::Other;
+    part.nature = CommandNature::Other;
     part.allow_faces.iter_mut().for_each(|face| face.coverage = RuleCoverage::WholeRule);
 }
 
-fn nature(part: &LinePart, place: &CommandPlace<'_>, guarded: bool) -> Nature {
+fn nature(part: &AnalyzedCommand, place: &CommandContext<'_>, guarded: bool) -> CommandNature {
     let names = if is_fed(part) { Names::Handed } else { Names::Walked };
     let leaves = part
         .effects
         .iter()
-        .any(|it| it.reach == EffectReach::LinkedTree && links_lead_out(&it.target, names, place));
+        .any(|it| it.reach == EffectScope::LinkedTree && links_lead_out(&it.target, names, place));
     let plain = part.doubts.is_empty()
         && !leaves
         && !finds_option(part)
         && part.effects.iter().all(|effect| stays_plain(effect, place, guarded));
     match part.class {
-        Class::ReadOnly if plain => Nature::ReadOnly,
-        Class::Edit(Verb::Copy | Verb::Move) if plain && carries_protected(part) => Nature::Other,
-        Class::Edit(Verb::Create | Verb::Copy | Verb::Move) if plain => Nature::EditsFiles,
-        _ => Nature::Other,
+        Class::ReadOnly if plain => CommandNature::ReadOnly,
+        Class::Edit(EditKind::Copy | EditKind::Move) if plain && carries_protected(part) => {
+            CommandNature::Other
+        }
+        Class::Edit(EditKind::Create | EditKind::Copy | EditKind::Move) if plain => CommandNature::EditsFiles,
+        _ => CommandNature::Other,
     }
 }
 
 /// Whether a pattern finds a name that its command would take for an option.
-fn finds_option(part: &LinePart) -> bool {
+fn finds_option(part: &AnalyzedCommand) -> bool {
     let Some(dir) = part.directory.single() else { return false };
     part.effects.iter().any(|effect| {
         let Target::Pattern(pattern) = &effect.target else { return false };
@@ -164,7 +170,7 @@ fn finds_option(part: &LinePart) -> bool {
 /// Whether nothing but files is touched: no network, and nothing that a file of
 /// the place it runs in names can run. Where whoever runs it sees to the latter, a
 /// repository has to be one of the workspace's and nobody else's.
-fn stays_plain(effect: &Effect, place: &CommandPlace<'_>, guarded: bool) -> bool {
+fn stays_plain(effect: &CommandEffect, place: &CommandContext<'_>, guarded: bool) -> bool {
     match effect.access {
         EffectAccess::Connect => false,
         EffectAccess::Obey(obeyed) => match &effect.target {
@@ -174,7 +180,7 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>, guarded: bool) -> bool
                 let leads_there = haft_paths::real(path).ok() == haft_paths::real(&dir).ok();
                 leads_there
                     && match obeyed {
-                        Obeyed::Git if guarded => {
+                        ConfigDependence::Git if guarded => {
                             (dir == place.cwd || is_at_home(&effect.target, place))
                                 && obeyed::git_is_own(&dir)
                         }
@@ -193,7 +199,7 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>, guarded: bool) -> bool
 
 /// Whether a directory is the one commands run in, or one below it that was told
 /// by name and is no link (`git -C src`).
-fn is_near(dir: &Path, place: &CommandPlace<'_>) -> bool {
+fn is_near(dir: &Path, place: &CommandContext<'_>) -> bool {
     if dir == place.cwd {
         return true;
     }
@@ -212,9 +218,9 @@ fn is_near(dir: &Path, place: &CommandPlace<'_>) -> bool {
 
 /// Whether something protected lies in a tree that is copied or moved: it would
 /// be protected where it arrives.
-fn carries_protected(part: &LinePart) -> bool {
+fn carries_protected(part: &AnalyzedCommand) -> bool {
     let sources =
-        part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectReach::Itself);
+        part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectScope::Itself);
     sources.into_iter().any(|it| match &it.target {
         Target::Path(path) => holds_protected(&haft_paths::lexical(path)),
         Target::Pattern(_) | Target::Unknown(_) => true,
@@ -223,7 +229,7 @@ fn carries_protected(part: &LinePart) -> bool {
 
 /// The same for commands that copy trees in a way that is not understood: the
 /// last word that is a directory is where they end up.
-fn may_carry_protected(part: &LinePart) -> bool {
+fn may_carry_protected(part: &AnalyzedCommand) -> bool {
     let copies = |words: &[String]| words.first().is_some_and(|it| matches!(&**it, "cp" | "mv" | "rsync"));
     if part.class != Class::Other || !part.faces.allow.iter().any(|face| copies(&face.words)) {
         return false;
@@ -262,13 +268,13 @@ fn holds_protected(tree: &Path) -> bool {
 const MOST_NAMES: usize = 20_000;
 
 /// Whether names come from another command.
-fn is_fed(part: &LinePart) -> bool {
+fn is_fed(part: &AnalyzedCommand) -> bool {
     part.words.iter().any(|word| matches!(word, shell::Word::Literal(text) if text == "xargs"))
 }
 
 /// Whether a command that follows links may leave the workspace through one of
 /// them. A tree too large to look through counts as if it did.
-fn links_lead_out(target: &Target, names: Names, place: &CommandPlace<'_>) -> bool {
+fn links_lead_out(target: &Target, names: Names, place: &CommandContext<'_>) -> bool {
     let mut open = match target {
         Target::Path(path) => vec![path.clone()],
         Target::Pattern(path) => vec![literal_parent(path)],
@@ -312,30 +318,30 @@ fn literal_parent(pattern: &Path) -> PathBuf {
     pattern.components().take_while(is_plain).collect()
 }
 
-fn concern(part: &LinePart) -> Option<Concern> {
+fn concern(part: &AnalyzedCommand) -> Option<AlwaysAskReason> {
     if let Some(removal) = part.critical_removal() {
         let what = match &removal.target {
             Target::Path(path) | Target::Pattern(path) => path.display().to_string(),
             Target::Unknown(word) => word.clone(),
         };
-        return Some(Concern::Insist(format!("it would remove {what}")));
+        return Some(AlwaysAskReason::Insist(format!("it would remove {what}")));
     }
-    let uncertain = part.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
+    let uncertain = part.doubts.iter().find(|doubt| doubt.weight() == RiskLevel::Uncertain);
     if let Some(doubt) = uncertain {
-        return Some(Concern::Ask(doubt.to_string()));
+        return Some(AlwaysAskReason::Ask(doubt.to_string()));
     }
     if may_carry_protected(part) {
-        return Some(Concern::Ask(String::from("it copies protected files to another place")));
+        return Some(AlwaysAskReason::Ask(String::from("it copies protected files to another place")));
     }
     let connects = part.effects.iter().any(|effect| {
         effect.access == EffectAccess::Connect && effect.origin == shell::EffectOrigin::Redirection
     });
-    connects.then(|| Concern::Ask(String::from("it opens a network connection")))
+    connects.then(|| AlwaysAskReason::Ask(String::from("it opens a network connection")))
 }
 
-fn file_uses(effect: &Effect, part: &LinePart, place: &CommandPlace<'_>) -> Vec<FileUse> {
+fn file_uses(effect: &CommandEffect, part: &AnalyzedCommand, place: &CommandContext<'_>) -> Vec<FileUse> {
     let whole = match (&effect.target, effect.reach) {
-        (Target::Path(path), EffectReach::Repository(unless)) => {
+        (Target::Path(path), EffectScope::Repository(unless)) => {
             let Some(top) = shown_of_repository(path, unless, part, place) else { return Vec::new() };
             Some(Target::Path(top))
         }
@@ -352,17 +358,17 @@ fn file_uses(effect: &Effect, part: &LinePart, place: &CommandPlace<'_>) -> Vec<
         shell::EffectOrigin::Mention => Through::Mention,
     };
     // What git is given and is not there is a revision.
-    let in_repository = || part.effects.iter().any(|it| matches!(it.reach, EffectReach::Repository(_)));
+    let in_repository = || part.effects.iter().any(|it| matches!(it.reach, EffectScope::Repository(_)));
     let is_file = || match &effect.target {
         Target::Path(path) => path.symlink_metadata().map_or_else(|_| in_repository(), |it| it.is_file()),
         Target::Pattern(_) | Target::Unknown(_) => false,
     };
     let reach = match effect.reach {
-        EffectReach::Itself => FileReach::Itself,
+        EffectScope::Itself => FileUseScope::Itself,
         // Nothing is below it.
-        EffectReach::Tree if is_file() => FileReach::Itself,
-        EffectReach::Tree | EffectReach::LinkedTree => FileReach::Tree,
-        EffectReach::Repository(_) => FileReach::History,
+        EffectScope::Tree if is_file() => FileUseScope::Itself,
+        EffectScope::Tree | EffectScope::LinkedTree => FileUseScope::Tree,
+        EffectScope::Repository(_) => FileUseScope::History,
     };
     let kinds: &[FileUseKind] = match (effect.access, effect.origin) {
         // A word of a command nobody understands may mean either.
@@ -382,13 +388,13 @@ fn file_uses(effect: &Effect, part: &LinePart, place: &CommandPlace<'_>) -> Vec<
 fn shown_of_repository(
     dir: &Path,
     unless: Unless,
-    part: &LinePart,
-    place: &CommandPlace<'_>,
+    part: &AnalyzedCommand,
+    place: &CommandContext<'_>,
 ) -> Option<PathBuf> {
     let dir = haft_paths::lexical(dir);
     let named = || {
         part.effects.iter().any(|it| match &it.target {
-            Target::Path(path) => it.reach == EffectReach::Tree && path.symlink_metadata().is_ok(),
+            Target::Path(path) => it.reach == EffectScope::Tree && path.symlink_metadata().is_ok(),
             Target::Pattern(_) | Target::Unknown(_) => false,
         })
     };
@@ -404,7 +410,7 @@ fn shown_of_repository(
 }
 
 /// Whether a target, and everything that a pattern finds now, is in the workspace.
-fn finds_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {
+fn finds_at_home(target: &Target, place: &CommandContext<'_>) -> bool {
     let found = match target {
         Target::Pattern(pattern) => expand(pattern),
         Target::Path(_) | Target::Unknown(_) => return is_at_home(target, place),
@@ -418,7 +424,7 @@ fn finds_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {
     !found.cut && found.found.iter().all(|it| inside(it) && on_the_way(it))
 }
 
-fn is_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {
+fn is_at_home(target: &Target, place: &CommandContext<'_>) -> bool {
     let (Target::Path(path) | Target::Pattern(path)) = target else { return false };
     let forms = [haft_paths::lexical(path), haft_paths::real(path).unwrap_or_else(|_| path.clone())];
     forms.iter().all(|form| place.roots.iter().any(|root| inside_root(form, root)))

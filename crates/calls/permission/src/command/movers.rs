@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use haft_bash_analysis::{Class, EffectOrigin, LinePart, Target, Word};
+use haft_bash_analysis::{AnalyzedCommand, Class, EffectOrigin, Target, Word};
 
 use super::survey::survey;
 use crate::expansion::expand;
@@ -158,7 +158,7 @@ const GIT_VALUED: &[&str] =
     &["-C", "-c", "--config-env", "--exec-path", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
 
 /// What a part does to names, if it is no command that is understood completely.
-pub(super) fn mover(part: &LinePart) -> Option<Mover> {
+pub(super) fn mover(part: &AnalyzedCommand) -> Option<Mover> {
     if part.class != Class::Other {
         return None;
     }
@@ -224,7 +224,7 @@ pub(super) struct PlainOperands {
 
 /// The operands of `cp` and `mv` with patterns or in forms that are not
 /// understood, if all of them are known, none is a link and none holds one.
-pub(super) fn plain_operands(part: &LinePart) -> Option<PlainOperands> {
+pub(super) fn plain_operands(part: &AnalyzedCommand) -> Option<PlainOperands> {
     let Some((Word::Literal(name), rest)) = part.words.split_first() else { return None };
     let plain_option = |text: &str| {
         text.strip_prefix('-').is_some_and(|it| it.bytes().all(|letter| b"afinprRuvTdxP".contains(&letter)))
@@ -261,7 +261,7 @@ pub(super) fn plain_operands(part: &LinePart) -> Option<PlainOperands> {
 }
 
 /// Paths and patterns that a command may remove, if its words name them.
-pub(super) fn removed(part: &LinePart) -> Option<Vec<&Target>> {
+pub(super) fn removed(part: &AnalyzedCommand) -> Option<Vec<&Target>> {
     let named = matches!(&part.words[..], [Word::Literal(name), ..] if REMOVALS.contains(&&**name));
     let known = part.words.iter().all(|it| !matches!(it, Word::Unknown(_)));
     let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);
@@ -270,7 +270,7 @@ pub(super) fn removed(part: &LinePart) -> Option<Vec<&Target>> {
 
 /// Names of files that a command may write, in lower case, if its words name
 /// them: everything in its words that may be a name.
-pub(super) fn literal_names(part: &LinePart) -> Option<Vec<String>> {
+pub(super) fn literal_names(part: &AnalyzedCommand) -> Option<Vec<String>> {
     let [Word::Literal(name), ..] = &part.words[..] else { return None };
     let name = name.rsplit('/').next().unwrap_or(name);
     let named_by_words = FILES.contains(&name) || matches!(name, "tar" | "bsdtar" | "gtar");

@@ -2,16 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-use haft_bash_analysis::CommandReading;
+use haft_bash_analysis::SharedAnalysis;
 use haft_tool::CommandLine;
 
-use super::{ShellCommands, analyse, stale::RunningLine};
-use crate::{Analysis, CommandJudge, CommandPlace};
+use super::{BashJudge, analyse, stale::RunningLine};
+use crate::{CommandAnalysis, CommandContext, CommandJudge};
 
 /// Knows which commands of a session are still running.
 pub trait RunningCommands: Send + Sync {
     /// Every command line that is still running, analysed where it runs.
-    fn running(&self) -> Vec<Arc<CommandReading>>;
+    fn running(&self) -> Vec<Arc<SharedAnalysis>>;
 }
 
 /// Judges command lines of a session whose earlier commands may still be
@@ -37,24 +37,24 @@ impl fmt::Debug for SessionCommands {
 }
 
 impl CommandJudge for SessionCommands {
-    fn analyse(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Analysis {
+    fn analyse(&self, line: &CommandLine, place: &CommandContext<'_>) -> CommandAnalysis {
         analyse(line, place, &self.running.running())
     }
 
-    fn propose(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Vec<String> {
-        ShellCommands.propose(line, place)
+    fn propose(&self, line: &CommandLine, place: &CommandContext<'_>) -> Vec<String> {
+        BashJudge.propose(line, place)
     }
 }
 
 /// Running lines as they concern a line that is judged here.
 pub(super) fn beside<'a>(
-    running: &'a [Arc<CommandReading>],
-    place: &CommandPlace<'a>,
+    running: &'a [Arc<SharedAnalysis>],
+    place: &CommandContext<'a>,
 ) -> Vec<RunningLine<'a>> {
-    let beside = |it: &'a Arc<CommandReading>| RunningLine {
+    let beside = |it: &'a Arc<SharedAnalysis>| RunningLine {
         analysis: &it.analysis,
         text: it.line(),
-        place: CommandPlace { cwd: it.place().cwd, ..*place },
+        place: CommandContext { cwd: it.place().cwd, ..*place },
     };
     running.iter().map(beside).collect()
 }

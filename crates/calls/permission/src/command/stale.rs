@@ -1,21 +1,24 @@
 //! Parts whose judgement is outdated when they run, because another part of the
 //! line, or a command that is still running, changes what they look at.
 
-use haft_bash_analysis::{Effect, EffectAccess, EffectOrigin, LineAnalysis, LinePart, Obeyed, Target};
+use haft_bash_analysis::{
+    AnalyzedCommand, CommandEffect, ConfigDependence, EffectAccess, EffectOrigin, LineAnalysis, Target,
+};
 
 use super::{
     changes::{PartChange, changes},
     movers,
 };
 use crate::{
-    CommandPart, CommandPlace, Concern, FileReach, FileTarget, FileUse, FileUseKind, Nature, Through,
+    AlwaysAskReason, CommandContext, CommandNature, CommandPart, FileTarget, FileUse, FileUseKind,
+    FileUseScope, Through,
 };
 
 /// A line that is still running, and where it runs.
 pub(super) struct RunningLine<'a> {
     pub(super) analysis: &'a LineAnalysis,
     pub(super) text: &'a str,
-    pub(super) place: CommandPlace<'a>,
+    pub(super) place: CommandContext<'a>,
 }
 
 /// Makes every part ask whose judgement may be outdated when it runs. `made`
@@ -23,7 +26,7 @@ pub(super) struct RunningLine<'a> {
 pub(super) fn mark(
     made: &mut [CommandPart],
     found: &LineAnalysis,
-    place: &CommandPlace<'_>,
+    place: &CommandContext<'_>,
     running: &[RunningLine<'_>],
 ) {
     let own = changes(&found.parts, found.is_sequential, place);
@@ -50,19 +53,19 @@ pub(super) fn mark(
 }
 
 /// What makes a person look at a change that a running command does not expect.
-fn disturbs(line: &str) -> Concern {
-    Concern::Ask(format!(
+fn disturbs(line: &str) -> AlwaysAskReason {
+    AlwaysAskReason::Ask(format!(
         "a command that is still running may then use other files than it was allowed to: `{line}`"
     ))
 }
 
 /// Makes a part ask if a change makes its judgement outdated.
-fn outdate(made: &mut CommandPart, part: &LinePart, change: &PartChange, place: &CommandPlace<'_>) {
+fn outdate(made: &mut CommandPart, part: &AnalyzedCommand, change: &PartChange, place: &CommandContext<'_>) {
     for effect in &part.effects {
         match effect.access {
             EffectAccess::Obey(kind) => {
                 if is_reconfigured(effect, kind, change, place) {
-                    made.nature = Nature::Other;
+                    made.nature = CommandNature::Other;
                 }
             }
             EffectAccess::Connect => (),
@@ -82,7 +85,7 @@ fn outdate(made: &mut CommandPart, part: &LinePart, change: &PartChange, place: 
 }
 
 /// Whether a running part was allowed because of something that changes.
-fn depends_on(part: &LinePart, change: &PartChange, place: &CommandPlace<'_>) -> bool {
+fn depends_on(part: &AnalyzedCommand, change: &PartChange, place: &CommandContext<'_>) -> bool {
     part.effects.iter().any(|effect| match effect.access {
         EffectAccess::Obey(kind) => is_reconfigured(effect, kind, change, place),
         EffectAccess::Connect => false,
@@ -92,23 +95,28 @@ fn depends_on(part: &LinePart, change: &PartChange, place: &CommandPlace<'_>) ->
 
 /// What a command that is not understood mentions matters where it is known to
 /// write files.
-fn counts(effect: &Effect, part: &LinePart) -> bool {
+fn counts(effect: &CommandEffect, part: &AnalyzedCommand) -> bool {
     effect.origin != EffectOrigin::Mention || movers::mover(part).is_some()
 }
 
-fn is_reconfigured(effect: &Effect, kind: Obeyed, change: &PartChange, place: &CommandPlace<'_>) -> bool {
+fn is_reconfigured(
+    effect: &CommandEffect,
+    kind: ConfigDependence,
+    change: &PartChange,
+    place: &CommandContext<'_>,
+) -> bool {
     match &effect.target {
         Target::Path(dir) => change.configures(kind, dir, place),
         Target::Pattern(_) | Target::Unknown(_) => true,
     }
 }
 
-fn misleads(change: &PartChange) -> Concern {
-    Concern::Ask(format!("`{}` may change which file it uses", change.text))
+fn misleads(change: &PartChange) -> AlwaysAskReason {
+    AlwaysAskReason::Ask(format!("`{}` may change which file it uses", change.text))
 }
 
 /// The file of an effect, as one that is known only when the command runs.
-fn unknown(effect: &Effect, kind: FileUseKind) -> FileUse {
+fn unknown(effect: &CommandEffect, kind: FileUseKind) -> FileUse {
     let text = match &effect.target {
         Target::Path(path) | Target::Pattern(path) => path.display().to_string(),
         Target::Unknown(word) => word.clone(),
@@ -117,5 +125,5 @@ fn unknown(effect: &Effect, kind: FileUseKind) -> FileUse {
         EffectOrigin::Redirection => Through::Redirection,
         EffectOrigin::Operand | EffectOrigin::Mention => Through::Operand,
     };
-    FileUse { target: FileTarget::Unknown(text), kind, through, reach: FileReach::Itself }
+    FileUse { target: FileTarget::Unknown(text), kind, through, reach: FileUseScope::Itself }
 }

@@ -1,10 +1,12 @@
 use std::path::Path;
 
-use haft_paths::Located;
+use haft_paths::ResolvedPath;
 
-use super::{FileSpot, FileWhat, Level, Ruling, RulingStanding, by_rule, path::PathSpeaker};
+use super::{
+    DecisionStrength, FileKnowledge, Level, PartialDecision, SubjectFile, by_rule, path::PathRuleSource,
+};
 use crate::{
-    Behavior, FileReach, Through,
+    Behavior, FileUseScope, Through,
     expansion::PathShape,
     matcher::PathUse,
     protected::protection,
@@ -16,46 +18,48 @@ const MAX_ENTRIES: usize = 4096;
 
 impl Level<'_> {
     /// Whether a command may use a file it names.
-    pub(super) fn file(&self, file: &FileSpot) -> Ruling {
+    pub(super) fn file(&self, file: &SubjectFile) -> PartialDecision {
         let ruling = match &file.what {
-            FileWhat::Spotted(spotted) => self.path(file.using, spotted, PathSpeaker::Nobody),
-            FileWhat::Shape(shape) => {
-                let fine = || Ruling::allowed(Why::CommandReads);
+            FileKnowledge::Spotted(spotted) => self.path(file.using, spotted, PathRuleSource::Nobody),
+            FileKnowledge::Shape(shape) => {
+                let fine = || PartialDecision::allowed(Why::CommandReads);
                 self.shape_forbidden(shape, file.using).unwrap_or_else(fine)
             }
-            FileWhat::Unknown(text) => self.unknown(text),
+            FileKnowledge::Unknown(text) => self.unknown(text),
         };
-        self.below(file).into_iter().fold(ruling, Ruling::stricter)
+        self.below(file).into_iter().fold(ruling, PartialDecision::stricter)
     }
 
     /// What forbids the use, or insists on asking about it, whoever speaks for
     /// the command.
-    pub(super) fn file_forbidden(&self, file: &FileSpot) -> Option<Ruling> {
+    pub(super) fn file_forbidden(&self, file: &SubjectFile) -> Option<PartialDecision> {
         match &file.what {
-            FileWhat::Spotted(Ok(spotted)) => self.path_forbidden(file.using, spotted, PathSpeaker::Nobody),
-            FileWhat::Spotted(Err(_)) if file.through == Through::Mention => None,
-            FileWhat::Spotted(Err(problem)) => Some(Ruling::denied(Why::Path(*problem))),
-            FileWhat::Shape(shape) => self.shape_forbidden(shape, file.using),
-            FileWhat::Unknown(_) => None,
+            FileKnowledge::Spotted(Ok(spotted)) => {
+                self.path_forbidden(file.using, spotted, PathRuleSource::Nobody)
+            }
+            FileKnowledge::Spotted(Err(_)) if file.through == Through::Mention => None,
+            FileKnowledge::Spotted(Err(problem)) => Some(PartialDecision::denied(Why::Path(*problem))),
+            FileKnowledge::Shape(shape) => self.shape_forbidden(shape, file.using),
+            FileKnowledge::Unknown(_) => None,
         }
     }
 
     /// What a rule forbids below a directory that is used as a whole, or what
     /// is protected there. A sandbox needs no question: it keeps the rule.
-    pub(super) fn below(&self, file: &FileSpot) -> Option<Ruling> {
-        let FileWhat::Spotted(Ok(spotted)) = &file.what else { return None };
-        let Located { lexical, real } = &spotted.located;
+    pub(super) fn below(&self, file: &SubjectFile) -> Option<PartialDecision> {
+        let FileKnowledge::Spotted(Ok(spotted)) = &file.what else { return None };
+        let ResolvedPath { lexical, real } = &spotted.located;
         let asks = match file.reach {
-            FileReach::Itself => return None,
-            FileReach::Tree => !self.policy.is_enforced(),
-            FileReach::History => true,
+            FileUseScope::Itself => return None,
+            FileUseScope::Tree => !self.policy.is_enforced(),
+            FileUseScope::History => true,
         };
         if asks {
             let paths = self.policy.rules().paths(self.anchors());
             let found = [lexical, real].into_iter().find_map(|dir| paths.find_below(dir, file.using));
             if let Some(rule) = found {
                 let why = Why::Below { rule: rule.entry.clone(), path: lexical.clone() };
-                return Some(Ruling::new(RulingStanding::Guarded, why));
+                return Some(PartialDecision::new(DecisionStrength::Guarded, why));
             }
         }
         match file.using {
@@ -66,11 +70,11 @@ impl Level<'_> {
 
     /// What is protected in a directory, or the directory itself where it is: a
     /// reader looks for the name in the command.
-    fn protected_inside(&self, named: &Path, dir: &Path) -> Option<Ruling> {
+    fn protected_inside(&self, named: &Path, dir: &Path) -> Option<PartialDecision> {
         let own = &self.anchors().own;
         let guarded = |path: &Path, reason, inside| {
             let why = Why::Protected { path: path.to_owned(), real: None, inside, reason };
-            Some(Ruling::new(RulingStanding::Guarded, why))
+            Some(PartialDecision::new(DecisionStrength::Guarded, why))
         };
         if let Some(reason) = protection(dir, own) {
             return dir.is_dir().then(|| guarded(named, reason, None)).flatten();
@@ -84,21 +88,21 @@ impl Level<'_> {
     }
 
     /// A file that a pattern would find once it exists.
-    fn shape_forbidden(&self, shape: &PathShape, using: PathUse) -> Option<Ruling> {
+    fn shape_forbidden(&self, shape: &PathShape, using: PathUse) -> Option<PartialDecision> {
         let paths = self.policy.rules().paths(self.anchors());
         let (rule, path) = paths.find_named(shape, using)?;
         let why = by_rule(rule, CallAction::Path { path, using });
         Some(match rule.slot() {
-            Behavior::Deny => Ruling::denied(why),
-            Behavior::Allow | Behavior::Ask => Ruling::firm(why),
+            Behavior::Deny => PartialDecision::denied(why),
+            Behavior::Allow | Behavior::Ask => PartialDecision::firm(why),
         })
     }
 
     /// A file that is known only when the command runs: it may be one that a
     /// rule forbids, and then no rule about the command speaks for it.
-    fn unknown(&self, text: &str) -> Ruling {
+    fn unknown(&self, text: &str) -> PartialDecision {
         let risky = self.policy.rules().forbids_paths() && !self.policy.is_enforced();
-        let standing = if risky { RulingStanding::Guarded } else { RulingStanding::Open };
-        Ruling::new(standing, Why::UnknownFile(text.to_owned()))
+        let standing = if risky { DecisionStrength::Guarded } else { DecisionStrength::Open };
+        PartialDecision::new(standing, Why::UnknownFile(text.to_owned()))
     }
 }

@@ -1,9 +1,12 @@
 use haft_tool::CommandLine;
 use haft_types::PermissionMode;
 
-use super::{FileSpot, FileWhat, Level, LevelRole, Ruling, RulingStanding, Tally, Wish, by_rule};
+use super::{
+    DecisionStrength, DecisionTally, FileKnowledge, Level, LevelRole, PartialDecision, SubjectFile, Wish,
+    by_rule,
+};
 use crate::{
-    Behavior, CommandPart, Concern, Nature, Through,
+    AlwaysAskReason, Behavior, CommandNature, CommandPart, Through,
     matcher::PathUse,
     reason::{CallAction, Why},
     ruleset::RuleSet,
@@ -16,9 +19,9 @@ impl Level<'_> {
     pub(super) fn line(
         &self,
         line: &CommandLine,
-        parts: &[(CommandPart, Vec<FileSpot>)],
+        parts: &[(CommandPart, Vec<SubjectFile>)],
         doubt: Option<&str>,
-        tally: &mut Tally,
+        tally: &mut DecisionTally,
     ) {
         // One part outside is enough: what it starts, and where, is not held.
         let held = doubt.is_none() && parts.iter().all(|(part, _)| self.policy.is_held(part));
@@ -34,70 +37,81 @@ impl Level<'_> {
             }
         }
         if let Some(doubt) = doubt {
-            let doubtful = Ruling::new(RulingStanding::Guarded, Why::Doubt(doubt.to_owned()));
+            let doubtful = PartialDecision::new(DecisionStrength::Guarded, Why::Doubt(doubt.to_owned()));
             tally.add(self.settle(doubtful.about(shown::text(line.text()))));
         }
     }
 
     /// Whether nothing but the belief that it only reads lets a command run: no
     /// rule speaks for it, and no mode lets everything run.
-    fn only_reads(&self, part: &CommandPart, ruling: &Ruling) -> bool {
+    fn only_reads(&self, part: &CommandPart, ruling: &PartialDecision) -> bool {
         matches!(ruling.why, Why::CommandReads)
             && self.policy.mode != PermissionMode::BypassPermissions
             && self.command_allow(part).is_none()
     }
 
-    fn command(&self, part: &CommandPart, files: &[FileSpot], line: &CommandLine) -> Ruling {
+    fn command(&self, part: &CommandPart, files: &[SubjectFile], line: &CommandLine) -> PartialDecision {
         let stricter = [
             self.command_concern(part),
             self.command_suspected(part),
             self.command_plan(part),
             self.command_forbidden(part, files),
         ];
-        stricter.into_iter().flatten().fold(self.command_allowed(part, files, line), Ruling::stricter)
+        stricter
+            .into_iter()
+            .flatten()
+            .fold(self.command_allowed(part, files, line), PartialDecision::stricter)
     }
 
     /// Where the shell itself reads or writes.
-    fn redirection(&self, file: &FileSpot) -> Ruling {
+    fn redirection(&self, file: &SubjectFile) -> PartialDecision {
         let ruling = match (&file.what, self.file(file)) {
-            (FileWhat::Unknown(text), ruling) => ruling.about(shown::text(text)),
+            (FileKnowledge::Unknown(text), ruling) => ruling.about(shown::text(text)),
             (_, ruling) => ruling,
         };
         // Who lets every command run lets commands write, too; redirecting is no other way to do it.
-        let known = !matches!(file.what, FileWhat::Unknown(_));
+        let known = !matches!(file.what, FileKnowledge::Unknown(_));
         match (ruling.standing, self.tool_allow()) {
-            (RulingStanding::Open, Some(rule)) if known => {
+            (DecisionStrength::Open, Some(rule)) if known => {
                 let subject = ruling.subject.clone().unwrap_or_default();
-                Ruling::allowed(by_rule(rule, CallAction::Tool(self.facts.tool.to_owned()))).about(subject)
+                PartialDecision::allowed(by_rule(rule, CallAction::Tool(self.facts.tool.to_owned())))
+                    .about(subject)
             }
             _ => ruling,
         }
     }
 
-    fn command_plan(&self, part: &CommandPart) -> Option<Ruling> {
-        let changes = self.policy.mode == PermissionMode::Plan && part.nature != Nature::ReadOnly;
-        changes.then(|| Ruling::denied(Why::Plan(action(part))))
+    fn command_plan(&self, part: &CommandPart) -> Option<PartialDecision> {
+        let changes = self.policy.mode == PermissionMode::Plan && part.nature != CommandNature::ReadOnly;
+        changes.then(|| PartialDecision::denied(Why::Plan(action(part))))
     }
 
-    fn command_concern(&self, part: &CommandPart) -> Option<Ruling> {
+    fn command_concern(&self, part: &CommandPart) -> Option<PartialDecision> {
         match part.concern.as_ref()? {
-            Concern::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
-            Concern::Ask(text) => Some(Ruling::new(RulingStanding::Guarded, Why::Doubt(text.clone()))),
+            AlwaysAskReason::Insist(text) => Some(PartialDecision::firm(Why::Tool(text.clone()))),
+            AlwaysAskReason::Ask(text) => {
+                Some(PartialDecision::new(DecisionStrength::Guarded, Why::Doubt(text.clone())))
+            }
         }
     }
 
     /// A command that is not understood names one that a rule denies: it may run
     /// it, unless somebody allowed exactly these words.
-    fn command_suspected(&self, part: &CommandPart) -> Option<Ruling> {
+    fn command_suspected(&self, part: &CommandPart) -> Option<PartialDecision> {
         let rules = self.policy.rules();
         let (rule, name) = rules.suspected(part).filter(|_| !rules.command_exactly(part))?;
         let why = Why::Names { rule: rule.entry.clone(), name: name.to_owned() };
-        Some(Ruling::new(RulingStanding::Guarded, why))
+        Some(PartialDecision::new(DecisionStrength::Guarded, why))
     }
 
     /// What is left: what the command does by its nature, allow rules, or a
     /// question.
-    fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &CommandLine) -> Ruling {
+    fn command_allowed(
+        &self,
+        part: &CommandPart,
+        files: &[SubjectFile],
+        line: &CommandLine,
+    ) -> PartialDecision {
         let operands = files.iter().filter(|file| file.through == Through::Operand);
         let mentions = files.iter().filter(|file| file.through == Through::Mention);
         let mentioned =
@@ -105,31 +119,31 @@ impl Level<'_> {
         let rulings = operands.map(|file| self.file(file)).chain(mentioned);
         let strictest = rulings.reduce(|a, b| b.stricter(a));
         let files_allowed =
-            strictest.as_ref().is_none_or(|ruling| ruling.standing == RulingStanding::Allowed);
+            strictest.as_ref().is_none_or(|ruling| ruling.standing == DecisionStrength::Allowed);
         match (part.nature, &strictest) {
-            (Nature::ReadOnly, _) if files_allowed && (!part.weak || self.policy.holds_reading()) => {
-                return Ruling::allowed(Why::CommandReads);
+            (CommandNature::ReadOnly, _) if files_allowed && (!part.weak || self.policy.holds_reading()) => {
+                return PartialDecision::allowed(Why::CommandReads);
             }
-            (Nature::EditsFiles, Some(edited)) if files_allowed && self.policy.accepts_edits() => {
-                return Ruling::allowed(edited.why.clone());
+            (CommandNature::EditsFiles, Some(edited)) if files_allowed && self.policy.accepts_edits() => {
+                return PartialDecision::allowed(edited.why.clone());
             }
-            (Nature::ReadOnly | Nature::EditsFiles | Nature::Other, _) => (),
+            (CommandNature::ReadOnly | CommandNature::EditsFiles | CommandNature::Other, _) => (),
         }
         match (self.command_allow(part), strictest) {
-            (_, Some(guarded)) if guarded.standing == RulingStanding::Guarded => guarded,
-            (Some(why), _) => Ruling::allowed(why),
-            (None, Some(outside)) if part.nature == Nature::ReadOnly && !files_allowed => outside,
+            (_, Some(guarded)) if guarded.standing == DecisionStrength::Guarded => guarded,
+            (Some(why), _) => PartialDecision::allowed(why),
+            (None, Some(outside)) if part.nature == CommandNature::ReadOnly && !files_allowed => outside,
             (None, _) => self.command_open(part, line),
         }
     }
 
     /// A protected file among the words of a command that may write it: no rule
     /// about the command speaks for that, unless it spells all of it.
-    fn mention_guarded(&self, part: &CommandPart, file: &FileSpot) -> Option<Ruling> {
-        let FileWhat::Spotted(Ok(spotted)) = &file.what else { return None };
+    fn mention_guarded(&self, part: &CommandPart, file: &SubjectFile) -> Option<PartialDecision> {
+        let FileKnowledge::Spotted(Ok(spotted)) = &file.what else { return None };
         let spelled = || self.policy.rules().command_exactly(part);
         let may_write = file.using == PathUse::Write
-            && part.nature == Nature::Other
+            && part.nature == CommandNature::Other
             && writes(part)
             && !only_prints(part);
         self.path_guarded(file.using, &spotted.located).filter(|_| may_write && !spelled())
@@ -137,22 +151,22 @@ impl Level<'_> {
 
     /// What rules forbid, and what they insist on asking about: the command in
     /// any of its readings, and the files it names.
-    fn command_forbidden(&self, part: &CommandPart, files: &[FileSpot]) -> Option<Ruling> {
+    fn command_forbidden(&self, part: &CommandPart, files: &[SubjectFile]) -> Option<PartialDecision> {
         if let Some(why) = self.command_held_back(part) {
-            return Some(Ruling::denied(why));
+            return Some(PartialDecision::denied(why));
         }
         let hit = |behavior| match self.shielded() || self.command_handed(part) && self.policy.is_agent() {
             true => None,
             false => self.policy.rules().command(behavior, part).map(|rule| by_rule(rule, action(part))),
         };
         if let Some(why) = hit(Behavior::Deny) {
-            return Some(Ruling::denied(why));
+            return Some(PartialDecision::denied(why));
         }
         let by_files =
             files.iter().filter_map(|file| self.file_forbidden(file)).max_by_key(|ruling| ruling.standing);
         match (by_files, hit(Behavior::Ask)) {
-            (Some(files), _) if files.standing == RulingStanding::Denied => Some(files),
-            (_, Some(why)) => Some(Ruling::firm(why)),
+            (Some(files), _) if files.standing == DecisionStrength::Denied => Some(files),
+            (_, Some(why)) => Some(PartialDecision::firm(why)),
             (files, None) => files,
         }
     }
@@ -189,7 +203,7 @@ impl Level<'_> {
     }
 
     /// Nobody speaks for the command: say what is missing.
-    fn command_open(&self, part: &CommandPart, line: &CommandLine) -> Ruling {
+    fn command_open(&self, part: &CommandPart, line: &CommandLine) -> PartialDecision {
         let why = match self.policy.rules().near_miss(part) {
             Some((rule, word)) => Why::NearMiss {
                 action: action(part),
@@ -198,7 +212,7 @@ impl Level<'_> {
             },
             None => Why::NoRule(action(part)),
         };
-        Ruling::new(RulingStanding::Open, why).wishing(|| Wish::Line(line.clone()))
+        PartialDecision::new(DecisionStrength::Open, why).wishing(|| Wish::Line(line.clone()))
     }
 }
 
@@ -266,11 +280,11 @@ fn only_prints(part: &CommandPart) -> bool {
 
 /// What nobody speaks about may run behind walls. Files outside the workspace
 /// are another matter: walls let them be read.
-fn walled(ruling: Ruling, held: bool) -> Ruling {
+fn walled(ruling: PartialDecision, held: bool) -> PartialDecision {
     let outside = matches!(ruling.why, Why::Outside { .. } | Why::UnknownFile(_));
     match ruling.standing {
-        RulingStanding::Open if held && !outside => {
-            ruling.becomes(RulingStanding::Allowed, |_| Why::Sandboxed)
+        DecisionStrength::Open if held && !outside => {
+            ruling.becomes(DecisionStrength::Allowed, |_| Why::Sandboxed)
         }
         _ => ruling,
     }

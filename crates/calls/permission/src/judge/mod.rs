@@ -12,13 +12,13 @@ use std::{cell::OnceCell, sync::Arc};
 use haft_tool::Verdict;
 use haft_types::PermissionMode;
 
-pub(crate) use facts::{CallTouch, Facts, FileSpot, FileWhat, Spotted};
-pub(crate) use ruling::{Ruling, RulingStanding, Tally, Wish};
+pub(crate) use facts::{CallSubject, FileKnowledge, Spotted, SubjectAccess, SubjectFile};
+pub(crate) use ruling::{DecisionStrength, DecisionTally, PartialDecision, Wish};
 
 use crate::{
-    Behavior, Opinion, Policy,
-    places::Anchors,
-    reason::{CallAction, Via, Why},
+    Behavior, HookOpinion, Policy,
+    places::ResolvedDirs,
+    reason::{CallAction, RuleLink, Why},
     rule::{Rule, RuleSubject},
     ruleset::{RuleSet, ToolView},
 };
@@ -35,21 +35,21 @@ pub(crate) enum LevelRole<'a> {
 /// A policy looking at one call.
 pub(crate) struct Level<'a> {
     policy: &'a Policy,
-    facts: &'a Facts<'a>,
+    facts: &'a CallSubject<'a>,
     role: LevelRole<'a>,
     view: Arc<ToolView>,
-    anchors: OnceCell<Arc<Anchors>>,
+    anchors: OnceCell<Arc<ResolvedDirs>>,
 }
 
 impl<'a> Level<'a> {
-    pub(crate) fn new(policy: &'a Policy, facts: &'a Facts<'a>, role: LevelRole<'a>) -> Self {
+    pub(crate) fn new(policy: &'a Policy, facts: &'a CallSubject<'a>, role: LevelRole<'a>) -> Self {
         let view = policy.rules().view(facts.tool);
         Self { policy, facts, role, view, anchors: OnceCell::new() }
     }
 
     /// Everything this level has to say.
-    pub(crate) fn judge(&self) -> Tally {
-        let mut tally = Tally::default();
+    pub(crate) fn judge(&self) -> DecisionTally {
+        let mut tally = DecisionTally::default();
         for ruling in
             [self.by_name(), self.by_verdict(), self.by_hook(), self.by_reach()].into_iter().flatten()
         {
@@ -57,48 +57,50 @@ impl<'a> Level<'a> {
         }
         for touch in &self.facts.touches {
             match touch {
-                CallTouch::Path { using, spotted, .. } => {
-                    tally.add(self.settle(self.path(*using, spotted, path::PathSpeaker::Tool)));
+                SubjectAccess::Path { using, spotted, .. } => {
+                    tally.add(self.settle(self.path(*using, spotted, path::PathRuleSource::Tool)));
                 }
-                CallTouch::Command { line, parts, doubt } => {
+                SubjectAccess::Command { line, parts, doubt } => {
                     self.line(line, parts, doubt.as_deref(), &mut tally)
                 }
-                CallTouch::Fetch { address, host } => tally.add(self.settle(self.fetch(address, host))),
-                CallTouch::Named(name) => tally.add(self.settle(self.named(name))),
+                SubjectAccess::Fetch { address, host } => tally.add(self.settle(self.fetch(address, host))),
+                SubjectAccess::Named(name) => tally.add(self.settle(self.named(name))),
             }
         }
         tally
     }
 
     /// What the mode and a hook's yes make of a ruling.
-    fn settle(&self, ruling: Ruling) -> Ruling {
-        let hook_allows = *self.facts.hook == Opinion::Allow;
+    fn settle(&self, ruling: PartialDecision) -> PartialDecision {
+        let hook_allows = *self.facts.hook == HookOpinion::Allow;
         let mode = self.policy.mode;
         let tool_asks = matches!(ruling.why, Why::Tool(_));
         match ruling.standing {
-            RulingStanding::Open | RulingStanding::Guarded if mode == PermissionMode::BypassPermissions => {
-                ruling.becomes(RulingStanding::Allowed, |_| Why::Bypass)
+            DecisionStrength::Open | DecisionStrength::Guarded
+                if mode == PermissionMode::BypassPermissions =>
+            {
+                ruling.becomes(DecisionStrength::Allowed, |_| Why::Bypass)
             }
-            RulingStanding::Open if hook_allows => {
-                ruling.becomes(RulingStanding::Allowed, |_| Why::HookAllows)
+            DecisionStrength::Open if hook_allows => {
+                ruling.becomes(DecisionStrength::Allowed, |_| Why::HookAllows)
             }
-            RulingStanding::Guarded if hook_allows && tool_asks => {
-                ruling.becomes(RulingStanding::Allowed, |_| Why::HookAllows)
+            DecisionStrength::Guarded if hook_allows && tool_asks => {
+                ruling.becomes(DecisionStrength::Allowed, |_| Why::HookAllows)
             }
-            RulingStanding::Open | RulingStanding::Guarded | RulingStanding::Firm
+            DecisionStrength::Open | DecisionStrength::Guarded | DecisionStrength::Firm
                 if mode == PermissionMode::DontAsk =>
             {
-                ruling.becomes(RulingStanding::Denied, |inner| Why::DontAsk { inner: Box::new(inner) })
+                ruling.becomes(DecisionStrength::Denied, |inner| Why::DontAsk { inner: Box::new(inner) })
             }
             _ => ruling,
         }
     }
 
     /// What rules say about the tool and its inputs, whatever it touches.
-    fn by_name(&self) -> Option<Ruling> {
+    fn by_name(&self) -> Option<PartialDecision> {
         let (facts, rules) = (self.facts, self.policy.rules());
         if let Some(agent) = self.policy.excludes(facts.tool) {
-            return Some(Ruling::denied(Why::NotAmongTools { agent, tool: facts.tool.to_owned() }));
+            return Some(PartialDecision::denied(Why::NotAmongTools { agent, tool: facts.tool.to_owned() }));
         }
         if let Some(ruling) = self.held_back() {
             return Some(ruling);
@@ -108,21 +110,21 @@ impl<'a> Level<'a> {
         }
         let action = || CallAction::Tool(facts.tool.to_owned());
         if let Some(rule) = rules.bare(&self.view, Behavior::Deny) {
-            return Some(Ruling::denied(by_rule(rule, action())));
+            return Some(PartialDecision::denied(by_rule(rule, action())));
         }
         let input = facts.call.input();
         if let Some(rule) = rules.input(&self.view, Behavior::Deny, input) {
-            return Some(Ruling::denied(by_rule(rule, self.input_action(rule))));
+            return Some(PartialDecision::denied(by_rule(rule, self.input_action(rule))));
         }
         if let Some(rule) = rules.bare(&self.view, Behavior::Ask) {
-            return Some(Ruling::firm(by_rule(rule, action())));
+            return Some(PartialDecision::firm(by_rule(rule, action())));
         }
         if let Some(rule) = rules.input(&self.view, Behavior::Ask, input) {
-            return Some(Ruling::firm(by_rule(rule, self.input_action(rule))));
+            return Some(PartialDecision::firm(by_rule(rule, self.input_action(rule))));
         }
-        let names_something = facts.touches.iter().any(|touch| matches!(touch, CallTouch::Named(_)));
+        let names_something = facts.touches.iter().any(|touch| matches!(touch, SubjectAccess::Named(_)));
         let rule = rules.incomparable(&self.view).filter(|_| !names_something)?;
-        Some(Ruling::firm(Why::Incomparable(rule.entry.clone())))
+        Some(PartialDecision::firm(Why::Incomparable(rule.entry.clone())))
     }
 
     fn input_action(&self, rule: &Rule) -> CallAction {
@@ -131,11 +133,11 @@ impl<'a> Level<'a> {
     }
 
     /// A right that exists only to be passed on.
-    fn held_back(&self) -> Option<Ruling> {
+    fn held_back(&self) -> Option<PartialDecision> {
         let LevelRole::Acting = self.role else { return None };
         let held = self.policy.held_back()?;
         let rule = held.bare(&held.view(self.facts.tool), Behavior::Deny)?;
-        Some(Ruling::denied(self.policy.delegate_only(rule)))
+        Some(PartialDecision::denied(self.policy.delegate_only(rule)))
     }
 
     /// Whether an agent above handed this tool down although it may not use it
@@ -147,16 +149,18 @@ impl<'a> Level<'a> {
     /// Whether everything the call touches was handed down piece by piece.
     fn all_handed_down(&self) -> bool {
         let LevelRole::Above(received) = self.role else { return false };
-        let handed = |touch: &CallTouch| match touch {
-            CallTouch::Path { using, spotted: Ok(it), .. } => self.handed_path(*using, &it.located).is_some(),
-            CallTouch::Path { spotted: Err(_), .. } => false,
-            CallTouch::Command { parts, doubt, .. } => {
+        let handed = |touch: &SubjectAccess| match touch {
+            SubjectAccess::Path { using, spotted: Ok(it), .. } => {
+                self.handed_path(*using, &it.located).is_some()
+            }
+            SubjectAccess::Path { spotted: Err(_), .. } => false,
+            SubjectAccess::Command { parts, doubt, .. } => {
                 doubt.is_none() && parts.iter().all(|(part, _)| self.command_handed(part))
             }
-            CallTouch::Fetch { host, .. } => {
+            SubjectAccess::Fetch { host, .. } => {
                 host.as_ref().is_ok_and(|host| received.fetch(Behavior::Allow, host).is_some())
             }
-            CallTouch::Named(name) => {
+            SubjectAccess::Named(name) => {
                 received.named(&received.view(self.facts.tool), Behavior::Allow, name).is_some()
             }
         };
@@ -168,42 +172,44 @@ impl<'a> Level<'a> {
         received.bare(&received.view(self.facts.tool), Behavior::Allow)
     }
 
-    fn by_verdict(&self) -> Option<Ruling> {
+    fn by_verdict(&self) -> Option<PartialDecision> {
         match &self.facts.verdict {
             Verdict::Passthrough | Verdict::Allow => None,
-            Verdict::Ask(text) => Some(Ruling::new(RulingStanding::Guarded, Why::Tool(text.clone()))),
-            Verdict::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
-            Verdict::Deny(text) => Some(Ruling::denied(Why::Tool(text.clone()))),
+            Verdict::Ask(text) => {
+                Some(PartialDecision::new(DecisionStrength::Guarded, Why::Tool(text.clone())))
+            }
+            Verdict::Insist(text) => Some(PartialDecision::firm(Why::Tool(text.clone()))),
+            Verdict::Deny(text) => Some(PartialDecision::denied(Why::Tool(text.clone()))),
         }
     }
 
-    fn by_hook(&self) -> Option<Ruling> {
+    fn by_hook(&self) -> Option<PartialDecision> {
         match self.facts.hook {
-            Opinion::None | Opinion::Allow => None,
-            Opinion::Ask(text) => Some(Ruling::firm(Why::HookAsks(text.clone()))),
-            Opinion::Deny(text) => Some(Ruling::denied(Why::HookDenies(text.clone()))),
+            HookOpinion::None | HookOpinion::Allow => None,
+            HookOpinion::Ask(text) => Some(PartialDecision::firm(Why::HookAsks(text.clone()))),
+            HookOpinion::Deny(text) => Some(PartialDecision::denied(Why::HookDenies(text.clone()))),
         }
     }
 
     /// What follows for a call that touches nothing, or does not say what.
-    fn by_reach(&self) -> Option<Ruling> {
+    fn by_reach(&self) -> Option<PartialDecision> {
         let facts = self.facts;
         if facts.declared {
-            return facts.touches.is_empty().then(|| Ruling::allowed(Why::TouchesNothing));
+            return facts.touches.is_empty().then(|| PartialDecision::allowed(Why::TouchesNothing));
         }
         let action = || CallAction::Tool(facts.tool.to_owned());
         if facts.call.is_read_only() {
-            return Some(Ruling::allowed(Why::OnlyReads));
+            return Some(PartialDecision::allowed(Why::OnlyReads));
         }
         if self.policy.mode == PermissionMode::Plan {
-            return Some(Ruling::denied(Why::Plan(action())));
+            return Some(PartialDecision::denied(Why::Plan(action())));
         }
         if facts.verdict == Verdict::Allow {
-            return Some(Ruling::allowed(Why::Harmless));
+            return Some(PartialDecision::allowed(Why::Harmless));
         }
         Some(match self.tool_allow() {
-            Some(rule) => Ruling::allowed(by_rule(rule, action())),
-            None => Ruling::new(RulingStanding::Open, Why::NoRule(action()))
+            Some(rule) => PartialDecision::allowed(by_rule(rule, action())),
+            None => PartialDecision::new(DecisionStrength::Open, Why::NoRule(action()))
                 .wishing(|| Wish::Tool(facts.tool.to_owned())),
         })
     }
@@ -214,7 +220,7 @@ impl<'a> Level<'a> {
         own.filter(|rule| self.policy.counts(rule)).or_else(|| self.handed_down())
     }
 
-    fn anchors(&self) -> &Arc<Anchors> {
+    fn anchors(&self) -> &Arc<ResolvedDirs> {
         self.anchors.get_or_init(|| self.policy.anchors(self.facts.cx))
     }
 }
@@ -223,6 +229,6 @@ impl<'a> Level<'a> {
 fn by_rule(rule: &Rule, action: CallAction) -> Why {
     match rule.about {
         RuleSubject::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
-        _ => Why::Rule { rule: rule.entry.clone(), action, via: Via::Name },
+        _ => Why::Rule { rule: rule.entry.clone(), action, via: RuleLink::Name },
     }
 }

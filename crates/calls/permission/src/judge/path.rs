@@ -1,15 +1,15 @@
 use std::path::Path;
 
-use haft_paths::{Located, PathProblem};
+use haft_paths::{PathError, ResolvedPath};
 use haft_types::PermissionMode;
 
-use super::{Level, LevelRole, Ruling, RulingStanding, Spotted, Wish, by_rule};
+use super::{DecisionStrength, Level, LevelRole, PartialDecision, Spotted, Wish, by_rule};
 use crate::{
-    Behavior, Boundary,
+    Behavior, OutsideWorkspace,
     matcher::PathUse,
     places::PathForm,
     protected::{is_kernel, protection},
-    reason::{CallAction, Via, Why},
+    reason::{CallAction, RuleLink, Why},
     rule::{Rule, RuleSubject},
     ruleset::RuleSet,
     shown,
@@ -17,7 +17,7 @@ use crate::{
 
 /// Whose rules speak for a path besides path rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum PathSpeaker {
+pub(super) enum PathRuleSource {
     /// Those about the tool: it declared the path.
     Tool,
     /// Nobody's: a command names the path, and rules about commands do not
@@ -31,17 +31,19 @@ impl Level<'_> {
     pub(super) fn path(
         &self,
         using: PathUse,
-        spotted: &Result<Spotted, PathProblem>,
-        speaker: PathSpeaker,
-    ) -> Ruling {
+        spotted: &Result<Spotted, PathError>,
+        speaker: PathRuleSource,
+    ) -> PartialDecision {
         let spotted = match spotted {
             Ok(spotted) => spotted,
-            Err(problem) => return Ruling::denied(Why::Path(*problem)).about(verb(using).to_owned()),
+            Err(problem) => {
+                return PartialDecision::denied(Why::Path(*problem)).about(verb(using).to_owned());
+            }
         };
         let located = &spotted.located;
         let allowed = self.path_allowed(using, located, speaker);
         let stricter = [self.path_forbidden(using, spotted, speaker), self.path_guarded(using, located)];
-        let ruling = stricter.into_iter().flatten().fold(allowed, Ruling::stricter);
+        let ruling = stricter.into_iter().flatten().fold(allowed, PartialDecision::stricter);
         ruling.about(subject(using, located))
     }
 
@@ -50,36 +52,36 @@ impl Level<'_> {
         &self,
         using: PathUse,
         spotted: &Spotted,
-        speaker: PathSpeaker,
-    ) -> Option<Ruling> {
+        speaker: PathRuleSource,
+    ) -> Option<PartialDecision> {
         let located = &spotted.located;
-        let by_tool = speaker == PathSpeaker::Tool && self.shielded();
+        let by_tool = speaker == PathRuleSource::Tool && self.shielded();
         let shielded = by_tool || self.policy.is_agent() && self.handed_path(using, located).is_some();
         if let LevelRole::Acting = self.role
             && let Some(held) = self.policy.held_back()
             && let Some((rule, _)) = self.path_hit(held, using, spotted, Behavior::Deny)
         {
-            return Some(Ruling::denied(self.policy.delegate_only(rule)));
+            return Some(PartialDecision::denied(self.policy.delegate_only(rule)));
         }
         let hit = |behavior| {
             let hit = self.path_hit(self.policy.rules(), using, spotted, behavior);
             hit.filter(|_| !shielded).map(|(rule, via)| path_rule(rule, using, located, via))
         };
         if let Some(why) = hit(Behavior::Deny) {
-            return Some(Ruling::denied(why));
+            return Some(PartialDecision::denied(why));
         }
         if using == PathUse::Write && self.policy.mode == PermissionMode::Plan {
-            return Some(Ruling::denied(Why::Plan(action(using, located))));
+            return Some(PartialDecision::denied(Why::Plan(action(using, located))));
         }
         let kept_out = |path: &Path| self.policy.keeps_out_of(path).filter(|_| using == PathUse::Write);
         if let Some(why) = kept_out(&located.lexical).or_else(|| kept_out(&located.real)) {
-            return Some(Ruling::denied(Why::Tool(why)));
+            return Some(PartialDecision::denied(Why::Tool(why)));
         }
-        hit(Behavior::Ask).map(Ruling::firm)
+        hit(Behavior::Ask).map(PartialDecision::firm)
     }
 
     /// What no rule approves.
-    pub(super) fn path_guarded(&self, using: PathUse, located: &Located) -> Option<Ruling> {
+    pub(super) fn path_guarded(&self, using: PathUse, located: &ResolvedPath) -> Option<PartialDecision> {
         if using == PathUse::Read {
             return None;
         }
@@ -87,35 +89,42 @@ impl Level<'_> {
         let path = located.lexical.clone();
         if let Some(reason) = protection(&located.lexical, own) {
             let why = Why::Protected { path, real: None, inside: None, reason };
-            return Some(Ruling::new(RulingStanding::Guarded, why));
+            return Some(PartialDecision::new(DecisionStrength::Guarded, why));
         }
         if let Some(reason) = protection(&located.real, own) {
             let why = Why::Protected { path, real: Some(located.real.clone()), inside: None, reason };
-            return Some(Ruling::new(RulingStanding::Guarded, why));
+            return Some(PartialDecision::new(DecisionStrength::Guarded, why));
         }
         let outside = |path: &Path, form| is_kernel(path) && !self.anchors().in_workspace(path, form);
         let kernel = outside(&located.lexical, PathForm::Lexical) || outside(&located.real, PathForm::Real);
-        kernel.then(|| Ruling::new(RulingStanding::Guarded, Why::Kernel(located.lexical.clone())))
+        kernel.then(|| PartialDecision::new(DecisionStrength::Guarded, Why::Kernel(located.lexical.clone())))
     }
 
     /// What is left: the workspace, allow rules, or a question.
-    fn path_allowed(&self, using: PathUse, located: &Located, speaker: PathSpeaker) -> Ruling {
+    fn path_allowed(
+        &self,
+        using: PathUse,
+        located: &ResolvedPath,
+        speaker: PathRuleSource,
+    ) -> PartialDecision {
         let lexical = self.form_allowed(using, located, PathForm::Lexical);
         let real = match located.lexical == located.real {
             true => lexical.clone(),
             false => self.form_allowed(using, located, PathForm::Real),
         };
         match (lexical, real) {
-            (Some(lexical), Some(Why::Inside { .. })) => Ruling::allowed(lexical),
-            (Some(_), Some(real)) => Ruling::allowed(real),
-            (Some(_), None) | (None, _) => match self.tool_allow().filter(|_| speaker == PathSpeaker::Tool) {
-                Some(rule) => Ruling::allowed(by_rule(rule, action(using, located))),
-                None => self.path_open(using, located),
-            },
+            (Some(lexical), Some(Why::Inside { .. })) => PartialDecision::allowed(lexical),
+            (Some(_), Some(real)) => PartialDecision::allowed(real),
+            (Some(_), None) | (None, _) => {
+                match self.tool_allow().filter(|_| speaker == PathRuleSource::Tool) {
+                    Some(rule) => PartialDecision::allowed(by_rule(rule, action(using, located))),
+                    None => self.path_open(using, located),
+                }
+            }
         }
     }
 
-    fn path_open(&self, using: PathUse, located: &Located) -> Ruling {
+    fn path_open(&self, using: PathUse, located: &ResolvedPath) -> PartialDecision {
         let anchors = self.anchors();
         let lexical_in = anchors.in_workspace(&located.lexical, PathForm::Lexical);
         let real_in = anchors.in_workspace(&located.real, PathForm::Real);
@@ -131,21 +140,21 @@ impl Level<'_> {
             false => Why::Outside {
                 path: located.lexical.clone(),
                 real: lexical_in.then(|| located.real.clone()),
-                blocked: boundary == Boundary::Deny,
+                blocked: boundary == OutsideWorkspace::Deny,
             },
         };
-        if !inside && boundary == Boundary::Deny {
-            return Ruling::denied(why);
+        if !inside && boundary == OutsideWorkspace::Deny {
+            return PartialDecision::denied(why);
         }
         let wish = || match using {
             PathUse::Read => Wish::Read { forms: forms() },
             PathUse::Write => Wish::Edit { forms: forms(), inside },
         };
-        Ruling::new(RulingStanding::Open, why).wishing(wish)
+        PartialDecision::new(DecisionStrength::Open, why).wishing(wish)
     }
 
     /// Who allows one form of a path.
-    fn form_allowed(&self, using: PathUse, located: &Located, form: PathForm) -> Option<Why> {
+    fn form_allowed(&self, using: PathUse, located: &ResolvedPath, form: PathForm) -> Option<Why> {
         let path = match form {
             PathForm::Lexical => &*located.lexical,
             PathForm::Real => &*located.real,
@@ -176,23 +185,23 @@ impl Level<'_> {
         using: PathUse,
         spotted: &Spotted,
         behavior: Behavior,
-    ) -> Option<(&'s Rule, Via)> {
+    ) -> Option<(&'s Rule, RuleLink)> {
         let located = &spotted.located;
         let paths = rules.paths(self.anchors());
         if let Some(rule) = paths.find(&located.lexical, using, behavior) {
-            return Some((rule, Via::Name));
+            return Some((rule, RuleLink::Name));
         }
         if located.real != located.lexical
             && let Some(rule) = paths.find(&located.real, using, behavior)
         {
-            return Some((rule, Via::Link(located.real.clone())));
+            return Some((rule, RuleLink::Link(located.real.clone())));
         }
         let (rule, named) = paths.find_same_file(|| spotted.linked_id(), using, behavior)?;
-        Some((rule, Via::SameFile(named)))
+        Some((rule, RuleLink::SameFile(named)))
     }
 
     /// The right to both forms that an agent above handed down.
-    pub(super) fn handed_path(&self, using: PathUse, located: &Located) -> Option<()> {
+    pub(super) fn handed_path(&self, using: PathUse, located: &ResolvedPath) -> Option<()> {
         let LevelRole::Above(received) = self.role else { return None };
         let paths = received.paths(self.anchors());
         paths.find(&located.lexical, using, Behavior::Allow)?;
@@ -200,14 +209,14 @@ impl Level<'_> {
     }
 }
 
-fn path_rule(rule: &Rule, using: PathUse, located: &Located, via: Via) -> Why {
+fn path_rule(rule: &Rule, using: PathUse, located: &ResolvedPath, via: RuleLink) -> Why {
     match rule.about {
         RuleSubject::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
         _ => Why::Rule { rule: rule.entry.clone(), action: action(using, located), via },
     }
 }
 
-fn action(using: PathUse, located: &Located) -> CallAction {
+fn action(using: PathUse, located: &ResolvedPath) -> CallAction {
     CallAction::Path { path: located.lexical.clone(), using }
 }
 
@@ -218,7 +227,7 @@ fn verb(using: PathUse) -> &'static str {
     }
 }
 
-fn subject(using: PathUse, located: &Located) -> String {
+fn subject(using: PathUse, located: &ResolvedPath) -> String {
     let path = shown::path(&located.lexical);
     match located.lexical == located.real {
         true => format!("{} {path}", verb(using)),

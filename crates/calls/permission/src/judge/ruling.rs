@@ -7,7 +7,7 @@ use crate::{Behavior, DecisionSource, Part, reason::Why};
 /// How firmly something is decided. The order is the order of severity, so the
 /// strictest wins by [`Ord::max`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum RulingStanding {
+pub(crate) enum DecisionStrength {
     /// It may happen.
     Allowed,
     /// Nobody speaks for it; a rule, a hook or the mode may.
@@ -21,7 +21,7 @@ pub(crate) enum RulingStanding {
     Denied,
 }
 
-impl RulingStanding {
+impl DecisionStrength {
     pub(crate) fn behavior(self) -> Behavior {
         match self {
             Self::Allowed => Behavior::Allow,
@@ -44,26 +44,26 @@ pub(crate) enum Wish {
 
 /// One decided thing.
 #[derive(Clone, Debug)]
-pub(crate) struct Ruling {
-    pub(crate) standing: RulingStanding,
+pub(crate) struct PartialDecision {
+    pub(crate) standing: DecisionStrength,
     pub(crate) why: Why,
     /// What was judged; nothing for the call as a whole.
     pub(crate) subject: Option<String>,
     wish: Option<Wish>,
     /// What a weaker ruling, which this one stands for too, was about.
-    also: Stakes,
+    also: ClassifierVeto,
 }
 
 /// What keeps a classifier from answering.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Stakes {
+pub(crate) struct ClassifierVeto {
     /// Something is at stake that only a person decides about.
     pub(crate) for_a_person: bool,
     /// Something could not be compared with the rules.
     pub(crate) in_doubt: bool,
 }
 
-impl Stakes {
+impl ClassifierVeto {
     fn and(self, other: Self) -> Self {
         Self {
             for_a_person: self.for_a_person || other.for_a_person,
@@ -72,21 +72,21 @@ impl Stakes {
     }
 }
 
-impl Ruling {
-    pub(crate) fn new(standing: RulingStanding, why: Why) -> Self {
-        Self { standing, why, subject: None, wish: None, also: Stakes::default() }
+impl PartialDecision {
+    pub(crate) fn new(standing: DecisionStrength, why: Why) -> Self {
+        Self { standing, why, subject: None, wish: None, also: ClassifierVeto::default() }
     }
 
     pub(crate) fn allowed(why: Why) -> Self {
-        Self::new(RulingStanding::Allowed, why)
+        Self::new(DecisionStrength::Allowed, why)
     }
 
     pub(crate) fn firm(why: Why) -> Self {
-        Self::new(RulingStanding::Firm, why)
+        Self::new(DecisionStrength::Firm, why)
     }
 
     pub(crate) fn denied(why: Why) -> Self {
-        Self::new(RulingStanding::Denied, why)
+        Self::new(DecisionStrength::Denied, why)
     }
 
     pub(crate) fn about(mut self, subject: String) -> Self {
@@ -107,16 +107,17 @@ impl Ruling {
     }
 
     /// What is at stake, unless it may happen anyway.
-    fn stakes(&self) -> Stakes {
+    fn stakes(&self) -> ClassifierVeto {
         match self.standing {
-            RulingStanding::Allowed => self.also,
-            _ => self
-                .also
-                .and(Stakes { for_a_person: self.why.is_for_a_person(), in_doubt: self.why.is_doubt() }),
+            DecisionStrength::Allowed => self.also,
+            _ => self.also.and(ClassifierVeto {
+                for_a_person: self.why.is_for_a_person(),
+                in_doubt: self.why.is_doubt(),
+            }),
         }
     }
 
-    pub(crate) fn becomes(mut self, standing: RulingStanding, why: impl FnOnce(Why) -> Why) -> Self {
+    pub(crate) fn becomes(mut self, standing: DecisionStrength, why: impl FnOnce(Why) -> Why) -> Self {
         self.standing = standing;
         self.why = why(self.why);
         self
@@ -134,8 +135,8 @@ impl Ruling {
 
 /// The rulings on one call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
-    strictest: Option<Ruling>,
+pub(crate) struct DecisionTally {
+    strictest: Option<PartialDecision>,
     pub(crate) parts: Vec<Part>,
     pub(crate) wishes: Vec<Wish>,
     /// Whether something but the belief that it only reads lets it run.
@@ -143,14 +144,14 @@ pub(crate) struct Tally {
     /// Whether one of the commands asks a server.
     pub(crate) talks: bool,
     /// What keeps a classifier from answering.
-    pub(crate) stakes: Stakes,
+    pub(crate) stakes: ClassifierVeto,
 }
 
-impl Tally {
-    pub(crate) fn add(&mut self, mut ruling: Ruling) {
+impl DecisionTally {
+    pub(crate) fn add(&mut self, mut ruling: PartialDecision) {
         self.parts.extend(ruling.part());
         self.stakes = self.stakes.and(ruling.stakes());
-        if let Some(wish) = ruling.wish.take().filter(|_| ruling.standing != RulingStanding::Allowed)
+        if let Some(wish) = ruling.wish.take().filter(|_| ruling.standing != DecisionStrength::Allowed)
             && !self.wishes.contains(&wish)
         {
             self.wishes.push(wish);
@@ -163,8 +164,8 @@ impl Tally {
 
     /// The strictest ruling, the first among equals. A call on which nobody
     /// ruled has nothing to rule on.
-    pub(crate) fn verdict(&self) -> Ruling {
-        self.strictest.clone().unwrap_or_else(|| Ruling::allowed(Why::TouchesNothing))
+    pub(crate) fn verdict(&self) -> PartialDecision {
+        self.strictest.clone().unwrap_or_else(|| PartialDecision::allowed(Why::TouchesNothing))
     }
 
     /// Both have to agree: the strictest of each part, and of the whole. Wishes

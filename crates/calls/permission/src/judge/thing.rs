@@ -1,6 +1,6 @@
 use haft_tool::Verdict;
 
-use super::{Level, LevelRole, Ruling, RulingStanding, Wish, by_rule};
+use super::{DecisionStrength, Level, LevelRole, PartialDecision, Wish, by_rule};
 use crate::{
     Behavior,
     reason::{CallAction, Why},
@@ -11,9 +11,9 @@ use crate::{
 
 impl<'a> Level<'a> {
     /// Whether an address may be fetched.
-    pub(super) fn fetch(&self, address: &str, host: &Result<String, &'static str>) -> Ruling {
+    pub(super) fn fetch(&self, address: &str, host: &Result<String, &'static str>) -> PartialDecision {
         let ruling = match host {
-            Err(problem) => Ruling::denied(Why::Address(problem)),
+            Err(problem) => PartialDecision::denied(Why::Address(problem)),
             Ok(host) => self.by_lookup(
                 |rules, behavior| rules.fetch(behavior, host),
                 || CallAction::Fetch(host.clone()),
@@ -25,7 +25,7 @@ impl<'a> Level<'a> {
     }
 
     /// Whether a thing with a name of its own may be used.
-    pub(super) fn named(&self, name: &str) -> Ruling {
+    pub(super) fn named(&self, name: &str) -> PartialDecision {
         let tool = self.facts.tool;
         let ruling = self.by_lookup(
             |rules, behavior| rules.named(&rules.view(tool), behavior, name),
@@ -44,12 +44,12 @@ impl<'a> Level<'a> {
         action: impl Fn() -> CallAction,
         harmless: bool,
         wish: impl FnOnce() -> Wish,
-    ) -> Ruling {
+    ) -> PartialDecision {
         let handed = match self.role {
             LevelRole::Above(received) => find(received, Behavior::Allow),
             LevelRole::Acting => {
                 if let Some(rule) = self.policy.held_back().and_then(|held| find(held, Behavior::Deny)) {
-                    return Ruling::denied(self.policy.delegate_only(rule));
+                    return PartialDecision::denied(self.policy.delegate_only(rule));
                 }
                 None
             }
@@ -57,17 +57,17 @@ impl<'a> Level<'a> {
         let rules = self.policy.rules();
         if !(self.shielded() || self.policy.is_agent() && handed.is_some()) {
             if let Some(rule) = find(rules, Behavior::Deny) {
-                return Ruling::denied(by_rule(rule, action()));
+                return PartialDecision::denied(by_rule(rule, action()));
             }
             if let Some(rule) = find(rules, Behavior::Ask) {
-                return Ruling::firm(by_rule(rule, action()));
+                return PartialDecision::firm(by_rule(rule, action()));
             }
         }
         let own = find(rules, Behavior::Allow).filter(|rule| self.policy.counts(rule));
         match own.or_else(|| self.tool_allow()).or(handed) {
-            Some(rule) => Ruling::allowed(by_rule(rule, action())),
-            None if harmless => Ruling::allowed(Why::Harmless),
-            None => Ruling::new(RulingStanding::Open, Why::NoRule(action())).wishing(wish),
+            Some(rule) => PartialDecision::allowed(by_rule(rule, action())),
+            None if harmless => PartialDecision::allowed(Why::Harmless),
+            None => PartialDecision::new(DecisionStrength::Open, Why::NoRule(action())).wishing(wish),
         }
     }
 }

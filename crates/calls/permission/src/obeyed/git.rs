@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     exists,
-    git_settings::{Checkout, is_plain_git_config},
+    git_settings::{GitCheckout, is_plain_git_config},
     gitlinks::{gitlinks, names_stay_whole},
     read,
 };
@@ -33,7 +33,7 @@ const SHOWN: &[&str] = &[
 
 /// What git does with the settings of a repository.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Obedience {
+pub(super) enum GitConfigUse {
     /// Whatever they say.
     Full,
     /// It runs nothing that they name, because whoever calls it sees to that.
@@ -42,7 +42,7 @@ pub(super) enum Obedience {
 
 /// Whether the repository git would find from here names no program that would
 /// run, and is nobody else's.
-pub(super) fn is_plain(dir: &Path, obedience: Obedience) -> bool {
+pub(super) fn is_plain(dir: &Path, obedience: GitConfigUse) -> bool {
     for dir in dir.ancestors() {
         let dot = dir.join(".git");
         if exists(&dot) {
@@ -56,9 +56,9 @@ pub(super) fn is_plain(dir: &Path, obedience: Obedience) -> bool {
         }
         // Something that looks like a repository without a working tree is one.
         if is_repository(dir) {
-            return obedience == Obedience::Guarded
+            return obedience == GitConfigUse::Guarded
                 && !exists(&dir.join("commondir"))
-                && repository_is_plain(Checkout { git: dir, top: dir }, obedience);
+                && repository_is_plain(GitCheckout { git: dir, top: dir }, obedience);
         }
     }
     true
@@ -80,10 +80,10 @@ fn is_repository(dir: &Path) -> bool {
 
 /// The same for the directory in which a repository begins, and for all that it
 /// lists among its files.
-fn checkout_is_plain(top: &Path, obedience: Obedience, depth: usize) -> bool {
+fn checkout_is_plain(top: &Path, obedience: GitConfigUse, depth: usize) -> bool {
     let Some(git) = directory_of(top, depth) else { return false };
     let common = read(&git.join("commondir")).and_then(|text| git.join(text.trim()).canonicalize().ok());
-    let plain = |git: &Path| repository_is_plain(Checkout { git, top }, obedience);
+    let plain = |git: &Path| repository_is_plain(GitCheckout { git, top }, obedience);
     let inner_is_plain = |link: PathBuf| {
         let inner = top.join(link);
         !exists(&inner.join(".git"))
@@ -94,7 +94,7 @@ fn checkout_is_plain(top: &Path, obedience: Obedience, depth: usize) -> bool {
     };
     // Who is guarded asks the repositories inside for nothing but their newest commit's name.
     let inner = || {
-        obedience == Obedience::Guarded
+        obedience == GitConfigUse::Guarded
             || gitlinks(&git).is_some_and(|links| links.into_iter().all(inner_is_plain))
     };
     plain(&git) && common.is_none_or(|common| plain(&common)) && inner()
@@ -134,7 +134,7 @@ fn is_submodule(git: &Path, top: &Path, depth: usize) -> bool {
     outer.is_some_and(|outer| git.starts_with(outer.join("modules")))
 }
 
-fn repository_is_plain(checkout: Checkout<'_>, obedience: Obedience) -> bool {
+fn repository_is_plain(checkout: GitCheckout<'_>, obedience: GitConfigUse) -> bool {
     let git = checkout.git;
     let own = SHOWN.iter().all(|name| has_no_link(&git.join(name)));
     // Objects of another repository.
@@ -144,7 +144,7 @@ fn repository_is_plain(checkout: Checkout<'_>, obedience: Obedience) -> bool {
     };
     let hooks = || READING_HOOKS.iter().all(|name| !exists(&git.join("hooks").join(name)));
     let runs_nothing = || hooks() && plain(git.join("config")) && plain(git.join("config.worktree"));
-    own && !borrowed && (obedience == Obedience::Guarded || runs_nothing())
+    own && !borrowed && (obedience == GitConfigUse::Guarded || runs_nothing())
 }
 
 /// Whether all that lies in a directory is its own: a link would make it
@@ -161,7 +161,7 @@ fn has_no_link(dir: &Path) -> bool {
 mod tests {
     use std::{path::PathBuf, process::Command};
 
-    use super::{Obedience, is_plain};
+    use super::{GitConfigUse, is_plain};
 
     /// What is the same for every repository below.
     const BEGIN: &str = r#"
@@ -252,7 +252,7 @@ mod tests {
             ("new a; echo > a/.git/index", "a", false),
         ] {
             let Some((_dir, ws)) = made(script) else { return };
-            assert_eq!(is_plain(&ws.join(place), Obedience::Full), want, "{script}");
+            assert_eq!(is_plain(&ws.join(place), GitConfigUse::Full), want, "{script}");
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
             ("new a; echo > a/.git/index", "a", true),
         ] {
             let Some((_dir, ws)) = made(script) else { return };
-            assert_eq!(is_plain(&ws.join(place), Obedience::Guarded), want, "{script}");
+            assert_eq!(is_plain(&ws.join(place), GitConfigUse::Guarded), want, "{script}");
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{exists, git::READING_HOOKS};
 
 /// Where a repository and the files it keeps are.
 #[derive(Clone, Copy)]
-pub(super) struct Checkout<'a> {
+pub(super) struct GitCheckout<'a> {
     /// The directory with its settings.
     pub(super) git: &'a Path,
     /// The directory with its files.
@@ -16,7 +16,7 @@ pub(super) struct Checkout<'a> {
 }
 
 /// Whether every setting of a text is one of the harmless ones.
-pub(super) fn is_plain_git_config(text: &str, checkout: Checkout<'_>) -> bool {
+pub(super) fn is_plain_git_config(text: &str, checkout: GitCheckout<'_>) -> bool {
     let mut section = String::new();
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with(['#', ';']) {
@@ -94,7 +94,7 @@ fn plain_words(value: &str) -> bool {
 }
 
 /// A setting that names a place: which one decides.
-enum PlaceSetting {
+enum PathSetting {
     /// The files of the repository.
     Worktree,
     /// The programs it runs.
@@ -103,18 +103,18 @@ enum PlaceSetting {
     Revisions,
 }
 
-fn place_of(name: &str) -> Option<PlaceSetting> {
+fn place_of(name: &str) -> Option<PathSetting> {
     match name {
-        "core.worktree" => Some(PlaceSetting::Worktree),
-        "core.hookspath" => Some(PlaceSetting::Hooks),
-        "blame.ignorerevsfile" => Some(PlaceSetting::Revisions),
+        "core.worktree" => Some(PathSetting::Worktree),
+        "core.hookspath" => Some(PathSetting::Hooks),
+        "blame.ignorerevsfile" => Some(PathSetting::Revisions),
         _ => None,
     }
 }
 
-impl PlaceSetting {
-    fn is_plain(&self, value: &str, checkout: Checkout<'_>) -> bool {
-        let Checkout { git, top } = checkout;
+impl PathSetting {
+    fn is_plain(&self, value: &str, checkout: GitCheckout<'_>) -> bool {
+        let GitCheckout { git, top } = checkout;
         if value.is_empty() || value.contains(['"', '#', ';', '\\', '~', '%']) {
             return false;
         }
@@ -147,7 +147,7 @@ mod tests {
             std::fs::write(made, "").unwrap();
         }
         let git = top.join(".git");
-        let checkout = Checkout { git: &git, top: &top };
+        let checkout = GitCheckout { git: &git, top: &top };
         for (text, want) in [
             ("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n", true),
             ("[remote \"origin\"]\n\turl = git@x:y\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n", true),

@@ -39,7 +39,7 @@ pub(super) fn names_stay_whole(git: &Path) -> bool {
     lists(git).is_some_and(|all| all.iter().all(|it| !it.is_odd && !it.falls_apart))
 }
 
-fn lists(git: &Path) -> Option<Vec<ListedNames>> {
+fn lists(git: &Path) -> Option<Vec<GitlinkNames>> {
     let shared = fs::read_dir(git).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_shared =
         |path: &PathBuf| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("sharedindex."));
@@ -57,7 +57,7 @@ fn lists(git: &Path) -> Option<Vec<ListedNames>> {
 }
 
 /// What a list holds.
-struct ListedNames {
+struct GitlinkNames {
     links: Vec<PathBuf>,
     /// Whether a name leaves the repository (git puts none such there, and
     /// whoever is handed one leaves it as well), or a repository has a name that
@@ -68,7 +68,7 @@ struct ListedNames {
     falls_apart: bool,
 }
 
-fn links_of(bytes: &[u8], object: usize) -> Option<ListedNames> {
+fn links_of(bytes: &[u8], object: usize) -> Option<GitlinkNames> {
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (version, count) = (number(4)?, number(8)?);
     (bytes.starts_with(b"DIRC") && (2..=4).contains(&version)).then_some(())?;
@@ -105,7 +105,7 @@ fn links_of(bytes: &[u8], object: usize) -> Option<ListedNames> {
             }
         }
     }
-    Some(ListedNames { links, is_odd, falls_apart: splits })
+    Some(GitlinkNames { links, is_odd, falls_apart: splits })
 }
 
 /// A number of variable length, and where the next byte is.

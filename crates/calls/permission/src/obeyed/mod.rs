@@ -13,7 +13,7 @@ mod git;
 mod git_settings;
 mod gitlinks;
 
-use haft_bash_analysis::Obeyed;
+use haft_bash_analysis::ConfigDependence;
 
 /// Larger files are not read, and then they are not understood.
 const LARGEST: u64 = 256 << 10;
@@ -22,29 +22,31 @@ const LARGEST: u64 = 256 << 10;
 /// name, shows nothing but the repository it finds from this directory.
 pub(crate) fn git_is_own(dir: &Path) -> bool {
     let Ok(dir) = dir.canonicalize() else { return !dir.exists() };
-    git::is_plain(&dir, git::Obedience::Guarded)
+    git::is_plain(&dir, git::GitConfigUse::Guarded)
 }
 
 /// Whether a program that obeys these files in this directory does what it
 /// always does.
-pub(crate) fn is_plain(obeyed: Obeyed, dir: &Path, home: Option<&Path>) -> bool {
+pub(crate) fn is_plain(obeyed: ConfigDependence, dir: &Path, home: Option<&Path>) -> bool {
     // What is not there obeys nothing: the command fails.
     let Ok(dir) = dir.canonicalize() else { return !dir.exists() };
     let home = home.and_then(|home| home.canonicalize().ok());
     let above = || dir.ancestors().filter(|it| Some(*it) != home.as_deref());
     match obeyed {
-        Obeyed::Git => git::is_plain(&dir, git::Obedience::Full),
-        Obeyed::GitIndex => git::index_is_plain(&dir),
-        Obeyed::Toolchain => toolchain_is_plain(&dir, home.as_deref()),
-        Obeyed::Cargo => cargo_is_plain(above()) && toolchain_is_plain(&dir, home.as_deref()),
-        Obeyed::CargoWithLock => is_locked(&dir) && is_plain(Obeyed::Cargo, &dir, home.as_deref()),
-        Obeyed::Versions => {
+        ConfigDependence::Git => git::is_plain(&dir, git::GitConfigUse::Full),
+        ConfigDependence::GitIndex => git::index_is_plain(&dir),
+        ConfigDependence::Toolchain => toolchain_is_plain(&dir, home.as_deref()),
+        ConfigDependence::Cargo => cargo_is_plain(above()) && toolchain_is_plain(&dir, home.as_deref()),
+        ConfigDependence::CargoWithLock => {
+            is_locked(&dir) && is_plain(ConfigDependence::Cargo, &dir, home.as_deref())
+        }
+        ConfigDependence::Versions => {
             above().all(|it| VERSION_FILES.iter().all(|name| versions_are_plain(&it.join(name))))
         }
-        Obeyed::Npm => above().all(|it| !exists(&it.join(".npmrc"))),
-        Obeyed::Go => above().all(|it| !exists(&it.join("go.mod")) && !exists(&it.join("go.work"))),
-        Obeyed::Compose => dir.ancestors().all(compose::is_plain),
-        Obeyed::Shellcheck => dir.ancestors().all(|it| {
+        ConfigDependence::Npm => above().all(|it| !exists(&it.join(".npmrc"))),
+        ConfigDependence::Go => above().all(|it| !exists(&it.join("go.mod")) && !exists(&it.join("go.work"))),
+        ConfigDependence::Compose => dir.ancestors().all(compose::is_plain),
+        ConfigDependence::Shellcheck => dir.ancestors().all(|it| {
             [".shellcheckrc", "shellcheckrc"].iter().all(|name| shellcheck_is_plain(&it.join(name)))
         }),
     }
@@ -52,28 +54,30 @@ pub(crate) fn is_plain(obeyed: Obeyed, dir: &Path, home: Option<&Path>) -> bool 
 
 /// Names of the files and directories that say what such a program does, in
 /// lower case.
-pub(crate) fn config_names(kind: Obeyed) -> &'static [&'static str] {
+pub(crate) fn config_names(kind: ConfigDependence) -> &'static [&'static str] {
     const CARGO: &[&str] = &[".cargo", "rust-toolchain", "rust-toolchain.toml", "cargo.toml", "cargo.lock"];
     match kind {
-        Obeyed::Git | Obeyed::GitIndex => &[".git", "head", "objects", "refs", "commondir"],
-        Obeyed::Cargo | Obeyed::CargoWithLock => CARGO,
-        Obeyed::Toolchain => &["rust-toolchain", "rust-toolchain.toml"],
-        Obeyed::Versions => VERSION_FILES,
-        Obeyed::Npm => &[".npmrc", "package.json", "package-lock.json", "node_modules"],
-        Obeyed::Go => &["go.mod", "go.work"],
-        Obeyed::Compose => compose::NAMES,
-        Obeyed::Shellcheck => &[".shellcheckrc", "shellcheckrc"],
+        ConfigDependence::Git | ConfigDependence::GitIndex => {
+            &[".git", "head", "objects", "refs", "commondir"]
+        }
+        ConfigDependence::Cargo | ConfigDependence::CargoWithLock => CARGO,
+        ConfigDependence::Toolchain => &["rust-toolchain", "rust-toolchain.toml"],
+        ConfigDependence::Versions => VERSION_FILES,
+        ConfigDependence::Npm => &[".npmrc", "package.json", "package-lock.json", "node_modules"],
+        ConfigDependence::Go => &["go.mod", "go.work"],
+        ConfigDependence::Compose => compose::NAMES,
+        ConfigDependence::Shellcheck => &[".shellcheckrc", "shellcheckrc"],
     }
 }
 
 /// Whether a name is one of [`config_names`].
-pub(crate) fn is_config_name(kind: Obeyed, name: &str) -> bool {
+pub(crate) fn is_config_name(kind: ConfigDependence, name: &str) -> bool {
     config_names(kind).contains(&name)
 }
 
 /// The same for any program.
 pub(crate) fn is_any_config_name(name: &str) -> bool {
-    use Obeyed::{Cargo, Compose, Git, Go, Npm, Shellcheck, Versions};
+    use ConfigDependence::{Cargo, Compose, Git, Go, Npm, Shellcheck, Versions};
     [Cargo, Compose, Git, Go, Npm, Shellcheck, Versions].iter().any(|kind| is_config_name(*kind, name))
 }
 
@@ -252,7 +256,7 @@ mod tests {
             ("spelled/compose.yaml", "\"\\x69nclude\":\n  - oci://x/y\n"),
         ]);
         let home = root.join("home");
-        use Obeyed::{Cargo, CargoWithLock, Compose, Go, Npm, Shellcheck, Toolchain, Versions};
+        use ConfigDependence::{Cargo, CargoWithLock, Compose, Go, Npm, Shellcheck, Toolchain, Versions};
         for (kind, place, want) in [
             (Cargo, "plain", true),
             (CargoWithLock, "plain", true),

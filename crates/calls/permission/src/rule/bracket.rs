@@ -31,7 +31,7 @@ fn folded_brackets(glob: &str) -> Option<String> {
         let behind = &rest[c.len_utf8()..];
         let copied = match c {
             '\\' => c.len_utf8() + behind.chars().next().map_or(0, char::len_utf8),
-            '[' => match Members::read(behind) {
+            '[' => match CharSet::read(behind) {
                 SetRead::Set(members, after) => {
                     out.push_str(&members.folded());
                     rest = after;
@@ -61,7 +61,7 @@ fn respelled_exactly(glob: &str) -> Option<String> {
                     rest = &rest[next.len_utf8()..];
                 }
             }
-            '[' => match Members::read(rest) {
+            '[' => match CharSet::read(rest) {
                 SetRead::Set(members, behind) => {
                     out.push_str(&members.spelled()?);
                     rest = behind;
@@ -77,18 +77,18 @@ fn respelled_exactly(glob: &str) -> Option<String> {
 }
 
 /// What a set contains, as ranges.
-struct Members {
+struct CharSet {
     negated: bool,
     ranges: Vec<(char, char)>,
 }
 
 enum SetRead<'a> {
-    Set(Members, &'a str),
+    Set(CharSet, &'a str),
     Open,
     Unknown,
 }
 
-impl Members {
+impl CharSet {
     fn read(text: &str) -> SetRead<'_> {
         let inner = text.strip_prefix(['!', '^']);
         let mut members = Self { negated: inner.is_some(), ranges: Vec::new() };

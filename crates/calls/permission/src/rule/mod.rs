@@ -16,13 +16,13 @@ pub(crate) use command::{CommandPattern, PatternReading};
 pub(crate) use domain::{DomainPattern, host_of};
 pub(crate) use name::NamePattern;
 pub(crate) use param::ParamPattern;
-pub(crate) use path::{Anchor, Covers, PathPattern, compile, escape};
+pub(crate) use path::{Anchor, PathPattern, PatternCoverage, compile, escape};
 
 use crate::{Behavior, Destination, Names};
 
 /// Where rules come from.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub struct RuleHome {
+pub struct RuleSource {
     /// For people: "project settings", "--allowedTools".
     pub label: Arc<str>,
     /// What a path that starts with one `/` is relative to; the working
@@ -33,7 +33,7 @@ pub struct RuleHome {
     pub destination: Option<Destination>,
 }
 
-impl RuleHome {
+impl RuleSource {
     /// Rules somebody may change at this destination.
     pub fn new(label: impl Into<Arc<str>>, destination: Destination) -> Self {
         Self { label: label.into(), root: None, destination: Some(destination) }
@@ -59,7 +59,7 @@ pub struct RuleEntry {
     /// As written: `Tool` or `Tool(spec)`.
     pub text: Arc<str>,
     /// Where it stands.
-    pub origin: RuleHome,
+    pub origin: RuleSource,
 }
 
 /// What is wrong with a rule, for people.
@@ -123,14 +123,14 @@ pub(crate) enum RuleSubject {
 
 /// Rules that are about what a call touches, whichever tool it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Family {
+pub(crate) enum RuleFamily {
     Read,
     Edit,
     Command,
     Fetch,
 }
 
-impl Family {
+impl RuleFamily {
     /// The family whose rules carry this tool's name.
     pub(crate) fn of(tool: &str) -> Option<Self> {
         match tool {
@@ -200,10 +200,12 @@ pub(crate) fn read(entry: RuleEntry, names: &Names) -> ParsedRule {
 }
 
 fn about(tool: &str, spec: &str, behavior: Behavior, is_param: bool) -> Result<RuleSubject, &'static str> {
-    match Family::of(tool) {
-        Some(Family::Read | Family::Edit) => Ok(RuleSubject::Path(PathPattern::parse(spec, behavior)?)),
-        Some(Family::Command) => Ok(RuleSubject::Command(CommandPattern::parse(spec)?)),
-        Some(Family::Fetch) => match spec.strip_prefix("domain:") {
+    match RuleFamily::of(tool) {
+        Some(RuleFamily::Read | RuleFamily::Edit) => {
+            Ok(RuleSubject::Path(PathPattern::parse(spec, behavior)?))
+        }
+        Some(RuleFamily::Command) => Ok(RuleSubject::Command(CommandPattern::parse(spec)?)),
+        Some(RuleFamily::Fetch) => match spec.strip_prefix("domain:") {
             Some(domain) => Ok(RuleSubject::Domain(DomainPattern::parse(domain)?)),
             None if is_param => Ok(RuleSubject::Input),
             None => Err("write WebFetch(domain:<host>)"),

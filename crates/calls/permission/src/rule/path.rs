@@ -28,12 +28,12 @@ pub(crate) struct PathPattern {
     pub(crate) glob: Option<String>,
     /// The segments as written, for names that only look like a pattern.
     pub(crate) written: String,
-    pub(crate) covers: Covers,
+    pub(crate) covers: PatternCoverage,
 }
 
 /// What a match of the pattern itself stands for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Covers {
+pub(crate) struct PatternCoverage {
     /// Reading the matched path.
     pub(crate) own_read: bool,
     /// Writing the matched path.
@@ -62,8 +62,10 @@ impl PathPattern {
         let any_depth =
             free && single && up == 0 && segments.len() == 1 && (!tail || behavior != Behavior::Allow);
         let covers = match behavior {
-            Behavior::Ask | Behavior::Deny => Covers { own_read: true, own_write: true, below: true },
-            Behavior::Allow => Covers {
+            Behavior::Ask | Behavior::Deny => {
+                PatternCoverage { own_read: true, own_write: true, below: true }
+            }
+            Behavior::Allow => PatternCoverage {
                 own_read: true,
                 own_write: !tail,
                 below: tail || segments.last().is_none_or(|last| plain(last).is_some()),

@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc};
 
 use common::{Call, Rules, context, judge, policy, with_rules};
 use haft_permission::{
-    AgentRights, Behavior, Delegation, Destination, LivePermissions, Names, Opinion, PermissionUpdate,
-    Policy, RuleHome, RuleList, RuleText, explain,
+    AgentRights, Behavior, DelegatedRight, Destination, HookOpinion, LivePermissions, Names,
+    PermissionUpdate, Policy, RuleList, RuleSource, RuleText, explain,
 };
 use haft_types::PermissionMode;
 
@@ -18,13 +18,13 @@ fn rights(name: &str, rules: &[(Behavior, &str)]) -> AgentRights {
     AgentRights {
         name: name.into(),
         rules: rules.iter().map(|(behavior, text)| (*behavior, Arc::from(*text))).collect(),
-        origin: RuleHome::fixed("agent definition"),
+        origin: RuleSource::fixed("agent definition"),
         ..AgentRights::default()
     }
 }
 
-fn delegation(rule: &str, to: &str) -> Delegation {
-    Delegation { rule: rule.into(), to: to.into(), origin: RuleHome::fixed("agent definition") }
+fn delegation(rule: &str, to: &str) -> DelegatedRight {
+    DelegatedRight { rule: rule.into(), to: to.into(), origin: RuleSource::fixed("agent definition") }
 }
 
 #[track_caller]
@@ -176,10 +176,10 @@ fn list(behavior: Behavior, tool: &str, spec: Option<&str>, destination: Destina
 
 #[test]
 fn a_session_changes() {
-    let project = RuleHome::new("project settings", Destination::ProjectSettings).rooted(Path::new("/ws"));
+    let project = RuleSource::new("project settings", Destination::ProjectSettings).rooted(Path::new("/ws"));
     let start = Policy::builder("/ws")
         .rules(&project, Allow, ["Custom", "Bash(make)"])
-        .rules(&RuleHome::fixed("managed settings"), Deny, ["Bash(rm:*)"])
+        .rules(&RuleSource::fixed("managed settings"), Deny, ["Bash(rm:*)"])
         .build();
     let session = LivePermissions::new(start);
     let now = |tool: &str, call: Call| judge(&session.policy(), tool, &call).behavior;
@@ -307,11 +307,11 @@ fn updates_are_spelt_like_the_sdks_spell_them() {
 fn agents_below_narrow_what_a_search_shows() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
-    let parent = Policy::builder(&root).rules(&RuleHome::fixed("managed"), Deny, ["Read(.env)"]).build();
+    let parent = Policy::builder(&root).rules(&RuleSource::fixed("managed"), Deny, ["Read(.env)"]).build();
     let child = parent.child(&rights("child", &[(Deny, "Read(./private/**)")]));
     let call = Call::read(&root);
     let permit = |policy: &Policy| {
-        policy.judge("Grep", &call, &context(&root, None), &Opinion::None).permit().unwrap()
+        policy.judge("Grep", &call, &context(&root, None), &HookOpinion::None).permit().unwrap()
     };
     for (file, above, below) in [("a", true, true), ("x/.env", false, false), ("private/a", true, false)] {
         assert_eq!(permit(&parent).may_read(&root.join(file)), above, "{file}");

@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use haft_bash_analysis::{CommandReading, LinePlace};
+use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
 use haft_permission::{
-    Behavior, CommandJudge, Destination, Opinion, Policy, ReadingHeld, RuleHome, RunningCommands,
-    SessionCommands, ShellCommands,
+    BashJudge, Behavior, CommandJudge, Destination, HookOpinion, Policy, ReadOnlyEnforced, RuleSource,
+    RunningCommands, SessionCommands,
 };
 use haft_types::PermissionMode;
 
@@ -42,10 +42,10 @@ struct Rig {
     root: PathBuf,
 }
 
-struct Running(Vec<Arc<CommandReading>>);
+struct Running(Vec<Arc<SharedAnalysis>>);
 
 impl RunningCommands for Running {
-    fn running(&self) -> Vec<Arc<CommandReading>> {
+    fn running(&self) -> Vec<Arc<SharedAnalysis>> {
         self.0.clone()
     }
 }
@@ -74,28 +74,28 @@ impl Rig {
         line: &str,
     ) -> Behavior {
         let ws = self.ws();
-        let origin = RuleHome::new("test", Destination::Session).rooted(ws.as_path());
+        let origin = RuleSource::new("test", Destination::Session).rooted(ws.as_path());
         let mut builder = Policy::builder(&ws)
             .mode(mode)
             .commands(commands)
-            .reading(ReadingHeld::Yes)
+            .reading(ReadOnlyEnforced::Yes)
             .home(self.root.join("home"));
         for (behavior, text) in rules {
             builder = builder.rules(&origin, *behavior, [(*text).to_owned()]);
         }
         let cx = context(&ws, Some(&self.root.join("home")));
-        builder.build().judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior
+        builder.build().judge("Bash", &Call::command(line), &cx, &HookOpinion::None).behavior
     }
 
     fn judge(&self, mode: PermissionMode, rules: &[(Behavior, &str)], line: &str) -> Behavior {
-        self.judge_by(Arc::new(ShellCommands), mode, rules, line)
+        self.judge_by(Arc::new(BashJudge), mode, rules, line)
     }
 
     fn judge_beside(&self, running: &str, mode: PermissionMode, allow: &str, line: &str) -> Behavior {
         let (ws, home) = (self.ws(), self.root.join("home"));
         let roots = [ws.clone()];
-        let place = LinePlace { cwd: &ws, home: Some(&home), roots: &roots };
-        let running = Running(vec![Arc::new(CommandReading::new(running, place))]);
+        let place = AnalysisContext { cwd: &ws, home: Some(&home), roots: &roots };
+        let running = Running(vec![Arc::new(SharedAnalysis::new(running, place))]);
         self.judge_by(
             Arc::new(SessionCommands::new(Arc::new(running))),
             mode,

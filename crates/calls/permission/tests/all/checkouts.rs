@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_permission::{Behavior, Opinion, Policy, PolicyBuilder};
+use haft_permission::{Behavior, HookOpinion, Policy, PolicyBuilder};
 use haft_types::PermissionMode;
 
 use Behavior::{Allow, Deny};
@@ -64,7 +64,7 @@ impl Place {
     fn check(&self, policy: &Policy, call: &Call, cwd: &str, want: Behavior) {
         let tool = if call.read_only { "Read" } else { "Write" };
         let cx = context(&self.at(cwd), Some(&self.at("home")));
-        let decision = policy.judge(tool, call, &cx, &Opinion::None);
+        let decision = policy.judge(tool, call, &cx, &HookOpinion::None);
         assert_eq!(decision.behavior, want, "{call:?}\n{decision:?}");
     }
 }
@@ -159,7 +159,7 @@ fn fence_and_searches_keep_out_of_denied_files_of_a_worktree() {
     assert!(fence.unreadable.iter().any(|it| it.path == secret), "{fence:?}");
     let cx = context(&place.at("outside/b"), Some(&place.at("home")));
     let call = Call::read(place.at("outside/b"));
-    let decision = policy.judge("Grep", &call, &cx, &Opinion::None);
+    let decision = policy.judge("Grep", &call, &cx, &HookOpinion::None);
     let permit = decision.permit().unwrap();
     assert!(permit.may_read(&place.at("outside/b/open")));
     assert!(!permit.may_read(&secret.join("key")));

@@ -15,7 +15,7 @@ use std::{
 };
 
 use common::{Call, context};
-use haft_permission::{Behavior, Decision, Destination, Opinion, Policy, RuleHome};
+use haft_permission::{Behavior, Decision, Destination, HookOpinion, Policy, RuleSource};
 use haft_tool::Access;
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl Fixture {
         for dir in row["additional_dirs"].as_array().into_iter().flatten() {
             builder = builder.additional_dir(self.fill(dir.as_str().unwrap()), None);
         }
-        let origin = RuleHome::new("table", Destination::CliArg);
+        let origin = RuleSource::new("table", Destination::CliArg);
         for (name, behavior) in [("allow", Behavior::Allow), ("ask", Behavior::Ask), ("deny", Behavior::Deny)]
         {
             let texts =
@@ -99,7 +99,7 @@ impl Fixture {
         let cwd = PathBuf::from(self.fill(row["cwd"].as_str().unwrap()));
         let call = self.call(tool, &row["input"], path);
         let cx = context(&cwd, Some(self.at("$HOME")));
-        self.policy(row).judge(tool, &call, &cx, &Opinion::None)
+        self.policy(row).judge(tool, &call, &cx, &HookOpinion::None)
     }
 
     fn call(&self, tool: &str, input: &Value, path: Option<&str>) -> Call {

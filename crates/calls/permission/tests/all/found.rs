@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use haft_permission::{
-    Behavior, Decision, Destination, Opinion, Policy, ReadingHeld, RuleHome, ShellCommands,
+    BashJudge, Behavior, Decision, Destination, HookOpinion, Policy, ReadOnlyEnforced, RuleSource,
 };
 use haft_types::PermissionMode;
 
@@ -38,14 +38,14 @@ impl Rig {
     }
 
     fn decide(&self, mode: PermissionMode, rules: &[(Behavior, &str)], cwd: &str, line: &str) -> Decision {
-        let origin = RuleHome::new("test", Destination::Session).rooted(self.ws.as_path());
+        let origin = RuleSource::new("test", Destination::Session).rooted(self.ws.as_path());
         let mut builder =
-            Policy::builder(&self.ws).mode(mode).commands(Arc::new(ShellCommands)).reading(ReadingHeld::Yes);
+            Policy::builder(&self.ws).mode(mode).commands(Arc::new(BashJudge)).reading(ReadOnlyEnforced::Yes);
         for (behavior, text) in rules {
             builder = builder.rules(&origin, *behavior, [(*text).to_owned()]);
         }
         let cx = context(&self.ws.join(cwd), None);
-        builder.build().judge("Bash", &Call::command(line), &cx, &Opinion::None)
+        builder.build().judge("Bash", &Call::command(line), &cx, &HookOpinion::None)
     }
 }
 
@@ -256,16 +256,16 @@ fn history_shows_no_forbidden_files() {
 #[test]
 fn without_walls_fewer_commands_are_free() {
     let rig = Rig::new(&[("a", "x")], &[]);
-    let policy = |held| Policy::builder(&rig.ws).commands(Arc::new(ShellCommands)).reading(held).build();
+    let policy = |held| Policy::builder(&rig.ws).commands(Arc::new(BashJudge)).reading(held).build();
     let cx = context(Path::new(&rig.ws), None);
     let judge =
-        |held, line: &str| policy(held).judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior;
+        |held, line: &str| policy(held).judge("Bash", &Call::command(line), &cx, &HookOpinion::None).behavior;
     for line in ["awk '{print}' a", "sed -n 1p a", "jq . a", "find . -type f | xargs cat"] {
-        assert_eq!(judge(ReadingHeld::Yes, line), Behavior::Allow, "{line}");
-        assert_eq!(judge(ReadingHeld::No, line), Behavior::Ask, "{line}");
+        assert_eq!(judge(ReadOnlyEnforced::Yes, line), Behavior::Allow, "{line}");
+        assert_eq!(judge(ReadOnlyEnforced::No, line), Behavior::Ask, "{line}");
     }
     for line in ["cat a", "ls", "grep x a", "git status", "find ."] {
-        assert_eq!(judge(ReadingHeld::No, line), Behavior::Allow, "{line}");
+        assert_eq!(judge(ReadOnlyEnforced::No, line), Behavior::Allow, "{line}");
     }
 }
 

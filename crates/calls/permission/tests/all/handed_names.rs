@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{Call, Rules, context, with_rules};
-use haft_permission::{Behavior, Opinion, Policy, ShellCommands};
+use haft_permission::{BashJudge, Behavior, HookOpinion, Policy};
 
 use Behavior::{Allow, Ask, Deny};
 
@@ -40,10 +40,10 @@ impl Place {
     fn judge(&self, deny: &[&str], line: &str) -> Behavior {
         let rules = Rules { allow: &[], ask: &[], deny };
         let policy = with_rules(Policy::builder(self.ws()), rules)
-            .commands(std::sync::Arc::new(ShellCommands))
-            .reading(haft_permission::ReadingHeld::Yes)
+            .commands(std::sync::Arc::new(BashJudge))
+            .reading(haft_permission::ReadOnlyEnforced::Yes)
             .build();
-        policy.judge("Bash", &Call::command(line), &context(&self.ws(), None), &Opinion::None).behavior
+        policy.judge("Bash", &Call::command(line), &context(&self.ws(), None), &HookOpinion::None).behavior
     }
 
     #[track_caller]

@@ -11,9 +11,10 @@ use std::{
 
 use common::{Call, Rules, context, judge, judge_with, policy, with_rules};
 use haft_permission::{
-    Analysis, Behavior, Classifier, ClassifierAnswer, ClassifierRequest, CommandJudge, CommandPart,
-    CommandPlace, Concern, Decision, DecisionSource, Enforcement, Face, FileReach, FileTarget, FileUse,
-    FileUseKind, LivePermissions, Nature, Opinion, Policy, RuleCoverage, Through,
+    AlwaysAskReason, Behavior, Classifier, ClassifierAnswer, ClassifierRequest, CommandAnalysis,
+    CommandContext, CommandJudge, CommandNature, CommandPart, Decision, DecisionSource, Face, FileTarget,
+    FileUse, FileUseKind, FileUseScope, HookOpinion, LivePermissions, PathRuleReach, Policy, RuleCoverage,
+    Through,
 };
 use haft_tool::{AllowReason, BoxFuture, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
@@ -88,7 +89,7 @@ fn what_the_tool_says() {
 
 #[test]
 fn what_a_hook_says() {
-    let check = |mode, rules, tool: &str, call: &Call, hook: &Opinion, want| {
+    let check = |mode, rules, tool: &str, call: &Call, hook: &HookOpinion, want| {
         let decision = judge_with(&policy(mode, rules), tool, call, hook);
         assert_eq!(decision.behavior, want, "{mode} {tool} {hook:?} {decision:?}");
         decision
@@ -97,27 +98,27 @@ fn what_a_hook_says() {
     let allow = Rules { allow: &["Custom"], ..Rules::default() };
     let text = || String::from("because");
     for mode in MODES {
-        check(mode, allow, "Custom", &Call::undeclared(), &Opinion::Deny(text()), Deny);
+        check(mode, allow, "Custom", &Call::undeclared(), &HookOpinion::Deny(text()), Deny);
         let want = match mode {
             DontAsk => Deny,
             Plan => Deny,
             _ => Ask,
         };
-        check(mode, allow, "Custom", &Call::undeclared(), &Opinion::Ask(text()), want);
+        check(mode, allow, "Custom", &Call::undeclared(), &HookOpinion::Ask(text()), want);
     }
     for mode in [Default, AcceptEdits, Auto, DontAsk, BypassPermissions] {
-        check(mode, none, "Custom", &Call::undeclared(), &Opinion::Allow, Allow);
+        check(mode, none, "Custom", &Call::undeclared(), &HookOpinion::Allow, Allow);
         let deny = Rules { deny: &["Custom"], ..none };
-        check(mode, deny, "Custom", &Call::undeclared(), &Opinion::Allow, Deny);
+        check(mode, deny, "Custom", &Call::undeclared(), &HookOpinion::Allow, Deny);
     }
     let ask = Rules { ask: &["Custom"], ..none };
-    check(Default, ask, "Custom", &Call::undeclared(), &Opinion::Allow, Ask);
-    check(Default, none, "Write", &Call::write("/ws/.git/config"), &Opinion::Allow, Ask);
-    check(Plan, none, "Write", &Call::write("/ws/x"), &Opinion::Allow, Deny);
+    check(Default, ask, "Custom", &Call::undeclared(), &HookOpinion::Allow, Ask);
+    check(Default, none, "Write", &Call::write("/ws/.git/config"), &HookOpinion::Allow, Ask);
+    check(Plan, none, "Write", &Call::write("/ws/x"), &HookOpinion::Allow, Deny);
     let insists = Call::undeclared().with_verdict(Verdict::Insist(text()));
-    check(Default, none, "Custom", &insists, &Opinion::Allow, Ask);
+    check(Default, none, "Custom", &insists, &HookOpinion::Allow, Ask);
     let asks = Call::undeclared().with_verdict(Verdict::Ask(text()));
-    let decision = check(Default, none, "Custom", &asks, &Opinion::Allow, Allow);
+    let decision = check(Default, none, "Custom", &asks, &HookOpinion::Allow, Allow);
     assert_eq!(decision.permit().unwrap().reason(), &AllowReason::Hook);
 }
 
@@ -209,19 +210,19 @@ fn a_classifier_answers_what_would_ask() {
 }
 
 /// A command line that was taken apart beforehand.
-struct Prepared(Analysis);
+struct Prepared(CommandAnalysis);
 
 impl CommandJudge for Prepared {
-    fn analyse(&self, _line: &haft_tool::CommandLine, _place: &CommandPlace<'_>) -> Analysis {
+    fn analyse(&self, _line: &haft_tool::CommandLine, _place: &CommandContext<'_>) -> CommandAnalysis {
         self.0.clone()
     }
 
-    fn propose(&self, line: &haft_tool::CommandLine, _place: &CommandPlace<'_>) -> Vec<String> {
+    fn propose(&self, line: &haft_tool::CommandLine, _place: &CommandContext<'_>) -> Vec<String> {
         vec![line.text().to_owned(); 9]
     }
 }
 
-fn part(text: &str, nature: Nature) -> CommandPart {
+fn part(text: &str, nature: CommandNature) -> CommandPart {
     let face = Face::new(text.split(' ').map(String::from).collect());
     CommandPart {
         text: text.to_owned(),
@@ -248,7 +249,7 @@ fn line(
     doubt: Option<&str>,
     want: Behavior,
 ) -> Decision {
-    let analysis = Analysis { parts: parts.to_vec(), doubt: doubt.map(String::from) };
+    let analysis = CommandAnalysis { parts: parts.to_vec(), doubt: doubt.map(String::from) };
     let builder = Policy::builder("/ws").home("/home/u").mode(mode).commands(Arc::new(Prepared(analysis)));
     let decision = judge(&with_rules(builder, rules).build(), "Bash", &Call::command("the line"));
     assert_eq!(decision.behavior, want, "{mode} {rules:?} {parts:?}\n{decision:?}");
@@ -257,8 +258,8 @@ fn line(
 
 #[test]
 fn the_strictest_part_of_a_line_decides() {
+    use CommandNature::{EditsFiles, Other, ReadOnly};
     use FileUseKind::{Read, Write};
-    use Nature::{EditsFiles, Other, ReadOnly};
     use Through::{Operand, Redirection};
     let none = Rules::default();
     let make = Rules { allow: &["Bash(make:*)"], ..none };
@@ -327,9 +328,9 @@ fn the_strictest_part_of_a_line_decides() {
     line(Default, Rules { allow: &["Bash", "Bash(make:*)"], ..none }, &[nobodys], None, Ask);
 
     let insisting =
-        CommandPart { concern: Some(Concern::Insist(String::from("removes /"))), ..build.clone() };
+        CommandPart { concern: Some(AlwaysAskReason::Insist(String::from("removes /"))), ..build.clone() };
     line(BypassPermissions, Rules { allow: &["Bash"], ..none }, &[insisting], None, Ask);
-    let careful = CommandPart { concern: Some(Concern::Ask(String::from("elsewhere"))), ..build };
+    let careful = CommandPart { concern: Some(AlwaysAskReason::Ask(String::from("elsewhere"))), ..build };
     line(Default, Rules { allow: &["Bash"], ..none }, std::slice::from_ref(&careful), None, Ask);
     line(BypassPermissions, none, &[careful], None, Allow);
 }
@@ -338,7 +339,7 @@ fn the_strictest_part_of_a_line_decides() {
 fn a_near_miss_says_which_word_differs() {
     let rules =
         Rules { allow: &["Bash(npm run test:*)", "Bash(npm install)", "Bash(make all)"], ..Rules::default() };
-    let reason = |text: &str| line(Default, rules, &[part(text, Nature::Other)], None, Ask).reason;
+    let reason = |text: &str| line(Default, rules, &[part(text, CommandNature::Other)], None, Ask).reason;
     insta::assert_snapshot!(reason("npm run build"), @"no rule allows the command `npm run build`; `Bash(npm run test:*)` (project settings) does not match because of `build`");
     insta::assert_snapshot!(reason("npm run"), @"no rule allows the command `npm run`; `Bash(npm run test:*)` (project settings) does not match because it is longer");
     insta::assert_snapshot!(reason("make all x"), @"no rule allows the command `make all x`; `Bash(make all)` (project settings) does not match because of `x`");
@@ -347,7 +348,7 @@ fn a_near_miss_says_which_word_differs() {
 
 #[test]
 fn at_most_five_rules_are_proposed() {
-    let decision = line(Default, Rules::default(), &[part("x y", Nature::Other)], None, Ask);
+    let decision = line(Default, Rules::default(), &[part("x y", CommandNature::Other)], None, Ask);
     let [haft_permission::PermissionUpdate::AddRules(list)] = &*decision.suggestions else {
         panic!("{:?}", decision.suggestions)
     };
@@ -358,8 +359,8 @@ fn at_most_five_rules_are_proposed() {
 /// A real directory, because patterns and trees are looked up.
 #[test]
 fn patterns_trees_and_files_nobody_knows() {
+    use CommandNature::{EditsFiles, Other, ReadOnly};
     use FileUseKind::{Read, Write};
-    use Nature::{EditsFiles, Other, ReadOnly};
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let ws = root.join("ws");
@@ -370,21 +371,21 @@ fn patterns_trees_and_files_nobody_knows() {
     }
     std::os::unix::fs::symlink(root.join("outside"), ws.join("plain/out.lnk")).unwrap();
     let judged = |enforcement, mode, rules: Rules<'_>, part: CommandPart| {
-        let analysis = Analysis { parts: vec![part], doubt: None };
+        let analysis = CommandAnalysis { parts: vec![part], doubt: None };
         let builder =
             Policy::builder(&ws).mode(mode).enforcement(enforcement).commands(Arc::new(Prepared(analysis)));
         let policy = with_rules(builder, rules).build();
-        policy.judge("Bash", &Call::command("line"), &context(&ws, None), &Opinion::None)
+        policy.judge("Bash", &Call::command("line"), &context(&ws, None), &HookOpinion::None)
     };
     let check = |mode, rules, part: CommandPart, want| {
-        let decision = judged(Enforcement::Advisory, mode, rules, part.clone());
+        let decision = judged(PathRuleReach::Advisory, mode, rules, part.clone());
         assert_eq!(decision.behavior, want, "{rules:?} {part:?}\n{decision:?}");
     };
     let using = |target: FileTarget, kind, through, reach, nature| CommandPart {
         files: vec![FileUse { target, kind, through, reach }],
         ..part("x y", nature)
     };
-    let (itself, tree) = (FileReach::Itself, FileReach::Tree);
+    let (itself, tree) = (FileUseScope::Itself, FileUseScope::Tree);
     let pattern = |text: &str| FileTarget::Pattern(ws.join(text));
     let unknown = || FileTarget::Unknown(String::from("$f"));
     let whole = |text: &str| FileTarget::Path(ws.join(text));
@@ -422,7 +423,7 @@ fn patterns_trees_and_files_nobody_knows() {
     check(Default, deny, searching("."), Ask);
     check(Default, denied_yet_allowed, searching("."), Ask);
     check(Default, deny, searching("plain"), Allow);
-    let sandboxed = judged(Enforcement::Sandboxed, Default, deny, searching("."));
+    let sandboxed = judged(PathRuleReach::Sandboxed, Default, deny, searching("."));
     assert_eq!(sandboxed.behavior, Allow);
     let removing = |text: &str| using(whole(text), Write, operand, tree, EditsFiles);
     check(AcceptEdits, none, removing("plain"), Allow);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{Call, Rules, context, with_rules};
-use haft_permission::{Behavior, Boundary, Decision, Opinion, Policy, PolicyBuilder};
+use haft_permission::{Behavior, Decision, HookOpinion, OutsideWorkspace, Policy, PolicyBuilder};
 use haft_types::PermissionMode;
 
 use Behavior::{Allow, Ask, Deny};
@@ -46,7 +46,7 @@ impl Place {
 
     fn judge(&self, policy: &Policy, cwd: &str, call: &Call) -> Decision {
         let tool = if call.read_only { "Read" } else { "Write" };
-        policy.judge(tool, call, &context(&self.at(cwd), Some(&self.at("home"))), &Opinion::None)
+        policy.judge(tool, call, &context(&self.at(cwd), Some(&self.at("home"))), &HookOpinion::None)
     }
 
     #[track_caller]
@@ -235,7 +235,8 @@ fn names_that_are_not_text() {
 #[test]
 fn boundaries_can_be_closed() {
     let place = Place::new();
-    let closed = || place.builder("ws").reads_outside(Boundary::Deny).writes_outside(Boundary::Deny);
+    let closed =
+        || place.builder("ws").reads_outside(OutsideWorkspace::Deny).writes_outside(OutsideWorkspace::Deny);
     let out = place.at("out/secret.txt");
     place.check(closed(), Rules::default(), "ws", &Call::read(&out), Deny);
     place.check(closed(), Rules::default(), "ws", &Call::write(&out), Deny);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use common::{Call, context, settings};
 use haft_permission::{
-    AgentRights, Behavior, Boundary, Delegation, Opinion, Policy, PolicyBuilder, RuleHome,
+    AgentRights, Behavior, DelegatedRight, HookOpinion, OutsideWorkspace, Policy, PolicyBuilder, RuleSource,
 };
-use haft_tool::{Access, Reach, Verdict};
+use haft_tool::{Access, AccessSet, Verdict};
 use haft_types::PermissionMode;
 use proptest::{prelude::*, sample};
 
@@ -139,8 +139,8 @@ fn unnamed_access() -> impl Strategy<Value = Access> {
 
 fn call() -> impl Strategy<Value = Call> {
     let reach = prop_oneof![
-        1 => Just(Reach::Undeclared),
-        4 => prop::collection::vec(access(), 0..3).prop_map(Reach::Declared),
+        1 => Just(AccessSet::Undeclared),
+        4 => prop::collection::vec(access(), 0..3).prop_map(AccessSet::Declared),
     ];
     let verdict = prop_oneof![
         6 => Just(Verdict::Passthrough),
@@ -158,12 +158,12 @@ fn call() -> impl Strategy<Value = Call> {
     })
 }
 
-fn hook() -> impl Strategy<Value = Opinion> {
+fn hook() -> impl Strategy<Value = HookOpinion> {
     prop_oneof![
-        5 => Just(Opinion::None),
-        1 => Just(Opinion::Allow),
-        1 => Just(Opinion::Ask(String::from("h"))),
-        1 => Just(Opinion::Deny(String::from("h"))),
+        5 => Just(HookOpinion::None),
+        1 => Just(HookOpinion::Allow),
+        1 => Just(HookOpinion::Ask(String::from("h"))),
+        1 => Just(HookOpinion::Deny(String::from("h"))),
     ]
 }
 
@@ -186,7 +186,7 @@ struct Question {
     mode: PermissionMode,
     tool: &'static str,
     call: Call,
-    hook: Opinion,
+    hook: HookOpinion,
 }
 
 fn question() -> impl Strategy<Value = Question> {
@@ -222,7 +222,13 @@ fn ask(policy: &Policy, question: &Question) -> Behavior {
 
 fn rights(name: &str, mode: Option<PermissionMode>, rules: &RuleList) -> AgentRights {
     let rules = rules.iter().map(|(behavior, text)| (*behavior, Arc::from(*text))).collect();
-    AgentRights { name: name.into(), mode, rules, origin: RuleHome::fixed("agent"), ..AgentRights::default() }
+    AgentRights {
+        name: name.into(),
+        mode,
+        rules,
+        origin: RuleSource::fixed("agent"),
+        ..AgentRights::default()
+    }
 }
 
 proptest! {
@@ -240,7 +246,7 @@ proptest! {
     #[test]
     fn a_no_never_weakens_and_a_yes_never_beats_a_no(
         mut given in rules(6), added in sample::select(RULES), says in behavior(), question in question(),
-        outside in sample::select(&[Boundary::Ask, Boundary::Deny][..]),
+        outside in sample::select(&[OutsideWorkspace::Ask, OutsideWorkspace::Deny][..]),
     ) {
         let builder = Policy::builder("/ws").home("/home/u").mode(question.mode);
         let builder = builder.reads_outside(outside).writes_outside(outside);
@@ -250,7 +256,7 @@ proptest! {
         match says {
             Behavior::Allow => {
                 prop_assert!(after <= before, "an allow made it stricter: {before} {after}");
-                let denied = before == Behavior::Deny && outside == Boundary::Ask;
+                let denied = before == Behavior::Deny && outside == OutsideWorkspace::Ask;
                 prop_assert!(!denied || after == Behavior::Deny || question.mode == PermissionMode::DontAsk);
             }
             Behavior::Ask | Behavior::Deny => prop_assert!(before <= after, "{before} {after}"),
@@ -263,7 +269,7 @@ proptest! {
     ) {
         let policy = policy(mode, &given);
         let judge = |accesses: Vec<Access>| {
-            let question = Question { mode, tool, call: Call::touching(accesses), hook: Opinion::None };
+            let question = Question { mode, tool, call: Call::touching(accesses), hook: HookOpinion::None };
             ask(&policy, &question)
         };
         let apart = judge(vec![a.clone()]).max(judge(vec![b.clone()]));
@@ -288,7 +294,7 @@ proptest! {
         question in question(),
     ) {
         let root = policy(question.mode, &above);
-        let delegations = vec![Delegation { rule: passed.into(), to: "*".into(), origin: RuleHome::fixed("agent") }];
+        let delegations = vec![DelegatedRight { rule: passed.into(), to: "*".into(), origin: RuleSource::fixed("agent") }];
         let coordinator = AgentRights { delegations, ..rights("coordinator", None, &coordinator) };
         let coordinator = root.child(&coordinator);
         let worker = coordinator.child(&rights("worker", None, &below));

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use common::{Call, Rules, context, judge, judge_with, policy, settings, with_rules};
 use haft_permission::{
-    AgentRights, Behavior, Boundary, Delegation, Destination, Enforcement, LivePermissions, Opinion,
-    PermissionUpdate, Policy, RuleHome, RuleList, RuleText, explain, preview,
+    AgentRights, Behavior, DelegatedRight, Destination, HookOpinion, LivePermissions, OutsideWorkspace,
+    PathRuleReach, PermissionUpdate, Policy, RuleList, RuleSource, RuleText, explain, preview,
 };
 use haft_tool::{Access, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
@@ -46,9 +46,9 @@ const RULES: Rules<'_> = Rules {
 #[test]
 fn every_reason() {
     let text = || String::from("because");
-    let none = Opinion::None;
+    let none = HookOpinion::None;
     let undeclared = Call::undeclared;
-    let rows: Vec<(PermissionMode, &str, Call, Opinion)> = vec![
+    let rows: Vec<(PermissionMode, &str, Call, HookOpinion)> = vec![
         (Default, "Allowed", undeclared(), none.clone()),
         (Default, "Asked", undeclared(), none.clone()),
         (Default, "Denied", undeclared(), none.clone()),
@@ -61,9 +61,9 @@ fn every_reason() {
         (Default, "Custom", undeclared().with_verdict(Verdict::Ask(text())), none.clone()),
         (Default, "Custom", undeclared().with_verdict(Verdict::Insist(text())), none.clone()),
         (Default, "Custom", undeclared().with_verdict(Verdict::Deny(text())), none.clone()),
-        (Default, "Custom", undeclared(), Opinion::Allow),
-        (Default, "Custom", undeclared(), Opinion::Ask(text())),
-        (Default, "Custom", undeclared(), Opinion::Deny(text())),
+        (Default, "Custom", undeclared(), HookOpinion::Allow),
+        (Default, "Custom", undeclared(), HookOpinion::Ask(text())),
+        (Default, "Custom", undeclared(), HookOpinion::Deny(text())),
         (Plan, "Custom", undeclared(), none.clone()),
         (DontAsk, "Custom", undeclared(), none.clone()),
         (BypassPermissions, "Custom", undeclared(), none.clone()),
@@ -128,10 +128,10 @@ fn reasons_of_links_and_agents() {
     std::os::unix::fs::symlink("../out", at("ws/o")).unwrap();
     std::fs::hard_link(at("ws/.env"), at("ws/hard")).unwrap();
     let builder = Policy::builder(at("ws")).rules(&settings(), Behavior::Deny, ["Read(./.env)"]);
-    let main = builder.clone().delegation(Delegation {
+    let main = builder.clone().delegation(DelegatedRight {
         rule: "Bash(make:*)".into(),
         to: "builder".into(),
-        origin: RuleHome::fixed("settings"),
+        origin: RuleSource::fixed("settings"),
     });
     let main = main.build();
     let reader = main.child(&AgentRights {
@@ -139,7 +139,7 @@ fn reasons_of_links_and_agents() {
         tools: Some(vec![String::from("Read")]),
         ..AgentRights::default()
     });
-    let closed = builder.reads_outside(Boundary::Deny).build();
+    let closed = builder.reads_outside(OutsideWorkspace::Deny).build();
     let mut out = String::new();
     for (policy, tool, call) in [
         (&main, "Read", Call::read("link")),
@@ -150,7 +150,7 @@ fn reasons_of_links_and_agents() {
         (&main, "Bash", Call::command("make x")),
         (&reader, "Grep", Call::read(".")),
     ] {
-        let decision = policy.judge(tool, &call, &context(&at("ws"), None), &Opinion::None);
+        let decision = policy.judge(tool, &call, &context(&at("ws"), None), &HookOpinion::None);
         let reason = decision.reason.replace(root.to_str().unwrap(), "");
         writeln!(out, "{:5} {reason}", decision.behavior).unwrap();
     }
@@ -176,7 +176,7 @@ fn what_one_agent_alone_may_do() {
     let below = of("below", &one);
     let says = |who: &LivePermissions, line: &str| {
         let cx = context(std::path::Path::new("/ws"), None);
-        who.policy().judge("Bash", &Call::command(line), &cx, &Opinion::None)
+        who.policy().judge("Bash", &Call::command(line), &cx, &HookOpinion::None)
     };
     for (who, line, behavior) in [
         (&one, "make x", Behavior::Allow),
@@ -235,7 +235,7 @@ fn explanations_for_people() {
     ]);
     let rules = Rules { deny: &["Read(./.env)"], allow: &["Bash(make:*)"], ..Rules::default() };
     insta::assert_snapshot!(explain(&judge(&policy(Default, rules), "Custom", &call)));
-    let sandboxed = Policy::builder("/ws").enforcement(Enforcement::Sandboxed);
+    let sandboxed = Policy::builder("/ws").enforcement(PathRuleReach::Sandboxed);
     let sandboxed = with_rules(sandboxed, rules).build();
     insta::assert_snapshot!(explain(&judge(&sandboxed, "Bash", &Call::command("make"))));
     insta::assert_snapshot!(explain(&judge(&sandboxed, "Read", &Call::read(".env"))));

@@ -5,7 +5,7 @@ use crate::common;
 
 use common::{Call, Rules, judge, policy};
 use haft_permission::{Behavior, Names, Policy};
-use haft_tool::{Access, Reach};
+use haft_tool::{Access, AccessSet};
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -383,7 +383,7 @@ fn a_no_about_something_the_call_does_not_say_asks() {
     let call = || Call::undeclared().reading();
     deny("mcp__x__y(dangerous)", "mcp__x__y", call(), Ask);
     deny("mcp__x__y(mode:dangerous)", "mcp__x__y", call(), Allow);
-    let named = Call { reach: Reach::Declared(vec![Access::Named(String::from("fine"))]), ..call() };
+    let named = Call { reach: AccessSet::Declared(vec![Access::Named(String::from("fine"))]), ..call() };
     deny("Custom(dangerous)", "Custom", named, Allow);
 }
 

@@ -5,7 +5,7 @@ use crate::common::{Call, Rules, context, with_rules};
 
 use std::{fs, path::Path};
 
-use haft_permission::{Behavior, Opinion, Policy};
+use haft_permission::{Behavior, HookOpinion, Policy};
 
 use Behavior::{Allow, Ask, Deny};
 
@@ -13,7 +13,7 @@ use Behavior::{Allow, Ask, Deny};
 fn check(root: &Path, rules: Rules<'_>, call: &Call, want: Behavior) {
     let policy = with_rules(Policy::builder(root), rules).build();
     let tool = if call.read_only { "Read" } else { "Write" };
-    let decision = policy.judge(tool, call, &context(root, None), &Opinion::None);
+    let decision = policy.judge(tool, call, &context(root, None), &HookOpinion::None);
     assert_eq!(decision.behavior, want, "{rules:?} {call:?}\n{decision:?}");
 }
 

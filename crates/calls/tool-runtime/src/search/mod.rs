@@ -6,7 +6,7 @@ mod synonyms;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use haft_tool::{
-    CallContext, Content, ContextChange, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, CallContext, Content, ContextChange, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 use haft_types::{Block, nearest};
 use schemars::JsonSchema;
@@ -109,8 +109,8 @@ impl Tool for ToolSearch {
         true
     }
 
-    fn reach(&self, _input: &ToolSearchInput, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &ToolSearchInput, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     async fn call(

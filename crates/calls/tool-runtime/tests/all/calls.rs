@@ -13,8 +13,8 @@ use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use common::{Always, Setup, uses};
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource};
-use haft_tool::{BoxFuture, Claims, ErrorKind, Exposure, Output, RawTool, ToolSpec};
-use haft_tool_runtime::{Answer, Ask, Question};
+use haft_tool::{BoxFuture, ErrorKind, Exposure, Output, RawTool, ToolHints, ToolSpec};
+use haft_tool_runtime::{Answer, Approver, Question};
 use serde_json::{Value, json};
 
 async fn check(setup: Setup, name: &str, input: Value, want_kind: Option<ErrorKind>, want_text: &str) {
@@ -191,7 +191,7 @@ async fn an_interrupt_tells_the_truth() {
 #[tokio::test]
 async fn a_pending_question_ends_with_the_turn() {
     struct Never;
-    impl Ask for Never {
+    impl Approver for Never {
         fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
             Box::pin(std::future::pending())
         }
@@ -443,7 +443,7 @@ fn echo(name: &str, exposure: Exposure) -> RawTool {
 /// An external tool says it only reads. Nobody vouched for it, so it still asks.
 #[tokio::test]
 async fn claims_from_outside_count_only_if_trusted() {
-    let claims = Claims { read_only: true, ..Claims::default() };
+    let claims = ToolHints { read_only: true, ..ToolHints::default() };
     for (tool, kind) in [
         (echo("mcp__demo__echo", Exposure::Direct), Some(ErrorKind::Denied)),
         (echo("mcp__demo__echo", Exposure::Direct).trust(claims), None),
@@ -455,7 +455,7 @@ async fn claims_from_outside_count_only_if_trusted() {
 
 #[tokio::test]
 async fn a_deferred_tool_called_directly_hydrates_itself() {
-    let claims = Claims { read_only: true, ..Claims::default() };
+    let claims = ToolHints { read_only: true, ..ToolHints::default() };
     let tool = || Arc::new(echo("mcp__demo__echo", Exposure::Deferred).trust(claims));
     let mut rig = Setup { extra: vec![tool()], ..Setup::default() }.rig();
     assert!(!rig.session.pool.get().advertised(&rig.session.state.loaded).contains("mcp__demo__echo"));

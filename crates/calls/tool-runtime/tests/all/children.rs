@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
 use haft_permission::{AgentRights, Behavior, Destination, PermissionUpdate, RuleList, RuleText};
 use haft_tool::{BoxFuture, ErrorKind};
-use haft_tool_runtime::{Answer, Ask, CallSession, Question};
+use haft_tool_runtime::{Answer, Approver, CallSession, Question};
 use haft_types::{AgentId, PermissionMode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use crate::common::{Setup, uses};
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
-impl Ask for Recorder {
+impl Approver for Recorder {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         self.0.lock().unwrap().push(question.agent_id.to_string());
         let rule = RuleText { tool_name: String::from("Other"), rule_content: None };
@@ -59,7 +59,7 @@ fn explorer(parent: &CallSession, id: &str) -> CallSession {
 #[tokio::test]
 async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
     let (told, asked) = (Arc::default(), Arc::new(Recorder::default()));
-    let ask = Arc::clone(&asked) as Arc<dyn Ask>;
+    let ask = Arc::clone(&asked) as Arc<dyn Approver>;
     let rig = Setup { hooks: told_hooks(&told), ask: Some(ask), ..Setup::default() }.rig();
     let mut child = explorer(&rig.session, "a1");
     let cancel = CancellationToken::new();

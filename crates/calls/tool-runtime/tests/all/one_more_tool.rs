@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
 use haft_tool::{
-    CallContext, CallTrace, ContextChange, ErrorKind, Exposure, Outcome, Tool, ToolContext, ToolError,
+    CallContext, CallEffect, ContextChange, ErrorKind, Exposure, Outcome, Tool, ToolContext, ToolError,
     Traits, erase,
 };
 use haft_tool_runtime::Pool;
@@ -48,7 +48,7 @@ impl Tool for DrawMap {
     }
 
     async fn call(&self, input: DrawMapInput, _cx: &ToolContext<()>) -> Result<Outcome<String>, ToolError> {
-        Ok(Outcome::from(String::from("drawn")).with_trace(CallTrace::FileChanged(input.target)))
+        Ok(Outcome::from(String::from("drawn")).with_trace(CallEffect::FileChanged(input.target)))
     }
 }
 
@@ -79,7 +79,7 @@ async fn a_tool_is_found_by_what_it_says_about_itself() {
     let reports = rig.run(&[("DrawMap", input.clone())]).await;
     assert_eq!(reports[0].error, None, "{}", reports[0].content.to_text());
     let target = rig.dir.path().join("maps/here");
-    let trace = ContextChange::Trace(CallTrace::FileChanged(target));
+    let trace = ContextChange::Trace(CallEffect::FileChanged(target));
     assert!(reports[0].changes.contains(&trace), "{:?}", reports[0].changes);
     // A rule about files binds it without knowing it.
     gate.apply(&rule("Edit", Some("./maps/**"), Behavior::Deny));

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
-use haft_tool::{CallContext, Outcome, Reach, Tool, ToolContext, ToolError, Verdict, erase};
+use haft_tool::{AccessSet, CallContext, Outcome, Tool, ToolContext, ToolError, Verdict, erase};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -41,8 +41,8 @@ impl Tool for Counted {
         input.path = cx.cwd.join(&input.path);
     }
 
-    fn reach(&self, input: &CountedInput, _cx: &CallContext) -> Reach {
-        Reach::write(&input.path)
+    fn reach(&self, input: &CountedInput, _cx: &CallContext) -> AccessSet {
+        AccessSet::write(&input.path)
     }
 
     fn check_permissions(&self, _input: &CountedInput, _cx: &CallContext) -> Verdict {

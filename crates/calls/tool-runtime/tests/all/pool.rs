@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use haft_tool::{DynTool, Exposure, Outcome, Output, RawTool, ToolSpec, Traits, erase, tool};
-use haft_tool_runtime::{Pool, PoolFeatures, SharedPool, ToolSearch, Visibility, visible};
+use haft_tool_runtime::{Pool, PoolFeatures, SharedPool, ToolSearch, ToolVisibility, visible};
 use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,14 +57,17 @@ fn policy_and_switches_take_tools_away() {
     ];
     let strings = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     for (visibility, want) in [
-        (Visibility::default(), vec!["A", "B", "C"]),
-        (Visibility { denied: strings(&["a_old"]), ..Visibility::default() }, vec!["B", "C"]),
-        (Visibility { only: Some(strings(&["C", "a_old"])), ..Visibility::default() }, vec!["A", "C"]),
-        (Visibility { only: Some(Vec::new()), ..Visibility::default() }, vec![]),
+        (ToolVisibility::default(), vec!["A", "B", "C"]),
+        (ToolVisibility { denied: strings(&["a_old"]), ..ToolVisibility::default() }, vec!["B", "C"]),
         (
-            Visibility {
+            ToolVisibility { only: Some(strings(&["C", "a_old"])), ..ToolVisibility::default() },
+            vec!["A", "C"],
+        ),
+        (ToolVisibility { only: Some(Vec::new()), ..ToolVisibility::default() }, vec![]),
+        (
+            ToolVisibility {
                 features: PoolFeatures { off: strings(&["b"]).into_iter().collect() },
-                ..Visibility::default()
+                ..ToolVisibility::default()
             },
             vec!["A", "C"],
         ),

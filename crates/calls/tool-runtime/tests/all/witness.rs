@@ -4,19 +4,19 @@ use std::sync::{Arc, Mutex};
 
 use haft_permission::Behavior;
 use haft_tool::ErrorKind;
-use haft_tool_runtime::{Answer, AskedAnswer, AskedParty, CallWitness, StartingCall, WitnessedSoon};
+use haft_tool_runtime::{Answer, AnsweredBy, ApprovalRecord, CallLog, CallStart, Persisted};
 use serde_json::{Value, json};
 
 use crate::common::{Always, Setup};
 
 /// Remembers what it was told, and agrees or not.
 struct Recorder {
-    told: Mutex<Vec<(String, Value, Option<AskedAnswer>)>>,
+    told: Mutex<Vec<(String, Value, Option<ApprovalRecord>)>>,
     objection: Option<&'static str>,
 }
 
-impl CallWitness for Recorder {
-    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
+impl CallLog for Recorder {
+    fn starting(&self, call: &CallStart<'_>) -> Result<Option<Persisted>, String> {
         let asked = call.decision.and_then(|decision| decision.asked);
         self.told.lock().unwrap().push((call.call_id.to_string(), call.input.clone(), asked));
         self.objection.map_or(Ok(None), |why| Err(why.to_owned()))
@@ -31,7 +31,7 @@ async fn witnessed(
 ) -> (usize, usize, Option<ErrorKind>, String) {
     let witness = Arc::new(Recorder { told: Mutex::default(), objection });
     let mut rig = Setup { ask: Some(Arc::new(Always(answer))), ..Setup::default() }.rig();
-    rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallWitness>);
+    rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallLog>);
     let (error, text) = rig.run_one("Probe", input).await;
     let mut ran = 0;
     while rig.started.try_recv().is_ok() {
@@ -61,9 +61,9 @@ async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
 async fn the_witness_and_the_report_know_what_was_decided() {
     let witness = Arc::new(Recorder { told: Mutex::default(), objection: None });
     let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
-    rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallWitness>);
+    rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallLog>);
     let reports = rig.run(&[("Probe", json!({"ask": true, "size": "3"}))]).await;
-    let asked = Some(AskedAnswer { who: AskedParty::Person, said: Behavior::Allow });
+    let asked = Some(ApprovalRecord { who: AnsweredBy::Person, said: Behavior::Allow });
     let told = witness.told.lock().unwrap().clone();
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].0.as_str(), told[0].2), ("call-0", asked));
@@ -75,8 +75,8 @@ async fn the_witness_and_the_report_know_what_was_decided() {
 /// Says yes at once and means it later, or never.
 struct Later(Mutex<Option<tokio::sync::oneshot::Receiver<Result<(), String>>>>);
 
-impl CallWitness for Later {
-    fn starting(&self, _call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
+impl CallLog for Later {
+    fn starting(&self, _call: &CallStart<'_>) -> Result<Option<Persisted>, String> {
         let kept = self.0.lock().unwrap().take().unwrap();
         Ok(Some(Box::pin(async move { kept.await.unwrap_or_else(|_| Err(String::from("nobody kept it"))) })))
     }

@@ -20,21 +20,21 @@ const MAX_REFS: usize = 32;
 
 /// Whether a wrong value may be brought into shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum CheckerShape {
+enum CoercionMode {
     Coerce,
     Exact,
 }
 
-pub(super) struct Checker<'a> {
+pub(super) struct InputChecker<'a> {
     root: &'a Value,
     issues: Vec<String>,
-    shape: CheckerShape,
+    shape: CoercionMode,
     depth: usize,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> InputChecker<'a> {
     pub(super) fn new(root: &'a Value) -> Self {
-        Self { root, issues: Vec::new(), shape: CheckerShape::Coerce, depth: 0 }
+        Self { root, issues: Vec::new(), shape: CoercionMode::Coerce, depth: 0 }
     }
 
     /// Checks a whole input and returns every problem.
@@ -106,7 +106,7 @@ impl<'a> Checker<'a> {
             Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
             _ => return false,
         };
-        if self.shape == CheckerShape::Coerce {
+        if self.shape == CoercionMode::Coerce {
             coerce(&types, value);
         }
         let known = ["integer", "number", "string", "boolean", "array", "object", "null"];
@@ -127,7 +127,7 @@ impl<'a> Checker<'a> {
         if values.contains(value) {
             return false;
         }
-        if self.shape == CheckerShape::Coerce
+        if self.shape == CoercionMode::Coerce
             && !values.iter().any(Value::is_string)
             && let Value::String(text) = &*value
             && let Ok(parsed) = serde_json::from_str::<Value>(text.trim())
@@ -150,7 +150,7 @@ impl<'a> Checker<'a> {
     /// Takes the first arm that fits as it is, else the first that fits after
     /// coercion, else reports what the most likely arm misses.
     fn union(&mut self, arms: &'a [Value], path: &str, value: &mut Value) {
-        if arms.iter().any(|arm| self.problems(arm, path, &mut value.clone(), CheckerShape::Exact).is_empty())
+        if arms.iter().any(|arm| self.problems(arm, path, &mut value.clone(), CoercionMode::Exact).is_empty())
         {
             return;
         }
@@ -182,7 +182,7 @@ impl<'a> Checker<'a> {
     /// parameter that is given.
     fn conditions(&mut self, node: &'a Map<String, Value>, path: &str, value: &mut Value) {
         let fits = |me: &Self, schema: &'a Value, value: &Value| {
-            me.problems(schema, path, &mut value.clone(), CheckerShape::Exact).is_empty()
+            me.problems(schema, path, &mut value.clone(), CoercionMode::Exact).is_empty()
         };
         if let Some(condition) = node.get("if") {
             let branch = if fits(self, condition, value) { "then" } else { "else" };
@@ -211,7 +211,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The problems of one arm, without keeping them.
-    fn problems(&self, arm: &'a Value, path: &str, value: &mut Value, shape: CheckerShape) -> Vec<String> {
+    fn problems(&self, arm: &'a Value, path: &str, value: &mut Value, shape: CoercionMode) -> Vec<String> {
         let mut inner = Self { root: self.root, issues: Vec::new(), shape, depth: self.depth };
         inner.value(arm, path, value);
         inner.issues
@@ -220,7 +220,7 @@ impl<'a> Checker<'a> {
     fn object(&mut self, node: &'a Map<String, Value>, path: &str, object: &mut Map<String, Value>) {
         let properties = node.get("properties").and_then(Value::as_object);
         let required: Vec<&str> = required(node).collect();
-        if self.shape == CheckerShape::Coerce {
+        if self.shape == CoercionMode::Coerce {
             self.drop_absent(properties, &required, object);
         }
         for name in required.iter().filter(|name| !object.contains_key(**name)) {
@@ -260,7 +260,7 @@ impl<'a> Checker<'a> {
             let Some(schema) = properties.and_then(|it| it.get(name)) else { return true };
             !value.is_null()
                 || required.contains(&name.as_str())
-                || self.problems(schema, "", &mut Value::Null, CheckerShape::Exact).is_empty()
+                || self.problems(schema, "", &mut Value::Null, CoercionMode::Exact).is_empty()
         });
     }
 
@@ -299,7 +299,7 @@ impl<'a> Checker<'a> {
         for key in ["allOf", "anyOf", "oneOf"] {
             for arm in node.get(key).and_then(Value::as_array).into_iter().flatten() {
                 let applies = key == "allOf"
-                    || self.problems(arm, "", &mut whole.clone(), CheckerShape::Coerce).is_empty();
+                    || self.problems(arm, "", &mut whole.clone(), CoercionMode::Coerce).is_empty();
                 if let Some(arm) = arm.as_object().filter(|_| applies) {
                     self.evaluated(arm, whole, known, depth + 1);
                 }

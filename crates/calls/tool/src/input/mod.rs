@@ -20,7 +20,7 @@ pub(crate) use translate::translate;
 pub use well_formed::schema_problem;
 
 use crate::ToolError;
-use checker::Checker;
+use checker::InputChecker;
 
 /// How many problems are listed before the rest is only counted.
 const MAX_LISTED: usize = 20;
@@ -36,7 +36,7 @@ pub fn check(tool: &str, schema: &Value, input: &mut Value) -> Result<(), ToolEr
         // Some models send nothing at all for a tool they call without arguments.
         *input = Value::Object(Map::new());
     }
-    let issues = Checker::new(schema).run(input);
+    let issues = InputChecker::new(schema).run(input);
     if issues.is_empty() {
         return Ok(());
     }

@@ -3,11 +3,11 @@
 use base64::Engine as _;
 use serde_json::json;
 
-use super::{AskedRequest, messages};
+use super::{ReplyContext, messages};
 use crate::{eventstream, forms::messages::MessageItem, steps::StreamStep, turn::Turn};
 
 /// The answer as event-stream messages.
-pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
+pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let framed = messages::items(turn, asked).into_iter().map(|item| match item {
         MessageItem::Event(event) => StreamStep::Bytes(chunk(&event.to_string())),
         MessageItem::Error(error) => StreamStep::Bytes(exception(&error.kind, &error.message)),

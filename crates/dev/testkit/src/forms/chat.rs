@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AskedRequest, sse, stop_reason};
+use super::{ReplyContext, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
@@ -23,7 +23,7 @@ fn finish_reason(turn: &Turn) -> &str {
     }
 }
 
-fn usage(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
+fn usage(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let (input, output) = asked.usage(turn);
     let cached = turn.usage.unwrap_or_default().cache_read_input_tokens;
     json!({
@@ -33,7 +33,7 @@ fn usage(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
 }
 
 /// The answer in one piece.
-pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut text = String::new();
     let mut reasoning = String::new();
     let mut details = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
 }
 
 /// The answer as server-sent events.
-pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
+pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let mut out = Out { steps: Vec::new(), asked, calls: 0, thoughts: 0 };
     out.delta(&json!({"role": "assistant", "content": ""}));
     for piece in &turn.reply {
@@ -122,7 +122,7 @@ fn encrypted(data: &str, index: usize) -> Value {
 /// from them only if it gets back what it thought.
 pub(crate) fn routed_calls<'a>(
     turn: &'a Turn,
-    asked: &'a AskedRequest<'_>,
+    asked: &'a ReplyContext<'_>,
 ) -> impl Iterator<Item = String> + 'a {
     let thinks =
         turn.reply.iter().any(|it| matches!(it, ReplyPiece::Thinking(_) | ReplyPiece::RedactedThinking(_)));
@@ -140,7 +140,7 @@ pub(crate) fn thinking_call(model: &str, id: &str) -> String {
 
 struct Out<'a> {
     steps: Vec<StreamStep>,
-    asked: &'a AskedRequest<'a>,
+    asked: &'a ReplyContext<'a>,
     calls: usize,
     thoughts: usize,
 }

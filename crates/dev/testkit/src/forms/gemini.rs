@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AskedRequest, sse, stop_reason};
+use super::{ReplyContext, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
@@ -31,7 +31,7 @@ fn finish_reason(turn: &Turn) -> &str {
     }
 }
 
-fn usage(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
+fn usage(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let (input, output) = asked.usage(turn);
     let cached = turn.usage.unwrap_or_default().cache_read_input_tokens;
     json!({
@@ -49,7 +49,7 @@ pub(crate) fn call_signature(turn: &Turn, model: &str) -> Option<String> {
     Some(signature_of(&format!("{} {}", first.name, first.text()), model))
 }
 
-fn call_part(turn: &Turn, asked: &AskedRequest<'_>, tool: &ToolPiece, ordinal: usize) -> Value {
+fn call_part(turn: &Turn, asked: &ReplyContext<'_>, tool: &ToolPiece, ordinal: usize) -> Value {
     let text = tool.text();
     let args = serde_json::from_str::<Value>(&text).unwrap_or(Value::String(text));
     let mut part =
@@ -62,21 +62,21 @@ fn call_part(turn: &Turn, asked: &AskedRequest<'_>, tool: &ToolPiece, ordinal: u
     part
 }
 
-fn chunk(asked: &AskedRequest<'_>, parts: Vec<Value>) -> Value {
+fn chunk(asked: &ReplyContext<'_>, parts: Vec<Value>) -> Value {
     json!({
         "candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}],
         "modelVersion": asked.model, "responseId": asked.message_id(),
     })
 }
 
-fn last(mut chunk: Value, turn: &Turn, asked: &AskedRequest<'_>) -> Value {
+fn last(mut chunk: Value, turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     chunk["candidates"][0]["finishReason"] = json!(finish_reason(turn));
     chunk["usageMetadata"] = usage(turn, asked);
     chunk
 }
 
 /// The answer in one piece.
-pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut calls = 0;
     let parts = turn.reply.iter().filter_map(|piece| match piece {
         ReplyPiece::Text(text) | ReplyPiece::OpenText(text) => Some(json!({"text": text})),
@@ -94,7 +94,7 @@ pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
 }
 
 /// The answer as server-sent events.
-pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
+pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let mut steps = Vec::new();
     let mut calls = 0;
     let event = |data: &Value| StreamStep::Bytes(sse(None, &data.to_string()));

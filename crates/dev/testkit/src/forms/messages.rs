@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AskedRequest, sse, stop_reason};
+use super::{ReplyContext, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
@@ -21,7 +21,7 @@ pub(crate) enum MessageItem {
 }
 
 /// The answer as server-sent events.
-pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
+pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let framed = items(turn, asked).into_iter().map(|item| match item {
         MessageItem::Event(event) => StreamStep::Bytes(sse(event["type"].as_str(), &event.to_string())),
         MessageItem::Error(error) => {
@@ -40,7 +40,7 @@ pub(crate) fn error_body(kind: &str, message: &str) -> Value {
 }
 
 /// The answer in one piece.
-pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut content = Vec::new();
     let mut calls = 0;
     for piece in &turn.reply {
@@ -93,7 +93,7 @@ fn add_searches(turn: &Turn, usage: &mut Value) {
 }
 
 /// The events of an answer.
-pub(crate) fn items(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<MessageItem> {
+pub(crate) fn items(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<MessageItem> {
     let (input, output) = asked.usage(turn);
     let mut out = Out { items: Vec::new(), block: 0, calls: 0 };
     out.event(json!({"type": "message_start", "message": {
@@ -148,7 +148,7 @@ impl Out {
         self.block += 1;
     }
 
-    fn piece(&mut self, piece: &ReplyPiece, asked: &AskedRequest<'_>) {
+    fn piece(&mut self, piece: &ReplyPiece, asked: &ReplyContext<'_>) {
         match piece {
             ReplyPiece::Text(text) => {
                 self.text(text, asked);
@@ -174,7 +174,7 @@ impl Out {
         }
     }
 
-    fn text(&mut self, text: &str, asked: &AskedRequest<'_>) {
+    fn text(&mut self, text: &str, asked: &ReplyContext<'_>) {
         self.start(&json!({"type": "text", "text": ""}));
         for piece in asked.pieces(text) {
             self.delta(&json!({"type": "text_delta", "text": piece}));
@@ -183,7 +183,7 @@ impl Out {
 
     /// A block of the service's own: inputs and texts come in pieces, all else at
     /// once.
-    fn block(&mut self, block: &Value, asked: &AskedRequest<'_>) {
+    fn block(&mut self, block: &Value, asked: &ReplyContext<'_>) {
         let mut opened = block.clone();
         if block["type"] == "server_tool_use" {
             opened["input"] = json!({});
@@ -206,14 +206,14 @@ impl Out {
         self.stop();
     }
 
-    fn thinking(&mut self, text: &str, asked: &AskedRequest<'_>) {
+    fn thinking(&mut self, text: &str, asked: &ReplyContext<'_>) {
         self.start(&json!({"type": "thinking", "thinking": "", "signature": ""}));
         for piece in asked.pieces(text) {
             self.delta(&json!({"type": "thinking_delta", "thinking": piece}));
         }
     }
 
-    fn tool(&mut self, tool: &ToolPiece, asked: &AskedRequest<'_>) {
+    fn tool(&mut self, tool: &ToolPiece, asked: &ReplyContext<'_>) {
         let id = asked.call_id(tool, self.calls);
         self.calls += 1;
         self.start(&json!({"type": "tool_use", "id": id, "name": tool.name, "input": {}}));

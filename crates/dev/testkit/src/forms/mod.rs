@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What an answer is made from besides the turn.
-pub(crate) struct AskedRequest<'a> {
+pub(crate) struct ReplyContext<'a> {
     /// Number of the request.
     pub(crate) index: usize,
     /// The model asked for.
@@ -26,7 +26,7 @@ pub(crate) struct AskedRequest<'a> {
     pub(crate) routed: bool,
 }
 
-impl AskedRequest<'_> {
+impl ReplyContext<'_> {
     /// The id of a call: its own, or one from the number of the request and of
     /// the call in it, so that every form gives the same.
     pub(crate) fn call_id(&self, tool: &ToolPiece, ordinal: usize) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AskedRequest, sse, stop_reason};
+use super::{ReplyContext, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The answer in one piece.
-pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut output = Vec::new();
     let mut calls = 0;
     for (block, piece) in turn.reply.iter().enumerate() {
@@ -37,7 +37,7 @@ fn final_status(turn: &Turn) -> &'static str {
     }
 }
 
-fn response(turn: &Turn, asked: &AskedRequest<'_>, status: &str, output: Vec<Value>) -> Value {
+fn response(turn: &Turn, asked: &ReplyContext<'_>, status: &str, output: Vec<Value>) -> Value {
     let (input, out) = asked.usage(turn);
     let cached = turn.usage.unwrap_or_default().cache_read_input_tokens;
     let usage = json!({
@@ -57,7 +57,7 @@ fn response(turn: &Turn, asked: &AskedRequest<'_>, status: &str, output: Vec<Val
     })
 }
 
-fn message_item(asked: &AskedRequest<'_>, block: usize, text: &str, status: &str) -> Value {
+fn message_item(asked: &ReplyContext<'_>, block: usize, text: &str, status: &str) -> Value {
     let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
     json!({
         "type": "message", "id": format!("{}_{block}", asked.message_id()), "role": "assistant",
@@ -65,7 +65,7 @@ fn message_item(asked: &AskedRequest<'_>, block: usize, text: &str, status: &str
     })
 }
 
-fn reasoning_item(asked: &AskedRequest<'_>, block: usize, text: &str) -> Value {
+fn reasoning_item(asked: &ReplyContext<'_>, block: usize, text: &str) -> Value {
     json!({
         "type": "reasoning", "id": format!("rs_{}_{block}", asked.message_id()),
         "summary": [{"type": "summary_text", "text": text}],
@@ -74,7 +74,7 @@ fn reasoning_item(asked: &AskedRequest<'_>, block: usize, text: &str) -> Value {
 }
 
 fn call_item(
-    asked: &AskedRequest<'_>,
+    asked: &ReplyContext<'_>,
     ordinal: usize,
     tool: &ToolPiece,
     arguments: &str,
@@ -87,7 +87,7 @@ fn call_item(
 }
 
 /// The answer as server-sent events.
-pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
+pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let mut out = Out { steps: Vec::new(), asked, sequence: 0, index: 0, calls: 0, output: Vec::new() };
     out.event("response.created", json!({"response": response(turn, asked, "in_progress", Vec::new())}));
     for (block, piece) in turn.reply.iter().enumerate() {
@@ -122,7 +122,7 @@ enum Close {
 
 struct Out<'a> {
     steps: Vec<StreamStep>,
-    asked: &'a AskedRequest<'a>,
+    asked: &'a ReplyContext<'a>,
     sequence: usize,
     index: usize,
     calls: usize,

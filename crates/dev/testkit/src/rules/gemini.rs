@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Issued, MockRefusal, RequestJudge, RuleVerdict};
+use super::{IssuedThinking, MockRefusal, RequestJudge, RuleVerdict};
 use crate::Script;
 
 /// What the service takes instead of a signature.
@@ -215,7 +215,7 @@ fn pairs(contents: &[Value]) -> RuleVerdict {
 }
 
 /// Newer models want the first call of each step of the current turn signed.
-fn signatures(issued: &Issued, model: &str, contents: &[Value]) -> RuleVerdict {
+fn signatures(issued: &IssuedThinking, model: &str, contents: &[Value]) -> RuleVerdict {
     let is_words = |content: &&Value| {
         let parts = content["parts"].as_array().into_iter().flatten();
         content["role"] == "user" && !parts.into_iter().any(|part| part["functionResponse"].is_object())

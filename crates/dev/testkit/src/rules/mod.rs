@@ -48,9 +48,9 @@ pub(crate) fn refuse<T>(path: &str, what: &str) -> Result<T, MockRefusal> {
 
 /// Thinking this server has signed: signature to what stood before it.
 #[derive(Debug, Default)]
-pub(crate) struct Issued(Mutex<HashMap<String, String>>);
+pub(crate) struct IssuedThinking(Mutex<HashMap<String, String>>);
 
-impl Issued {
+impl IssuedThinking {
     pub(crate) fn add(&self, signature: String, prefix: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(signature, prefix);
     }
@@ -65,7 +65,7 @@ pub(crate) struct RequestJudge<'a> {
     pub(crate) script: &'a Script,
     /// Tokens that this request and its answer may have together.
     pub(crate) window: u64,
-    pub(crate) issued: &'a Issued,
+    pub(crate) issued: &'a IssuedThinking,
     pub(crate) forced: &'a ForceCounts,
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Issued, MockRefusal, RequestJudge, RuleVerdict};
+use super::{IssuedThinking, MockRefusal, RequestJudge, RuleVerdict};
 use crate::{Script, forms::chat::thinking_call, signature_of};
 
 fn invalid<T>(message: impl Into<String>) -> Result<T, MockRefusal> {
@@ -50,7 +50,7 @@ fn known_effort(path: &str, effort: &Value) -> RuleVerdict {
 
 /// What a router of many providers wants: one way to say how much to think, and
 /// what was thought back as it came.
-fn routed(issued: &Issued, body: &Value, messages: &[Value]) -> RuleVerdict {
+fn routed(issued: &IssuedThinking, body: &Value, messages: &[Value]) -> RuleVerdict {
     let Some(reasoning) = body["reasoning"].as_object() else {
         return invalid("reasoning: Expected object");
     };

@@ -2,7 +2,7 @@
 //! calls returned. Enough to run it again without the model, and without the
 //! tools if one likes.
 //!
-//! JSON lines. The first is the [`TapeHeader`], then prompts, exchanges and
+//! JSON lines. The first is the [`RecordingHeader`], then prompts, exchanges and
 //! calls as they happened. Directories have names instead of paths, secrets are
 //! masked, and a request is written as what it adds to the one before.
 
@@ -19,14 +19,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_model::{Catalog, Exchange, ModelError, Normalise, Provider, Replay};
+use haft_model::{Catalog, Exchange, ModelError, Provider, Replay, RequestNormalizer};
 use haft_tool::{ContextChange, ErrorKind};
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{CallId, Content, Message, MessageBlock, ToolUse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::{places::TapePlaces, tape::Tape, transcript::Transcript};
+pub use self::{places::RecordingDirs, tape::RunRecorder, transcript::Transcript};
 use crate::{AgentSettings, SystemPrompt, mask::Masker};
 
 /// The version of the format.
@@ -34,7 +34,7 @@ const VERSION: u32 = 1;
 
 /// How a recorded run began.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct TapeHeader {
+pub struct RecordingHeader {
     /// The version of the format.
     pub haft_cassette: u32,
     /// How the agent asked.
@@ -65,7 +65,7 @@ pub struct RecordedTool {
 /// A line after the first.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum TapeLine {
+enum RecordingLine {
     /// Somebody said something.
     Prompt(Vec<MessageBlock>),
     /// The model was asked.
@@ -94,9 +94,9 @@ pub(crate) struct RecordedCall {
 }
 
 impl RecordedCall {
-    fn report(&self) -> Report {
+    fn report(&self) -> CallReport {
         let mut report =
-            Report::refused(self.id.clone(), self.name.clone(), ErrorKind::Failed, String::new());
+            CallReport::refused(self.id.clone(), self.name.clone(), ErrorKind::Failed, String::new());
         report.content = self.content.clone();
         report.error = self.error;
         report.data.clone_from(&self.data);
@@ -109,27 +109,27 @@ impl RecordedCall {
 
 /// A recorded run, ready to be run again in other directories.
 #[derive(Debug)]
-pub struct Cassette {
+pub struct RecordedRun {
     /// How it began.
-    pub header: TapeHeader,
+    pub header: RecordingHeader,
     /// What was said, in order.
     pub prompts: Vec<Vec<MessageBlock>>,
     exchanges: Vec<Exchange>,
     calls: HashMap<CallId, RecordedCall>,
-    places: TapePlaces,
+    places: RecordingDirs,
     /// Ids of the recording, and what they are now.
     ids: Mutex<Vec<(String, String)>>,
 }
 
-impl Cassette {
+impl RecordedRun {
     /// Reads one, for a run in these directories.
-    pub fn load(path: &Path, places: TapePlaces) -> io::Result<Self> {
+    pub fn load(path: &Path, places: RecordingDirs) -> io::Result<Self> {
         let mut lines = BufReader::new(File::open(path)?).lines();
         let bad = |at: usize, err: String| {
             io::Error::new(io::ErrorKind::InvalidData, format!("line {at} is not of a cassette: {err}"))
         };
         let first = lines.next().transpose()?.unwrap_or_default();
-        let header: TapeHeader = read_line(&first, &places).map_err(|err| bad(1, err))?;
+        let header: RecordingHeader = read_line(&first, &places).map_err(|err| bad(1, err))?;
         if header.haft_cassette != VERSION {
             return Err(bad(1, format!("version {} is not known here", header.haft_cassette)));
         }
@@ -164,9 +164,9 @@ impl Cassette {
             self.places.to_paths(&mut value);
         }
         match serde_json::from_value(value).map_err(|err| err.to_string())? {
-            TapeLine::Prompt(content) => self.prompts.push(content),
-            TapeLine::Exchange(exchange) => self.exchanges.push(exchange),
-            TapeLine::Call(call) => {
+            RecordingLine::Prompt(content) => self.prompts.push(content),
+            RecordingLine::Exchange(exchange) => self.exchanges.push(exchange),
+            RecordingLine::Call(call) => {
                 self.calls.insert(call.id.clone(), call);
             }
         }
@@ -227,7 +227,7 @@ impl Cassette {
         tape::Forked::new(replay, turns, live)
     }
 
-    fn normalise(&self) -> Normalise {
+    fn normalise(&self) -> RequestNormalizer {
         let (places, masker) = (self.places.clone(), Masker::of_env(std::env::vars()));
         Arc::new(move |request| {
             masker.mask_value(request);
@@ -236,14 +236,14 @@ impl Cassette {
     }
 
     /// What came of a call then.
-    pub(crate) fn call(&self, id: &CallId) -> Option<Report> {
+    pub(crate) fn call(&self, id: &CallId) -> Option<CallReport> {
         self.calls.get(id).map(RecordedCall::report)
     }
 
     /// A real result that says what the recorded one says, but for ids and
     /// times, is taken for the recorded one; later calls that name a recorded
     /// id mean the new one.
-    pub(crate) fn reconcile(&self, report: &mut Report) {
+    pub(crate) fn reconcile(&self, report: &mut CallReport) {
         let Some(recorded) = self.calls.get(&report.id) else { return };
         if recorded.error != report.error || recorded.content.0.len() != report.content.0.len() {
             return;
@@ -280,7 +280,7 @@ impl Cassette {
     }
 }
 
-fn read_line<T: serde::de::DeserializeOwned>(line: &str, places: &TapePlaces) -> Result<T, String> {
+fn read_line<T: serde::de::DeserializeOwned>(line: &str, places: &RecordingDirs) -> Result<T, String> {
     let mut value: Value = serde_json::from_str(line).map_err(|err| err.to_string())?;
     places.to_paths(&mut value);
     serde_json::from_value(value).map_err(|err| err.to_string())

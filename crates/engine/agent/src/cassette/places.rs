@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Directories that differ between two runs. In a cassette they have names.
 #[derive(Clone, Debug, Default)]
-pub struct TapePlaces {
+pub struct RecordingDirs {
     /// Path and name, the longest path first.
     named: Vec<(String, &'static str)>,
 }
@@ -13,7 +13,7 @@ const CWD: &str = "‹cwd›";
 const SESSION: &str = "‹session›";
 const HOME: &str = "‹home›";
 
-impl TapePlaces {
+impl RecordingDirs {
     /// The directories of a run: where it works, where it keeps large results,
     /// and the person's home.
     pub fn new(cwd: &Path, session: Option<&Path>, home: Option<&Path>) -> Self {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn paths_have_names_and_get_them_back() {
-        let places = TapePlaces::new(
+        let places = RecordingDirs::new(
             Path::new("/no/home/desk"),
             Some(Path::new("/no/home/.haft/sessions/1")),
             Some(Path::new("/no/home")),

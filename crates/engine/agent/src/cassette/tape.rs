@@ -12,21 +12,21 @@ use std::{
 };
 
 use haft_model::{
-    Exchange, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Recorder, Replay,
-    Request,
+    Exchange, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, RecordingProvider,
+    Replay, Request,
 };
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use haft_types::{MessageBlock, ToolUse};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{RecordedCall, TapeHeader, TapeLine, TapePlaces};
+use super::{RecordedCall, RecordingDirs, RecordingHeader, RecordingLine};
 use crate::mask::Masker;
 
 /// A cassette that is being written.
-pub struct Tape {
+pub struct RunRecorder {
     inner: Mutex<TapeInner>,
-    places: TapePlaces,
+    places: RecordingDirs,
     masker: Masker,
 }
 
@@ -37,12 +37,12 @@ struct TapeInner {
     failed: Option<io::Error>,
 }
 
-impl Tape {
+impl RunRecorder {
     /// Begins one. A file that is there and is no cassette stays as it is.
     pub fn create(
         path: &Path,
-        header: &TapeHeader,
-        places: TapePlaces,
+        header: &RecordingHeader,
+        places: RecordingDirs,
         masker: Masker,
     ) -> io::Result<Arc<Self>> {
         if let Some(first) = first_line(path)?
@@ -68,7 +68,7 @@ impl Tape {
             normaliser.masker.mask_value(request);
             normaliser.places.to_names(request);
         });
-        Arc::new(Recorder::new(inner, normalise, move |exchange| sink.exchange(exchange)))
+        Arc::new(RecordingProvider::new(inner, normalise, move |exchange| sink.exchange(exchange)))
     }
 
     /// Why nothing is written any more, once.
@@ -77,11 +77,11 @@ impl Tape {
     }
 
     pub(crate) fn prompt(&self, content: &[MessageBlock]) {
-        self.write(&TapeLine::Prompt(content.to_vec()));
+        self.write(&RecordingLine::Prompt(content.to_vec()));
     }
 
-    pub(crate) fn call(&self, call: &ToolUse, report: &Report) {
-        self.write(&TapeLine::Call(RecordedCall {
+    pub(crate) fn call(&self, call: &ToolUse, report: &CallReport) {
+        self.write(&RecordingLine::Call(RecordedCall {
             id: report.id.clone(),
             name: report.name.clone(),
             input: call.input.clone(),
@@ -111,7 +111,7 @@ impl Tape {
         exchange.request = added(&request, &inner.last);
         inner.last = request;
         drop(inner);
-        self.write(&TapeLine::Exchange(exchange));
+        self.write(&RecordingLine::Exchange(exchange));
     }
 
     fn write(&self, line: &impl Serialize) {

@@ -2,19 +2,19 @@ use haft_model::StopReason;
 use haft_types::MessageBlock;
 use serde_json::{Value, json};
 
-use super::TapePlaces;
+use super::RecordingDirs;
 use crate::{AgentEvent, TurnEnd};
 
 /// What a run did, as lines that are the same whenever and wherever it is run
 /// again: without clocks, ids of its own, and paths.
 #[derive(Clone, Debug)]
 pub struct Transcript {
-    places: TapePlaces,
+    places: RecordingDirs,
 }
 
 impl Transcript {
     /// Of a run in these directories.
-    pub fn new(places: TapePlaces) -> Self {
+    pub fn new(places: RecordingDirs) -> Self {
         Self { places }
     }
 

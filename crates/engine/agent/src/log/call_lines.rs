@@ -1,11 +1,11 @@
 //! Lines about calls, and about who writes them.
 
 use haft_tool::ErrorKind;
-use haft_tool_runtime::{CallDecision, Report, Timing};
+use haft_tool_runtime::{CallDecision, CallReport, CallTiming};
 use haft_types::{AgentId, CallId, ToolUse};
 use serde::{Deserialize, Serialize};
 
-use super::FenceOwner;
+use super::RemoteLogOwner;
 
 /// The process that writes what follows.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -20,12 +20,12 @@ pub struct WriterLine {
     pub session: String,
     /// Who it is to the store that lines go to as well, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<FenceOwner>,
+    pub owner: Option<RemoteLogOwner>,
 }
 
 /// A call that may act is about to run. It was allowed to.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct StartedLine {
+pub struct CallStartedLine {
     /// Which call.
     pub call: CallId,
     /// The tool.
@@ -45,7 +45,7 @@ pub struct StartedLine {
 
 /// A call is done, whatever came of it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct CallLine {
+pub struct CallFinishedLine {
     /// Which call.
     pub call: CallId,
     /// The tool.
@@ -102,7 +102,7 @@ const JOURNAL_KEY: &str = "undoId";
 const RUN_KEY: &str = "runId";
 
 impl WriterLine {
-    pub(crate) fn of_this_process(session: &str, owner: Option<FenceOwner>) -> Self {
+    pub(crate) fn of_this_process(session: &str, owner: Option<RemoteLogOwner>) -> Self {
         Self { pid: std::process::id(), boot: boot_id(), session: session.to_owned(), owner }
     }
 
@@ -130,7 +130,7 @@ fn boot_id() -> String {
     id.trim().to_owned()
 }
 
-impl CallLine {
+impl CallFinishedLine {
     /// A call that did not begin, and is taken up again.
     pub(crate) fn left(call: &ToolUse, agent: &AgentId) -> Self {
         Self {
@@ -148,7 +148,7 @@ impl CallLine {
         }
     }
 
-    pub(crate) fn of(report: &Report, agent: &AgentId) -> Self {
+    pub(crate) fn of(report: &CallReport, agent: &AgentId) -> Self {
         let named = |key: &str| report.data.as_ref()?.get(key)?.as_str().map(str::to_owned);
         Self {
             call: report.id.clone(),
@@ -167,7 +167,7 @@ impl CallLine {
 }
 
 impl StageMicros {
-    fn of(timing: &Timing) -> Self {
+    fn of(timing: &CallTiming) -> Self {
         let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Self {
             queue: micros(timing.queue),

@@ -9,7 +9,7 @@ use std::{
 use haft_types::{Usage, text::thousands};
 use serde::Serialize;
 
-use super::{AskedLine, LogEntry, LogState, Purpose, UnpaidAnswers, read};
+use super::{LogEntry, LogState, RequestLine, RequestPurpose, UnpaidAnswers, read};
 use crate::Bust;
 
 /// What a session cost.
@@ -89,9 +89,9 @@ impl SessionCost {
         out
     }
 
-    fn add(&mut self, asked: AskedLine) {
+    fn add(&mut self, asked: RequestLine) {
         self.requests += 1;
-        self.summaries += u64::from(asked.purpose == Purpose::Summary);
+        self.summaries += u64::from(asked.purpose == RequestPurpose::Summary);
         self.usage += asked.usage;
         self.estimated += u64::from(asked.is_estimate);
         let model =
@@ -109,7 +109,7 @@ pub fn of_log(path: &Path) -> io::Result<SessionCost> {
     let mut old = OldRequests::default();
     let mut total = None;
     let mut unpaid = UnpaidAnswers::default();
-    let add_unpaid = |asked: AskedLine, old: &mut OldRequests, cost: &mut SessionCost| {
+    let add_unpaid = |asked: RequestLine, old: &mut OldRequests, cost: &mut SessionCost| {
         old.first.get_or_insert(asked.request);
         cost.add(asked);
     };

@@ -9,8 +9,8 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::{CallLine, StartedLine, WriterLine};
-use crate::{Bust, Kept, LastSent, SystemPrompt};
+use super::{CallFinishedLine, CallStartedLine, WriterLine};
+use crate::{Bust, Kept, LoggedPrefix, SystemPrompt};
 
 /// One line of a session log.
 ///
@@ -230,7 +230,7 @@ pub struct Stub {
 /// A request that was answered, and what it cost.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct AskedLine {
+pub struct RequestLine {
     /// Which of the session, counted from 1.
     pub request: u64,
     /// When, as ISO 8601.
@@ -238,7 +238,7 @@ pub struct AskedLine {
     /// Who answered.
     pub model: String,
     /// What for.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
     /// Tokens.
     pub usage: Usage,
     /// Whether the provider did not say, so that the tokens are an estimate.
@@ -251,13 +251,13 @@ pub struct AskedLine {
     pub bust: Option<Bust>,
     /// To compare the next one with.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sent: Option<LastSent>,
+    pub sent: Option<LoggedPrefix>,
 }
 
 /// What a request was for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub enum RequestPurpose {
     /// The conversation.
     #[default]
     Answer,
@@ -299,14 +299,14 @@ pub enum LogState {
         usd: f64,
     },
     /// A request was answered.
-    Asked(Box<AskedLine>),
+    Asked(Box<RequestLine>),
     /// Who writes what follows. From here on, calls that act are said to start
     /// before they run.
     Writer(WriterLine),
     /// A call that may act is about to run.
-    Started(Box<StartedLine>),
+    Started(Box<CallStartedLine>),
     /// A call is done.
-    Call(Box<CallLine>),
+    Call(Box<CallFinishedLine>),
     /// The system prompt from here on.
     Prompt {
         /// All of it.
@@ -357,20 +357,20 @@ pub enum LogState {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ShownLine {
     /// How it came to be shown.
-    pub why: ShownWhy,
+    pub why: ShownReason,
     /// The answer it was part of; the prompt, where it is what came of one.
     pub name: String,
     /// What the person had typed, where that is in no other line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub typed: String,
     /// What was shown, in order.
-    pub pieces: Vec<ShownPiece>,
+    pub pieces: Vec<ShownContent>,
 }
 
 /// How something came to be shown that is no part of the conversation.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ShownWhy {
+pub enum ShownReason {
     /// An answer broke off and does not count.
     BrokenOff,
     /// A thought was interrupted.
@@ -384,7 +384,7 @@ pub enum ShownWhy {
 /// A piece of what was shown.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ShownPiece {
+pub enum ShownContent {
     /// A thought.
     Thought(String),
     /// Words.

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 /// Comes when lines are kept; the error is a sentence about why they are not.
-pub type FenceFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub type RemoteLogFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// A store that lines of a log go to while they are written here.
 ///
@@ -14,10 +14,10 @@ pub type FenceFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// processes that both believe the log is theirs cannot both act.
 ///
 /// **Contract:** lines are taken in order and kept in order, none is left out
-/// and followed by another. Once [`LogFence::settled`] failed, it fails for ever.
-pub trait LogFence: fmt::Debug + Send + Sync {
+/// and followed by another. Once [`RemoteLog::settled`] failed, it fails for ever.
+pub trait RemoteLog: fmt::Debug + Send + Sync {
     /// Who writes.
-    fn owner(&self) -> FenceOwner;
+    fn owner(&self) -> RemoteLogOwner;
 
     /// Takes whole lines of the log of this name, relative to the session; the
     /// empty name is the session's own log. Does not wait.
@@ -27,7 +27,7 @@ pub trait LogFence: fmt::Debug + Send + Sync {
     fn put(&self, file: &str, content: &[u8]);
 
     /// Comes when everything that was taken so far is kept.
-    fn settled(&self) -> FenceFuture;
+    fn settled(&self) -> RemoteLogFuture;
 
     /// What is known about the effects of a call that was cut short elsewhere,
     /// in words for the model without a full stop.
@@ -38,7 +38,7 @@ pub trait LogFence: fmt::Debug + Send + Sync {
 
 /// Who owns a log in its store.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct FenceOwner {
+pub struct RemoteLogOwner {
     /// Grows with every owner.
     pub epoch: u64,
     /// Who that is, in words.
@@ -47,19 +47,19 @@ pub struct FenceOwner {
 
 /// The fence of one log of a session.
 #[derive(Clone, Debug)]
-pub struct FencedLog {
-    fence: Arc<dyn LogFence>,
+pub struct RemoteLogHandle {
+    fence: Arc<dyn RemoteLog>,
     log: Arc<str>,
 }
 
-impl FencedLog {
+impl RemoteLogHandle {
     /// The log of this name; the empty name is the session's own.
-    pub fn new(fence: Arc<dyn LogFence>, log: impl Into<Arc<str>>) -> Self {
+    pub fn new(fence: Arc<dyn RemoteLog>, log: impl Into<Arc<str>>) -> Self {
         Self { fence, log: log.into() }
     }
 
     /// Who writes.
-    pub fn owner(&self) -> FenceOwner {
+    pub fn owner(&self) -> RemoteLogOwner {
         self.fence.owner()
     }
 
@@ -67,7 +67,7 @@ impl FencedLog {
         self.fence.take(&self.log, lines);
     }
 
-    pub(crate) fn settled(&self) -> FenceFuture {
+    pub(crate) fn settled(&self) -> RemoteLogFuture {
         self.fence.settled()
     }
 }

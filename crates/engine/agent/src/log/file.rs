@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    FencedLog, LogEntry, lock,
+    LogEntry, RemoteLogHandle, lock,
     parse::{is_about_call, parse_entry},
 };
 
@@ -23,7 +23,7 @@ pub struct LogFile {
     path: PathBuf,
     file: File,
     was_torn: bool,
-    fence: Option<FencedLog>,
+    fence: Option<RemoteLogHandle>,
     /// How many more bytes a disk takes, in tests.
     #[cfg(test)]
     pub(super) room: Option<u64>,
@@ -70,13 +70,13 @@ impl LogFile {
 
     /// The same log; its lines go to a store as well.
     #[must_use]
-    pub fn fenced(mut self, fence: Option<FencedLog>) -> Self {
+    pub fn fenced(mut self, fence: Option<RemoteLogHandle>) -> Self {
         self.fence = fence;
         self
     }
 
     /// The store its lines go to as well.
-    pub fn fence(&self) -> Option<&FencedLog> {
+    pub fn fence(&self) -> Option<&RemoteLogHandle> {
         self.fence.as_ref()
     }
 

@@ -13,15 +13,15 @@ pub mod sessions;
 mod unpaid;
 mod writer;
 
-pub use call_lines::{CallLine, StageMicros, StartedLine, WriterLine};
+pub use call_lines::{CallFinishedLine, CallStartedLine, StageMicros, WriterLine};
 pub use clock::now;
 pub use entry::{
-    AskedLine, AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogState, LoggedMessage,
-    Purpose, ShownLine, ShownPiece, ShownWhy, Stub, SystemLine,
+    AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogState, LoggedMessage, RequestLine,
+    RequestPurpose, ShownContent, ShownLine, ShownReason, Stub, SystemLine,
 };
-pub use fence::{FenceFuture, FenceOwner, FencedLog, LogFence};
+pub use fence::{RemoteLog, RemoteLogFuture, RemoteLogHandle, RemoteLogOwner};
 pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read, read_shown};
-pub(crate) use recent::{Recent, recent};
+pub(crate) use recent::{RecentEntries, recent};
 pub use unpaid::UnpaidAnswers;
 pub(crate) use writer::{LogWriter, WeakLogWriter};

@@ -35,19 +35,19 @@ pub(super) fn parse_entry(line: &[u8]) -> serde_json::Result<LogEntry> {
         }
         return serde_json::from_slice(line);
     }
-    match serde_json::from_slice::<SaidLine>(line) {
-        Ok(SaidLine(entry)) => Ok(entry),
+    match serde_json::from_slice::<MessageLine>(line) {
+        Ok(MessageLine(entry)) => Ok(entry),
         Err(_) => serde_json::from_slice(line),
     }
 }
 
 /// A line of the conversation.
-struct SaidLine(LogEntry);
+struct MessageLine(LogEntry);
 
 /// The names of its fields.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
-enum SaidField {
+enum MessageField {
     Type,
     Uuid,
     ParentUuid,
@@ -65,15 +65,15 @@ enum SaidField {
 /// Who said it.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum SaidBy {
+enum MessageAuthor {
     User,
     Assistant,
 }
 
 /// What of a line was read so far.
 #[derive(Default)]
-struct SaidParts {
-    by: Option<SaidBy>,
+struct MessageParts {
+    by: Option<MessageAuthor>,
     uuid: Option<String>,
     parent_uuid: Option<Option<String>>,
     session_id: Option<String>,
@@ -87,19 +87,19 @@ struct SaidParts {
     rest: Map<String, Value>,
 }
 
-impl<'de> Deserialize<'de> for SaidLine {
+impl<'de> Deserialize<'de> for MessageLine {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         struct LineVisitor;
 
         impl<'de> Visitor<'de> for LineVisitor {
-            type Value = SaidLine;
+            type Value = MessageLine;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a line of the conversation")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<SaidLine, A::Error> {
-                let mut parts = SaidParts::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<MessageLine, A::Error> {
+                let mut parts = MessageParts::default();
                 while let Some(name) = fields.next_key()? {
                     parts.take(name, &mut fields)?;
                 }
@@ -111,28 +111,28 @@ impl<'de> Deserialize<'de> for SaidLine {
     }
 }
 
-impl SaidParts {
-    fn take<'de, A: MapAccess<'de>>(&mut self, name: SaidField, fields: &mut A) -> Result<(), A::Error> {
+impl MessageParts {
+    fn take<'de, A: MapAccess<'de>>(&mut self, name: MessageField, fields: &mut A) -> Result<(), A::Error> {
         match name {
-            SaidField::Type => once(&mut self.by, fields),
-            SaidField::Uuid => once(&mut self.uuid, fields),
-            SaidField::ParentUuid => once(&mut self.parent_uuid, fields),
-            SaidField::SessionId => once(&mut self.session_id, fields),
-            SaidField::Timestamp => once(&mut self.timestamp, fields),
-            SaidField::Cwd => once(&mut self.cwd, fields),
-            SaidField::IsSidechain => once(&mut self.is_sidechain, fields),
-            SaidField::Version => once(&mut self.version, fields),
-            SaidField::Message => once(&mut self.message, fields),
-            SaidField::IsMeta => once(&mut self.is_meta, fields),
-            SaidField::ToolUseResult => once(&mut self.tool_use_result, fields),
-            SaidField::Other(name) => {
+            MessageField::Type => once(&mut self.by, fields),
+            MessageField::Uuid => once(&mut self.uuid, fields),
+            MessageField::ParentUuid => once(&mut self.parent_uuid, fields),
+            MessageField::SessionId => once(&mut self.session_id, fields),
+            MessageField::Timestamp => once(&mut self.timestamp, fields),
+            MessageField::Cwd => once(&mut self.cwd, fields),
+            MessageField::IsSidechain => once(&mut self.is_sidechain, fields),
+            MessageField::Version => once(&mut self.version, fields),
+            MessageField::Message => once(&mut self.message, fields),
+            MessageField::IsMeta => once(&mut self.is_meta, fields),
+            MessageField::ToolUseResult => once(&mut self.tool_use_result, fields),
+            MessageField::Other(name) => {
                 self.rest.insert(name, fields.next_value()?);
                 Ok(())
             }
         }
     }
 
-    fn line<E: de::Error>(self) -> Result<SaidLine, E> {
+    fn line<E: de::Error>(self) -> Result<MessageLine, E> {
         let missing = |name| move || E::missing_field(name);
         let head = Head {
             uuid: self.uuid.ok_or_else(missing("uuid"))?,
@@ -151,8 +151,8 @@ impl SaidParts {
             rest: self.rest,
         };
         match self.by.ok_or_else(missing("type"))? {
-            SaidBy::User => Ok(SaidLine(LogEntry::User(line))),
-            SaidBy::Assistant => Ok(SaidLine(LogEntry::Assistant(line))),
+            MessageAuthor::User => Ok(MessageLine(LogEntry::User(line))),
+            MessageAuthor::Assistant => Ok(MessageLine(LogEntry::Assistant(line))),
         }
     }
 }

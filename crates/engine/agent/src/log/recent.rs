@@ -22,7 +22,7 @@ const LONGEST_STATE: usize = 4 << 20;
 
 /// Where reading begins, and what was said before that and still counts.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentEntries {
     /// The first byte to read.
     pub(crate) start: u64,
     /// State from before, in order.
@@ -36,11 +36,11 @@ pub(crate) struct Recent {
 /// Finds the part of a log that the next request can hold: from the last
 /// summary on, and not more than the newest megabytes. Lines before are looked
 /// at, but only lines of state are parsed.
-pub(crate) fn recent(path: &Path) -> io::Result<Recent> {
+pub(crate) fn recent(path: &Path) -> io::Result<RecentEntries> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     if length <= RECENT {
-        return Ok(Recent::default());
+        return Ok(RecentEntries::default());
     }
     let mut scan = Scan { tail: length - RECENT, ..Scan::default() };
     let mut reader = BufReader::with_capacity(1 << 20, file);
@@ -142,7 +142,7 @@ impl Scan {
         }
     }
 
-    fn finish(self) -> Recent {
+    fn finish(self) -> RecentEntries {
         let tail = self.tail_start.unwrap_or(self.last_start);
         let (start, left_out) = match self.boundary {
             Some(boundary) if tail <= boundary => (boundary, 0),
@@ -150,6 +150,11 @@ impl Scan {
             None => (tail, self.lines_at.0.saturating_sub(1)),
         };
         let states = self.states.into_iter().filter(|(at, _)| *at < start).map(|(_, state)| state);
-        Recent { start, states: states.collect(), first: self.first.filter(|_| 0 < left_out), left_out }
+        RecentEntries {
+            start,
+            states: states.collect(),
+            first: self.first.filter(|_| 0 < left_out),
+            left_out,
+        }
     }
 }

@@ -88,7 +88,7 @@ pub fn rename(path: &Path, id: &str, title: &str) -> io::Result<()> {
 
 /// A place where a text was said.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct FoundWords {
+pub struct LogMatch {
     /// Who said it.
     pub role: Role,
     /// The line around it.
@@ -96,7 +96,7 @@ pub struct FoundWords {
 }
 
 /// Looks for a text, whatever its case, in what was said and done.
-pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<FoundWords>> {
+pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<LogMatch>> {
     let wanted = wanted.to_lowercase();
     let mut found = Vec::new();
     // Only plain words can be told from the raw bytes.
@@ -114,7 +114,7 @@ pub fn search(path: &Path, wanted: &str, most: usize) -> io::Result<Vec<FoundWor
             if let Some(excerpt) = around(&words, &wanted)
                 && found.len() < most
             {
-                found.push(FoundWords { role: message.role, excerpt });
+                found.push(LogMatch { role: message.role, excerpt });
             }
         }
     })?;

@@ -3,7 +3,7 @@
 use haft_model::{Catalog, Speed};
 use haft_types::{MessageBlock, Usage};
 
-use super::{AskedLine, LogEntry, LogState, LoggedMessage, Purpose};
+use super::{LogEntry, LogState, LoggedMessage, RequestLine, RequestPurpose};
 
 /// Finds answers of which a log has blocks but not what they took. What is known of
 /// them is an estimate: what the provider had counted until the last block, and at
@@ -17,18 +17,18 @@ pub struct UnpaidAnswers {
     /// The newest request that was written down.
     request: u64,
     id: Option<String>,
-    open: Option<AskedLine>,
+    open: Option<RequestLine>,
 }
 
 impl UnpaidAnswers {
     /// Takes the next line. Returns the answer before it that nobody paid for.
-    pub fn take(&mut self, entry: &LogEntry) -> Option<AskedLine> {
+    pub fn take(&mut self, entry: &LogEntry) -> Option<RequestLine> {
         match entry {
             // Versions that write this write down what answers took, too.
             LogEntry::Haft(LogState::Prompt { .. }) => self.says_cost = true,
             LogEntry::Haft(LogState::Asked(asked)) => {
                 (self.says_cost, self.request) = (true, asked.request);
-                if asked.purpose == Purpose::Answer {
+                if asked.purpose == RequestPurpose::Answer {
                     self.open = None;
                 }
             }
@@ -43,11 +43,11 @@ impl UnpaidAnswers {
     }
 
     /// The answer at the end that nobody paid for.
-    pub fn end(&mut self) -> Option<AskedLine> {
+    pub fn end(&mut self) -> Option<RequestLine> {
         self.open.take().map(priced)
     }
 
-    fn block(&mut self, message: &LoggedMessage, timestamp: &str) -> Option<AskedLine> {
+    fn block(&mut self, message: &LoggedMessage, timestamp: &str) -> Option<RequestLine> {
         let id = message.id.as_ref().filter(|id| !id.is_empty())?;
         let (model, usage) = (message.model.as_ref()?, message.usage?);
         let is_same = self.id.as_ref() == Some(id);
@@ -61,21 +61,21 @@ impl UnpaidAnswers {
         }
         let written = self.open.take().map_or(0, |it| it.usage.output_tokens);
         let tokens = written + message.message.content.iter().map(tokens_of).sum::<u64>();
-        self.open = Some(AskedLine {
+        self.open = Some(RequestLine {
             request: self.request,
             timestamp: timestamp.to_owned(),
             model: model.clone(),
             usage: Usage { output_tokens: usage.output_tokens.max(tokens), ..usage },
             is_estimate: true,
-            ..AskedLine::default()
+            ..RequestLine::default()
         });
         before
     }
 }
 
-fn priced(asked: AskedLine) -> AskedLine {
+fn priced(asked: RequestLine) -> RequestLine {
     let price = Catalog::built_in().get(&asked.model).price;
-    AskedLine { usd: price.map(|price| price.of(&asked.usage, Speed::Normal)), ..asked }
+    RequestLine { usd: price.map(|price| price.of(&asked.usage, Speed::Normal)), ..asked }
 }
 
 /// Tokens of a block, about.

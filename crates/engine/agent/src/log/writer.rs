@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{FenceFuture, LogEntry, LogFile};
+use super::{LogEntry, LogFile, RemoteLogFuture};
 
 /// So many bytes of lines wait for a log that cannot be written; tests need
 /// less to reach the bound.
@@ -51,11 +51,11 @@ struct LogQueue {
     is_torn: bool,
     /// Lines there was no room for.
     lost: usize,
-    trouble: LogTrouble,
+    trouble: LogWriteError,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum LogTrouble {
+enum LogWriteError {
     #[default]
     None,
     /// The log cannot be written, and nobody was told.
@@ -116,29 +116,32 @@ impl LogWriter {
     pub(crate) fn write_down(&self, entries: &[LogEntry]) {
         let mut queue = self.queue();
         if queue.append(entries).is_err() {
-            queue.trouble = LogTrouble::Untold;
+            queue.trouble = LogWriteError::Untold;
         }
     }
 
     /// Appends one entry, and everything that waits before it. An entry that
     /// cannot be written is forgotten: what it says does not happen. Where lines
     /// go to a store as well, what comes back is to be waited for.
-    pub(crate) fn acknowledge(&self, entry: LogEntry) -> Result<Option<FenceFuture>, (PathBuf, io::Error)> {
+    pub(crate) fn acknowledge(
+        &self,
+        entry: LogEntry,
+    ) -> Result<Option<RemoteLogFuture>, (PathBuf, io::Error)> {
         let mut queue = self.queue();
         let Some(path) = queue.file.as_ref().map(|file| file.path().to_owned()) else { return Ok(None) };
         queue.acknowledge(&entry).map_err(|err| (path, err))?;
         if let Some(mirror) = &mut queue.mirror {
             mirror.push(entry);
         }
-        Ok(queue.file.as_ref().and_then(LogFile::fence).map(super::FencedLog::settled))
+        Ok(queue.file.as_ref().and_then(LogFile::fence).map(super::RemoteLogHandle::settled))
     }
 
     /// Says once that the log is written again after the person was told that it
     /// is not.
     pub(crate) fn take_recovery(&self) -> Option<String> {
         let mut queue = self.queue();
-        let LogTrouble::Over { lost } = queue.trouble else { return None };
-        queue.trouble = LogTrouble::None;
+        let LogWriteError::Over { lost } = queue.trouble else { return None };
+        queue.trouble = LogWriteError::None;
         Some(match lost {
             0 => String::from("the session log is written again; nothing is missing in it"),
             lost => format!("the session log is written again; {lost} lines are missing in it"),
@@ -170,8 +173,8 @@ impl LogQueue {
                 self.is_over();
                 Ok(())
             }
-            Err(err) => match std::mem::replace(&mut self.trouble, LogTrouble::Told) {
-                LogTrouble::Told => Ok(()),
+            Err(err) => match std::mem::replace(&mut self.trouble, LogWriteError::Told) {
+                LogWriteError::Told => Ok(()),
                 _ => Err(err),
             },
         }
@@ -193,7 +196,7 @@ impl LogQueue {
                 self.hand_over(&bytes);
                 self.is_over();
             }
-            Err(_) if self.trouble != LogTrouble::Told => self.trouble = LogTrouble::Untold,
+            Err(_) if self.trouble != LogWriteError::Told => self.trouble = LogWriteError::Untold,
             Err(_) => (),
         }
         written
@@ -208,8 +211,8 @@ impl LogQueue {
 
     fn is_over(&mut self) {
         self.trouble = match self.trouble {
-            LogTrouble::Told => LogTrouble::Over { lost: std::mem::take(&mut self.lost) },
-            LogTrouble::Untold => LogTrouble::None,
+            LogWriteError::Told => LogWriteError::Over { lost: std::mem::take(&mut self.lost) },
+            LogWriteError::Untold => LogWriteError::None,
             trouble => trouble,
         };
     }

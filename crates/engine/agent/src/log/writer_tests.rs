@@ -9,12 +9,12 @@ fn introduction() -> LogEntry {
     LogEntry::Haft(LogState::Changes { changes: Vec::new() })
 }
 
-struct Desk {
+struct TestLog {
     dir: tempfile::TempDir,
     log: LogWriter,
 }
 
-impl Desk {
+impl TestLog {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let log = LogWriter::default();
@@ -45,18 +45,18 @@ impl Desk {
 /// Wherever a disk is full, the log is in the end what it would have been.
 #[test]
 fn a_full_disk_at_any_byte_loses_nothing() {
-    let say = |desk: &Desk, from: usize| {
+    let say = |desk: &TestLog, from: usize| {
         for n in from..from + 3 {
             desk.log.append(vec![title(&format!("a{n}")), title(&format!("b{n}"))]).ok();
         }
     };
-    let whole = Desk::new();
+    let whole = TestLog::new();
     say(&whole, 0);
     whole.log.append(vec![title("between")]).unwrap();
     say(&whole, 3);
     let want = std::fs::read(whole.path()).unwrap();
     for room in 0..want.len() as u64 {
-        let desk = Desk::new();
+        let desk = TestLog::new();
         desk.room(Some(room));
         say(&desk, 0);
         // A little room comes back, and all of it.
@@ -74,7 +74,7 @@ fn a_full_disk_at_any_byte_loses_nothing() {
 
 #[test]
 fn the_person_hears_once_that_it_fails_and_once_that_it_works_again() {
-    let desk = Desk::new();
+    let desk = TestLog::new();
     desk.log.append(vec![title("a")]).unwrap();
     assert_eq!(desk.log.take_recovery(), None);
     desk.room(Some(5));
@@ -93,7 +93,7 @@ fn the_person_hears_once_that_it_fails_and_once_that_it_works_again() {
 #[test]
 fn what_is_not_acknowledged_is_not_written_later() {
     for room in [0, 1, 20] {
-        let desk = Desk::new();
+        let desk = TestLog::new();
         desk.log.append(vec![title("a")]).unwrap();
         desk.room(Some(room));
         assert!(desk.log.acknowledge(title("never")).is_err());
@@ -109,7 +109,7 @@ fn what_is_not_acknowledged_is_not_written_later() {
 #[test]
 fn lines_of_another_writer_do_not_mix_with_a_line_that_was_cut() {
     for room in 0..40 {
-        let desk = Desk::new();
+        let desk = TestLog::new();
         desk.log.append(vec![title("a")]).unwrap();
         desk.room(Some(room));
         desk.log.append(vec![title("b")]).unwrap_err();
@@ -124,7 +124,7 @@ fn lines_of_another_writer_do_not_mix_with_a_line_that_was_cut() {
 
 #[test]
 fn a_log_that_is_gone_and_there_again() {
-    let desk = Desk::new();
+    let desk = TestLog::new();
     desk.log.append(vec![title("a")]).unwrap();
     let path = desk.path();
     let before = std::fs::read(&path).unwrap();
@@ -139,7 +139,7 @@ fn a_log_that_is_gone_and_there_again() {
 
 #[test]
 fn what_waits_is_bounded_and_what_is_lost_is_said() {
-    let desk = Desk::new();
+    let desk = TestLog::new();
     desk.room(Some(0));
     let long = "x".repeat(MOST_WAITING / 4);
     desk.log.append(vec![title("a")]).unwrap_err();

@@ -6,7 +6,7 @@ pub struct Bust {
     /// Which request of the session, counted from 1.
     pub request: u64,
     /// Why, in one word.
-    pub cause: BustCause,
+    pub cause: CacheMissCause,
     /// Why, in words.
     pub detail: String,
     /// Tokens that were billed again.
@@ -20,7 +20,7 @@ pub struct Bust {
 /// Why a cached prefix was lost.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BustCause {
+pub enum CacheMissCause {
     /// The conversation was summed up.
     Compaction,
     /// Old results were shortened to make room.
@@ -48,7 +48,7 @@ pub enum BustCause {
     Other,
 }
 
-impl BustCause {
+impl CacheMissCause {
     /// In one word, as programs read it.
     pub fn word(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl BustCause {
 /// next one goes on from it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
-pub struct LastSent {
+pub struct LoggedPrefix {
     /// A number for its tools.
     pub tools: u64,
     /// A number for its system prompt.

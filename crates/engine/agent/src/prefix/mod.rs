@@ -12,7 +12,7 @@ mod declared;
 mod news;
 mod watch;
 
-pub use bust::{Bust, BustCause, LastSent};
+pub use bust::{Bust, CacheMissCause, LoggedPrefix};
 pub use declared::StoredPrefix;
 pub(crate) use declared::{DeclaredPrefix, Sources, system};
-pub(crate) use watch::{Reason, Watch};
+pub(crate) use watch::{CacheMissReason, Watch};

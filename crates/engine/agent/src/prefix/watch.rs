@@ -9,13 +9,13 @@ use std::{
 use haft_model::{Repair, SentPrefix, SentTool};
 use haft_types::Usage;
 
-use super::{Bust, BustCause, LastSent};
+use super::{Bust, CacheMissCause, LoggedPrefix};
 use crate::Compaction;
 
 /// Something that may explain why a request is not the continuation of the one
 /// before.
 #[derive(Clone, Debug)]
-pub(crate) enum Reason {
+pub(crate) enum CacheMissReason {
     /// The conversation became shorter.
     Shortened(Compaction),
     /// The linter changed something.
@@ -26,7 +26,7 @@ pub(crate) enum Reason {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     last: Option<LastRequest>,
-    reasons: Vec<Reason>,
+    reasons: Vec<CacheMissReason>,
     /// Requests of the session so far.
     requests: u64,
 }
@@ -46,12 +46,12 @@ enum Seen {
     /// By this process.
     Whole(Arc<SentPrefix>),
     /// By another one, which left its numbers in the log.
-    Numbers(LastSent),
+    Numbers(LoggedPrefix),
 }
 
 /// Where two requests differ, and how much of the older one is still there.
-struct Difference {
-    cause: BustCause,
+struct PrefixDifference {
+    cause: CacheMissCause,
     detail: String,
     kept: u64,
 }
@@ -69,7 +69,7 @@ impl Watch {
     }
 
     /// Goes on after these requests of an earlier process.
-    pub(crate) fn restore(&mut self, requests: u64, last: Option<(String, LastSent, Usage)>) {
+    pub(crate) fn restore(&mut self, requests: u64, last: Option<(String, LoggedPrefix, Usage)>) {
         self.requests = requests;
         self.last = last.map(|(model, sent, usage)| LastRequest {
             model,
@@ -80,7 +80,7 @@ impl Watch {
     }
 
     /// Something happened that may explain a difference.
-    pub(crate) fn because(&mut self, reason: Reason) {
+    pub(crate) fn because(&mut self, reason: CacheMissReason) {
         self.reasons.push(reason);
     }
 
@@ -98,7 +98,7 @@ impl Watch {
         sent: &Arc<SentPrefix>,
         usage: &Usage,
         parts: &[String],
-    ) -> (u64, LastSent, Option<Bust>) {
+    ) -> (u64, LoggedPrefix, Option<Bust>) {
         self.requests += 1;
         let (reasons, now) = (std::mem::take(&mut self.reasons), SystemTime::now());
         let bust = self.last.as_ref().and_then(|last| {
@@ -113,7 +113,7 @@ impl Watch {
                     (found, tokens, false)
                 }
             };
-            let Difference { cause, detail, .. } = found;
+            let PrefixDifference { cause, detail, .. } = found;
             Some(Bust { request: self.requests, cause, detail, tokens, estimated })
         });
         let kept = numbers(sent, now);
@@ -132,8 +132,8 @@ fn cached(usage: &Usage) -> u64 {
     usage.cache_creation_input_tokens + usage.cache_read_input_tokens
 }
 
-fn numbers(sent: &SentPrefix, now: SystemTime) -> LastSent {
-    LastSent {
+fn numbers(sent: &SentPrefix, now: SystemTime) -> LoggedPrefix {
+    LoggedPrefix {
         tools: kept_number(sent.tools_print()),
         system: kept_number(sent.system_print()),
         settings: kept_number(sent.settings),
@@ -150,10 +150,10 @@ fn kept_number(print: u64) -> u64 {
 }
 
 impl LastRequest {
-    fn difference(&self, now: &SentPrefix, parts: &[String]) -> Option<Difference> {
+    fn difference(&self, now: &SentPrefix, parts: &[String]) -> Option<PrefixDifference> {
         if self.model != now.model {
             let detail = format!("{} answers instead of {}", now.model, self.model);
-            return Some(Difference { cause: BustCause::ModelChanged, detail, kept: 0 });
+            return Some(PrefixDifference { cause: CacheMissCause::ModelChanged, detail, kept: 0 });
         }
         match &self.seen {
             Seen::Whole(before) => difference(before, now, parts),
@@ -175,7 +175,7 @@ impl LastRequest {
     }
 
     /// Nothing changed; did the provider still have it?
-    fn forgotten(&self, usage: &Usage, now: SystemTime) -> Option<(Difference, u64)> {
+    fn forgotten(&self, usage: &Usage, now: SystemTime) -> Option<(PrefixDifference, u64)> {
         let lost = self.cached.saturating_sub(usage.cache_read_input_tokens);
         if self.cached < LEAST_CACHED || lost <= self.cached / 2 || usage.total_input() == 0 {
             return None;
@@ -185,7 +185,7 @@ impl LastRequest {
             true => format!("nothing was asked for {}, and the provider forgot", in_words(idle)),
             false => format!("the provider did not find what it had cached {} before", in_words(idle)),
         };
-        Some((Difference { cause: BustCause::Expired, detail, kept: 0 }, lost))
+        Some((PrefixDifference { cause: CacheMissCause::Expired, detail, kept: 0 }, lost))
     }
 }
 
@@ -198,16 +198,16 @@ fn in_words(time: Duration) -> String {
 }
 
 /// Where two requests of the same model differ first, in the order of the cache.
-fn difference(before: &SentPrefix, now: &SentPrefix, parts: &[String]) -> Option<Difference> {
+fn difference(before: &SentPrefix, now: &SentPrefix, parts: &[String]) -> Option<PrefixDifference> {
     if before.tools != now.tools {
         let detail = tools_in_words(&before.tools, &now.tools);
-        return Some(Difference { cause: BustCause::ToolsChanged, detail, kept: 0 });
+        return Some(PrefixDifference { cause: CacheMissCause::ToolsChanged, detail, kept: 0 });
     }
     if before.system != now.system {
         let at = before.system.iter().zip(&now.system).take_while(|(a, b)| a == b).count();
         let what = parts.get(at).map_or("its end", String::as_str);
         let detail = format!("the system prompt changed: {what}");
-        return Some(Difference { cause: BustCause::SystemChanged, detail, kept: 0 });
+        return Some(PrefixDifference { cause: CacheMissCause::SystemChanged, detail, kept: 0 });
     }
     if before.settings != now.settings {
         return Some(settings_changed(now.head_tokens));
@@ -218,32 +218,32 @@ fn difference(before: &SentPrefix, now: &SentPrefix, parts: &[String]) -> Option
     }
     let kept = now.head_tokens + now.blocks[..same].iter().map(|it| u64::from(it.tokens)).sum::<u64>();
     if same == now.blocks.len() {
-        return Some(Difference { kept, ..rewound() });
+        return Some(PrefixDifference { kept, ..rewound() });
     }
     let detail = format!("block {} of {} is not what was sent before", same + 1, before.blocks.len());
-    Some(Difference { cause: BustCause::HistoryChanged, detail, kept })
+    Some(PrefixDifference { cause: CacheMissCause::HistoryChanged, detail, kept })
 }
 
 /// The same, with the numbers of a log.
-fn since_restart(before: &LastSent, now: &SentPrefix) -> Option<Difference> {
+fn since_restart(before: &LoggedPrefix, now: &SentPrefix) -> Option<PrefixDifference> {
     let since = |cause, what: &str| {
         let detail = format!("{what} since the session was last here");
-        Some(Difference { cause, detail, kept: 0 })
+        Some(PrefixDifference { cause, detail, kept: 0 })
     };
     if before.tools != kept_number(now.tools_print()) {
-        return since(BustCause::ToolsChanged, "the tools changed");
+        return since(CacheMissCause::ToolsChanged, "the tools changed");
     }
     if before.system != kept_number(now.system_print()) {
-        return since(BustCause::SystemChanged, "the system prompt changed");
+        return since(CacheMissCause::SystemChanged, "the system prompt changed");
     }
     if before.settings != kept_number(now.settings) {
         return Some(settings_changed(now.head_tokens));
     }
     match now.history_print(before.blocks) {
-        None => Some(Difference { kept: now.tokens(), ..rewound() }),
+        None => Some(PrefixDifference { kept: now.tokens(), ..rewound() }),
         Some(history) if kept_number(history) == before.history => None,
-        Some(_) => Some(Difference {
-            cause: BustCause::Resumed,
+        Some(_) => Some(PrefixDifference {
+            cause: CacheMissCause::Resumed,
             detail: String::from(
                 "the conversation in the log is not the one that was sent: secrets are masked there, \
                  or the session went on from an earlier point",
@@ -253,56 +253,56 @@ fn since_restart(before: &LastSent, now: &SentPrefix) -> Option<Difference> {
     }
 }
 
-fn settings_changed(kept: u64) -> Difference {
+fn settings_changed(kept: u64) -> PrefixDifference {
     let detail =
         String::from("how the model thinks, how hard it tries, or whether it must call a tool changed");
-    Difference { cause: BustCause::SettingsChanged, detail, kept }
+    PrefixDifference { cause: CacheMissCause::SettingsChanged, detail, kept }
 }
 
-fn rewound() -> Difference {
+fn rewound() -> PrefixDifference {
     let detail = String::from("the session went on from an earlier point");
-    Difference { cause: BustCause::Rewound, detail, kept: 0 }
+    PrefixDifference { cause: CacheMissCause::Rewound, detail, kept: 0 }
 }
 
 /// What happened explains a difference better than where it is.
-fn explained(found: Difference, reasons: &[Reason]) -> Difference {
-    if found.cause == BustCause::ModelChanged {
+fn explained(found: PrefixDifference, reasons: &[CacheMissReason]) -> PrefixDifference {
+    if found.cause == CacheMissCause::ModelChanged {
         return found;
     }
     let shortened = reasons.iter().rev().find_map(|reason| match reason {
-        Reason::Shortened(how) => Some(*how),
-        Reason::Repaired(_) => None,
+        CacheMissReason::Shortened(how) => Some(*how),
+        CacheMissReason::Repaired(_) => None,
     });
     let (cause, detail) = match shortened {
         Some(Compaction::Stubs) => {
-            (BustCause::ResultsCleared, String::from("old results were shortened to make room"))
+            (CacheMissCause::ResultsCleared, String::from("old results were shortened to make room"))
         }
         Some(Compaction::Summary) => {
-            (BustCause::Compaction, String::from("the conversation was summed up by the model"))
+            (CacheMissCause::Compaction, String::from("the conversation was summed up by the model"))
         }
         Some(Compaction::Mechanical) => {
-            (BustCause::Compaction, String::from("the conversation was summed up without the model"))
+            (CacheMissCause::Compaction, String::from("the conversation was summed up without the model"))
         }
-        None if matches!(found.cause, BustCause::HistoryChanged | BustCause::Rewound) => {
+        None if matches!(found.cause, CacheMissCause::HistoryChanged | CacheMissCause::Rewound) => {
             match repairs_in_words(reasons) {
-                Some(detail) => (BustCause::Repaired, detail),
+                Some(detail) => (CacheMissCause::Repaired, detail),
                 None => return found,
             }
         }
         None => return found,
     };
-    Difference { cause, detail, ..found }
+    PrefixDifference { cause, detail, ..found }
 }
 
 /// More than these need not be named.
 const NAMED: usize = 5;
 
-fn repairs_in_words(reasons: &[Reason]) -> Option<String> {
+fn repairs_in_words(reasons: &[CacheMissReason]) -> Option<String> {
     let repairs: Vec<String> = reasons
         .iter()
         .filter_map(|reason| match reason {
-            Reason::Repaired(it) => Some(format!("{}: {}", it.place, it.detail)),
-            Reason::Shortened(_) => None,
+            CacheMissReason::Repaired(it) => Some(format!("{}: {}", it.place, it.detail)),
+            CacheMissReason::Shortened(_) => None,
         })
         .collect();
     (!repairs.is_empty()).then(|| named(&repairs.iter().map(String::as_str).collect::<Vec<_>>(), "; "))

@@ -26,7 +26,7 @@ fn usage(input: u64, written: u64, read: u64) -> Usage {
 
 fn after(
     first: &Arc<SentPrefix>,
-    reasons: Vec<Reason>,
+    reasons: Vec<CacheMissReason>,
     second: &Arc<SentPrefix>,
     used: [Usage; 2],
 ) -> Option<Bust> {
@@ -40,13 +40,13 @@ fn after(
 }
 
 /// The second request, what happened before it, and what was lost.
-type WatchRow = (Arc<SentPrefix>, Vec<Reason>, Option<(BustCause, &'static str, u64)>);
+type WatchRow = (Arc<SentPrefix>, Vec<CacheMissReason>, Option<(CacheMissCause, &'static str, u64)>);
 
 #[test]
 fn what_breaks_the_prefix_is_named() {
     let base = || sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 2, 3]);
     let repaired = || {
-        Reason::Repaired(Repair {
+        CacheMissReason::Repaired(Repair {
             kind: RepairKind::MediaReplaced,
             place: "image 1f".to_owned(),
             detail: "too many pictures".to_owned(),
@@ -61,58 +61,61 @@ fn what_breaks_the_prefix_is_named() {
         (
             sent("b", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 2, 3, 4]),
             vec![],
-            Some((BustCause::ModelChanged, "b answers instead of a", 1_300)),
+            Some((CacheMissCause::ModelChanged, "b answers instead of a", 1_300)),
         ),
         (
             sent("a", &[("Read", 1), ("Edit", 2), ("Late", 3)], &[1, 2], &[1, 2, 3, 4]),
             vec![],
-            Some((BustCause::ToolsChanged, "tools were added: Late", 1_300)),
+            Some((CacheMissCause::ToolsChanged, "tools were added: Late", 1_300)),
         ),
         (
             sent("a", &[("Read", 7)], &[1, 2], &[1, 2, 3, 4]),
             vec![],
-            Some((BustCause::ToolsChanged, "tools were removed: Edit; changed: Read", 1_300)),
+            Some((CacheMissCause::ToolsChanged, "tools were removed: Edit; changed: Read", 1_300)),
         ),
         (
             sent("a", &[("Edit", 2), ("Read", 1)], &[1, 2], &[1, 2, 3, 4]),
             vec![],
-            Some((BustCause::ToolsChanged, "tools were put into another order", 1_300)),
+            Some((CacheMissCause::ToolsChanged, "tools were put into another order", 1_300)),
         ),
         (
             sent("a", &[("Read", 1), ("Edit", 2)], &[1, 9], &[1, 2, 3, 4]),
             vec![],
-            Some((BustCause::SystemChanged, "the system prompt changed: # Environment", 1_300)),
+            Some((CacheMissCause::SystemChanged, "the system prompt changed: # Environment", 1_300)),
         ),
         (
             sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 9, 3, 4]),
             vec![],
-            Some((BustCause::HistoryChanged, "block 2 of 3 is not what was sent before", 200)),
+            Some((CacheMissCause::HistoryChanged, "block 2 of 3 is not what was sent before", 200)),
         ),
         (
             sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 9, 3, 4]),
             vec![repaired()],
-            Some((BustCause::Repaired, "image 1f: too many pictures", 200)),
+            Some((CacheMissCause::Repaired, "image 1f: too many pictures", 200)),
         ),
         (
             sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1]),
             vec![],
-            Some((BustCause::Rewound, "the session went on from an earlier point", 0)),
+            Some((CacheMissCause::Rewound, "the session went on from an earlier point", 0)),
         ),
         (
             sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[9]),
-            vec![Reason::Shortened(Compaction::Stubs), Reason::Shortened(Compaction::Summary)],
-            Some((BustCause::Compaction, "the conversation was summed up by the model", 100)),
+            vec![
+                CacheMissReason::Shortened(Compaction::Stubs),
+                CacheMissReason::Shortened(Compaction::Summary),
+            ],
+            Some((CacheMissCause::Compaction, "the conversation was summed up by the model", 100)),
         ),
         // A summary is the time to declare everything anew.
         (
             sent("a", &[("New", 1)], &[3], &[9]),
-            vec![Reason::Shortened(Compaction::Mechanical)],
-            Some((BustCause::Compaction, "the conversation was summed up without the model", 1_100)),
+            vec![CacheMissReason::Shortened(Compaction::Mechanical)],
+            Some((CacheMissCause::Compaction, "the conversation was summed up without the model", 1_100)),
         ),
         (
             sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 7, 3, 4]),
-            vec![Reason::Shortened(Compaction::Stubs)],
-            Some((BustCause::ResultsCleared, "old results were shortened to make room", 200)),
+            vec![CacheMissReason::Shortened(Compaction::Stubs)],
+            Some((CacheMissCause::ResultsCleared, "old results were shortened to make room", 200)),
         ),
     ];
     for (number, (second, reasons, want)) in rows.into_iter().enumerate() {
@@ -131,12 +134,16 @@ fn what_the_provider_counted_counts() {
         // It went on from the cache.
         (&more, [usage(5, 20_000, 0), usage(5, 300, 20_000)], None),
         // The cache was gone.
-        (&more, [usage(5, 20_000, 0), usage(5, 20_300, 0)], Some((BustCause::Expired, 20_000))),
+        (&more, [usage(5, 20_000, 0), usage(5, 20_300, 0)], Some((CacheMissCause::Expired, 20_000))),
         // Half of it still helps, and small prompts are never cached.
         (&more, [usage(5, 20_000, 0), usage(5, 5_000, 15_300)], None),
         (&more, [usage(5, 900, 0), usage(905, 0, 0)], None),
         // A change costs what was cached and is not read any more.
-        (&other, [usage(5, 20_000, 0), usage(5, 16_000, 4_300)], Some((BustCause::ModelChanged, 15_700))),
+        (
+            &other,
+            [usage(5, 20_000, 0), usage(5, 16_000, 4_300)],
+            Some((CacheMissCause::ModelChanged, 15_700)),
+        ),
     ] {
         let bust = after(&first, vec![], second, used);
         assert_eq!(bust.as_ref().map(|it| (it.cause, it.tokens)), want, "{used:?}");
@@ -150,11 +157,11 @@ fn a_restart_changes_nothing_by_itself() {
     let kept = numbers(&before, SystemTime::now());
     for (now, want) in [
         (sent("a", &[("Read", 1)], &[1], &[1, 2, 3]), None),
-        (sent("b", &[("Read", 1)], &[1], &[1, 2, 3]), Some(BustCause::ModelChanged)),
-        (sent("a", &[("Read", 2)], &[1], &[1, 2, 3]), Some(BustCause::ToolsChanged)),
-        (sent("a", &[("Read", 1)], &[2], &[1, 2, 3]), Some(BustCause::SystemChanged)),
-        (sent("a", &[("Read", 1)], &[1], &[1, 9, 3]), Some(BustCause::Resumed)),
-        (sent("a", &[("Read", 1)], &[1], &[1]), Some(BustCause::Rewound)),
+        (sent("b", &[("Read", 1)], &[1], &[1, 2, 3]), Some(CacheMissCause::ModelChanged)),
+        (sent("a", &[("Read", 2)], &[1], &[1, 2, 3]), Some(CacheMissCause::ToolsChanged)),
+        (sent("a", &[("Read", 1)], &[2], &[1, 2, 3]), Some(CacheMissCause::SystemChanged)),
+        (sent("a", &[("Read", 1)], &[1], &[1, 9, 3]), Some(CacheMissCause::Resumed)),
+        (sent("a", &[("Read", 1)], &[1], &[1]), Some(CacheMissCause::Rewound)),
     ] {
         let mut watch = Watch::default();
         watch.restore(7, Some(("a".to_owned(), kept.clone(), Usage::default())));

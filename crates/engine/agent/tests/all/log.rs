@@ -8,7 +8,7 @@ use haft_agent::{
 };
 use haft_permission::Behavior;
 use haft_testkit::{ReplyPiece, Turn};
-use haft_tool_runtime::{AskedAnswer, AskedParty};
+use haft_tool_runtime::{AnsweredBy, ApprovalRecord};
 use haft_types::{CallId, MessageBlock, PermissionMode};
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ async fn a_call_that_is_denied_does_not_start_and_the_log_says_by_whom() {
         _ => None,
     });
     let line = line.unwrap();
-    let asked = AskedAnswer { who: AskedParty::Nobody, said: Behavior::Deny };
+    let asked = ApprovalRecord { who: AnsweredBy::Nobody, said: Behavior::Deny };
     let decision = line.decision.unwrap();
     assert_eq!((decision.behavior, decision.asked), (Behavior::Ask, Some(asked)));
     assert_eq!(line.denied_by.as_deref(), Some("asked"));

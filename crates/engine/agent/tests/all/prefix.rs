@@ -7,10 +7,10 @@ use crate::common;
 use std::sync::Arc;
 
 use common::{Rig, provider, rig_by};
-use haft_agent::{Bust, BustCause, Conversation, log, log::LogFile};
-use haft_model::{ChatOptions, Common, HttpProvider};
+use haft_agent::{Bust, CacheMissCause, Conversation, log, log::LogFile};
+use haft_model::{ChatOptions, HttpProvider, ProviderOptions};
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
-use haft_tool::{Claims, DynTool, Exposure, Output, RawTool, ToolSpec, erase};
+use haft_tool::{DynTool, Exposure, Output, RawTool, ToolHints, ToolSpec, erase};
 use haft_tool_runtime::{Pool, ToolSearch};
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
@@ -38,9 +38,11 @@ fn on(wire: Wire, model: MockModel, conversation: Conversation, dir: tempfile::T
         Wire::Messages => provider(&model.url()),
         Wire::Chat => {
             let options = ChatOptions::default();
-            Arc::new(HttpProvider::openai_chat(&base, None, options, Common::default()).unwrap())
+            Arc::new(HttpProvider::openai_chat(&base, None, options, ProviderOptions::default()).unwrap())
         }
-        Wire::Responses => Arc::new(HttpProvider::openai_responses(&base, None, Common::default()).unwrap()),
+        Wire::Responses => {
+            Arc::new(HttpProvider::openai_responses(&base, None, ProviderOptions::default()).unwrap())
+        }
     };
     let mut rig = rig_by(provider, model, conversation, dir);
     if wire != Wire::Messages {
@@ -77,7 +79,7 @@ fn tool(server: &str, name: &str, about: &str, exposure: Exposure) -> Arc<dyn Dy
     let run = |input: Value, _cx| -> haft_tool::BoxFuture<'static, _> {
         Box::pin(async move { Ok(Output::from_content(format!("got {input}").into())) })
     };
-    Arc::new(RawTool::new(spec, run).trust(Claims { read_only: true, ..Claims::default() }))
+    Arc::new(RawTool::new(spec, run).trust(ToolHints { read_only: true, ..ToolHints::default() }))
 }
 
 fn offer(rig: &Rig, tools: Vec<Arc<dyn DynTool>>) {
@@ -106,7 +108,7 @@ fn names(body: &Value) -> Vec<String> {
     body["tools"].as_array().unwrap().iter().map(name).collect()
 }
 
-fn causes(busts: &[Bust]) -> Vec<(BustCause, String)> {
+fn causes(busts: &[Bust]) -> Vec<(CacheMissCause, String)> {
     busts.iter().map(|it| (it.cause, it.detail.clone())).collect()
 }
 
@@ -156,7 +158,7 @@ async fn servers_come_and_go_in_every_form() {
         assert!(said.contains("mcp__zoo__feed is temporarily unavailable: its server is gone"), "{said}");
         assert!(bodies.last().unwrap().to_string().contains("The tool mcp__zoo__feed changed."), "{wire:?}");
         // Where nothing can be loaded beside the list, loading is a loss, and is said to be one.
-        let added = |name: &str| (BustCause::ToolsChanged, format!("tools were added: mcp__{name}"));
+        let added = |name: &str| (CacheMissCause::ToolsChanged, format!("tools were added: mcp__{name}"));
         let want = match wire {
             Wire::Messages => vec![],
             Wire::Chat | Wire::Responses => {
@@ -254,7 +256,7 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
     rig.model.push(Turn::text("It was about animals."));
     let before = rig.bodies().pop().unwrap();
     let summed = rig.agent.compact(None, &rig.cancel.clone()).await;
-    assert!(matches!(summed, haft_agent::SummedUp::Done(_)), "{summed:?}");
+    assert!(matches!(summed, haft_agent::CompactionOutcome::Done(_)), "{summed:?}");
     let [.., asked, again] = &rig.bodies()[..] else { panic!("nothing was asked") };
     assert_eq!((&asked["tool_choice"], &again["tool_choice"]["type"]), (&Value::Null, &json!("none")));
     for field in ["model", "system", "tools", "thinking"] {
@@ -264,7 +266,7 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
     rig.model.push(Turn::text("Fed."));
     let end = rig.say("feed").await;
     assert_eq!(rig.model.refusals(), [""; 0]);
-    assert_eq!(end.busts.iter().map(|it| it.cause).collect::<Vec<_>>(), [BustCause::Compaction]);
+    assert_eq!(end.busts.iter().map(|it| it.cause).collect::<Vec<_>>(), [CacheMissCause::Compaction]);
     let last = rig.bodies().pop().unwrap();
     for name in ["mcp__zoo__feed", "mcp__zoo__wash"] {
         let tools = last["tools"].as_array().unwrap();
@@ -354,17 +356,20 @@ async fn every_loss_has_its_cause() {
     let busts = rig.say("two").await.busts;
     assert_eq!(
         causes(&busts),
-        [(BustCause::ModelChanged, String::from("claude-sonnet-4-5 answers instead of claude-opus-4-5"))]
+        [(
+            CacheMissCause::ModelChanged,
+            String::from("claude-sonnet-4-5 answers instead of claude-opus-4-5")
+        )]
     );
     assert!(busts[0].estimated && 100 < busts[0].tokens && busts[0].request == 2, "{busts:?}");
     rig.agent.prompt.append = Some(String::from("# House rules\nBe kind."));
     let busts = rig.say("three").await.busts;
     let want = String::from("the system prompt changed: # House rules");
-    assert_eq!(causes(&busts), [(BustCause::SystemChanged, want)]);
+    assert_eq!(causes(&busts), [(CacheMissCause::SystemChanged, want)]);
     let pool = rig.agent.tools.pool.get().with_builtin("Write", None);
     rig.agent.tools.pool.set(pool);
     let busts = rig.say("four").await.busts;
-    assert_eq!(causes(&busts), [(BustCause::ToolsChanged, String::from("tools were removed: Write"))]);
+    assert_eq!(causes(&busts), [(CacheMissCause::ToolsChanged, String::from("tools were removed: Write"))]);
     rig.say("five").await;
     for step in 0..8 {
         rig.say(&format!("step {step}")).await;
@@ -372,7 +377,10 @@ async fn every_loss_has_its_cause() {
     rig.agent.settings.compact_at_percent = 1;
     let busts = rig.say("six").await.busts;
     assert_eq!(busts.len(), 1, "{busts:?}");
-    assert!(matches!(busts[0].cause, BustCause::Compaction | BustCause::ResultsCleared), "{busts:?}");
+    assert!(
+        matches!(busts[0].cause, CacheMissCause::Compaction | CacheMissCause::ResultsCleared),
+        "{busts:?}"
+    );
     assert_eq!(rig.model.refusals(), [""; 0]);
 
     // The log says the same.

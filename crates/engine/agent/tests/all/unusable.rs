@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use haft_agent::{Conversation, EndReason};
-use haft_model::{ChatOptions, Common, HttpProvider, KeySource};
+use haft_model::{ChatOptions, HttpProvider, KeySource, ProviderOptions};
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use serde_json::json;
 
@@ -18,7 +18,9 @@ fn key() -> Option<KeySource> {
 
 fn chat(url: &str) -> Arc<HttpProvider> {
     let options = ChatOptions::default();
-    Arc::new(HttpProvider::openai_chat(&format!("{url}/v1"), key(), options, Common::default()).unwrap())
+    Arc::new(
+        HttpProvider::openai_chat(&format!("{url}/v1"), key(), options, ProviderOptions::default()).unwrap(),
+    )
 }
 
 /// One provider per wire, and a model of it.
@@ -26,9 +28,13 @@ const WIRES: [(&str, MakeProvider); 4] = [
     ("claude-opus-4-5", provider),
     ("qwen2.5-coder:1.5b", chat),
     ("gpt-5", |url| {
-        Arc::new(HttpProvider::openai_responses(&format!("{url}/v1"), key(), Common::default()).unwrap())
+        Arc::new(
+            HttpProvider::openai_responses(&format!("{url}/v1"), key(), ProviderOptions::default()).unwrap(),
+        )
     }),
-    ("gemini-2.5-flash", |url| Arc::new(HttpProvider::gemini(url, key(), Common::default()).unwrap())),
+    ("gemini-2.5-flash", |url| {
+        Arc::new(HttpProvider::gemini(url, key(), ProviderOptions::default()).unwrap())
+    }),
 ];
 
 async fn rig_of(model: &str, make: MakeProvider, turns: Vec<Turn>) -> Rig {

@@ -1,10 +1,12 @@
 use std::{path::Path, sync::Arc};
 
 use haft_builtin_tools::{
-    FindSettings, KnownShapes, edit::Edit, glob::Glob, grep::Grep, read::Read, read::ReadLimits,
+    KnownShapes, SearchToolSettings, edit::Edit, glob::Glob, grep::Grep, read::Read, read::ReadLimits,
 };
-use haft_tool::{Access, AllowReason, CallContext, DynTool, Grant, OpenScope, Output, Permit, erase};
-use haft_workspace::{Files, JournalLimits, NothingInContext, Workspace, WorkspaceConfig};
+use haft_tool::{
+    Access, AllowReason, CallContext, DynTool, GrantedPath, Output, Permit, UnrestrictedRead, erase,
+};
+use haft_workspace::{EmptyContextView, Files, JournalLimits, Workspace, WorkspaceConfig};
 use serde_json::Value;
 
 /// The tools over a directory, called the way the runtime calls them.
@@ -24,8 +26,11 @@ impl Rig {
             limits: JournalLimits::default(),
         };
         let workspace = Arc::new(Workspace::open(config).unwrap());
-        let files = Arc::new(Files::new(workspace, None, NothingInContext));
-        let find = FindSettings { timeout: std::time::Duration::from_secs(600), ..FindSettings::default() };
+        let files = Arc::new(Files::new(workspace, None, EmptyContextView));
+        let find = SearchToolSettings {
+            timeout: std::time::Duration::from_secs(600),
+            ..SearchToolSettings::default()
+        };
         let tools = vec![
             erase(Read::new(Arc::clone(&files), ReadLimits::default())),
             erase(Edit::new(files, Arc::new(KnownShapes))),
@@ -43,12 +48,12 @@ impl Rig {
         let reach = call.reach(&self.context);
         let grants = reach.accesses().iter().map(|access| match access {
             Access::Read(path) | Access::Write(path) => {
-                Grant { asked: path.clone(), real: haft_paths::real(path).unwrap() }
+                GrantedPath { asked: path.clone(), real: haft_paths::real(path).unwrap() }
             }
             other => unreachable!("{other:?}"),
         });
         #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
-        let permit = Permit::issue(AllowReason::Mode, grants.collect(), Arc::new(OpenScope));
+        let permit = Permit::issue(AllowReason::Mode, grants.collect(), Arc::new(UnrestrictedRead));
         self.runtime.block_on(call.run(permit, self.context.clone())).unwrap()
     }
 }

@@ -6,7 +6,7 @@ mod report;
 use std::sync::Arc;
 
 use haft_tool::{
-    Access, CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    Access, AccessSet, CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
     Verdict,
 };
 use schemars::JsonSchema;
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use port::{
-    AgentReport, AgentStatus, DeniedToAgent, KilledBy, LaunchedAgent, ListedKind, NoAgents, SpawnAgent,
-    SpawnOrder, Spawned,
+    AgentKindSummary, AgentReport, AgentStatus, KilledBy, LaunchedAgent, NoSubagents, SubagentDenial,
+    SubagentOutcome, SubagentRequest, SubagentSpawner,
 };
 pub use report::{flat, harmless, indented, report_text};
 
@@ -83,14 +83,14 @@ impl Serialize for Output {
 
 /// Starts agents.
 pub struct Agent {
-    spawner: Arc<dyn SpawnAgent>,
+    spawner: Arc<dyn SubagentSpawner>,
     kinds: String,
 }
 
 impl Agent {
     /// The kinds are listed to the model as they are now: what is told first
     /// stays the same for a whole session.
-    pub fn new(spawner: Arc<dyn SpawnAgent>) -> Self {
+    pub fn new(spawner: Arc<dyn SubagentSpawner>) -> Self {
         let mut kinds = String::from("\nKinds:");
         for kind in spawner.kinds() {
             let about = flat(&kind.description, 600);
@@ -135,8 +135,8 @@ impl Tool for Agent {
         input.subagent_type = Some(self.spawner.canonical(kind).unwrap_or_else(|| kind.to_owned()));
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Declared(vec![Access::Named(input.kind().to_owned())])
+    fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Declared(vec![Access::Named(input.kind().to_owned())])
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -173,7 +173,7 @@ impl Tool for Agent {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
-        let order = SpawnOrder {
+        let order = SubagentRequest {
             kind: input.kind().to_owned(),
             description: input.description,
             prompt: input.prompt,
@@ -182,12 +182,12 @@ impl Tool for Agent {
             background: input.run_in_background,
             name: input.name,
             worktree: input.isolation.is_some(),
-            ..SpawnOrder::default()
+            ..SubagentRequest::default()
         };
         match self.spawner.spawn(order, cx).await {
             Err(refusal) => Err(ToolError::failed(refusal)),
-            Ok(Spawned::Launched(launched)) => Ok(Output::Launched(launched).into()),
-            Ok(Spawned::Ended(report)) => report_outcome(report),
+            Ok(SubagentOutcome::Launched(launched)) => Ok(Output::Launched(launched).into()),
+            Ok(SubagentOutcome::Ended(report)) => report_outcome(report),
         }
     }
 

@@ -6,12 +6,12 @@ use haft_tool::{BoxFuture, CallContext};
 use haft_types::Usage;
 
 /// Starts agents in the name of a call. Whoever runs agents implements this.
-pub trait SpawnAgent: Send + Sync {
+pub trait SubagentSpawner: Send + Sync {
     /// Whether there is a model that agents could ask.
     fn is_available(&self) -> bool;
 
     /// The kinds of agents, as the model is told about them.
-    fn kinds(&self) -> Vec<ListedKind>;
+    fn kinds(&self) -> Vec<AgentKindSummary>;
 
     /// The name of the kind that is meant by a text, if there is one: case and
     /// separators do not matter.
@@ -20,12 +20,16 @@ pub trait SpawnAgent: Send + Sync {
     /// Starts one. Comes back with its report, or as soon as nobody waits for
     /// that; a refusal says why, in words for the model. Dropping the future
     /// stops an agent that is waited for.
-    fn spawn<'a>(&'a self, order: SpawnOrder, cx: &'a CallContext) -> BoxFuture<'a, Result<Spawned, String>>;
+    fn spawn<'a>(
+        &'a self,
+        order: SubagentRequest,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<SubagentOutcome, String>>;
 }
 
 /// A kind of agent, as the model is told about it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ListedKind {
+pub struct AgentKindSummary {
     /// Its name.
     pub name: String,
     /// When to use it.
@@ -36,7 +40,7 @@ pub struct ListedKind {
 
 /// What is to be started.
 #[derive(Clone, Debug, Default)]
-pub struct SpawnOrder {
+pub struct SubagentRequest {
     /// Which kind.
     pub kind: String,
     /// What it does, in a few words.
@@ -62,7 +66,7 @@ pub struct SpawnOrder {
 
 /// What came of a start.
 #[derive(Clone, Debug)]
-pub enum Spawned {
+pub enum SubagentOutcome {
     /// It has ended.
     Ended(Box<AgentReport>),
     /// It goes on in the background.
@@ -154,7 +158,7 @@ pub enum KilledBy {
 
 /// A call of an agent that was not allowed.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct DeniedToAgent {
+pub struct SubagentDenial {
     /// The tool.
     pub tool: String,
     /// Why.
@@ -212,7 +216,7 @@ pub struct AgentReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outdated_reads: Vec<PathBuf>,
     /// Calls that were not allowed.
-    pub denials: Vec<DeniedToAgent>,
+    pub denials: Vec<SubagentDenial>,
     /// Commands it left running in the background.
     pub left_running: Vec<String>,
     /// Its log, if there is one.
@@ -228,17 +232,17 @@ fn is_zero(count: &u32) -> bool {
 
 /// There are no agents.
 #[derive(Clone, Debug, Default)]
-pub struct NoAgents {
+pub struct NoSubagents {
     /// Kinds that are listed all the same, for descriptions.
-    pub listed: Vec<ListedKind>,
+    pub listed: Vec<AgentKindSummary>,
 }
 
-impl SpawnAgent for NoAgents {
+impl SubagentSpawner for NoSubagents {
     fn is_available(&self) -> bool {
         !self.listed.is_empty()
     }
 
-    fn kinds(&self) -> Vec<ListedKind> {
+    fn kinds(&self) -> Vec<AgentKindSummary> {
         self.listed.clone()
     }
 
@@ -248,9 +252,9 @@ impl SpawnAgent for NoAgents {
 
     fn spawn<'a>(
         &'a self,
-        _order: SpawnOrder,
+        _order: SubagentRequest,
         _cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<Spawned, String>> {
+    ) -> BoxFuture<'a, Result<SubagentOutcome, String>> {
         Box::pin(async { Err(String::from("no agents can be started here: there is no model")) })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use haft_tool::{
-    CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,8 @@ impl Tool for AskUserQuestion {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

@@ -13,7 +13,7 @@ use haft_tool::{Block, Content, ErrorKind, ToolError};
 
 use super::{
     input::{Left, Output},
-    ports::{Said, UnattendedHint},
+    ports::{InteractiveHint, Said},
 };
 
 /// Raw output up to this size is looked at for a picture.
@@ -175,7 +175,7 @@ pub(crate) fn failure(
     end: &End,
     limit: Duration,
     mut output: Output,
-    unattended: Option<UnattendedHint>,
+    unattended: Option<InteractiveHint>,
 ) -> ToolError {
     let (kind, first) = match (&end.stopped, &end.exit) {
         (Some(Stop::TimedOut), _) => {
@@ -238,7 +238,7 @@ const ASKED: [&str; 18] = [
     "terminal prompts disabled",
 ];
 
-fn hint(end: &End, printed: &str, unattended: Option<UnattendedHint>) -> Option<String> {
+fn hint(end: &End, printed: &str, unattended: Option<InteractiveHint>) -> Option<String> {
     let tail = haft_types::text::tail(printed, 2_000).to_lowercase();
     let asked = ASKED.iter().any(|words| tail.contains(words)) || is_question(printed);
     let wanted = end.stopped == Some(Stop::WantsTerminal) || asked;
@@ -257,7 +257,7 @@ fn hint(end: &End, printed: &str, unattended: Option<UnattendedHint>) -> Option<
 const NOBODY: &str = "commands have no terminal and no input";
 
 /// What to say about a command that succeeded otherwise than with a person.
-pub(crate) fn unattended(printed: &str, unattended: Option<UnattendedHint>) -> Option<String> {
+pub(crate) fn unattended(printed: &str, unattended: Option<InteractiveHint>) -> Option<String> {
     let it = unattended?;
     let worth = match it.when {
         Said::Failed => false,

@@ -4,54 +4,54 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    self as analysis, Class, CommandReading, Doubt, ExitMeaning, LinePart, LinePlace, Word,
+    self as analysis, AnalysisContext, AnalyzedCommand, Class, ExitMeaning, Risk, SharedAnalysis, Word,
 };
 
 use super::{
-    ports::{CommandFacts, UnattendedHint},
+    ports::{CommandInspector, InteractiveHint},
     unattended,
 };
 
 /// Facts from a full reading of the command line.
 #[derive(Clone, Debug, Default)]
-pub struct AnalysedFacts {
+pub struct BashInspector {
     /// The value of `$HOME`.
     pub home: Option<PathBuf>,
     /// The workspace and what was added to it.
     pub roots: Vec<PathBuf>,
 }
 
-impl CommandFacts for AnalysedFacts {
-    fn read(&self, command: &str, cwd: &Path) -> Arc<CommandReading> {
-        let place = LinePlace { cwd, home: self.home.as_deref(), roots: &self.roots };
-        Arc::new(CommandReading::new(command, place))
+impl CommandInspector for BashInspector {
+    fn read(&self, command: &str, cwd: &Path) -> Arc<SharedAnalysis> {
+        let place = AnalysisContext { cwd, home: self.home.as_deref(), roots: &self.roots };
+        Arc::new(SharedAnalysis::new(command, place))
     }
 
-    fn is_read_only(&self, reading: &CommandReading) -> bool {
+    fn is_read_only(&self, reading: &SharedAnalysis) -> bool {
         reading.analysis.is_read_only()
     }
 
-    fn stays(&self, reading: &CommandReading) -> bool {
+    fn stays(&self, reading: &SharedAnalysis) -> bool {
         reading.analysis.end.single() == Some(reading.place().cwd)
     }
 
-    fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf> {
+    fn refused_removal(&self, reading: &SharedAnalysis) -> Option<PathBuf> {
         let real = |path: &Path| haft_paths::real(path).unwrap_or_else(|_| haft_paths::lexical(path));
         analysis::refused_removal(&reading.analysis, reading.place(), &real)
     }
 
-    fn precious(&self, reading: &CommandReading) -> Vec<PathBuf> {
+    fn precious(&self, reading: &SharedAnalysis) -> Vec<PathBuf> {
         match analysis::removes_unknown(&reading.analysis) {
             true => self.roots.iter().chain(&self.home).cloned().collect(),
             false => Vec::new(),
         }
     }
 
-    fn preview(&self, reading: &CommandReading) -> Option<String> {
+    fn preview(&self, reading: &SharedAnalysis) -> Option<String> {
         super::preview::preview(&reading.analysis)
     }
 
-    fn exit_meaning(&self, reading: &CommandReading, code: i32) -> Option<&'static str> {
+    fn exit_meaning(&self, reading: &SharedAnalysis, code: i32) -> Option<&'static str> {
         let last = reading.analysis.parts.last();
         match analysis::exit_meaning_of(&reading.analysis, code) {
             // `false` answers nothing: it is how scripts fail.
@@ -61,21 +61,21 @@ impl CommandFacts for AnalysedFacts {
         }
     }
 
-    fn may_go_on(&self, reading: &CommandReading) -> bool {
+    fn may_go_on(&self, reading: &SharedAnalysis) -> bool {
         let analysis = &reading.analysis;
-        let unclear = |doubt: &Doubt| matches!(doubt, Doubt::Unparsed { .. } | Doubt::Disagreement);
+        let unclear = |doubt: &Risk| matches!(doubt, Risk::Unparsed { .. } | Risk::Disagreement);
         let starts_with_pause =
             analysis.parts.first().is_some_and(|part| words(part).first() == Some(&"sleep"));
         let uses_git = analysis.parts.iter().any(|part| words(part).contains(&"git"));
         !analysis.doubts.iter().any(unclear) && !starts_with_pause && !uses_git
     }
 
-    fn without_person(&self, reading: &CommandReading) -> Option<UnattendedHint> {
+    fn without_person(&self, reading: &SharedAnalysis) -> Option<InteractiveHint> {
         // The last one is most likely the one that matters.
         reading.analysis.parts.iter().rev().find_map(|part| unattended::of(&words(part)))
     }
 
-    fn is_silent(&self, reading: &CommandReading) -> bool {
+    fn is_silent(&self, reading: &SharedAnalysis) -> bool {
         let parts = &reading.analysis.parts;
         !parts.is_empty() && parts.iter().all(|part| matches!(part.class, Class::Edit(_)))
     }
@@ -83,7 +83,7 @@ impl CommandFacts for AnalysedFacts {
 
 /// The words as far as they are known, else as they were written: only names
 /// are looked for.
-fn words(part: &LinePart) -> Vec<&str> {
+fn words(part: &AnalyzedCommand) -> Vec<&str> {
     part.words.iter().map(text_of).collect()
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_a_code_means() {
-        let facts = AnalysedFacts { home: None, roots: vec![PathBuf::from("/w")] };
+        let facts = BashInspector { home: None, roots: vec![PathBuf::from("/w")] };
         for (command, code, want) in [
             ("grep x f", 1, Some("no matches")),
             ("cat f | grep -q x", 1, Some("no matches")),
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_may_go_on() {
-        let facts = AnalysedFacts { home: None, roots: vec![PathBuf::from("/w")] };
+        let facts = BashInspector { home: None, roots: vec![PathBuf::from("/w")] };
         for (command, want) in [
             ("npm run build", true),
             ("cargo test && echo ok", true),

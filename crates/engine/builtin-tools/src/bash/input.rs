@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use haft_bash_analysis::CommandReading;
+use haft_bash_analysis::SharedAnalysis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -53,7 +53,7 @@ pub struct Input {
     /// What is known about the line, once that was asked.
     #[serde(skip)]
     #[schemars(skip)]
-    pub(crate) reading: OnceLock<Arc<CommandReading>>,
+    pub(crate) reading: OnceLock<Arc<SharedAnalysis>>,
 }
 
 /// Programs know it without them.

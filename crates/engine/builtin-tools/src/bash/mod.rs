@@ -12,20 +12,20 @@ pub mod undo;
 
 use std::sync::Arc;
 
-use haft_bash_analysis::CommandReading;
+use haft_bash_analysis::SharedAnalysis;
 use haft_shell::run::Tasks;
 use haft_tool::{
-    Access, CallContext, CommandLine, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine,
-    RenderedRest, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
+    Access, AccessSet, CallContext, CollapsedLines, CommandLine, Content, LineStyle, Outcome, Rendered,
+    RenderedLine, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 
-pub use facts::AnalysedFacts;
+pub use facts::BashInspector;
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
-    Choice, CommandFacts, CommandRoots, Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside,
-    Printed, Said, Snapshots, UnattendedHint, Upcoming,
+    Choice, CommandConfiner, CommandInspector, CommandSnapshots, ConfinedCommand, InteractiveHint,
+    NoConfiner, NoSnapshots, OPAQUE, Outside, PendingCommand, Printed, Said, UndoCoverage, WorkingDirs,
 };
-pub use settings::{Background, BashSettings, KeepsDirectory, OnTimeout};
+pub use settings::{Background, BashSettings, CwdPersistence, OnTimeout};
 
 pub(crate) use answer::words;
 use run::Run;
@@ -36,10 +36,10 @@ const LONGEST: usize = 128 << 10;
 /// Runs commands in bash.
 pub struct Bash {
     tasks: Arc<Tasks>,
-    facts: Arc<dyn CommandFacts>,
-    workspace: Arc<dyn CommandRoots>,
-    snapshots: Arc<dyn Snapshots>,
-    confine: Arc<dyn Confine>,
+    facts: Arc<dyn CommandInspector>,
+    workspace: Arc<dyn WorkingDirs>,
+    snapshots: Arc<dyn CommandSnapshots>,
+    confine: Arc<dyn CommandConfiner>,
     settings: BashSettings,
 }
 
@@ -48,28 +48,28 @@ impl Bash {
     /// them; see [`Bash::with_snapshots`] and [`Bash::with_confinement`].
     pub fn new(
         tasks: Arc<Tasks>,
-        facts: Arc<dyn CommandFacts>,
-        workspace: Arc<dyn CommandRoots>,
+        facts: Arc<dyn CommandInspector>,
+        workspace: Arc<dyn WorkingDirs>,
         settings: BashSettings,
     ) -> Self {
-        let (snapshots, confine) = (Arc::new(NoSnapshots), Arc::new(NoConfine));
+        let (snapshots, confine) = (Arc::new(NoSnapshots), Arc::new(NoConfiner));
         Self { tasks, facts, workspace, snapshots, confine, settings }
     }
 
     /// Makes what commands change undoable.
-    pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
+    pub fn with_snapshots(mut self, snapshots: Arc<dyn CommandSnapshots>) -> Self {
         self.snapshots = snapshots;
         self
     }
 
     /// What is known about the command line: asked many times per call, found
     /// out once.
-    fn reading<'a>(&self, input: &'a Input) -> &'a Arc<CommandReading> {
+    fn reading<'a>(&self, input: &'a Input) -> &'a Arc<SharedAnalysis> {
         input.reading.get_or_init(|| self.facts.read(&input.command, &input.cwd))
     }
 
     /// Puts commands behind walls.
-    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+    pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
@@ -123,11 +123,11 @@ impl Tool for Bash {
         input.cwd = cx.cwd.to_path_buf();
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+    fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
         let line = CommandLine::new(&*input.command);
         // Whoever lets it run has asked about it before. Whoever shows it does not need to know.
         let reading = if is_special(input) { Some(self.reading(input)) } else { input.reading.get() };
-        Reach::Declared(vec![Access::Command(match reading {
+        AccessSet::Declared(vec![Access::Command(match reading {
             Some(reading) => line.with_finding(Arc::clone(reading)),
             None => line,
         })])
@@ -247,7 +247,7 @@ fn done(output: &Output) -> Rendered {
     shown.headline = format!("{exit}, {time}, in {}", output.cwd.display());
     if let Some(path) = &output.persisted_output_path {
         let hidden = output.printed_lines.saturating_sub(shown.lines.len() as u64);
-        shown.rest = RenderedRest::File { path: path.clone(), hidden };
+        shown.rest = CollapsedLines::File { path: path.clone(), hidden };
     }
     shown.notes =
         answer::notes_for_person(output).map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();

@@ -3,54 +3,54 @@ use std::{
     sync::Arc,
 };
 
-use haft_bash_analysis::CommandReading;
+use haft_bash_analysis::SharedAnalysis;
 use haft_shell::sandbox::{Confinement, ReadingWalls};
 use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 
 /// What is known about a command line without running it. Everything but the
-/// first is asked of the reading that [`CommandFacts::read`] made, so a line is
+/// first is asked of the reading that [`CommandInspector::read`] made, so a line is
 /// analysed once per call.
-pub trait CommandFacts: Send + Sync {
+pub trait CommandInspector: Send + Sync {
     /// Analyses a command line that would run in this directory.
-    fn read(&self, command: &str, cwd: &Path) -> Arc<CommandReading>;
+    fn read(&self, command: &str, cwd: &Path) -> Arc<SharedAnalysis>;
 
     /// Whether it can do nothing but read.
-    fn is_read_only(&self, reading: &CommandReading) -> bool;
+    fn is_read_only(&self, reading: &SharedAnalysis) -> bool;
 
     /// Whether the shell is afterwards where it was before.
-    fn stays(&self, reading: &CommandReading) -> bool;
+    fn stays(&self, reading: &SharedAnalysis) -> bool;
 
     /// What a code other than zero means, where it is an answer and no failure.
-    fn exit_meaning(&self, reading: &CommandReading, code: i32) -> Option<&'static str>;
+    fn exit_meaning(&self, reading: &SharedAnalysis, code: i32) -> Option<&'static str>;
 
     /// Whether it may go on unattended when its time is up. A pause has no
     /// reason to, a half-done repository operation would get in the way of the
     /// next, and what was not understood is stopped.
-    fn may_go_on(&self, reading: &CommandReading) -> bool;
+    fn may_go_on(&self, reading: &SharedAnalysis) -> bool;
 
     /// What to do instead where it would ask a person at a terminal.
-    fn without_person(&self, reading: &CommandReading) -> Option<UnattendedHint>;
+    fn without_person(&self, reading: &SharedAnalysis) -> Option<InteractiveHint>;
 
     /// The place it would remove and that nobody may remove: the root of the file
     /// system, the home, a workspace, and what is above these. Links are
     /// followed.
-    fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf>;
+    fn refused_removal(&self, reading: &SharedAnalysis) -> Option<PathBuf>;
 
     /// Directories to guard while it runs, because what it removes is known only
     /// then.
-    fn precious(&self, reading: &CommandReading) -> Vec<PathBuf>;
+    fn precious(&self, reading: &SharedAnalysis) -> Vec<PathBuf>;
 
     /// What a person should see before they say yes: what would be written and
     /// removed. Looks at the disk.
-    fn preview(&self, reading: &CommandReading) -> Option<String>;
+    fn preview(&self, reading: &SharedAnalysis) -> Option<String>;
 
     /// Whether success without a word is how it usually succeeds.
-    fn is_silent(&self, reading: &CommandReading) -> bool;
+    fn is_silent(&self, reading: &SharedAnalysis) -> bool;
 
     /// Whether what it prints shows something that somebody keeps track of. Pure;
     /// nobody does unless told so.
-    fn shows_files(&self, _reading: &CommandReading) -> bool {
+    fn shows_files(&self, _reading: &SharedAnalysis) -> bool {
         false
     }
 
@@ -61,7 +61,7 @@ pub trait CommandFacts: Send + Sync {
 
 /// What a program does that wants a person, and what to do instead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct UnattendedHint {
+pub struct InteractiveHint {
     /// When to say it.
     pub when: Said,
     /// What to do instead.
@@ -87,27 +87,27 @@ pub struct Printed {
     /// Who called.
     pub agent: haft_types::AgentId,
     /// The command line, and where it ran.
-    pub reading: Arc<CommandReading>,
+    pub reading: Arc<SharedAnalysis>,
     /// What of its output is shown.
     pub output: String,
 }
 
 /// The directories a session works in. They change while it lives.
-pub trait CommandRoots: Send + Sync {
+pub trait WorkingDirs: Send + Sync {
     /// The workspace first, then what was added to it. Never empty.
     fn roots(&self) -> Vec<PathBuf>;
 }
 
-impl CommandRoots for Vec<PathBuf> {
+impl WorkingDirs for Vec<PathBuf> {
     fn roots(&self) -> Vec<PathBuf> {
         self.clone()
     }
 }
 
 /// Makes what a command changes undoable.
-pub trait Snapshots: Send + Sync {
+pub trait CommandSnapshots: Send + Sync {
     /// Before the command runs.
-    fn before<'a>(&'a self, about: Upcoming<'a>) -> BoxFuture<'a, Result<Coverage, ToolError>>;
+    fn before<'a>(&'a self, about: PendingCommand<'a>) -> BoxFuture<'a, Result<UndoCoverage, ToolError>>;
 
     /// After it has ended, whatever came of it; not while it goes on in the
     /// background.
@@ -116,7 +116,7 @@ pub trait Snapshots: Send + Sync {
 
 /// A command that is about to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Upcoming<'a> {
+pub struct PendingCommand<'a> {
     /// The call it belongs to.
     pub call: &'a CallId,
     /// The tool that runs it.
@@ -126,7 +126,7 @@ pub struct Upcoming<'a> {
     /// Where it will run.
     pub cwd: &'a Path,
     /// What is known about the line, where it was analysed for this directory.
-    pub reading: Option<&'a Arc<CommandReading>>,
+    pub reading: Option<&'a Arc<SharedAnalysis>>,
     /// Whether it can do nothing but read.
     pub reads_only: bool,
 }
@@ -136,7 +136,7 @@ pub const OPAQUE: &str = "eval \"$code\"";
 
 /// What can be undone of a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Coverage {
+pub enum UndoCoverage {
     /// Everything inside the workspace, or there is nothing to undo.
     Full,
     /// Not what this says.
@@ -147,9 +147,9 @@ pub enum Coverage {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSnapshots;
 
-impl Snapshots for NoSnapshots {
-    fn before<'a>(&'a self, _about: Upcoming<'a>) -> BoxFuture<'a, Result<Coverage, ToolError>> {
-        Box::pin(async { Ok(Coverage::Full) })
+impl CommandSnapshots for NoSnapshots {
+    fn before<'a>(&'a self, _about: PendingCommand<'a>) -> BoxFuture<'a, Result<UndoCoverage, ToolError>> {
+        Box::pin(async { Ok(UndoCoverage::Full) })
     }
 
     fn after<'a>(&'a self, _call: &'a CallId) -> BoxFuture<'a, ()> {
@@ -158,14 +158,14 @@ impl Snapshots for NoSnapshots {
 }
 
 /// Decides what holds a command, in the mode the session is in right now.
-pub trait Confine: Send + Sync {
+pub trait CommandConfiner: Send + Sync {
     /// For this command.
-    fn choose(&self, about: &Confined<'_>) -> Choice;
+    fn choose(&self, about: &ConfinedCommand<'_>) -> Choice;
 }
 
 /// A command that is to be held.
 #[derive(Clone, Copy, Debug)]
-pub struct Confined<'a> {
+pub struct ConfinedCommand<'a> {
     /// The command line, or the code.
     pub command: &'a str,
     /// Where it will run.
@@ -190,7 +190,7 @@ pub enum Outside {
 }
 
 /// What holds a command line: at most one of the two.
-pub(crate) type HeldBy = (Option<Arc<Confinement>>, Option<Arc<ReadingWalls>>);
+pub(crate) type ConfinedBy = (Option<Arc<Confinement>>, Option<Arc<ReadingWalls>>);
 
 /// What holds a command.
 #[derive(Clone, Debug)]
@@ -219,7 +219,7 @@ impl Choice {
     }
 
     /// The same for a command line, which may also be one that only reads.
-    pub(crate) fn held(self) -> Result<HeldBy, ToolError> {
+    pub(crate) fn held(self) -> Result<ConfinedBy, ToolError> {
         match self {
             Self::Reading(walls) => Ok((None, Some(walls))),
             other => Ok((other.walls()?, None)),
@@ -229,10 +229,10 @@ impl Choice {
 
 /// Nothing holds commands.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoConfine;
+pub struct NoConfiner;
 
-impl Confine for NoConfine {
-    fn choose(&self, _about: &Confined<'_>) -> Choice {
+impl CommandConfiner for NoConfiner {
+    fn choose(&self, _about: &ConfinedCommand<'_>) -> Choice {
         Choice::Free
     }
 }

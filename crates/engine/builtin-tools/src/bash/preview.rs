@@ -5,7 +5,7 @@ mod rehearsal;
 
 use std::path::{Path, PathBuf};
 
-use haft_bash_analysis::{EffectAccess, EffectOrigin, LineAnalysis, LinePart, Target, Word, fits};
+use haft_bash_analysis::{AnalyzedCommand, EffectAccess, EffectOrigin, LineAnalysis, Target, Word, fits};
 
 /// As many names as are counted.
 const MOST: u64 = 100_000;
@@ -50,7 +50,7 @@ pub(super) fn preview(analysis: &LineAnalysis) -> Option<String> {
 }
 
 /// What the patterns of an `rm` find.
-fn patterns_of_rm(part: &LinePart) -> Vec<PathBuf> {
+fn patterns_of_rm(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let is_rm = matches!(part.words.first(), Some(Word::Literal(name)) if name == "rm");
     let Some(dir) = part.directory.single().filter(|_| is_rm) else { return Vec::new() };
     let patterns = part.words.iter().filter_map(|word| match word {
@@ -150,7 +150,7 @@ fn tracked(paths: &[PathBuf]) -> Option<u64> {
 mod tests {
     use std::process::Command;
 
-    use haft_bash_analysis::{LinePlace, analyse};
+    use haft_bash_analysis::{AnalysisContext, analyse};
 
     use super::*;
 
@@ -164,7 +164,7 @@ mod tests {
         }
         let roots = [root.clone()];
         let shown = |command: &str| {
-            let place = LinePlace { cwd: &root, home: None, roots: &roots };
+            let place = AnalysisContext { cwd: &root, home: None, roots: &roots };
             let text = preview(&analyse(command, place)).unwrap_or_default();
             text.replace(&root.display().to_string(), "WS")
         };
@@ -205,7 +205,7 @@ mod tests {
             ("git clean -fdx", "removes WS/loose, WS/u, WS/x.o: 4 files, 20 bytes, 4 of them not in git"),
             ("git clean -fdX -q", "removes WS/x.o: 1 file, 5 bytes, 1 of them not in git"),
         ] {
-            let place = LinePlace { cwd: &root, home: None, roots: &roots };
+            let place = AnalysisContext { cwd: &root, home: None, roots: &roots };
             let shown = preview(&analyse(command, place)).unwrap_or_default();
             assert_eq!(shown.replace(&root.display().to_string(), "WS"), want, "{command}");
             assert!(root.join("loose").exists() && root.join("x.o").exists());

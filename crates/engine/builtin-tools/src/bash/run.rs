@@ -6,19 +6,19 @@ use std::{
     time::Duration,
 };
 
-use haft_bash_analysis::CommandReading;
+use haft_bash_analysis::SharedAnalysis;
 use haft_shell::{
     output::Mark,
     own::Lifetime,
     run::{About, Cwd, End, Exit, Job, Spec, Stop, TaskKind, Terminal},
 };
-use haft_tool::{CallTrace, ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
+use haft_tool::{CallEffect, ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
     input::{Input, Output, Progress},
-    ports::{Confined, Coverage, HeldBy, OPAQUE, Outside, Upcoming},
-    settings::{Background, KeepsDirectory, OnTimeout},
+    ports::{ConfinedBy, ConfinedCommand, OPAQUE, Outside, PendingCommand, UndoCoverage},
+    settings::{Background, CwdPersistence, OnTimeout},
 };
 
 /// How often a watcher sees something new.
@@ -46,7 +46,7 @@ pub(crate) struct Run<'a> {
 }
 
 /// How waiting for a command ended.
-enum WaitEnd {
+enum CommandWait {
     Ended(Arc<End>),
     TimeIsUp,
     SentAway,
@@ -54,7 +54,7 @@ enum WaitEnd {
 
 /// Why nobody waits for a command any more.
 #[derive(Clone, Copy)]
-enum Away {
+enum DetachReason {
     /// It was asked to run in the background, or a person sent it there.
     Asked,
     /// It took longer than this.
@@ -67,7 +67,7 @@ enum Away {
 struct Start {
     dir: PathBuf,
     /// What the command line means there.
-    reading: Arc<CommandReading>,
+    reading: Arc<SharedAnalysis>,
     note: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Run<'_> {
         let limit = self.limit(goes_on);
         // What will be typed is not known yet.
         let reads_only = !self.is_interactive() && self.bash.facts.is_read_only(&start.reading);
-        let about = Upcoming {
+        let about = PendingCommand {
             call: &self.cx.call_id,
             tool: "Bash",
             command: if self.is_interactive() { OPAQUE } else { &self.input.command },
@@ -95,13 +95,13 @@ impl Run<'_> {
         };
         let walls = self.walls(&start)?;
         let coverage = self.bash.snapshots.before(about).await?;
-        if let Coverage::Partial(what) = &coverage {
+        if let UndoCoverage::Partial(what) = &coverage {
             // Before anything happens: afterwards it is too late to think again.
             self.cx.progress(&Progress { elapsed_ms: 0, bytes: 0, lines: 0, tail: vec![what.clone()] });
         }
         let job = self.bash.tasks.shell().start(self.spec(&start, limit, walls))?;
         let mut notes: Vec<String> = start.note.iter().cloned().collect();
-        if let Coverage::Partial(what) = coverage {
+        if let UndoCoverage::Partial(what) = coverage {
             notes.push(what);
         }
         notes.extend(self.bash.tasks.shell().take_notices());
@@ -109,14 +109,16 @@ impl Run<'_> {
             return self.until_it_asks(&job, &start, limit, notes).await;
         }
         if background {
-            return Ok(self.in_background(&job, &start, notes, Away::Asked));
+            return Ok(self.in_background(&job, &start, notes, DetachReason::Asked));
         }
         let waited = self.wait(&job, limit).await;
         match waited {
-            WaitEnd::Ended(end) => self.ended(&job, &end, &start, limit, notes).await,
-            WaitEnd::TimeIsUp => Ok(self.in_background(&job, &start, notes, Away::TimedOut(limit))),
-            WaitEnd::SentAway => {
-                let mut outcome = self.in_background(&job, &start, notes, Away::Asked);
+            CommandWait::Ended(end) => self.ended(&job, &end, &start, limit, notes).await,
+            CommandWait::TimeIsUp => {
+                Ok(self.in_background(&job, &start, notes, DetachReason::TimedOut(limit)))
+            }
+            CommandWait::SentAway => {
+                let mut outcome = self.in_background(&job, &start, notes, DetachReason::Asked);
                 outcome.data.backgrounded_by_user = true;
                 Ok(outcome)
             }
@@ -170,7 +172,7 @@ impl Run<'_> {
 
     /// No mode and no person lets a model remove these: whoever wants that has a
     /// shell of their own.
-    fn refuse_removal(&self, reading: &CommandReading) -> Result<(), ToolError> {
+    fn refuse_removal(&self, reading: &SharedAnalysis) -> Result<(), ToolError> {
         let refused = self.bash.facts.refused_removal(reading);
         refused.map_or(Ok(()), |path| {
             let message = format!(
@@ -181,9 +183,9 @@ impl Run<'_> {
         })
     }
 
-    fn walls(&self, start: &Start) -> Result<HeldBy, ToolError> {
+    fn walls(&self, start: &Start) -> Result<ConfinedBy, ToolError> {
         let asked = self.input.dangerously_disable_sandbox == Some(true);
-        let about = Confined {
+        let about = ConfinedCommand {
             command: &self.input.command,
             cwd: &start.dir,
             agent: &self.cx.agent_id,
@@ -195,7 +197,7 @@ impl Run<'_> {
 
     /// The longer limit is the shell's; the shorter one is ours, because only
     /// then it is known whether the command may go on.
-    fn spec(&self, start: &Start, limit: Duration, (confinement, reading): HeldBy) -> Spec {
+    fn spec(&self, start: &Start, limit: Duration, (confinement, reading): ConfinedBy) -> Spec {
         let limit = self.life().max(limit);
         Spec {
             call: self.cx.call_id.clone(),
@@ -250,35 +252,35 @@ impl Run<'_> {
         std::mem::forget(guard);
         match end {
             Some(end) => self.ended(job, &end, start, limit, notes).await,
-            None => Ok(self.in_background(job, start, notes, Away::Asks)),
+            None => Ok(self.in_background(job, start, notes, DetachReason::Asks)),
         }
     }
 
-    async fn wait(&self, job: &Job, limit: Duration) -> WaitEnd {
+    async fn wait(&self, job: &Job, limit: Duration) -> CommandWait {
         let guard = StopUnlessDone(job);
         let foreground = self.bash.tasks.in_foreground(job);
         let watched = self.report_progress(job);
         let waited = tokio::select! {
             biased;
-            end = job.ended() => WaitEnd::Ended(end),
+            end = job.ended() => CommandWait::Ended(end),
             () = self.cx.cancel.cancelled() => {
                 job.stop(Stop::Interrupted);
-                WaitEnd::Ended(job.ended().await)
+                CommandWait::Ended(job.ended().await)
             }
-            () = foreground.moved() => WaitEnd::SentAway,
+            () = foreground.moved() => CommandWait::SentAway,
             () = tokio::time::sleep(limit) => self.time_is_up(job).await,
-            () = watched => WaitEnd::TimeIsUp,
+            () = watched => CommandWait::TimeIsUp,
         };
         std::mem::forget(guard);
         waited
     }
 
-    async fn time_is_up(&self, job: &Job) -> WaitEnd {
+    async fn time_is_up(&self, job: &Job) -> CommandWait {
         if self.may_go_on() {
-            return WaitEnd::TimeIsUp;
+            return CommandWait::TimeIsUp;
         }
         job.stop(Stop::TimedOut);
-        WaitEnd::Ended(job.ended().await)
+        CommandWait::Ended(job.ended().await)
     }
 
     /// Shows the last lines to whoever watches. Never ends.
@@ -300,7 +302,13 @@ impl Run<'_> {
         }
     }
 
-    fn in_background(&self, job: &Job, start: &Start, mut notes: Vec<String>, why: Away) -> Outcome<Output> {
+    fn in_background(
+        &self,
+        job: &Job,
+        start: &Start,
+        mut notes: Vec<String>,
+        why: DetachReason,
+    ) -> Outcome<Output> {
         let file = job.persist().ok();
         let about = About {
             kind: TaskKind::Command,
@@ -309,8 +317,8 @@ impl Run<'_> {
         };
         job.set_limit(self.life());
         let (seen, printed) = match why {
-            Away::Asked => (Mark::default(), String::new()),
-            Away::TimedOut(_) | Away::Asks => {
+            DetachReason::Asked => (Mark::default(), String::new()),
+            DetachReason::TimedOut(_) | DetachReason::Asks => {
                 let seen = job.printed();
                 (seen, answer::printed(job, self.bash.settings.shown_chars).stdout)
             }
@@ -319,11 +327,11 @@ impl Run<'_> {
         self.finish_snapshot_later(job);
         let goes_on = answer::goes_on(&id, file.as_ref());
         notes.insert(0, match why {
-            Away::Asked => format!("it runs in the background; {goes_on}"),
-            Away::Asks => format!(
+            DetachReason::Asked => format!("it runs in the background; {goes_on}"),
+            DetachReason::Asks => format!(
                 "it waits for an answer or is still at work; TaskInput {id} types at its terminal; {goes_on}"
             ),
-            Away::TimedOut(limit) => format!(
+            DetachReason::TimedOut(limit) => format!(
                 "the command did not complete within its {}s timeout and was moved to the background; {goes_on}",
                 limit.as_secs_f64()
             ),
@@ -338,8 +346,8 @@ impl Run<'_> {
             background_task_id: Some(id.clone()),
             background_cwd_hint: Some(start.dir.clone()),
             timed_out_after_ms: match why {
-                Away::TimedOut(limit) => Some(millis(limit)),
-                Away::Asked | Away::Asks => None,
+                DetachReason::TimedOut(limit) => Some(millis(limit)),
+                DetachReason::Asked | DetachReason::Asks => None,
             },
             duration_ms: millis(job.elapsed()),
             dangerously_disable_sandbox: self.input.dangerously_disable_sandbox,
@@ -347,7 +355,7 @@ impl Run<'_> {
             ..Output::default()
         };
         let command = self.input.command.clone();
-        Outcome::from(output).with_trace(CallTrace::BackgroundStarted { id, command })
+        Outcome::from(output).with_trace(CallEffect::BackgroundStarted { id, command })
     }
 
     fn finish_snapshot_later(&self, job: &Job) {
@@ -435,7 +443,7 @@ impl Run<'_> {
             self.fallback().unwrap_or_else(|_| start.dir.clone())
         };
         output.cwd = here.clone();
-        let carries = self.is_main() && self.bash.settings.directory == KeepsDirectory::Yes;
+        let carries = self.is_main() && self.bash.settings.directory == CwdPersistence::Yes;
         let moved = match &end.cwd {
             Cwd::At(path) if !same_place(path, &start.dir) => Some(path),
             Cwd::Gone => {

@@ -22,7 +22,7 @@ pub struct BashSettings {
     /// What becomes of a command whose time is up.
     pub on_timeout: OnTimeout,
     /// Whether `cd` has an effect on later commands.
-    pub directory: KeepsDirectory,
+    pub directory: CwdPersistence,
 }
 
 /// Whether commands may run in the background.
@@ -52,7 +52,7 @@ pub enum OnTimeout {
 
 /// What becomes of the directory a command changed to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum KeepsDirectory {
+pub enum CwdPersistence {
     /// The next command starts there, if it is inside the workspace.
     Yes,
     /// The next command starts where this one did.
@@ -71,7 +71,7 @@ impl Default for BashSettings {
             task_shown_chars: 30_000,
             background: Background::Allowed,
             on_timeout: OnTimeout::StopIfAsked,
-            directory: KeepsDirectory::Yes,
+            directory: CwdPersistence::Yes,
         }
     }
 }
@@ -112,7 +112,7 @@ impl BashSettings {
                 _ => usual.on_timeout,
             },
             directory: if is_on("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR") {
-                KeepsDirectory::No
+                CwdPersistence::No
             } else {
                 usual.directory
             },
@@ -170,7 +170,7 @@ mod tests {
             task_shown_chars: 2_000,
             background: Background::Disabled,
             on_timeout: OnTimeout::Stop,
-            directory: KeepsDirectory::No,
+            directory: CwdPersistence::No,
             ..BashSettings::default()
         };
         assert_eq!(made, want);

@@ -1,9 +1,9 @@
 //! Programs that want a person, and what to do instead.
 
-use super::ports::{Said, UnattendedHint};
+use super::ports::{InteractiveHint, Said};
 
 /// What is known about the program these words start.
-pub(super) fn of(words: &[&str]) -> Option<UnattendedHint> {
+pub(super) fn of(words: &[&str]) -> Option<InteractiveHint> {
     let (program, arguments) = words.split_first()?;
     let name = program.rsplit('/').next()?;
     if name == "git" {
@@ -16,7 +16,7 @@ pub(super) fn of(words: &[&str]) -> Option<UnattendedHint> {
         Asks::WithoutWords => arguments.iter().all(|it| is_option(it) && !found.unless.contains(it)),
         Asks::Unless => !arguments.iter().any(|it| found.unless.contains(it)),
     };
-    fits.then_some(UnattendedHint { when: found.when, instead: found.instead })
+    fits.then_some(InteractiveHint { when: found.when, instead: found.instead })
 }
 
 /// When a program wants a person.
@@ -210,10 +210,10 @@ const PROGRAMS: &[Program] = &[
     ),
 ];
 
-fn git(arguments: &[&str]) -> Option<UnattendedHint> {
+fn git(arguments: &[&str]) -> Option<InteractiveHint> {
     let has = |names: &[&str]| arguments.iter().any(|it| names.contains(it));
     let starts = |names: &[&str]| arguments.iter().any(|it| names.iter().any(|name| it.starts_with(name)));
-    let said = |when: Said, instead: &'static str| Some(UnattendedHint { when, instead });
+    let said = |when: Said, instead: &'static str| Some(InteractiveHint { when, instead });
     if has(&["rebase"]) && has(&["-i", "--interactive"]) {
         return said(
             Said::Always,

@@ -5,7 +5,7 @@ mod send_user_message;
 use std::{path::PathBuf, sync::Arc};
 
 use haft_tool::{
-    BoxFuture, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, BoxFuture, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct UserMessage {
 
 /// Speaks to the person, and knows what a session did. Whoever runs sessions
 /// implements this.
-pub trait TellUser: Send + Sync {
+pub trait UserMessenger: Send + Sync {
     /// Shows a message. Says when, in the way of timestamps.
     fn tell(&self, message: &UserMessage, cx: &CallContext) -> String;
 
@@ -38,9 +38,9 @@ pub trait TellUser: Send + Sync {
 
 /// There is nobody.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NobodyToTell;
+pub struct NoUser;
 
-impl TellUser for NobodyToTell {
+impl UserMessenger for NoUser {
     fn tell(&self, _message: &UserMessage, _cx: &CallContext) -> String {
         String::new()
     }
@@ -129,12 +129,12 @@ pub struct Output {
 
 /// Sums sessions up.
 pub struct Brief {
-    user: Arc<dyn TellUser>,
+    user: Arc<dyn UserMessenger>,
 }
 
 impl Brief {
     /// Those of this session.
-    pub fn new(user: Arc<dyn TellUser>) -> Self {
+    pub fn new(user: Arc<dyn UserMessenger>) -> Self {
         Self { user }
     }
 }
@@ -165,8 +165,8 @@ impl Tool for Brief {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use haft_tool::{CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MessageAttachment, MessageStatus, Output as Shown, TellUser, UserMessage, check_message};
+use super::{MessageAttachment, MessageStatus, Output as Shown, UserMessage, UserMessenger, check_message};
 
 /// Shows the user a message while you go on working: something they should know now and not at the
 /// end. `proactive` where nobody asked for it. It is no question: nobody answers.
@@ -23,12 +23,12 @@ pub struct Input {
 
 /// Shows messages.
 pub struct SendUserMessage {
-    user: Arc<dyn TellUser>,
+    user: Arc<dyn UserMessenger>,
 }
 
 impl SendUserMessage {
     /// To this person.
-    pub fn new(user: Arc<dyn TellUser>) -> Self {
+    pub fn new(user: Arc<dyn UserMessenger>) -> Self {
         Self { user }
     }
 }
@@ -59,8 +59,8 @@ impl Tool for SendUserMessage {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    BoxFuture, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, BoxFuture, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 use haft_types::nearest;
 use schemars::JsonSchema;
@@ -153,8 +153,8 @@ impl Tool for Config {
 
     // A change outlives the session and is in a file no path of the call names: nothing is declared,
     // so that it asks, and waits while somebody plans. What only reads does neither.
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Undeclared
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Undeclared
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

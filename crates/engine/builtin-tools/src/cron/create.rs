@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use haft_schedule::{CronJob, CronJobId, CronSpec, JobMode, MissedPolicy, zone_name};
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    Access, AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use haft_types::text::one_line;
 use jiff::SignedDuration;
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    MOST_PROMPT, ScheduleServices, in_words,
+    CronServices, MOST_PROMPT, in_words,
     session_jobs::{LIFE, SessionJobs, When},
     shown,
 };
@@ -92,12 +92,12 @@ const SESSION_DAYS: i64 = LIFE.as_secs().cast_signed() / (24 * 60 * 60);
 
 /// Schedules prompts.
 pub struct CronCreate {
-    services: ScheduleServices,
+    services: CronServices,
     jobs: Arc<SessionJobs>,
 }
 
 impl CronCreate {
-    pub(super) fn new(services: ScheduleServices, jobs: Arc<SessionJobs>) -> Self {
+    pub(super) fn new(services: CronServices, jobs: Arc<SessionJobs>) -> Self {
         Self { services, jobs }
     }
 
@@ -147,10 +147,10 @@ impl Tool for CronCreate {
         }
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+    fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
         // A stored prompt is authority at a distance.
         let kind = if input.durable { "durable" } else { "session" };
-        Reach::Declared(vec![Access::Named(kind.to_owned())])
+        AccessSet::Declared(vec![Access::Named(kind.to_owned())])
     }
 
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use haft_tool::{CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ScheduleServices, session_jobs::SessionJobs};
+use super::{CronServices, session_jobs::SessionJobs};
 
 /// Deletes a scheduled prompt by its id; CronList shows the ids.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -23,12 +23,12 @@ pub struct Output {
 
 /// Deletes scheduled prompts.
 pub struct CronDelete {
-    services: ScheduleServices,
+    services: CronServices,
     jobs: Arc<SessionJobs>,
 }
 
 impl CronDelete {
-    pub(super) fn new(services: ScheduleServices, jobs: Arc<SessionJobs>) -> Self {
+    pub(super) fn new(services: CronServices, jobs: Arc<SessionJobs>) -> Self {
         Self { services, jobs }
     }
 }
@@ -53,8 +53,8 @@ impl Tool for CronDelete {
     }
 
     // Less is scheduled afterwards: nothing to ask about.
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     async fn call(&self, input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {

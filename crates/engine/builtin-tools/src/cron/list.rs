@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
 use haft_schedule::{CronSpec, zone_named};
-use haft_tool::{CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits};
 use haft_types::text::one_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ScheduleServices,
+    CronServices,
     session_jobs::{SessionJobs, When},
     shown,
 };
@@ -48,12 +48,12 @@ pub struct ListedJob {
 
 /// Lists scheduled prompts.
 pub struct CronList {
-    services: ScheduleServices,
+    services: CronServices,
     jobs: Arc<SessionJobs>,
 }
 
 impl CronList {
-    pub(super) fn new(services: ScheduleServices, jobs: Arc<SessionJobs>) -> Self {
+    pub(super) fn new(services: CronServices, jobs: Arc<SessionJobs>) -> Self {
         Self { services, jobs }
     }
 }
@@ -85,8 +85,8 @@ impl Tool for CronList {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     async fn call(&self, _input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {

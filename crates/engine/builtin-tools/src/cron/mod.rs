@@ -28,7 +28,7 @@ const MOST_PROMPT: usize = 8_000;
 
 /// What scheduling needs from above.
 #[derive(Clone)]
-pub struct ScheduleServices {
+pub struct CronServices {
     /// Where jobs that outlive the session are stored.
     pub store: Arc<CronStore>,
     /// What time it is.
@@ -37,7 +37,7 @@ pub struct ScheduleServices {
     pub session: Option<String>,
 }
 
-impl ScheduleServices {
+impl CronServices {
     /// Stored below a state directory, by the system's clock.
     pub fn at(state: &std::path::Path, session: Option<String>) -> Self {
         Self { store: Arc::new(CronStore::at(state.join("cron"))), clock: Arc::new(SystemClock), session }
@@ -45,7 +45,7 @@ impl ScheduleServices {
 }
 
 /// The tools of one session, which share its jobs.
-pub fn tools(services: &ScheduleServices, tasks: Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
+pub fn tools(services: &CronServices, tasks: Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
     let jobs = Arc::new(SessionJobs::new(tasks, Arc::clone(&services.clock)));
     let schedule = || services.clone();
     vec![

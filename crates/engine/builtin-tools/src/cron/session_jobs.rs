@@ -10,7 +10,7 @@ use std::{
 use haft_schedule::{CronJobId, CronSpec, ScheduleClock};
 use haft_shell::{
     own::{Lifetime, until_wall_clock},
-    run::{About, Feed, Spec, TaskKind, Tasks, Terminal},
+    run::{About, FeedJob, Spec, TaskKind, Tasks, Terminal},
 };
 use haft_tool::{CallContext, ToolError};
 use jiff::Timestamp;
@@ -127,7 +127,7 @@ fn next(when: &When, after: Timestamp, clock: &dyn ScheduleClock) -> Option<Time
 /// Says the prompt whenever its time comes. Times that passed while the machine
 /// slept are one, and so are those that passed while what was said before still
 /// waits for a turn to end: the next one says how many they were.
-async fn carry(job: &SessionJob, feed: Feed, tasks: &Tasks, clock: Arc<dyn ScheduleClock>) {
+async fn carry(job: &SessionJob, feed: FeedJob, tasks: &Tasks, clock: Arc<dyn ScheduleClock>) {
     let mut after = clock.now();
     let (mut said, mut passed) = (0, 0_u64);
     let ended = loop {

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use haft_tool::{CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits};
 use haft_types::text::one_line;
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    MOST_PROMPT, ScheduleServices,
+    CronServices, MOST_PROMPT,
     session_jobs::{SessionJobs, When},
     shown,
 };
@@ -48,12 +48,12 @@ pub struct Output {
 
 /// Wakes the model up.
 pub struct ScheduleWakeup {
-    services: ScheduleServices,
+    services: CronServices,
     jobs: Arc<SessionJobs>,
 }
 
 impl ScheduleWakeup {
-    pub(super) fn new(services: ScheduleServices, jobs: Arc<SessionJobs>) -> Self {
+    pub(super) fn new(services: CronServices, jobs: Arc<SessionJobs>) -> Self {
         Self { services, jobs }
     }
 
@@ -86,8 +86,8 @@ impl Tool for ScheduleWakeup {
     }
 
     // It says something to this very session, nothing else.
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

@@ -6,10 +6,10 @@ use std::{
 };
 
 use haft_tool::{
-    CallContext, CallTrace, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    CallContext, CallEffect, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{
-    Change, FileError, FileEvent, Files, Hunk, Locked, Snapshot, Viewer, patch, patch_of_splices,
+    Change, FileError, FileEvent, FileSnapshot, Files, Hunk, LockedFiles, ReadBy, patch, patch_of_splices,
     text::{Bytes, Text},
 };
 use schemars::JsonSchema;
@@ -22,8 +22,8 @@ use crate::files::{
     granted,
     guard::ConfigCheck,
     marks::Marks,
-    matching::Wanted,
-    news::{EditNews, NoNews},
+    matching::MatchCount,
+    news::{EditObserver, NoEditObserver},
     report::{self, Sizes, diff_for_model},
     viewer,
 };
@@ -88,17 +88,17 @@ pub struct Output {
 pub struct Edit {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
-    news: Arc<dyn EditNews>,
+    news: Arc<dyn EditObserver>,
 }
 
 impl Edit {
     /// Edits the files of a session.
     pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
-        Self { files, config, news: Arc::new(NoNews) }
+        Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
     /// Says with each result what this one says about it.
-    pub fn with_news(mut self, news: Arc<dyn EditNews>) -> Self {
+    pub fn with_news(mut self, news: Arc<dyn EditObserver>) -> Self {
         self.news = news;
         self
     }
@@ -162,7 +162,7 @@ impl Tool for Edit {
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.file_path)?;
         let touched = [real.clone()];
-        let changed = CallTrace::FileChanged(input.file_path.clone());
+        let changed = CallEffect::FileChanged(input.file_path.clone());
         let job = EditJob {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
@@ -207,7 +207,7 @@ impl Tool for Edit {
 struct EditJob {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
-    viewer: Viewer,
+    viewer: ReadBy,
     input: Input,
     real: PathBuf,
 }
@@ -236,7 +236,12 @@ impl EditJob {
         }
     }
 
-    fn edit(&self, locked: &Locked<'_>, snapshot: &Snapshot, bytes: Vec<u8>) -> Result<Output, Failure> {
+    fn edit(
+        &self,
+        locked: &LockedFiles<'_>,
+        snapshot: &FileSnapshot,
+        bytes: Vec<u8>,
+    ) -> Result<Output, Failure> {
         let Input { file_path, old_string, new_string, replace_all, lines } = &self.input;
         let old_bytes = bytes.len() as u64;
         let text = Text::decode(bytes).map_err(|_| {
@@ -290,7 +295,7 @@ impl EditJob {
     }
 
     fn plan(&self, target: &EditTarget<'_>) -> Result<Planned, Refusal> {
-        let wanted = if self.input.replace_all { Wanted::All } else { Wanted::One };
+        let wanted = if self.input.replace_all { MatchCount::All } else { MatchCount::One };
         // What are no marks was refused before.
         let marks = self.input.lines.as_deref().and_then(|it| Marks::parse(it).ok());
         let within = marks.map(|marks| target.marked(&marks)).transpose()?;
@@ -314,7 +319,12 @@ impl EditJob {
     }
 
     /// An empty `old_string` in an empty file: the text is put there.
-    fn fill_empty(&self, locked: &Locked<'_>, snapshot: &Snapshot, text: &Text) -> Result<Output, Failure> {
+    fn fill_empty(
+        &self,
+        locked: &LockedFiles<'_>,
+        snapshot: &FileSnapshot,
+        text: &Text,
+    ) -> Result<Output, Failure> {
         if !text.view().trim().is_empty() {
             return Err(Failure::Tool(ToolError::invalid(format!(
                 "{}: old_string is empty but the file is not. Give the text to replace; to insert, take a line next to \
@@ -325,11 +335,16 @@ impl EditJob {
         self.put_whole(locked, Some(snapshot), text.raw())
     }
 
-    fn create(&self, locked: &Locked<'_>) -> Result<Output, Failure> {
+    fn create(&self, locked: &LockedFiles<'_>) -> Result<Output, Failure> {
         self.put_whole(locked, None, b"")
     }
 
-    fn put_whole(&self, locked: &Locked<'_>, base: Option<&Snapshot>, old: &[u8]) -> Result<Output, Failure> {
+    fn put_whole(
+        &self,
+        locked: &LockedFiles<'_>,
+        base: Option<&FileSnapshot>,
+        old: &[u8],
+    ) -> Result<Output, Failure> {
         let Input { file_path, old_string, new_string, replace_all, .. } = &self.input;
         if let Some(problem) = self.config.problem(&self.real, new_string) {
             return Err(Failure::Tool(ToolError::invalid(format!(

@@ -1,7 +1,7 @@
 //! Going into plan mode.
 
 use haft_tool::{
-    CallContext, Content, ContextChange, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, CallContext, Content, ContextChange, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 use haft_types::PermissionMode;
 use schemars::JsonSchema;
@@ -40,8 +40,8 @@ impl Tool for EnterPlanMode {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn describe(&self, _input: &Input) -> String {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use haft_tool::{
-    CallContext, CallTrace, Content, ContextChange, Exposure, Outcome, Reach, Rendered, Stage, Tool,
+    AccessSet, CallContext, CallEffect, Content, ContextChange, Exposure, Outcome, Rendered, Stage, Tool,
     ToolContext, ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
@@ -84,8 +84,8 @@ impl Tool for ExitPlanMode {
         input.plan_file_path = Some(self.file().display().to_string());
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -115,7 +115,7 @@ impl Tool for ExitPlanMode {
         };
         let file_path = kept.await.ok().map(|()| file.clone());
         let output = Output { plan: Some(plan.clone()), is_agent: false, file_path };
-        Ok(Outcome::from(output).with_change(ContextChange::LeavePlan).with_trace(CallTrace::Plan(plan)))
+        Ok(Outcome::from(output).with_change(ContextChange::LeavePlan).with_trace(CallEffect::Plan(plan)))
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
-    Traits, Verdict,
+    Access, AccessSet, CallContext, Content, Exposure, Outcome, Rendered, Stage, Tool, ToolContext,
+    ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{Output, SpawnAgent, SpawnOrder, Spawned, report_outcome, report_text};
+use crate::agent::{Output, SubagentOutcome, SubagentRequest, SubagentSpawner, report_outcome, report_text};
 
 /// The kind of agent this tool starts.
 const KIND: &str = "Explore";
@@ -41,12 +41,12 @@ pub enum Breadth {
 
 /// Starts agents that look around.
 pub struct Explore {
-    spawner: Arc<dyn SpawnAgent>,
+    spawner: Arc<dyn SubagentSpawner>,
 }
 
 impl Explore {
     /// Agents are started there.
-    pub fn new(spawner: Arc<dyn SpawnAgent>) -> Self {
+    pub fn new(spawner: Arc<dyn SubagentSpawner>) -> Self {
         Self { spawner }
     }
 }
@@ -78,8 +78,8 @@ impl Tool for Explore {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Declared(vec![Access::Named(KIND.to_owned())])
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Declared(vec![Access::Named(KIND.to_owned())])
     }
 
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
@@ -97,17 +97,17 @@ impl Tool for Explore {
             }
             Some(Breadth::Medium) | None => "",
         };
-        let order = SpawnOrder {
+        let order = SubagentRequest {
             kind: KIND.to_owned(),
             description: haft_types::text::one_line(&input.prompt, 60),
             prompt: format!("{}{how}", input.prompt),
             background: Some(false),
-            ..SpawnOrder::default()
+            ..SubagentRequest::default()
         };
         match self.spawner.spawn(order, cx).await {
             Err(refusal) => Err(ToolError::failed(refusal)),
-            Ok(Spawned::Launched(launched)) => Ok(Output::Launched(launched).into()),
-            Ok(Spawned::Ended(report)) => report_outcome(report),
+            Ok(SubagentOutcome::Launched(launched)) => Ok(Output::Launched(launched).into()),
+            Ok(SubagentOutcome::Ended(report)) => report_outcome(report),
         }
     }
 

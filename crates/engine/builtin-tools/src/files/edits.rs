@@ -6,15 +6,15 @@ use std::{
 };
 
 use haft_workspace::{
-    Current, Files, Freshness, LineEdit, LinesView, Snapshot, Viewer,
+    CurrentFile, FileSnapshot, Files, Freshness, LineEdit, LinesView, ReadBy,
     text::{Splice, SpliceError, Text},
 };
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use super::{
     guard::stub_in,
-    marks::{Marked, Marks, mark},
-    matching::{Found, NotFound, Wanted, find, find_within, nearest, rewrite},
+    marks::{AnchoredRange, Marks, mark},
+    matching::{Found, MatchCount, NotFound, find, find_within, nearest, rewrite},
 };
 
 /// What is asked for.
@@ -22,10 +22,10 @@ use super::{
 pub(crate) struct EditRequest<'a> {
     pub(crate) old: &'a str,
     pub(crate) new: &'a str,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: MatchCount,
     /// The lines that are meant, where they are named by their marks: `old` is
     /// looked for only in them, and without it all of them are replaced.
-    pub(crate) within: Option<Marked>,
+    pub(crate) within: Option<AnchoredRange>,
 }
 
 /// A replacement ready to be made.
@@ -40,13 +40,13 @@ pub(crate) struct Planned {
 /// Why a replacement cannot be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Refusal {
-    pub(crate) kind: RefusalKind,
+    pub(crate) kind: EditRefusalKind,
     pub(crate) message: String,
 }
 
 /// The short form of a [`Refusal`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RefusalKind {
+pub(crate) enum EditRefusalKind {
     NotFound,
     Ambiguous,
     NotRead,
@@ -56,7 +56,7 @@ pub(crate) enum RefusalKind {
     NoChange,
 }
 
-impl RefusalKind {
+impl EditRefusalKind {
     /// The short form as text.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl RefusalKind {
 }
 
 impl Refusal {
-    fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+    fn new(kind: EditRefusalKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 }
@@ -80,8 +80,8 @@ impl Refusal {
 /// The file a replacement is made in, and whose knowledge of it counts.
 pub(crate) struct EditTarget<'a> {
     pub(crate) files: &'a Files,
-    pub(crate) viewer: &'a Viewer,
-    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) viewer: &'a ReadBy,
+    pub(crate) snapshot: &'a FileSnapshot,
     /// The text as it is on disk: what freshness is judged by.
     pub(crate) on_disk: &'a Text,
     /// The text after earlier replacements of the same batch.
@@ -95,8 +95,8 @@ const CONTEXT: u64 = 3;
 const SHOWN: u64 = 24;
 
 impl EditTarget<'_> {
-    fn current(&self) -> Current<'_> {
-        Current { version: self.snapshot.hash(), view: self.on_disk.view() }
+    fn current(&self) -> CurrentFile<'_> {
+        CurrentFile { version: self.snapshot.hash(), view: self.on_disk.view() }
     }
 
     /// Finds the place and checks that it may be changed.
@@ -124,7 +124,7 @@ impl EditTarget<'_> {
         let rewrite = rewrite(view, &found, &new);
         if rewrite.splices.is_empty() {
             return Err(Refusal::new(
-                RefusalKind::NoChange,
+                EditRefusalKind::NoChange,
                 "old_string and new_string mean the same text here; nothing to change.",
             ));
         }
@@ -143,7 +143,7 @@ impl EditTarget<'_> {
     }
 
     /// Finds lines that are named by their marks.
-    pub(crate) fn marked(&self, marks: &Marks) -> Result<Marked, Refusal> {
+    pub(crate) fn marked(&self, marks: &Marks) -> Result<AnchoredRange, Refusal> {
         marks.find(self.text.view()).ok_or_else(|| {
             let view = self.text.view();
             let total = self.text.line_count();
@@ -163,7 +163,7 @@ impl EditTarget<'_> {
                     shown.join("\n")
                 ),
             };
-            Refusal::new(RefusalKind::Stale, message)
+            Refusal::new(EditRefusalKind::Stale, message)
         })
     }
 
@@ -175,7 +175,7 @@ impl EditTarget<'_> {
                     places.iter().take(8).map(|at| line_of(view, *at).to_string()).collect();
                 let more = if 8 < places.len() { ", …" } else { "" };
                 Refusal::new(
-                    RefusalKind::Ambiguous,
+                    EditRefusalKind::Ambiguous,
                     format!(
                         "old_string matches {} places (lines {}{more}). Add surrounding lines to old_string so that \
                          it is unique, or set replace_all to true.",
@@ -189,7 +189,7 @@ impl EditTarget<'_> {
                     let path = self.snapshot.file().path();
                     let who = self.files.reads().writer(&self.viewer.agent, path, self.snapshot.hash());
                     return Refusal::new(
-                        RefusalKind::Stale,
+                        EditRefusalKind::Stale,
                         format!(
                             "old_string is no longer in the file: {who} changed this place after you read it. \
                              It now reads:\n{}\nMake the edit anew from this text.",
@@ -209,7 +209,7 @@ impl EditTarget<'_> {
                 } else {
                     message.push_str(" Nothing in the file looks like it; Read the file again or use Grep.");
                 }
-                Refusal::new(RefusalKind::NotFound, message)
+                Refusal::new(EditRefusalKind::NotFound, message)
             }
         }
     }
@@ -222,7 +222,7 @@ impl EditTarget<'_> {
         }
         let path = self.snapshot.file().path();
         let seen = self.files.reads().seen_text(&self.viewer.agent, path)?;
-        let found = find(&seen, old, Wanted::All).ok()?;
+        let found = find(&seen, old, MatchCount::All).ok()?;
         let lines = lines_of(&seen, found.spans.first()?);
         let then: Vec<&str> = seen.lines().collect();
         let now: Vec<&str> = self.text.view().lines().collect();
@@ -255,7 +255,7 @@ impl EditTarget<'_> {
     fn check_freshness(&self, found: &Found, old: &str) -> Result<Vec<String>, Refusal> {
         let spans = match std::ptr::eq(self.text, self.on_disk) {
             true => found.spans.clone(),
-            false => match find(self.on_disk.view(), old, Wanted::All) {
+            false => match find(self.on_disk.view(), old, MatchCount::All) {
                 Ok(found) => found.spans,
                 Err(_) => Vec::new(),
             },
@@ -271,7 +271,7 @@ impl EditTarget<'_> {
                 Freshness::Unseen if is_exact(found) => (),
                 Freshness::Unseen => {
                     return Err(Refusal::new(
-                        RefusalKind::NotRead,
+                        EditRefusalKind::NotRead,
                         format!(
                             "old_string only resembles the text at line {}, which you have not read:\n{}\nCopy old_string \
                              from this text.",
@@ -282,14 +282,14 @@ impl EditTarget<'_> {
                 }
                 Freshness::NeverRead => {
                     return Err(Refusal::new(
-                        RefusalKind::NotRead,
+                        EditRefusalKind::NotRead,
                         "this file has not been read in this session. Read it first, then edit.",
                     ));
                 }
                 Freshness::Stale => {
                     let who = reads.writer(&self.viewer.agent, path, self.snapshot.hash());
                     return Err(Refusal::new(
-                        RefusalKind::Stale,
+                        EditRefusalKind::Stale,
                         format!(
                             "this place was changed by {who} after you read it. It now reads:\n{}\nIf the edit is \
                              still right, repeat it.",
@@ -326,7 +326,7 @@ impl EditTarget<'_> {
         match stub_in(new, there) {
             None => Ok(()),
             Some(problem) => Err(Refusal::new(
-                RefusalKind::Stub,
+                EditRefusalKind::Stub,
                 format!(
                     "new_string would remove text and leave a stand-in for it: {problem}. Write the whole text, or \
                     replace only the lines that change."
@@ -373,9 +373,11 @@ impl EditTarget<'_> {
 /// A replacement in a text that is nowhere yet: everything in it is known.
 pub(crate) fn plan_in(text: &Text, request: &EditRequest<'_>) -> Result<Planned, Refusal> {
     let found = find(text.view(), request.old, request.wanted).map_err(|err| match err {
-        NotFound::Missing => Refusal::new(RefusalKind::NotFound, "old_string was not found in the new file."),
+        NotFound::Missing => {
+            Refusal::new(EditRefusalKind::NotFound, "old_string was not found in the new file.")
+        }
         NotFound::Ambiguous(places) => Refusal::new(
-            RefusalKind::Ambiguous,
+            EditRefusalKind::Ambiguous,
             format!("old_string matches {} places of the new file.", places.len()),
         ),
     })?;
@@ -403,7 +405,8 @@ fn numbered(view: &str, lines: Range<u64>) -> String {
 }
 
 fn is_exact(found: &Found) -> bool {
-    found.folds == super::matching::Folds::default() && found.transform == super::matching::Transform::None
+    found.folds == super::matching::FoldRules::default()
+        && found.transform == super::matching::Transform::None
 }
 
 /// The number of the line a place is on.
@@ -428,7 +431,7 @@ pub(crate) fn unencodable(err: &SpliceError) -> Refusal {
         }
         SpliceError::ReplacementCharacter => " Nothing was changed.",
     };
-    Refusal::new(RefusalKind::Unencodable, format!("new_string: {err}.{advice}"))
+    Refusal::new(EditRefusalKind::Unencodable, format!("new_string: {err}.{advice}"))
 }
 
 /// What splices do to whole lines, for the read state: everything that came was

@@ -46,7 +46,7 @@ pub(crate) struct Marks {
 
 /// Where marked lines are now.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Marked {
+pub(crate) struct AnchoredRange {
     /// Their text, without the last line end.
     pub(crate) span: Range<usize>,
     /// Their numbers, from one.
@@ -89,7 +89,7 @@ impl Marks {
 
     /// Finds the lines: where their numbers say, or in the one place nearby where
     /// they have moved to.
-    pub(crate) fn find(&self, view: &str) -> Option<Marked> {
+    pub(crate) fn find(&self, view: &str) -> Option<AnchoredRange> {
         let all: Vec<&str> = view.lines().collect();
         let count = self.last.0 - self.first.0;
         let fits = |at: usize| {
@@ -111,7 +111,7 @@ impl Marks {
         let start: usize = all[..at].iter().map(|line| line.len() + 1).sum();
         let text: usize = all[at..=at + count].iter().map(|line| line.len() + 1).sum();
         let lines = at as u64 + 1..(at + count) as u64 + 2;
-        Some(Marked { span: start..start + text - 1, lines, moved: at != stated })
+        Some(AnchoredRange { span: start..start + text - 1, lines, moved: at != stated })
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use stubs::PARTIAL_MARK;
 use std::path::{Component, Path, PathBuf};
 
 use haft_tool::{CallContext, ErrorKind, ToolContext, ToolError};
-use haft_workspace::Viewer;
+use haft_workspace::ReadBy;
 
 /// The canonical form of a path a model wrote. What cannot be one stays as it
 /// is, and [`check_path`] says why.
@@ -50,8 +50,8 @@ pub(crate) fn check_path(path: &Path, cx: &CallContext) -> Result<(), ToolError>
 }
 
 /// Who looks at files in this call.
-pub(crate) fn viewer(cx: &CallContext) -> Viewer {
-    Viewer { agent: cx.agent_id.clone(), call: cx.call_id.clone() }
+pub(crate) fn viewer(cx: &CallContext) -> ReadBy {
+    ReadBy { agent: cx.agent_id.clone(), call: cx.call_id.clone() }
 }
 
 /// Runs something that waits for the disk beside the runtime.

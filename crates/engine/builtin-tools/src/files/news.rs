@@ -7,7 +7,7 @@ use haft_tool::BoxFuture;
 use haft_types::AgentId;
 
 /// Somebody who looks at files after they were edited.
-pub trait EditNews: Send + Sync {
+pub trait EditObserver: Send + Sync {
     /// What is to be said with the result of an edit of these files, and what
     /// earlier edits of this agent were not told yet. Must be quick.
     fn after<'a>(
@@ -20,9 +20,9 @@ pub trait EditNews: Send + Sync {
 
 /// Nobody looks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoNews;
+pub struct NoEditObserver;
 
-impl EditNews for NoNews {
+impl EditObserver for NoEditObserver {
     fn after<'a>(
         self: Arc<Self>,
         _paths: &'a [PathBuf],

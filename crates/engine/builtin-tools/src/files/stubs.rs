@@ -357,7 +357,7 @@ const ELSEWHERE: &[&str] = &[
 
 /// How likely a line is to stand for other text.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum StandInWeight {
+enum ElisionLikelihood {
     /// It says something of its own.
     None,
     /// It may, beside something else: it counts where nothing but such lines come.
@@ -367,7 +367,7 @@ enum StandInWeight {
 }
 
 /// Weighs a line. Alone it proves nothing; see [`stands_for_lost_lines`].
-fn weight(line: &str) -> StandInWeight {
+fn weight(line: &str) -> ElisionLikelihood {
     let line = line.trim();
     let is_bracketed = [('[', ']'), ('<', '>'), ('(', ')')]
         .iter()
@@ -375,7 +375,7 @@ fn weight(line: &str) -> StandInWeight {
     // Dots alone are a statement in some languages.
     let is_bare = line.chars().all(|it| matches!(it, '.' | '…'));
     if is_bare || (!is_bracketed && comment_body(line).is_none() && other_comment(line).is_none()) {
-        return StandInWeight::None;
+        return ElisionLikelihood::None;
     }
     let text = line.to_lowercase();
     let text = other_comment(&text).unwrap_or(&text);
@@ -388,12 +388,12 @@ fn weight(line: &str) -> StandInWeight {
     };
     let (leaves_out, unknown) = (count(LEAVING_OUT), words.iter().filter(|it| !is_known(it)).count());
     match () {
-        () if 14 < words.len() => StandInWeight::None,
-        () if unknown == 0 && (0 < leaves_out || dotted) => StandInWeight::Plain,
-        () if dotted && 0 < leaves_out && unknown <= 2 => StandInWeight::Perhaps,
-        () if 0 < count(PLAINLY) && unknown <= 1 && words.len() <= 7 => StandInWeight::Perhaps,
-        () if ELSEWHERE.iter().any(|it| text.contains(it)) => StandInWeight::Perhaps,
-        () => StandInWeight::None,
+        () if 14 < words.len() => ElisionLikelihood::None,
+        () if unknown == 0 && (0 < leaves_out || dotted) => ElisionLikelihood::Plain,
+        () if dotted && 0 < leaves_out && unknown <= 2 => ElisionLikelihood::Perhaps,
+        () if 0 < count(PLAINLY) && unknown <= 1 && words.len() <= 7 => ElisionLikelihood::Perhaps,
+        () if ELSEWHERE.iter().any(|it| text.contains(it)) => ElisionLikelihood::Perhaps,
+        () => ElisionLikelihood::None,
     }
 }
 
@@ -404,7 +404,7 @@ fn other_comment(line: &str) -> Option<&str> {
 }
 
 fn may_stand_in(line: &str) -> bool {
-    weight(line) != StandInWeight::None
+    weight(line) != ElisionLikelihood::None
 }
 
 /// Why a text that replaces another is not all of it: a comment that says so
@@ -425,7 +425,7 @@ pub(crate) fn stands_for_lost_lines(new: &str, there: &str) -> Option<String> {
         let own = new_lines[come].iter().filter(|line| is_text(line) && !may_stand_in(line)).count();
         // What only may stand for them does so where nothing else comes.
         let enough = match weight(line) {
-            StandInWeight::Plain => own + 2 <= lost,
+            ElisionLikelihood::Plain => own + 2 <= lost,
             _ => own == 0 && 2 <= lost,
         };
         if enough {

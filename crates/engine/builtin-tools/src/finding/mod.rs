@@ -6,7 +6,7 @@ mod run;
 mod settings;
 mod words;
 
-pub(crate) use place::{Opened, Place, absolute, guess, shown};
+pub(crate) use place::{OpenedTarget, Place, absolute, guess, shown};
 pub(crate) use run::run;
-pub use settings::FindSettings;
+pub use settings::SearchToolSettings;
 pub(crate) use words::{counted, grouped, seconds, unsaved_note};

@@ -9,7 +9,7 @@ use std::{
 use haft_paths::is_inside;
 use haft_search::{SearchRoot, WalkLimits, open_file, show};
 use haft_tool::{CallContext, ToolContext, ToolError};
-use haft_workspace::text::{Charset, Extent, detect};
+use haft_workspace::text::{Charset, SampleExtent, detect};
 
 /// A place to search: as it was asked for, and where the permission engine said
 /// it is.
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 
 /// What is there.
 #[derive(Debug)]
-pub(crate) enum Opened {
+pub(crate) enum OpenedTarget {
     Dir(SearchRoot),
     File(File),
 }
@@ -35,11 +35,11 @@ impl Place {
     }
 
     /// Opens it without following links: it is resolved already.
-    pub(crate) fn open(&self) -> io::Result<Opened> {
+    pub(crate) fn open(&self) -> io::Result<OpenedTarget> {
         match SearchRoot::open(&self.real) {
-            Ok(root) => Ok(Opened::Dir(root)),
+            Ok(root) => Ok(OpenedTarget::Dir(root)),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                Ok(Opened::File(open_file(&self.real)?))
+                Ok(OpenedTarget::File(open_file(&self.real)?))
             }
             Err(error) => Err(error),
         }
@@ -111,7 +111,7 @@ pub(crate) fn absolute(path: &mut Option<PathBuf>, cx: &CallContext) {
 /// Tells the encoding of a file as Read and Edit do, so that what is found can
 /// be edited.
 pub(crate) fn guess(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
-    match detect(bytes, Extent::Head)?.charset {
+    match detect(bytes, SampleExtent::Head)?.charset {
         Charset::Legacy(encoding) => Some(encoding),
         _ => None,
     }

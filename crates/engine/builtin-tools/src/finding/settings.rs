@@ -2,7 +2,7 @@ use std::time::Duration;
 
 /// Switches of the tools that find things.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct FindSettings {
+pub struct SearchToolSettings {
     /// Glob lists names that begin with a dot.
     pub glob_hidden: bool,
     /// Glob lists what ignore files name.
@@ -11,7 +11,7 @@ pub struct FindSettings {
     pub timeout: Duration,
 }
 
-impl Default for FindSettings {
+impl Default for SearchToolSettings {
     fn default() -> Self {
         Self { glob_hidden: true, glob_ignored: true, timeout: Duration::from_secs(20) }
     }
@@ -20,7 +20,7 @@ impl Default for FindSettings {
 /// File systems of the other side are slow under WSL.
 const WSL_TIMEOUT: Duration = Duration::from_secs(60);
 
-impl FindSettings {
+impl SearchToolSettings {
     /// Reads the switches from the environment: `HAFT_GLOB_HIDDEN`,
     /// `HAFT_GLOB_NO_IGNORE`, `HAFT_GLOB_TIMEOUT_SECONDS`, or the same with
     /// `CLAUDE_CODE_` in front.
@@ -44,11 +44,11 @@ mod tests {
     #[test]
     fn switches() {
         let of = |pairs: &[(&str, &str)]| {
-            FindSettings::from_env(|name| {
+            SearchToolSettings::from_env(|name| {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
             })
         };
-        assert_eq!(of(&[]), FindSettings::default());
+        assert_eq!(of(&[]), SearchToolSettings::default());
         assert!(!of(&[("CLAUDE_CODE_GLOB_HIDDEN", "false")]).glob_hidden);
         assert!(of(&[("CLAUDE_CODE_GLOB_HIDDEN", "false"), ("HAFT_GLOB_HIDDEN", "true")]).glob_hidden);
         assert!(!of(&[("HAFT_GLOB_NO_IGNORE", "0")]).glob_ignored);

@@ -1,7 +1,7 @@
 //! A branch whose commits are in no other is not removed by mistake; one whose
 //! content is here already is.
 
-use haft_git::{GitLine, RepositoryFacts};
+use haft_git::{GitInvocation, RepositoryConfig};
 use haft_tool::ToolError;
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::{
     change::{LONG, locked},
     input::{Input, Output},
     read::ok,
-    run::{Bounds, GitRun},
+    run::{GitRun, GitRunLimits},
 };
 
 /// Commits that are listed.
@@ -18,14 +18,14 @@ const LISTED: &str = "20";
 /// What becomes of the removal of a branch that git calls not merged.
 pub(super) async fn unmerged(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
 ) -> Result<Output, ToolError> {
     let name = input.name.as_deref().unwrap_or_default();
     let branch = format!("refs/heads/{name}");
     if brings_nothing(run, facts, &branch).await? {
-        let line = GitLine::changing("branch").flag("-D").names([name]);
-        let ran = ok(locked(run, &line.text(), Bounds::changing(LONG)).await?, "branch")?;
+        let line = GitInvocation::changing("branch").flag("-D").names([name]);
+        let ran = ok(locked(run, &line.text(), GitRunLimits::changing(LONG)).await?, "branch")?;
         return Ok(Output {
             operation: input.operation.name().to_owned(),
             text: format!("{}\nIts commits are not in HEAD, but what they changed is.", ran.text().trim()),
@@ -33,7 +33,7 @@ pub(super) async fn unmerged(
             git_operation: Value::Null,
         });
     }
-    let line = GitLine::reading("log", &facts.sinks)
+    let line = GitInvocation::reading("log", &facts.sinks)
         .flag("--oneline")
         .flag("--no-decorate")
         .value("-n", LISTED)
@@ -41,7 +41,7 @@ pub(super) async fn unmerged(
         .flag("--not")
         .flag("HEAD")
         .flag("--remotes");
-    let ran = run.run(&line.text(), Bounds { most: 64 << 10, ..Bounds::READING }).await?;
+    let ran = run.run(&line.text(), GitRunLimits { most: 64 << 10, ..GitRunLimits::READING }).await?;
     Err(ToolError::failed(format!(
         "{name} was not removed: these commits of it are neither in HEAD nor on a remote.\n{}\nIf they may go, give force: true.",
         ran.text().trim_end()
@@ -50,11 +50,11 @@ pub(super) async fn unmerged(
 
 /// Whether merging it would change nothing: its content came here otherwise, such
 /// as by a squashed merge.
-async fn brings_nothing(run: &GitRun<'_>, facts: &RepositoryFacts, branch: &str) -> Result<bool, ToolError> {
+async fn brings_nothing(run: &GitRun<'_>, facts: &RepositoryConfig, branch: &str) -> Result<bool, ToolError> {
     let merged =
-        GitLine::reading("merge-tree", &facts.sinks).flag("--write-tree").plain("HEAD").plain(branch);
-    let merged = run.run(&merged.text(), Bounds::READING).await?;
-    let here = GitLine::reading("rev-parse", &facts.sinks).flag("HEAD^{tree}");
-    let here = run.run(&here.text(), Bounds::READING).await?;
+        GitInvocation::reading("merge-tree", &facts.sinks).flag("--write-tree").plain("HEAD").plain(branch);
+    let merged = run.run(&merged.text(), GitRunLimits::READING).await?;
+    let here = GitInvocation::reading("rev-parse", &facts.sinks).flag("HEAD^{tree}");
+    let here = run.run(&here.text(), GitRunLimits::READING).await?;
     Ok(merged.code == Some(0) && here.code == Some(0) && merged.text().trim() == here.text().trim())
 }

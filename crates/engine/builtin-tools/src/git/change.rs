@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use haft_git::{GitLine, RepositoryFacts};
+use haft_git::{GitInvocation, RepositoryConfig};
 use haft_tool::ToolError;
 use haft_types::text::head;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     input::{GitAction, Input, Operation, Output, ResetMode},
     read::{entries_text, status, work_state},
-    run::{Bounds, GitRan, GitRun},
+    run::{GitRun, GitRunLimits, GitRunResult},
 };
 
 /// How long hooks and large checkouts may take.
@@ -24,7 +24,7 @@ const LOCKED: Duration = Duration::from_secs(2);
 /// Changes something.
 pub(super) async fn change(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
 ) -> Result<Output, ToolError> {
     if input.operation == Operation::Commit {
@@ -79,14 +79,14 @@ pub(super) async fn change(
 
 /// The same, and each signature has its own time where something may be signed:
 /// hooks and large checkouts take none of it.
-pub(super) fn bounds(facts: &RepositoryFacts, patience: Duration) -> Bounds {
+pub(super) fn bounds(facts: &RepositoryConfig, patience: Duration) -> GitRunLimits {
     let signature = (facts.signs || facts.signs_tags).then_some(SIGNING);
-    Bounds { signature, ..Bounds::changing(patience) }
+    GitRunLimits { signature, ..GitRunLimits::changing(patience) }
 }
 
 /// How long a change may take: what signs one thing and runs no hook is done
 /// soon, or waits for somebody.
-fn patience(facts: &RepositoryFacts, input: &Input) -> Duration {
+fn patience(facts: &RepositoryConfig, input: &Input) -> Duration {
     let signs = match input.operation {
         Operation::Tag => facts.signs_tags && input.message.is_some(),
         Operation::CherryPick | Operation::Revert => facts.signs,
@@ -95,11 +95,11 @@ fn patience(facts: &RepositoryFacts, input: &Input) -> Duration {
     if signs && !has_hooks(facts) { SIGNING } else { LONG }
 }
 
-fn line_of(input: &Input) -> GitLine {
-    let names = |line: GitLine, names: &[&Option<String>]| {
+fn line_of(input: &Input) -> GitInvocation {
+    let names = |line: GitInvocation, names: &[&Option<String>]| {
         line.names(names.iter().copied().flatten().map(String::as_str))
     };
-    let line = GitLine::changing(input.operation.word());
+    let line = GitInvocation::changing(input.operation.word());
     let paths = || input.paths.iter().map(String::as_str);
     match (input.operation, input.action) {
         (Operation::Branch, Some(GitAction::Delete)) => {
@@ -164,8 +164,8 @@ fn line_of(input: &Input) -> GitLine {
 }
 
 /// Lines that move branches, here or elsewhere.
-fn moving(line: GitLine, input: &Input) -> GitLine {
-    let names = |line: GitLine, names: &[&Option<String>]| {
+fn moving(line: GitInvocation, input: &Input) -> GitInvocation {
+    let names = |line: GitInvocation, names: &[&Option<String>]| {
         line.names(names.iter().copied().flatten().map(String::as_str))
     };
     match input.operation {
@@ -203,7 +203,11 @@ fn moving(line: GitLine, input: &Input) -> GitLine {
 }
 
 /// Runs a line, and waits a little where somebody else holds the index.
-pub(super) async fn locked(run: &GitRun<'_>, line: &str, bounds: Bounds) -> Result<GitRan, ToolError> {
+pub(super) async fn locked(
+    run: &GitRun<'_>,
+    line: &str,
+    bounds: GitRunLimits,
+) -> Result<GitRunResult, ToolError> {
     let deadline = Instant::now() + LOCKED;
     loop {
         let ran = run.run(line, bounds).await?;
@@ -218,9 +222,9 @@ pub(super) async fn locked(run: &GitRun<'_>, line: &str, bounds: Bounds) -> Resu
 /// Why a change did not happen, and what to do.
 pub(super) async fn failed(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
-    ran: &GitRan,
+    ran: &GitRunResult,
 ) -> Result<Output, ToolError> {
     let said = format!("{}\n{}", ran.text().trim(), ran.stderr.trim());
     let said = head(said.trim(), 4_000).to_owned();
@@ -285,7 +289,7 @@ pub(super) async fn failed(
 }
 
 /// What a change was, for whoever keeps count.
-async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Value {
+async fn kind_of(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Value {
     match (input.operation, input.action) {
         (Operation::Push, _) => {
             let branch = input.branch.as_deref().and_then(|it| it.rsplit(':').next());
@@ -298,9 +302,9 @@ async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Va
             json!({ "branch": { "ref": input.rev, "action": "rebased" } })
         }
         (Operation::CherryPick, None | Some(GitAction::Continue)) => {
-            let line = GitLine::reading("rev-parse", &facts.sinks).flag("HEAD").text();
+            let line = GitInvocation::reading("rev-parse", &facts.sinks).flag("HEAD").text();
             let sha = run
-                .run(&line, Bounds::READING)
+                .run(&line, GitRunLimits::READING)
                 .await
                 .map(|it| it.text().trim().to_owned())
                 .unwrap_or_default();
@@ -310,12 +314,12 @@ async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Va
     }
 }
 
-pub(super) fn has_hooks(facts: &RepositoryFacts) -> bool {
+pub(super) fn has_hooks(facts: &RepositoryConfig) -> bool {
     has_hook_of(facts, &["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"])
 }
 
 /// Whether a hook runs with an operation: it may write any file. Waits for the disk.
-pub(super) fn runs_a_hook(facts: &RepositoryFacts, operation: Operation) -> bool {
+pub(super) fn runs_a_hook(facts: &RepositoryConfig, operation: Operation) -> bool {
     let own = match operation {
         Operation::Commit => has_hooks(facts) || has_hook_of(facts, &["post-rewrite"]),
         Operation::Restore => has_hook_of(facts, &["post-checkout"]),
@@ -324,7 +328,7 @@ pub(super) fn runs_a_hook(facts: &RepositoryFacts, operation: Operation) -> bool
     own || has_hook_of(facts, &["post-index-change", "reference-transaction"])
 }
 
-fn has_hook_of(facts: &RepositoryFacts, names: &[&str]) -> bool {
+fn has_hook_of(facts: &RepositoryConfig, names: &[&str]) -> bool {
     let usual = facts.common_dir.join("hooks");
     let dir = match (&facts.hooks, &facts.top) {
         (None, _) => usual,

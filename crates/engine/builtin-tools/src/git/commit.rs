@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_git::{GitLine, HeadPlace, IndexFile, RepositoryFacts, parse_head};
+use haft_git::{GitInvocation, HeadState, IndexFile, RepositoryConfig, parse_head};
 use haft_tool::ToolError;
 use haft_types::text::head;
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::{
     change::{LONG, SIGNING, bounds, failed, has_hooks, locked},
     input::{Input, Output},
     read::{ok, status, work_state},
-    run::{Bounds, GitRan, GitRun},
+    run::{GitRun, GitRunLimits, GitRunResult},
 };
 
 /// The largest file of git's that is read here and not left to git.
@@ -20,7 +20,7 @@ const LARGEST: u64 = 64 << 20;
 
 pub(super) async fn commit(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
 ) -> Result<Output, ToolError> {
     super::markers::check_files(run, input).await?;
@@ -31,20 +31,21 @@ pub(super) async fn commit(
     if state.is_some() && !input.paths.is_empty() {
         return Err(ToolError::failed(format!(
             "In the middle of a {} git commits everything that is staged, not single paths: add what is resolved, then continue it, or commit with staged: true.",
-            state.map_or("", haft_git::WorkState::operation)
+            state.map_or("", haft_git::RepositoryOperation::operation)
         )));
     }
     // Git commits named paths only if it knows them.
     let announced = unknown_paths(run, facts, input).await?;
     if !announced.is_empty() {
-        let add =
-            GitLine::changing("add").flag("--intent-to-add").paths(announced.iter().map(String::as_str));
-        let ran = locked(run, &add.text(), Bounds::changing(LONG)).await?;
+        let add = GitInvocation::changing("add")
+            .flag("--intent-to-add")
+            .paths(announced.iter().map(String::as_str));
+        let ran = locked(run, &add.text(), GitRunLimits::changing(LONG)).await?;
         if !ran.is_success() {
             return failed(run, facts, input, &ran).await;
         }
     }
-    let mut line = GitLine::changing("commit").flag("-q").flag("--no-status").flag("--no-edit");
+    let mut line = GitInvocation::changing("commit").flag("-q").flag("--no-status").flag("--no-edit");
     line = input.message.iter().fold(line, |line, it| line.with("-m", it));
     if input.amend {
         line = line.flag("--amend");
@@ -59,9 +60,9 @@ pub(super) async fn commit(
     let ran = locked(run, &line, bounds(facts, patience)).await?;
     let Some(end) = ran.stdout.iter().position(|it| *it == 0) else {
         if !announced.is_empty() {
-            let forget = GitLine::changing("rm").flag("--cached").flag("-q").flag("-f").flag("-r");
+            let forget = GitInvocation::changing("rm").flag("--cached").flag("-q").flag("-f").flag("-r");
             let line = forget.paths(announced.iter().map(String::as_str)).text();
-            locked(run, &line, Bounds::changing(LONG)).await?;
+            locked(run, &line, GitRunLimits::changing(LONG)).await?;
         }
         return Err(commit_error(facts, &ran));
     };
@@ -71,7 +72,7 @@ pub(super) async fn commit(
 /// What is named and exists, and git does not know yet.
 async fn unknown_paths(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
 ) -> Result<Vec<String>, ToolError> {
     let (index, top, dir) = (facts.git_dir.join("index"), facts.top.clone(), run.dir.clone());
@@ -80,9 +81,9 @@ async fn unknown_paths(
     if known.await.unwrap_or(false) {
         return Ok(Vec::new());
     }
-    let others = GitLine::reading("ls-files", &facts.sinks).flag("--others").flag("--exclude-standard");
+    let others = GitInvocation::reading("ls-files", &facts.sinks).flag("--others").flag("--exclude-standard");
     let line = others.flag("-z").paths(input.paths.iter().map(String::as_str)).text();
-    let ran = ok(run.run(&line, Bounds::READING).await?, "commit")?;
+    let ran = ok(run.run(&line, GitRunLimits::READING).await?, "commit")?;
     let names = ran.stdout.split(|it| *it == 0).filter(|it| !it.is_empty());
     Ok(names.map(haft_git::path_text).collect())
 }
@@ -111,7 +112,7 @@ fn file_bytes(path: &Path) -> Option<Vec<u8>> {
     (about.is_file() && about.len() <= LARGEST).then(|| std::fs::read(path).ok())?
 }
 
-fn commit_error(facts: &RepositoryFacts, ran: &GitRan) -> ToolError {
+fn commit_error(facts: &RepositoryConfig, ran: &GitRunResult) -> ToolError {
     let said = format!("{}\n{}", ran.text().trim(), ran.stderr.trim());
     let said = head(said.trim(), 4_000).to_owned();
     if ["nothing to commit", "no changes added", "nothing added to commit"].iter().any(|it| said.contains(it))
@@ -148,8 +149,8 @@ fn commit_error(facts: &RepositoryFacts, ran: &GitRan) -> ToolError {
 
 /// The line that tells what the last commit is: its tree, its name, and what it
 /// changed.
-fn last_commit(facts: &RepositoryFacts) -> GitLine {
-    GitLine::reading("log", &facts.sinks)
+fn last_commit(facts: &RepositoryConfig) -> GitInvocation {
+    GitInvocation::reading("log", &facts.sinks)
         .flag("-1")
         .value("--format=", "%T %H %h %s")
         .flag("--stat=100")
@@ -160,7 +161,7 @@ fn last_commit(facts: &RepositoryFacts) -> GitLine {
 /// What is said of a commit; `told` is what [`last_commit`] printed.
 async fn committed(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
     told: &[u8],
 ) -> Result<Output, ToolError> {
@@ -194,7 +195,7 @@ struct AfterCommit {
 impl AfterCommit {
     /// Finds out, from git's files where they say so, by git where they do not. A
     /// status would look at every file.
-    async fn find(run: &GitRun<'_>, facts: &RepositoryFacts, tree: &str) -> Result<Self, ToolError> {
+    async fn find(run: &GitRun<'_>, facts: &RepositoryConfig, tree: &str) -> Result<Self, ToolError> {
         let git_dir = facts.git_dir.clone();
         let read = tokio::task::spawn_blocking(move || {
             let staged_tree = file_bytes(&git_dir.join("index"))
@@ -203,8 +204,8 @@ impl AfterCommit {
         });
         let (place, staged_tree) = read.await.unwrap_or_default();
         let branch = match place {
-            Some(HeadPlace::Branch(name)) => Some(name),
-            Some(HeadPlace::Commit) => None,
+            Some(HeadState::Branch(name)) => Some(name),
+            Some(HeadState::Commit) => None,
             None => {
                 let now = status(run, facts, &[]).await?;
                 let staged = now.entries.iter().filter(|it| it.is_staged()).count();
@@ -214,7 +215,7 @@ impl AfterCommit {
         if staged_tree.as_deref() == Some(tree) {
             return Ok(Self { branch, staged: 0 });
         }
-        let line = GitLine::reading("diff", &facts.sinks)
+        let line = GitInvocation::reading("diff", &facts.sinks)
             .flag("--cached")
             .flag("--name-only")
             // What is in conflict is not staged.
@@ -223,7 +224,7 @@ impl AfterCommit {
             .flag("--no-textconv")
             .flag("-z")
             .paths([]);
-        let ran = ok(run.run(&line.text(), Bounds::READING).await?, "diff")?;
+        let ran = ok(run.run(&line.text(), GitRunLimits::READING).await?, "diff")?;
         let staged = ran.stdout.split(|it| *it == 0).filter(|it| !it.is_empty()).count();
         Ok(Self { branch, staged })
     }

@@ -10,7 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_git::RepositoryFacts;
+use haft_git::RepositoryConfig;
 
 /// Seconds after which a file that changed again shows another time.
 const SETTLED: i64 = 2;
@@ -19,11 +19,11 @@ const MOST: usize = 64;
 
 /// What is known, by the directory that was asked about.
 #[derive(Default)]
-pub(super) struct KnownFacts(Mutex<HashMap<PathBuf, Known>>);
+pub(super) struct RepositoryCache(Mutex<HashMap<PathBuf, Known>>);
 
 #[derive(Clone)]
 struct Known {
-    facts: RepositoryFacts,
+    facts: RepositoryConfig,
     stamps: Vec<(PathBuf, FactStamp)>,
 }
 
@@ -36,9 +36,9 @@ fn stamp(path: &Path) -> FactStamp {
     Some((about.dev(), about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
 }
 
-impl KnownFacts {
+impl RepositoryCache {
     /// What is known of a directory and still holds. Looks at the disk.
-    pub(super) fn get(&self, dir: &Path) -> Option<RepositoryFacts> {
+    pub(super) fn get(&self, dir: &Path) -> Option<RepositoryConfig> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(dir).cloned()?;
         known.stamps.iter().all(|(path, was)| stamp(path) == *was).then_some(known.facts)
     }
@@ -46,7 +46,7 @@ impl KnownFacts {
     /// Remembers what was found out from `began` on, where everything it came from
     /// can be looked at again: not where the repository includes other files, not
     /// where there are no files, and not what changed meanwhile or just before.
-    pub(super) fn put(&self, dir: &Path, home: Option<&Path>, facts: &RepositoryFacts, began: SystemTime) {
+    pub(super) fn put(&self, dir: &Path, home: Option<&Path>, facts: &RepositoryConfig, began: SystemTime) {
         let Some(stamps) = stamps(dir, home, facts) else { return };
         let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
         let began = i64::try_from(began.as_secs()).unwrap_or(0);
@@ -62,7 +62,7 @@ impl KnownFacts {
 }
 
 /// Everything that decides which repository it is and how it is configured.
-fn stamps(dir: &Path, home: Option<&Path>, facts: &RepositoryFacts) -> Option<Vec<(PathBuf, FactStamp)>> {
+fn stamps(dir: &Path, home: Option<&Path>, facts: &RepositoryConfig) -> Option<Vec<(PathBuf, FactStamp)>> {
     let top = facts.top.as_deref().filter(|it| !facts.includes && dir.starts_with(it))?;
     let mut paths = vec![
         facts.common_dir.join("config"),

@@ -1,11 +1,11 @@
 //! What still has the markers of a conflict is not committed by mistake.
 
-use haft_git::{GitLine, RepositoryFacts, split_patch};
+use haft_git::{GitInvocation, RepositoryConfig, split_patch};
 use haft_tool::ToolError;
 
 use super::{
     input::Input,
-    run::{Bounds, GitRun},
+    run::{GitRun, GitRunLimits},
 };
 
 /// How much of what is staged is looked at.
@@ -38,15 +38,15 @@ pub(super) async fn check_files(run: &GitRun<'_>, input: &Input) -> Result<(), T
 }
 
 /// What is staged, as far as it differs from the last commit.
-pub(super) async fn check_staged(run: &GitRun<'_>, facts: &RepositoryFacts) -> Result<(), ToolError> {
-    let line = GitLine::reading("diff", &facts.sinks)
+pub(super) async fn check_staged(run: &GitRun<'_>, facts: &RepositoryConfig) -> Result<(), ToolError> {
+    let line = GitInvocation::reading("diff", &facts.sinks)
         .flag("--cached")
         .flag("--no-ext-diff")
         .flag("--no-textconv")
         .flag("--no-color")
         .flag("-U0")
         .paths([]);
-    let ran = run.run(&line.text(), Bounds { most: LOOKED_AT, ..Bounds::READING }).await?;
+    let ran = run.run(&line.text(), GitRunLimits { most: LOOKED_AT, ..GitRunLimits::READING }).await?;
     let patch = ran.text();
     let has = |piece: &str, mark: &str| piece.lines().any(|it| it.starts_with(mark));
     let marked = split_patch(&patch)

@@ -16,10 +16,10 @@ mod undo;
 
 use std::{sync::Arc, time::SystemTime};
 
-use haft_git::RepositoryFacts;
+use haft_git::RepositoryConfig;
 use haft_shell::run::Tasks;
 use haft_tool::{
-    Access, CallContext, CallTrace, CommandLine, Content, Exposure, LineStyle, Outcome, Reach, Rendered,
+    Access, AccessSet, CallContext, CallEffect, CommandLine, Content, Exposure, LineStyle, Outcome, Rendered,
     RenderedLine, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use serde::Serialize;
@@ -27,10 +27,10 @@ use serde::Serialize;
 pub use input::{GitAction, Input, Operation, Output, ResetMode};
 
 use self::{
-    known_facts::KnownFacts,
+    known_facts::RepositoryCache,
     run::{GitRun, directory},
 };
-use crate::bash::{Confine, Coverage, NoConfine, NoSnapshots, Snapshots, Upcoming};
+use crate::bash::{CommandConfiner, CommandSnapshots, NoConfiner, NoSnapshots, PendingCommand, UndoCoverage};
 
 /// Branches that others build on: overwriting them is a question in every mode.
 const SHARED: &[&str] = &["main", "master", "trunk", "develop", "release", "production"];
@@ -38,9 +38,9 @@ const SHARED: &[&str] = &["main", "master", "trunk", "develop", "release", "prod
 /// Works with git.
 pub struct Git {
     tasks: Arc<Tasks>,
-    confine: Arc<dyn Confine>,
-    snapshots: Arc<dyn Snapshots>,
-    known: Arc<KnownFacts>,
+    confine: Arc<dyn CommandConfiner>,
+    snapshots: Arc<dyn CommandSnapshots>,
+    known: Arc<RepositoryCache>,
     /// One change of a repository at a time.
     changing: tokio::sync::Mutex<()>,
 }
@@ -57,7 +57,7 @@ impl Git {
     pub fn new(tasks: Arc<Tasks>) -> Self {
         Self {
             tasks,
-            confine: Arc::new(NoConfine),
+            confine: Arc::new(NoConfiner),
             snapshots: Arc::new(NoSnapshots),
             known: Arc::default(),
             changing: tokio::sync::Mutex::default(),
@@ -65,19 +65,19 @@ impl Git {
     }
 
     /// Puts git behind walls.
-    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+    pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
 
     /// Makes what git changes undoable.
-    pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
+    pub fn with_snapshots(mut self, snapshots: Arc<dyn CommandSnapshots>) -> Self {
         self.snapshots = snapshots;
         self
     }
 
     /// Where the repository is and what it names, as known or found out.
-    async fn facts(&self, run: &GitRun<'_>) -> Result<RepositoryFacts, ToolError> {
+    async fn facts(&self, run: &GitRun<'_>) -> Result<RepositoryConfig, ToolError> {
         let (known, dir) = (Arc::clone(&self.known), run.dir.clone());
         let found = tokio::task::spawn_blocking(move || known.get(&dir)).await;
         if let Ok(Some(facts)) = found {
@@ -96,7 +96,7 @@ impl Git {
     async fn changed(
         &self,
         run: &GitRun<'_>,
-        facts: &RepositoryFacts,
+        facts: &RepositoryConfig,
         input: &Input,
         cx: &ToolContext<GitProgress>,
     ) -> Result<Output, ToolError> {
@@ -106,7 +106,7 @@ impl Git {
         let hooks = tokio::task::spawn_blocking(move || change::runs_a_hook(&hooked, operation));
         let touches_files = input.touches_files() || hooks.await.unwrap_or(true);
         let line = undo::line(facts, touches_files, |top| top == &*cwd);
-        let about = Upcoming {
+        let about = PendingCommand {
             call: &cx.call_id,
             tool: Self::NAME,
             command: &line,
@@ -115,13 +115,13 @@ impl Git {
             reads_only: false,
         };
         let coverage = self.snapshots.before(about).await?;
-        if let Coverage::Partial(note) = &coverage {
+        if let UndoCoverage::Partial(note) = &coverage {
             cx.progress(&GitProgress { note: note.clone() });
         }
         let done = change::change(run, facts, input).await;
         self.snapshots.after(&cx.call_id).await;
         let mut output = done?;
-        if let Coverage::Partial(note) = coverage {
+        if let UndoCoverage::Partial(note) = coverage {
             output.text.push_str(&format!("\n[{note}]"));
         }
         if input.operation == Operation::Push {
@@ -168,11 +168,11 @@ impl Tool for Git {
         input.operation == Operation::Push
     }
 
-    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
+    fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
         let dir = directory(input.dir.as_deref(), &cx.cwd, cx.home.as_deref());
         let line = CommandLine::new(command::judged(input, &dir));
         // What looks runs git and nothing that the repository names.
-        Reach::Declared(vec![Access::Command(if input.reads() { line.guarded() } else { line })])
+        AccessSet::Declared(vec![Access::Command(if input.reads() { line.guarded() } else { line })])
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -209,7 +209,7 @@ impl Tool for Git {
         let output = self.changed(&run, &facts, &input, cx).await?;
         let mut outcome = Outcome::from(output);
         for path in input.paths.iter().filter(|_| input.touches_files()) {
-            outcome = outcome.with_trace(CallTrace::FileChanged(run.dir.join(haft_git::path_named(path))));
+            outcome = outcome.with_trace(CallEffect::FileChanged(run.dir.join(haft_git::path_named(path))));
         }
         Ok(outcome)
     }

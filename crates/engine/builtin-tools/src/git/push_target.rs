@@ -1,19 +1,19 @@
 //! Where a push goes: said outright, here and there, so that no setting of the
 //! repository makes more of it, such as a mirror or a push that overwrites.
 
-use haft_git::{GitLine, RepositoryFacts};
+use haft_git::{GitInvocation, RepositoryConfig};
 use haft_tool::ToolError;
 
 use super::{
     input::Input,
     read::{ok, status},
-    run::{Bounds, GitRun},
+    run::{GitRun, GitRunLimits},
 };
 
 /// The push with its remote, and its branch here and there.
 pub(super) async fn completed(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
 ) -> Result<Input, ToolError> {
     let named = input.branch.as_deref().filter(|it| *it != "HEAD");
@@ -21,10 +21,10 @@ pub(super) async fn completed(
         return Ok(with(input, remote, branch, ""));
     }
     let now = status(run, facts, &[]).await?;
-    let line = GitLine::reading("for-each-ref", &facts.sinks)
+    let line = GitInvocation::reading("for-each-ref", &facts.sinks)
         .flag("--format=%(push:remotename) %(push:remoteref)")
         .names([format!("refs/heads/{}", now.branch.as_deref().unwrap_or_default()).as_str()]);
-    let ran = ok(run.run(&line.text(), Bounds::READING).await?, "push")?;
+    let ran = ok(run.run(&line.text(), GitRunLimits::READING).await?, "push")?;
     let text = ran.text();
     let (remote, there) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
     let remote = input.remote.as_deref().unwrap_or(remote);

@@ -1,8 +1,8 @@
 //! Operations that only look.
 
 use haft_git::{
-    GitLine, GitStatus, LOG_FORMAT, LoggedCommit, RepositoryFacts, WorkState, is_machine_made, parse_blame,
-    parse_log, parse_numstat, parse_status, split_patch, state_of,
+    CommitInfo, GitInvocation, GitStatus, LOG_FORMAT, RepositoryConfig, RepositoryOperation, is_machine_made,
+    parse_blame, parse_log, parse_numstat, parse_status, split_patch, state_of,
 };
 use haft_tool::ToolError;
 use haft_types::text::{head, one_line, thousands};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     input::{GitAction, Input, Operation, Output},
-    run::{Bounds, GitRan, GitRun},
+    run::{GitRun, GitRunLimits, GitRunResult},
 };
 
 /// Characters of patches in one result.
@@ -25,7 +25,7 @@ const COUNTED: usize = 300;
 /// Looks.
 pub(super) async fn look(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     input: &Input,
 ) -> Result<Output, ToolError> {
     match input.operation {
@@ -38,19 +38,19 @@ pub(super) async fn look(
             let name = format!("stash@{{{}}}", input.name.as_deref().unwrap_or("0"));
             let line =
                 reading("stash", facts).flag("show").flag("-p").flag("--no-ext-diff").flag("--no-textconv");
-            let ran = ok(run.run(&line.plain(&name).text(), Bounds::READING).await?, "stash show")?;
+            let ran = ok(run.run(&line.plain(&name).text(), GitRunLimits::READING).await?, "stash show")?;
             Ok(plain(input, head(&ran.text(), SHOWN).to_owned()))
         }
         _ => list(run, facts, input).await,
     }
 }
 
-fn reading(subcommand: &str, facts: &RepositoryFacts) -> GitLine {
-    GitLine::reading(subcommand, &facts.sinks)
+fn reading(subcommand: &str, facts: &RepositoryConfig) -> GitInvocation {
+    GitInvocation::reading(subcommand, &facts.sinks)
 }
 
 /// What a line printed, if it did what it should.
-pub(super) fn ok(ran: GitRan, what: &str) -> Result<GitRan, ToolError> {
+pub(super) fn ok(ran: GitRunResult, what: &str) -> Result<GitRunResult, ToolError> {
     if ran.is_success() {
         return Ok(ran);
     }
@@ -95,7 +95,7 @@ fn compared<'a>(paths: &[&'a str]) -> Vec<&'a str> {
 /// The state of a repository.
 pub(super) async fn status(
     run: &GitRun<'_>,
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     paths: &[String],
 ) -> Result<GitStatus, ToolError> {
     let line = reading("status", facts)
@@ -106,16 +106,16 @@ pub(super) async fn status(
         .flag("--ignore-submodules=dirty")
         .flag("-z")
         .paths(paths.iter().map(String::as_str));
-    let ran = ok(run.run(&line.text(), Bounds::READING).await?, "status")?;
+    let ran = ok(run.run(&line.text(), GitRunLimits::READING).await?, "status")?;
     Ok(parse_status(&ran.stdout))
 }
 
 /// What the repository is in the middle of.
-pub(super) fn work_state(facts: &RepositoryFacts) -> Option<WorkState> {
+pub(super) fn work_state(facts: &RepositoryConfig) -> Option<RepositoryOperation> {
     state_of(|name| facts.git_dir.join(name).exists())
 }
 
-async fn show_status(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+async fn show_status(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Result<Output, ToolError> {
     let status = status(run, facts, &input.paths).await?;
     let state = work_state(facts);
     let mut text = branch_line(&status);
@@ -137,7 +137,7 @@ async fn show_status(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -
 
 /// That files stand there as they are on the disk, where filters would have made
 /// something else of them.
-fn unfiltered(facts: &RepositoryFacts) -> &'static str {
+fn unfiltered(facts: &RepositoryConfig) -> &'static str {
     match facts.sinks.iter().any(haft_git::Sink::is_filter) {
         true => {
             "[Filters did not run here, because the repository's own settings name or could direct them; \
@@ -211,7 +211,7 @@ fn shown(path: &str) -> String {
     }
 }
 
-fn diff_line(facts: &RepositoryFacts, input: &Input) -> GitLine {
+fn diff_line(facts: &RepositoryConfig, input: &Input) -> GitInvocation {
     let mut line = reading("diff", facts)
         .flag("--no-ext-diff")
         .flag("--no-textconv")
@@ -224,14 +224,14 @@ fn diff_line(facts: &RepositoryFacts, input: &Input) -> GitLine {
     line
 }
 
-fn with_sides(line: GitLine, input: &Input) -> GitLine {
+fn with_sides(line: GitInvocation, input: &Input) -> GitInvocation {
     line.names([&input.from, &input.to].into_iter().flatten().map(String::as_str))
 }
 
-async fn diff(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+async fn diff(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Result<Output, ToolError> {
     let counts = with_sides(diff_line(facts, input).flag("--numstat").flag("-z"), input)
         .paths(compared(&paths(input).collect::<Vec<_>>()));
-    let ran = ok(run.run(&counts.text(), Bounds::READING).await?, "diff")?;
+    let ran = ok(run.run(&counts.text(), GitRunLimits::READING).await?, "diff")?;
     let files = parse_numstat(&ran.stdout);
     if files.is_empty() {
         return Ok(plain(input, String::from("There is no difference.")));
@@ -286,7 +286,7 @@ async fn diff(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resul
         Some(top) => format!("cd -- {} && {line}", haft_git::quoted(&top)),
         None => line,
     };
-    let ran = ok(run.run(&line, Bounds { most: LOOKED_AT, ..Bounds::READING }).await?, "diff")?;
+    let ran = ok(run.run(&line, GitRunLimits { most: LOOKED_AT, ..GitRunLimits::READING }).await?, "diff")?;
     text.push('\n');
     text.push_str(&fitting(&ran.text(), &files, ran.cut, input));
     Ok(Output { data, ..plain(input, text) })
@@ -343,7 +343,7 @@ fn is_in(patch: &str, path: &str) -> bool {
     patch.contains(&format!(" b/{path}\n")) || patch.contains(&format!("+++ b/{path}"))
 }
 
-async fn log(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+async fn log(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Result<Output, ToolError> {
     let limit = input.limit.unwrap_or(20).min(500);
     let mut line = reading("log", facts)
         .flag("--no-show-signature")
@@ -366,7 +366,8 @@ async fn log(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result
         (None, to) => to.clone(),
     };
     let line = line.names(range.as_deref()).paths(paths(input));
-    let ran = ok(run.run(&line.text(), Bounds { most: 4 << 20, ..Bounds::READING }).await?, "log")?;
+    let ran =
+        ok(run.run(&line.text(), GitRunLimits { most: 4 << 20, ..GitRunLimits::READING }).await?, "log")?;
     let commits = parse_log(&ran.stdout);
     if commits.is_empty() {
         return Ok(plain(input, String::from("No commit is like that.")));
@@ -382,11 +383,11 @@ async fn log(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result
         }
         text.push_str(head(&one, SHOWN));
     }
-    let data = json!({ "commits": commits.iter().map(|it| LoggedCommit { patch: String::new(), ..it.clone() }).collect::<Vec<_>>() });
+    let data = json!({ "commits": commits.iter().map(|it| CommitInfo { patch: String::new(), ..it.clone() }).collect::<Vec<_>>() });
     Ok(Output { data, ..plain(input, text) })
 }
 
-fn commit_text(commit: &LoggedCommit, whole: bool) -> String {
+fn commit_text(commit: &CommitInfo, whole: bool) -> String {
     let refs = if commit.refs.is_empty() { String::new() } else { format!(" ({})", commit.refs) };
     let day = commit.date.get(..10).unwrap_or(&commit.date);
     let mut text =
@@ -403,7 +404,7 @@ fn commit_text(commit: &LoggedCommit, whole: bool) -> String {
     text
 }
 
-async fn show(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+async fn show(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Result<Output, ToolError> {
     let rev = input.rev.as_deref().unwrap_or("HEAD");
     let line = reading("show", facts)
         .flag("--no-ext-diff")
@@ -413,7 +414,8 @@ async fn show(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resul
         .flag("-p")
         .flag("--format=fuller")
         .names([rev]);
-    let ran = ok(run.run(&line.text(), Bounds { most: LOOKED_AT, ..Bounds::READING }).await?, "show")?;
+    let ran =
+        ok(run.run(&line.text(), GitRunLimits { most: LOOKED_AT, ..GitRunLimits::READING }).await?, "show")?;
     if ran.stdout.contains(&0) {
         return Ok(plain(
             input,
@@ -430,7 +432,7 @@ async fn show(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resul
     Ok(plain(input, shown))
 }
 
-async fn blame(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+async fn blame(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Result<Output, ToolError> {
     let mut line = reading("blame", facts).flag("--porcelain").flag("--no-textconv");
     if let Some(lines) = &input.lines {
         line = line.with("-L", lines);
@@ -439,7 +441,7 @@ async fn blame(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resu
         line = line.plain(rev);
     }
     let line = line.paths(paths(input)).text();
-    let ran = run.run(&line, Bounds::READING).await?;
+    let ran = run.run(&line, GitRunLimits::READING).await?;
     // What git cannot read in a file of commits it quotes, whatever file that is.
     if !ran.is_success() && ran.stderr.contains("invalid object name") {
         return Err(ToolError::failed(
@@ -473,7 +475,7 @@ async fn blame(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resu
 }
 
 /// Branches, tags, stashes, worktrees.
-async fn list(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+async fn list(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Result<Output, ToolError> {
     let line = match input.operation {
         Operation::Branch => reading("branch", facts)
             .flag("--all")
@@ -486,7 +488,7 @@ async fn list(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Resul
         _ => reading("worktree", facts).flag("list"),
     };
     let ran = ok(
-        run.run(&line.text(), Bounds { most: 256 << 10, ..Bounds::READING }).await?,
+        run.run(&line.text(), GitRunLimits { most: 256 << 10, ..GitRunLimits::READING }).await?,
         input.operation.name(),
     )?;
     let text = ran.text();

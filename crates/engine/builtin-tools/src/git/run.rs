@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_git::{RepositoryFacts, facts_line, parse_facts, quoted, variables};
+use haft_git::{RepositoryConfig, facts_line, parse_facts, quoted, variables};
 use haft_shell::{
     output::{Mark, OutputView},
     own::Lifetime,
@@ -21,7 +21,7 @@ use haft_tool::{ToolContext, ToolError};
 use tokio::{io::AsyncReadExt as _, net::UnixStream};
 
 use super::{GitProgress, signing::SignatureWatch};
-use crate::bash::{Confine, Confined, Outside};
+use crate::bash::{CommandConfiner, ConfinedCommand, Outside};
 
 /// Where git of the surroundings could be pointed to; none of it counts here.
 const POINTERS: &str = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
@@ -38,7 +38,7 @@ pub(super) const MOST: usize = 8 << 20;
 /// Runs lines in one directory for one call.
 pub(super) struct GitRun<'a> {
     pub(super) shell: &'a Arc<Shell>,
-    pub(super) confine: &'a Arc<dyn Confine>,
+    pub(super) confine: &'a Arc<dyn CommandConfiner>,
     pub(super) cx: &'a ToolContext<GitProgress>,
     pub(super) dir: PathBuf,
     /// What the person set up for ssh.
@@ -47,7 +47,7 @@ pub(super) struct GitRun<'a> {
 
 /// What a line printed and how it ended.
 #[derive(Debug)]
-pub(super) struct GitRan {
+pub(super) struct GitRunResult {
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
@@ -58,7 +58,7 @@ pub(super) struct GitRan {
     pub(super) signature_waited: bool,
 }
 
-impl GitRan {
+impl GitRunResult {
     pub(super) fn is_success(&self) -> bool {
         self.code == Some(0) || self.cut
     }
@@ -70,7 +70,7 @@ impl GitRan {
 
 /// How a line is run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct GitRunLimits {
     pub(super) patience: Duration,
     pub(super) most: usize,
     /// Whether git may write down what it found out about files.
@@ -79,7 +79,7 @@ pub(super) struct Bounds {
     pub(super) signature: Option<Duration>,
 }
 
-impl Bounds {
+impl GitRunLimits {
     pub(super) const READING: Self = Self { patience: READS, most: MOST, locks: false, signature: None };
 
     pub(super) const fn changing(patience: Duration) -> Self {
@@ -89,8 +89,8 @@ impl Bounds {
 
 impl GitRun<'_> {
     /// Where the repository is; an error where there is none.
-    pub(super) async fn facts(&self) -> Result<RepositoryFacts, ToolError> {
-        let ran = self.run(&facts_line(), Bounds::READING).await?;
+    pub(super) async fn facts(&self) -> Result<RepositoryConfig, ToolError> {
+        let ran = self.run(&facts_line(), GitRunLimits::READING).await?;
         if let Some(facts) = parse_facts(&ran.stdout).filter(|_| ran.is_success()) {
             let (top, git_dir) = (facts.top.clone(), facts.git_dir.clone());
             let astray = tokio::task::spawn_blocking(move || top.filter(|it| !leads_back(it, &git_dir)));
@@ -123,14 +123,14 @@ impl GitRun<'_> {
     }
 
     /// Starts a line.
-    async fn begin(&self, line: &str, bounds: Bounds) -> Result<BegunLine, ToolError> {
+    async fn begin(&self, line: &str, bounds: GitRunLimits) -> Result<RunningGit, ToolError> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let command = format!(
             "unset {POINTERS}; ssh={}; export GIT_SSH_COMMAND=\"${{GIT_SSH_COMMAND:-$ssh}} -oBatchMode=yes\"; {{ {line}; }} >&3 3>&-",
             quoted(self.ssh.as_deref().unwrap_or("ssh"))
         );
-        let about = Confined {
+        let about = ConfinedCommand {
             command: line,
             cwd: &self.dir,
             agent: &self.cx.agent_id,
@@ -166,12 +166,12 @@ impl GitRun<'_> {
             channel: Some(Arc::new(OwnedFd::from(theirs))),
             terminal: Terminal::None,
         })?;
-        Ok(BegunLine { job, channel: UnixStream::from_std(ours)?, signature })
+        Ok(RunningGit { job, channel: UnixStream::from_std(ours)?, signature })
     }
 
     /// Runs a line to its end, or until it printed enough.
-    pub(super) async fn run(&self, line: &str, bounds: Bounds) -> Result<GitRan, ToolError> {
-        let BegunLine { job, mut channel, mut signature } = self.begin(line, bounds).await?;
+    pub(super) async fn run(&self, line: &str, bounds: GitRunLimits) -> Result<GitRunResult, ToolError> {
+        let RunningGit { job, mut channel, mut signature } = self.begin(line, bounds).await?;
         let (mut stdout, mut cut, mut signature_waited) = (Vec::new(), false, false);
         let mut buf = vec![0; 64 << 10];
         let end = loop {
@@ -222,12 +222,12 @@ impl GitRun<'_> {
             _ => None,
         };
         let timed_out = end.stopped.is_some() && !cut;
-        Ok(GitRan { code, stdout, stderr, cut, timed_out, signature_waited })
+        Ok(GitRunResult { code, stdout, stderr, cut, timed_out, signature_waited })
     }
 }
 
 /// A line that runs.
-struct BegunLine {
+struct RunningGit {
     job: Job,
     /// What it prints.
     channel: UnixStream,

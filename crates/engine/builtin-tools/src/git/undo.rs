@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_git::{RepositoryFacts, quoted};
+use haft_git::{RepositoryConfig, quoted};
 
 use crate::bash::OPAQUE;
 
@@ -39,7 +39,7 @@ const NAMES: &[&str] = &[
 
 /// The line.
 pub(super) fn line(
-    facts: &RepositoryFacts,
+    facts: &RepositoryConfig,
     touches_files: bool,
     roots_hold: impl Fn(&Path) -> bool,
 ) -> String {

@@ -5,9 +5,9 @@ mod search;
 use std::path::{Path, PathBuf};
 
 use haft_paths::lexical;
-use haft_search::{Filter, GlobPlan, VCS_DIRS};
+use haft_search::{GlobPlan, VCS_DIRS, WalkFilter};
 use haft_tool::{
-    Access, CallContext, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
+    Access, AccessSet, CallContext, Content, LineStyle, Outcome, Rendered, RenderedLine, Stage, Tool,
     ToolContext, ToolError, Traits, schema_of,
 };
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::search::Search;
-use crate::finding::{self, FindSettings, Place, counted};
+use crate::finding::{self, Place, SearchToolSettings, counted};
 
 /// Finds files by name and lists them, the most recently changed first, at most 100. Lists dotfiles and
 /// ignored files too, but not the insides of .git and the like. Finds files, not directories (use LS), and
@@ -61,23 +61,23 @@ pub struct Output {
 /// Finds files by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Glob {
-    settings: FindSettings,
+    settings: SearchToolSettings,
 }
 
 impl Glob {
     /// With these switches.
-    pub fn new(settings: FindSettings) -> Self {
+    pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings }
     }
 
-    fn filter(&self, pattern: &str) -> Filter {
+    fn filter(&self, pattern: &str) -> WalkFilter {
         // Somebody who names such a directory wants to look into it.
         let names_vcs = pattern.split('/').any(|name| VCS_DIRS.contains(&name));
-        Filter {
+        WalkFilter {
             respect_ignore: !self.settings.glob_ignored,
             skip_hidden: !self.settings.glob_hidden,
             skip_vcs: !names_vcs,
-            ..Filter::default()
+            ..WalkFilter::default()
         }
     }
 }
@@ -120,10 +120,10 @@ impl Tool for Glob {
         input.path.as_deref()
     }
 
-    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
+    fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
         match plan(input, cx) {
-            Ok(plan) => Reach::Declared(plan.roots().map(|root| Access::Read(root.to_owned())).collect()),
-            Err(_) => Reach::Undeclared,
+            Ok(plan) => AccessSet::Declared(plan.roots().map(|root| Access::Read(root.to_owned())).collect()),
+            Err(_) => AccessSet::Undeclared,
         }
     }
 

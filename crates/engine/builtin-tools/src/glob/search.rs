@@ -10,12 +10,13 @@ use std::{
 
 use haft_paths::lexical;
 use haft_search::{
-    DiskKind, Filter, GlobPlan, GlobRun, Hit, SearchRoot, SearchStop, SearchStopReason, WalkTally, show,
+    DiskKind, GlobMatch, GlobPlan, GlobRun, SearchRoot, SearchStop, SearchStopReason, WalkFilter, WalkStats,
+    show,
 };
 use haft_tool::{ToolContext, ToolError};
 
 use super::{Input, Output};
-use crate::finding::{FindSettings, Opened, Place, counted, grouped, seconds, shown};
+use crate::finding::{OpenedTarget, Place, SearchToolSettings, counted, grouped, seconds, shown};
 
 /// How many files are listed.
 const LISTED: usize = 100;
@@ -24,17 +25,17 @@ const LISTED: usize = 100;
 pub(super) struct Search {
     pub(super) plan: GlobPlan,
     pub(super) places: Vec<Place>,
-    pub(super) filter: Filter,
+    pub(super) filter: WalkFilter,
     pub(super) cx: ToolContext<()>,
     pub(super) input: Input,
-    pub(super) settings: FindSettings,
+    pub(super) settings: SearchToolSettings,
 }
 
 #[derive(Default)]
 struct Found {
-    hits: Vec<(Hit, usize)>,
+    hits: Vec<(GlobMatch, usize)>,
     total: u64,
-    tally: WalkTally,
+    tally: WalkStats,
     missing: Vec<String>,
     unreadable: Vec<String>,
 }
@@ -59,7 +60,8 @@ impl Search {
             timed_out: (stop.reason() == Some(SearchStopReason::Deadline)).then_some(true),
             ..Output::default()
         };
-        let show = |(hit, place): &(Hit, usize)| shown(&self.cx.cwd, &self.places[*place].asked, &hit.rel);
+        let show =
+            |(hit, place): &(GlobMatch, usize)| shown(&self.cx.cwd, &self.places[*place].asked, &hit.rel);
         output.filenames = found.hits.iter().map(show).collect();
         output.notes = self.notes(&output, &found, stop);
         Ok(output)
@@ -104,12 +106,12 @@ impl Search {
     fn open(&self, place: &Place, found: &mut Found) -> Result<Option<SearchRoot>, ToolError> {
         let name = || shown(&self.cx.cwd, &place.asked, b"");
         match place.open() {
-            Ok(Opened::Dir(root)) => return Ok(Some(root)),
-            Ok(Opened::File(_)) if self.is_base(place) => {
+            Ok(OpenedTarget::Dir(root)) => return Ok(Some(root)),
+            Ok(OpenedTarget::File(_)) if self.is_base(place) => {
                 return Err(ToolError::failed(format!("{} is a file; give a directory, or Read it", name())));
             }
             Err(error) if self.is_base(place) => return Err(place.failure(&error)),
-            Ok(Opened::File(_)) => found.missing.push(name()),
+            Ok(OpenedTarget::File(_)) => found.missing.push(name()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => found.missing.push(name()),
             Err(error) => found.unreadable.push(place.failure(&error).message),
         }

@@ -1,6 +1,6 @@
 use std::{path::Path, time::Duration};
 
-use haft_search::{FileHits, GrepLine, Grepped, LeftOut, LineKind, SearchStopReason, show};
+use haft_search::{FileHits, GrepLine, GrepResult, LeftOut, LineKind, SearchStopReason, show};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -103,7 +103,7 @@ pub(super) struct GrepAnswer<'a> {
     /// The directory that was searched; `None` if it was a file.
     pub(super) dir: Option<&'a Path>,
     pub(super) limit: Duration,
-    pub(super) grepped: Grepped,
+    pub(super) grepped: GrepResult,
 }
 
 impl GrepAnswer<'_> {
@@ -178,7 +178,7 @@ impl GrepAnswer<'_> {
 
     fn skipped(&self) -> Skipped {
         let (grepped, left_out) = (&self.grepped, self.grepped.left_out.as_ref());
-        let files = |wanted: fn(&haft_search::Needs) -> bool| {
+        let files = |wanted: fn(&haft_search::FileRequirement) -> bool| {
             left_out
                 .map(|it| it.by_need.iter().filter(|(needs, _)| wanted(needs)).map(|(_, sum)| sum.0).sum())
         };

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use haft_search::{Filter, Globs, GrepPage, Mode, Query, QueryOptions, file_type};
+use haft_search::{GlobFilter, GrepOptions, GrepPage, Mode, Query, WalkFilter, file_type};
 use haft_tool::{CallContext, ToolError};
 use haft_types::nearest;
 use schemars::JsonSchema;
@@ -125,7 +125,7 @@ impl Input {
 
     pub(super) fn query(&self) -> Result<Query, ToolError> {
         let around = self.around.or(self.context).unwrap_or(0);
-        let options = QueryOptions {
+        let options = GrepOptions {
             mode: match self.mode() {
                 OutputMode::Content => Mode::Content,
                 OutputMode::FilesWithMatches => Mode::Files,
@@ -153,14 +153,14 @@ impl Input {
         })
     }
 
-    pub(super) fn filter(&self, cx: &CallContext) -> Result<Filter, ToolError> {
+    pub(super) fn filter(&self, cx: &CallContext) -> Result<WalkFilter, ToolError> {
         let globs = self.glob.as_deref().map(split_globs).unwrap_or_default();
         if MAX_GLOBS < globs.len() {
             return Err(ToolError::invalid(format!("glob holds more than {MAX_GLOBS} patterns; use fewer")));
         }
         let mut places = vec![&*cx.cwd];
         places.extend(self.path.as_deref());
-        let globs = Globs::new(&globs, &places).map_err(|problem| {
+        let globs = GlobFilter::new(&globs, &places).map_err(|problem| {
             ToolError::invalid(format!(
                 "glob is not valid: {problem}. Write it like *.rs or src/**/*.{{ts,tsx}}"
             ))
@@ -179,12 +179,12 @@ impl Input {
                 ))
             })?),
         };
-        Ok(Filter {
+        Ok(WalkFilter {
             respect_ignore: !Self::is_on(self.include_ignored),
             skip_hidden: !Self::is_on(self.include_hidden),
             globs,
             types,
-            ..Filter::default()
+            ..WalkFilter::default()
         })
     }
 }

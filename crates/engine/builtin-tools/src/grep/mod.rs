@@ -9,26 +9,27 @@ use std::{path::Path, sync::Arc};
 
 pub use answer::{Output, Skipped};
 use haft_tool::{
-    CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits, schema_of,
+    AccessSet, CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    schema_of,
 };
 use haft_workspace::Files;
 pub use input::{Input, OutputMode};
 use serde_json::Value;
 
 use self::search::Search;
-use crate::finding::{self, FindSettings, Place};
+use crate::finding::{self, Place, SearchToolSettings};
 
 /// Finds text in files.
 #[derive(Clone, Debug, Default)]
 pub struct Grep {
-    settings: FindSettings,
+    settings: SearchToolSettings,
     /// The files of the session, where some may be unsaved in an editor.
     files: Option<Arc<Files>>,
 }
 
 impl Grep {
     /// With these switches.
-    pub fn new(settings: FindSettings) -> Self {
+    pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings, files: None }
     }
 
@@ -82,8 +83,8 @@ impl Tool for Grep {
         input.path.as_deref()
     }
 
-    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
-        Reach::read(input.path.as_deref().unwrap_or(&cx.cwd))
+    fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
+        AccessSet::read(input.path.as_deref().unwrap_or(&cx.cwd))
     }
 
     fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {

@@ -1,15 +1,15 @@
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use haft_search::{Filter, GrepRun, Query, SearchStop};
+use haft_search::{GrepRun, Query, SearchStop, WalkFilter};
 use haft_tool::{ToolContext, ToolError};
 
 use super::{Input, Output, answer::GrepAnswer};
-use crate::finding::{Opened, Place};
+use crate::finding::{OpenedTarget, Place};
 
 /// One call, ready to run on a thread of its own.
 pub(super) struct Search {
     pub(super) query: Query,
-    pub(super) filter: Filter,
+    pub(super) filter: WalkFilter,
     pub(super) place: Place,
     pub(super) cx: ToolContext<()>,
     pub(super) input: Input,
@@ -19,12 +19,12 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let opened = self.place.open().map_err(|error| self.place.failure(&error))?;
-        let is_file = matches!(opened, Opened::File(_));
+        let is_file = matches!(opened, OpenedTarget::File(_));
         let grepped = match opened {
-            Opened::Dir(root) => {
+            OpenedTarget::Dir(root) => {
                 self.grep(stop, &|rel| self.place.may_show(&self.cx, rel), |run| run.run(&root))
             }
-            Opened::File(file) => {
+            OpenedTarget::File(file) => {
                 let name = self.place.asked.as_os_str().as_bytes();
                 let searched = self.grep(stop, &|_| true, |run| run.run_file(name, file));
                 searched.map_err(|error| self.place.failure(&error))?

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_tool::{CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::send_message::{AgentPost, ListedAgent};
+use crate::send_message::{AgentMailer, ListedAgent};
 
 /// Lists the agents of this session that can be reached with SendMessage, with what each does and
 /// whether it works. There is no need to ask whether one is done: its report comes by itself.
@@ -67,12 +67,12 @@ impl Serialize for Output {
 
 /// Lists agents.
 pub struct ListAgents {
-    post: Arc<dyn AgentPost>,
+    post: Arc<dyn AgentMailer>,
 }
 
 impl ListAgents {
     /// Those of this post.
-    pub fn new(post: Arc<dyn AgentPost>) -> Self {
+    pub fn new(post: Arc<dyn AgentMailer>) -> Self {
         Self { post }
     }
 }
@@ -99,8 +99,8 @@ impl Tool for ListAgents {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn describe(&self, _input: &Input) -> String {

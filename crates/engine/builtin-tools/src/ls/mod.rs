@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use haft_search::{Filter, Globs, ListedTree, SearchStop, SearchStopReason, TreeRun};
+use haft_search::{GlobFilter, ListedTree, SearchStop, SearchStopReason, TreeRun, WalkFilter};
 use haft_tool::{
-    CallContext, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool, ToolContext,
+    AccessSet, CallContext, Content, LineStyle, Outcome, Rendered, RenderedLine, Stage, Tool, ToolContext,
     ToolError, Traits, schema_of,
 };
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::layout::Layout;
-use crate::finding::{self, FindSettings, Opened, Place, counted, grouped, seconds, shown};
+use crate::finding::{self, OpenedTarget, Place, SearchToolSettings, counted, grouped, seconds, shown};
 
 /// Shows a directory as a tree with sizes, about 200 lines of it, and says what it left out. Leaves out ignored
 /// and hidden entries unless asked. To find files by name use Glob.
@@ -70,7 +70,7 @@ pub struct Output {
 /// Shows directories.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ls {
-    settings: FindSettings,
+    settings: SearchToolSettings,
 }
 
 /// How deep a tree is shown unless asked otherwise.
@@ -81,25 +81,25 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Ls {
     /// With these switches.
-    pub fn new(settings: FindSettings) -> Self {
+    pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings }
     }
 }
 
 impl Input {
-    fn filter(&self, cx: &CallContext) -> Result<Filter, ToolError> {
+    fn filter(&self, cx: &CallContext) -> Result<WalkFilter, ToolError> {
         let globs: Vec<String> =
             self.ignore.iter().map(|glob| format!("!{}", glob.trim_start_matches('!'))).collect();
         let mut places = vec![&*cx.cwd];
         places.extend(self.path.as_deref());
-        let globs = Globs::new(&globs, &places).map_err(|problem| {
+        let globs = GlobFilter::new(&globs, &places).map_err(|problem| {
             ToolError::invalid(format!("ignore holds a glob that is not valid: {problem}"))
         })?;
-        Ok(Filter {
+        Ok(WalkFilter {
             respect_ignore: !self.include_ignored.unwrap_or(false),
             skip_hidden: !self.include_hidden.unwrap_or(false),
             globs,
-            ..Filter::default()
+            ..WalkFilter::default()
         })
     }
 }
@@ -136,8 +136,8 @@ impl Tool for Ls {
         input.path.as_deref()
     }
 
-    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
-        Reach::read(input.path.as_deref().unwrap_or(&cx.cwd))
+    fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
+        AccessSet::read(input.path.as_deref().unwrap_or(&cx.cwd))
     }
 
     fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
@@ -185,7 +185,7 @@ impl Tool for Ls {
 
 /// One call, ready to run on a thread of its own.
 struct LsListing {
-    filter: Filter,
+    filter: WalkFilter,
     place: Place,
     depth: usize,
     cx: ToolContext<()>,
@@ -195,8 +195,8 @@ struct LsListing {
 impl LsListing {
     fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let root = match self.place.open() {
-            Ok(Opened::Dir(root)) => root,
-            Ok(Opened::File(_)) => {
+            Ok(OpenedTarget::Dir(root)) => root,
+            Ok(OpenedTarget::File(_)) => {
                 let path = shown(&self.cx.cwd, &self.place.asked, b"");
                 return Err(ToolError::failed(format!("{path} is a file, not a directory; use Read")));
             }

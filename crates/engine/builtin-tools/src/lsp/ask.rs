@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_lsp::{
-    CallItem, CallLink, Checked, CodeAction, LspClient, LspFault, ResolvedPlace, WorkspaceChange,
+    CallItem, CallLink, CheckState, CodeAction, LspClient, LspError, ResolvedPosition, WorkspaceChange,
     code_actions, hover_text, line_at, resolve, spots, symbols, uri_of, workspace_change,
 };
 use haft_tool::{ToolContext, ToolError};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     Input, LspProgress, Operation, Output,
-    words::{AnswerShower, Page},
+    words::{AnswerFormatter, Page},
 };
 
 /// How long a question waits for a server that reads the project.
@@ -33,17 +33,17 @@ const YOUNG: Duration = Duration::from_secs(6);
 const RESOLVED: usize = 10;
 
 /// One question.
-pub(super) struct LspQuestion<'a> {
+pub(super) struct LspQuery<'a> {
     pub(super) client: Arc<LspClient>,
     pub(super) input: &'a Input,
     pub(super) cx: &'a ToolContext<LspProgress>,
     /// The file, where it is about one: its place, what the server calls it, its
     /// text.
-    pub(super) file: Option<AskedFile>,
+    pub(super) file: Option<QueriedFile>,
 }
 
 /// The file a question is about.
-pub(super) struct AskedFile {
+pub(super) struct QueriedFile {
     pub(super) path: PathBuf,
     pub(super) language: String,
     pub(super) text: String,
@@ -55,7 +55,7 @@ struct Answered {
     note: Option<String>,
 }
 
-impl LspQuestion<'_> {
+impl LspQuery<'_> {
     /// Asks, and puts the answer into words.
     pub(super) async fn answer(self) -> Result<Output, ToolError> {
         let mut output = Output {
@@ -64,7 +64,7 @@ impl LspQuestion<'_> {
             server: self.client.plan().name.clone(),
             ..Output::default()
         };
-        let shower = AnswerShower::new(self.cx, self.client.encoding());
+        let shower = AnswerFormatter::new(self.cx, self.client.encoding());
         let page = match self.input.operation {
             Operation::Diagnostics => self.diagnostics(&shower).await?,
             Operation::WorkspaceSymbol => self.workspace_symbols(&shower).await?,
@@ -80,13 +80,13 @@ impl LspQuestion<'_> {
         Ok(output)
     }
 
-    fn file(&self) -> Result<&AskedFile, ToolError> {
+    fn file(&self) -> Result<&QueriedFile, ToolError> {
         self.file.as_ref().ok_or_else(|| ToolError::invalid("filePath is missing"))
     }
 
     fn nonsense(&self, method: &str, why: String) -> ToolError {
         let (server, method) = (self.client.plan().name.clone(), method.to_owned());
-        ToolError::failed(LspFault::Nonsense { server, method, why }.to_string())
+        ToolError::failed(LspError::Nonsense { server, method, why }.to_string())
     }
 
     async fn know(&self) -> Result<(i32, Instant), ToolError> {
@@ -133,10 +133,10 @@ impl LspQuestion<'_> {
                 Ok(_) if busy && deadline <= Instant::now() => return Err(self.not_ready()),
                 Ok(value) if !busy && self.is_final(tries) => return Ok(Answered { value, note: None }),
                 // Files are unknown until the project was read.
-                Err(fault @ LspFault::Refused { .. }) if !busy && (self.is_final(tries) || !waits) => {
+                Err(fault @ LspError::Refused { .. }) if !busy && (self.is_final(tries) || !waits) => {
                     return Err(ToolError::failed(fault.to_string()));
                 }
-                Ok(_) | Err(LspFault::Refused { .. }) if Instant::now() < deadline => {
+                Ok(_) | Err(LspError::Refused { .. }) if Instant::now() < deadline => {
                     tokio::time::sleep(AGAIN).await;
                 }
                 Ok(_) => return Err(self.not_ready()),
@@ -161,14 +161,14 @@ impl LspQuestion<'_> {
         ))
     }
 
-    fn place(&self) -> Result<ResolvedPlace, ToolError> {
+    fn place(&self) -> Result<ResolvedPosition, ToolError> {
         let Input { line, character, symbol, .. } = self.input;
         let file = self.file()?;
         let found = resolve(&file.text, *line, *character, symbol.as_deref());
         found.map_err(|why| ToolError::invalid(format!("{}: {why}", file.path.display())))
     }
 
-    async fn about_place(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
+    async fn about_place(&self, shower: &AnswerFormatter<'_>) -> Result<Page, ToolError> {
         let method = self.must_offer()?;
         let place = self.place()?;
         self.know().await?;
@@ -209,7 +209,12 @@ impl LspQuestion<'_> {
         Ok(page)
     }
 
-    async fn calls(&self, params: &Value, name: &str, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
+    async fn calls(
+        &self,
+        params: &Value,
+        name: &str,
+        shower: &AnswerFormatter<'_>,
+    ) -> Result<Page, ToolError> {
         let (method, _) = self.input.operation.method();
         let prepared = self.ask(method, params).await?;
         let items = CallItem::read_all(&prepared.value).map_err(|why| self.nonsense(method, why))?;
@@ -232,16 +237,16 @@ impl LspQuestion<'_> {
 
     async fn actions(
         &self,
-        file: &AskedFile,
+        file: &QueriedFile,
         position: &Value,
-        shower: &AnswerShower<'_>,
+        shower: &AnswerFormatter<'_>,
     ) -> Result<Page, ToolError> {
         let (method, capability) = self.input.operation.method();
         let line = position["line"].as_u64().unwrap_or(0);
         let (version, since) = self.know().await?;
         let checked = self.client.check(&file.path, version, since, CHECKS / 4).await;
         let problems = match checked {
-            Ok(Checked::Now(items)) => items,
+            Ok(CheckState::Now(items)) => items,
             _ => Vec::new(),
         };
         let near = problems.iter().filter(|it| u64::from(it.line) <= line && line <= u64::from(it.end.0));
@@ -267,7 +272,7 @@ impl LspQuestion<'_> {
         answer.get("edit").filter(|it| !it.is_null()).and_then(|it| workspace_change(it).ok())
     }
 
-    async fn document_symbols(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
+    async fn document_symbols(&self, shower: &AnswerFormatter<'_>) -> Result<Page, ToolError> {
         let method = self.must_offer()?;
         self.know().await?;
         let file = self.file()?;
@@ -276,7 +281,7 @@ impl LspQuestion<'_> {
         Ok(shower.document_symbols(&found, &file.path, self.input.offset.unwrap_or(0)))
     }
 
-    async fn workspace_symbols(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
+    async fn workspace_symbols(&self, shower: &AnswerFormatter<'_>) -> Result<Page, ToolError> {
         let method = self.must_offer()?;
         if self.file.is_some() {
             // Some servers know no project before a file of it is open.
@@ -288,7 +293,7 @@ impl LspQuestion<'_> {
         Ok(shower.workspace_symbols(&found, query, self.input.offset.unwrap_or(0), answer.note))
     }
 
-    async fn diagnostics(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
+    async fn diagnostics(&self, shower: &AnswerFormatter<'_>) -> Result<Page, ToolError> {
         let Some(file) = &self.file else {
             let asked = self.client.check_all(CHECKS).await;
             let asked = asked.map_err(|fault| ToolError::failed(fault.to_string()))?;
@@ -305,11 +310,11 @@ impl LspQuestion<'_> {
         let checked = self.client.check(&file.path, version, since, CHECKS).await;
         let checked = checked.map_err(|fault| ToolError::failed(fault.to_string()))?;
         Ok(match checked {
-            Checked::Now(items) => {
+            CheckState::Now(items) => {
                 let note = busy().then(|| format!("{}; there may be more", self.busy()));
                 shower.problems(&file.path, &file.text, items, self.input.offset.unwrap_or(0), note)
             }
-            Checked::NotYet => Page::of(format!(
+            CheckState::NotYet => Page::of(format!(
                 "{} was not checked yet: {} has said nothing about it as it is now. Ask again in a while.",
                 shower.name(&file.path),
                 self.client.plan().name

@@ -14,8 +14,8 @@ use std::{
 };
 
 use haft_lsp::{
-    ConfiguredServer, LaunchServer, LaunchedServer, LspClient, LspProcess, LspSettings, NoServer, Programs,
-    ServerPlan, ServerPool,
+    ConfiguredServer, LaunchedServer, LspClient, LspProcess, LspSettings, ProgramPath, ServerLauncher,
+    ServerPlan, ServerPool, ServerUnavailable,
 };
 use haft_shell::{
     own::{Lifetime, resident_bytes},
@@ -26,15 +26,15 @@ use haft_tool::{BoxFuture, ToolContext, ToolError};
 use haft_types::{AgentId, CallId};
 use tokio::net::UnixStream;
 
-use super::news::NewsState;
-use crate::bash::{Confine, Confined, NoConfine, Outside};
+use super::news::DiagnosticTracker;
+use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, Outside};
 
 /// Opens the shell that servers run in: one for all sessions that have the same
 /// environment, so that a server outlives the session that needed it first.
 pub type OpenServerShell = Box<dyn Fn() -> io::Result<Arc<ServerShell>> + Send + Sync>;
 
 /// Says where programs may be beside the usual directories. May take seconds.
-pub type FurtherDirs = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
+pub type ExtraProgramDirs = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
 
 /// The shell that servers run in. As long as somebody has it, they stay.
 #[derive(Debug)]
@@ -44,17 +44,17 @@ pub struct ServerShell(pub Arc<Shell>);
 const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The servers of a session.
-pub struct LspDesk {
+pub struct LspServers {
     pub(super) pool: Arc<ServerPool>,
     open_shell: OpenServerShell,
     shell: OnceLock<Arc<ServerShell>>,
-    confine: Arc<dyn Confine>,
+    confine: Arc<dyn CommandConfiner>,
     settings: Arc<dyn Fn() -> LspSettings + Send + Sync>,
-    programs: Programs,
+    programs: ProgramPath,
     /// Where else programs may be. Takes its time.
-    further_dirs: FurtherDirs,
+    further_dirs: ExtraProgramDirs,
     /// The same programs and those there, once somebody looked.
-    further: OnceLock<Programs>,
+    further: OnceLock<ProgramPath>,
     /// Servers of plugins, after those of settings.
     of_plugins: Mutex<Vec<ConfiguredServer>>,
     /// Why servers of this project should not start unasked, if so.
@@ -65,22 +65,22 @@ pub struct LspDesk {
     agreed: Mutex<BTreeSet<(String, PathBuf)>>,
     /// What holds the servers of this session.
     held: Mutex<BTreeSet<String>>,
-    pub(super) news: NewsState,
+    pub(super) news: DiagnosticTracker,
 }
 
-impl std::fmt::Debug for LspDesk {
+impl std::fmt::Debug for LspServers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LspDesk").field("programs", &self.programs).finish_non_exhaustive()
     }
 }
 
-impl LspDesk {
+impl LspServers {
     /// Servers of this pool, found in these directories.
     pub fn new(
         pool: Arc<ServerPool>,
         open_shell: OpenServerShell,
         settings: Arc<dyn Fn() -> LspSettings + Send + Sync>,
-        programs: Programs,
+        programs: ProgramPath,
     ) -> Self {
         Self {
             stopped: AtomicUsize::new(pool.stopped_for_memory(0).len()),
@@ -89,14 +89,14 @@ impl LspDesk {
             pool,
             open_shell,
             shell: OnceLock::new(),
-            confine: Arc::new(NoConfine),
+            confine: Arc::new(NoConfiner),
             settings,
             programs,
             further_dirs: Box::new(Vec::new),
             further: OnceLock::new(),
             agreed: Mutex::default(),
             held: Mutex::default(),
-            news: NewsState::default(),
+            news: DiagnosticTracker::default(),
         }
     }
 
@@ -104,11 +104,11 @@ impl LspDesk {
     pub fn closed() -> Arc<Self> {
         let refused = Box::new(|| Err(io::Error::other("this session starts no servers")));
         let settings = Arc::new(LspSettings::default);
-        Arc::new(Self::new(ServerPool::of_process(), refused, settings, Programs::default()))
+        Arc::new(Self::new(ServerPool::of_process(), refused, settings, ProgramPath::default()))
     }
 
     /// Puts servers behind walls.
-    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+    pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
@@ -120,7 +120,7 @@ impl LspDesk {
     }
 
     /// Looks for programs there, too, where they are nowhere else.
-    pub fn with_further_dirs(mut self, dirs: FurtherDirs) -> Self {
+    pub fn with_further_dirs(mut self, dirs: ExtraProgramDirs) -> Self {
         self.further_dirs = dirs;
         self
     }
@@ -152,10 +152,10 @@ impl LspDesk {
     }
 
     /// Which server a file needs. Looks at the disk.
-    pub(super) fn plan(&self, file: &Path, top: &Path) -> Result<ServerPlan, NoServer> {
+    pub(super) fn plan(&self, file: &Path, top: &Path) -> Result<ServerPlan, ServerUnavailable> {
         let settings = self.settings();
         match (self.programs.plan(file, top, &settings), self.further.get()) {
-            (Err(NoServer::Missing { .. }), Some(further)) => further.plan(file, top, &settings),
+            (Err(ServerUnavailable::Missing { .. }), Some(further)) => further.plan(file, top, &settings),
             (planned, _) => planned,
         }
     }
@@ -165,7 +165,7 @@ impl LspDesk {
     pub(super) fn plan_for_call(&self, file: &Path, top: &Path) -> Result<ServerPlan, String> {
         let why = match self.plan(file, top) {
             Ok(plan) => return Ok(plan),
-            Err(why @ NoServer::Missing { .. }) if self.further.get().is_none() => why,
+            Err(why @ ServerUnavailable::Missing { .. }) if self.further.get().is_none() => why,
             Err(why) => return Err(why.to_string()),
         };
         self.further.get_or_init(|| {
@@ -212,7 +212,7 @@ impl LspDesk {
         cx: &ToolContext<P>,
     ) -> Result<Arc<LspClient>, ToolError> {
         let line = plan.line();
-        let about = Confined {
+        let about = ConfinedCommand {
             command: &line,
             cwd: &plan.root,
             agent: &cx.agent_id,
@@ -255,7 +255,7 @@ impl LspDesk {
     }
 }
 
-impl Drop for LspDesk {
+impl Drop for LspServers {
     /// The last session that has the shell takes its servers along.
     fn drop(&mut self) {
         if self.shell.get().is_some_and(|shell| Arc::strong_count(shell) == 1) {
@@ -285,7 +285,7 @@ struct ShellLauncher {
     reading: Option<Arc<ReadingWalls>>,
 }
 
-impl LaunchServer for ShellLauncher {
+impl ServerLauncher for ShellLauncher {
     fn launch(&self, plan: &ServerPlan) -> io::Result<LaunchedServer> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;

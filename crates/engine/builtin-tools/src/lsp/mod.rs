@@ -10,22 +10,22 @@ mod words;
 use std::{path::Path, sync::Arc};
 
 use haft_tool::{
-    Access, CallContext, Content, Exposure, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
-    ToolContext, ToolError, Traits, Verdict,
+    Access, AccessSet, CallContext, Content, Exposure, LineStyle, Outcome, Rendered, RenderedLine, Stage,
+    Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use serde::Serialize;
 
-pub use desk::{FurtherDirs, LspDesk, OpenServerShell, ServerShell};
+pub use desk::{ExtraProgramDirs, LspServers, OpenServerShell, ServerShell};
 pub use input::{Input, Operation, Output};
-pub use news::TellAgent;
+pub use news::AgentNotifier;
 
-use self::ask::{AskedFile, LspQuestion};
+use self::ask::{LspQuery, QueriedFile};
 use crate::files::{blocking, canonical, check_path, granted};
 
 /// Asks language servers about code.
 #[derive(Debug)]
 pub struct Lsp {
-    desk: Arc<LspDesk>,
+    desk: Arc<LspServers>,
 }
 
 /// How far a question is.
@@ -37,7 +37,7 @@ pub struct LspProgress {
 
 impl Lsp {
     /// Asks the servers of this desk.
-    pub fn new(desk: Arc<LspDesk>) -> Self {
+    pub fn new(desk: Arc<LspServers>) -> Self {
         Self { desk }
     }
 
@@ -56,7 +56,7 @@ impl Lsp {
         let (mut servers, mut texts, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for client in running {
             let name = client.plan().name.clone();
-            match (LspQuestion { client, input, cx, file: None }).answer().await {
+            match (LspQuery { client, input, cx, file: None }).answer().await {
                 Ok(one) => {
                     texts.push(one.result);
                     all.result_count = Some(all.result_count.unwrap_or(0) + one.result_count.unwrap_or(0));
@@ -93,7 +93,7 @@ impl Lsp {
             })?;
             let text = text::read_text(&real).map_err(ToolError::failed)?;
             let language = plan.language.clone();
-            Ok((plan, AskedFile { path: real, language, text }))
+            Ok((plan, QueriedFile { path: real, language, text }))
         })
         .await?;
         // Sources of libraries belong to the server of the project that uses them.
@@ -108,9 +108,9 @@ impl Lsp {
             }
         };
         let (asked, path) = (Arc::clone(&client), file.path.clone());
-        let output = LspQuestion { client, input, cx, file: Some(file) }.answer().await?;
+        let output = LspQuery { client, input, cx, file: Some(file) }.answer().await?;
         if input.operation == Operation::Diagnostics
-            && let Some(items) = LspQuestion::known(&asked, &path)
+            && let Some(items) = LspQuery::known(&asked, &path)
         {
             self.desk.news.knows(&path, &items);
         }
@@ -165,13 +165,13 @@ impl Tool for Lsp {
         input.file_path.as_deref()
     }
 
-    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
-        let Some(path) = &input.file_path else { return Reach::read(cx.cwd.to_path_buf()) };
+    fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
+        let Some(path) = &input.file_path else { return AccessSet::read(cx.cwd.to_path_buf()) };
         let mut accesses = vec![Access::Read(path.clone())];
         // Starting a server runs a program, which may run code of the project.
         let line = self.desk.to_agree(path, &cx.cwd);
         accesses.extend(line.map(|line| Access::Command(line.into())));
-        Reach::Declared(accesses)
+        AccessSet::Declared(accesses)
     }
 
     fn check_permissions(&self, input: &Input, cx: &CallContext) -> Verdict {

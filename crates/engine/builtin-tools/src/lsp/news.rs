@@ -11,14 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_lsp::{Checked, Diagnostic, LspClient, Severity, character_of, line_at};
+use haft_lsp::{CheckState, Diagnostic, DiagnosticSeverity, LspClient, character_of, line_at};
 use haft_tool::BoxFuture;
 use haft_types::{AgentId, tags};
 use haft_workspace::{FileEvent, Files};
 use tokio::sync::oneshot;
 
-use super::{desk::LspDesk, text::read_text};
-use crate::files::news::EditNews;
+use super::{desk::LspServers, text::read_text};
+use crate::files::news::EditObserver;
 
 /// How long an edit waits for a server that was as quick the last time.
 const WAITS: Duration = Duration::from_millis(150);
@@ -35,11 +35,11 @@ const OTHERS: usize = 8;
 const MOST_KNOWN: usize = 500;
 
 /// Says something to the main agent with its next request.
-pub type TellAgent = Box<dyn Fn(String) + Send + Sync>;
+pub type AgentNotifier = Box<dyn Fn(String) + Send + Sync>;
 
 /// What the model knows of problems.
 #[derive(Default)]
-pub(super) struct NewsState {
+pub(super) struct DiagnosticTracker {
     /// What was said of each file, so that only news are told.
     known: Mutex<HashMap<PathBuf, KnownFile>>,
     /// Edits of each file, so that only the last one is told of.
@@ -50,7 +50,7 @@ pub(super) struct NewsState {
     silent: AtomicU32,
     /// News nobody could be told yet.
     late: Mutex<HashMap<AgentId, Vec<String>>>,
-    tell: OnceLock<TellAgent>,
+    tell: OnceLock<AgentNotifier>,
 }
 
 struct KnownFile {
@@ -62,7 +62,7 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl NewsState {
+impl DiagnosticTracker {
     /// The model knows this of a file now. What it knew before, if anything.
     pub(super) fn knows(&self, path: &Path, items: &[Diagnostic]) -> Option<Vec<Diagnostic>> {
         let mut known = lock(&self.known);
@@ -103,7 +103,7 @@ impl NewsState {
             return true;
         }
         let known = lock(&self.known);
-        let is_broken = |it: &KnownFile| it.items.iter().any(|it| it.severity == Severity::Error);
+        let is_broken = |it: &KnownFile| it.items.iter().any(|it| it.severity == DiagnosticSeverity::Error);
         paths.iter().any(|path| known.get(path).is_some_and(is_broken))
     }
 
@@ -124,7 +124,7 @@ type EditedFile = (PathBuf, String, u64);
 
 /// What is to be compared for one server after an edit.
 struct Comparison {
-    desk: Arc<LspDesk>,
+    desk: Arc<LspServers>,
     client: Arc<LspClient>,
     cwd: PathBuf,
     /// The files that were edited: what the server calls them, which edit it was.
@@ -177,7 +177,7 @@ impl Comparison {
         let text = tokio::task::spawn_blocking(move || read_text(&file).ok()).await.ok()??;
         let (version, since) = self.client.know(path, language, &text).await.ok()?;
         match self.client.check(path, version, since, COMES).await {
-            Ok(Checked::Now(items)) => Some(items),
+            Ok(CheckState::Now(items)) => Some(items),
             _ => None,
         }
     }
@@ -195,14 +195,18 @@ struct ProblemChange {
 impl ProblemChange {
     fn of(path: &Path, before: Option<Vec<Diagnostic>>, now: Vec<Diagnostic>) -> Self {
         let counts = |it: &Diagnostic| match &before {
-            Some(_) => it.severity <= Severity::Warning,
+            Some(_) => it.severity <= DiagnosticSeverity::Warning,
             // What was there before the edit is not known: only what certainly matters.
-            None => it.severity == Severity::Error,
+            None => it.severity == DiagnosticSeverity::Error,
         };
-        let mut old: Vec<Diagnostic> =
-            before.iter().flatten().filter(|it| it.severity <= Severity::Warning).cloned().collect();
+        let mut old: Vec<Diagnostic> = before
+            .iter()
+            .flatten()
+            .filter(|it| it.severity <= DiagnosticSeverity::Warning)
+            .cloned()
+            .collect();
         let mut new: Vec<Diagnostic> = Vec::new();
-        let clean = !now.iter().any(|it| it.severity <= Severity::Warning);
+        let clean = !now.iter().any(|it| it.severity <= DiagnosticSeverity::Warning);
         for item in now.into_iter().filter(counts) {
             match old.iter().position(|it| it.print() == item.print()) {
                 Some(at) => drop(old.swap_remove(at)),
@@ -253,7 +257,7 @@ pub(super) fn problem(it: &Diagnostic, text: &str, encoding: haft_lsp::ColumnEnc
     format!("  {} {place} {message}{by}", it.severity.word())
 }
 
-impl LspDesk {
+impl LspServers {
     /// Follows what is read and changed in a session, and tells late news this
     /// way.
     pub fn follow(self: &Arc<Self>, files: &Files, cwd: &Path) {
@@ -266,7 +270,7 @@ impl LspDesk {
     }
 
     /// Says late news this way.
-    pub fn tell_with(&self, tell: TellAgent) {
+    pub fn tell_with(&self, tell: AgentNotifier) {
         self.news.tell.set(tell).ok();
     }
 
@@ -393,7 +397,7 @@ impl LspDesk {
     }
 }
 
-impl EditNews for LspDesk {
+impl EditObserver for LspServers {
     fn after<'a>(
         self: Arc<Self>,
         paths: &'a [PathBuf],
@@ -420,7 +424,8 @@ mod tests {
 
     #[test]
     fn silent_servers_are_not_waited_for() {
-        let (state, a, b) = (NewsState::default(), PathBuf::from("/w/a.py"), PathBuf::from("/w/b.py"));
+        let (state, a, b) =
+            (DiagnosticTracker::default(), PathBuf::from("/w/a.py"), PathBuf::from("/w/b.py"));
         let waits = |paths: &[&PathBuf]| {
             state.is_worth_waiting(&paths.iter().map(|it| (*it).clone()).collect::<Vec<_>>())
         };

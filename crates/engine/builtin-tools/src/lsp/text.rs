@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_workspace::{OpenFile, Snapshot, text::Text};
+use haft_workspace::{FileSnapshot, OpenFile, text::Text};
 
 /// Larger files are not sent to servers.
 const LARGEST: u64 = 8 << 20;
@@ -13,7 +13,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
     if LARGEST < file.stamp().len {
         return Err(format!("{} is larger than {} MiB", path.display(), LARGEST >> 20));
     }
-    let (_, bytes) = Snapshot::load(file).map_err(|err| err.to_string())?;
+    let (_, bytes) = FileSnapshot::load(file).map_err(|err| err.to_string())?;
     match Text::decode(bytes) {
         Ok(text) => Ok(text.view().to_owned()),
         Err(_) => Err(format!("{} is no text", path.display())),

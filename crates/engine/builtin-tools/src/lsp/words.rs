@@ -8,8 +8,8 @@ use std::{
 };
 
 use haft_lsp::{
-    CallItem, CallLink, CodeAction, CodeSpot, CodeSymbol, ColumnEncoding, Diagnostic, FileEdits, Severity,
-    WorkspaceChange, character_of, kind_name, line_at,
+    CallItem, CallLink, CodeAction, CodeLocation, CodeSymbol, ColumnEncoding, Diagnostic, DiagnosticSeverity,
+    FileEdits, WorkspaceChange, character_of, kind_name, line_at,
 };
 use haft_tool::ToolContext;
 use haft_types::text;
@@ -44,13 +44,13 @@ impl Page {
 }
 
 /// Puts answers into words for one call.
-pub(super) struct AnswerShower<'a> {
+pub(super) struct AnswerFormatter<'a> {
     cx: &'a ToolContext<LspProgress>,
     encoding: ColumnEncoding,
     texts: Mutex<HashMap<PathBuf, Option<std::sync::Arc<str>>>>,
 }
 
-impl<'a> AnswerShower<'a> {
+impl<'a> AnswerFormatter<'a> {
     pub(super) fn new(cx: &'a ToolContext<LspProgress>, encoding: ColumnEncoding) -> Self {
         Self { cx, encoding, texts: Mutex::default() }
     }
@@ -92,7 +92,7 @@ impl<'a> AnswerShower<'a> {
     pub(super) async fn spots(
         &self,
         operation: Operation,
-        (found, elsewhere): (Vec<CodeSpot>, usize),
+        (found, elsewhere): (Vec<CodeLocation>, usize),
         name: &str,
         offset: usize,
         note: Option<String>,
@@ -121,8 +121,8 @@ impl<'a> AnswerShower<'a> {
                 ..Page::of(format!("No {many} of `{name}` found."))
             };
         }
-        let mut by_file: BTreeMap<PathBuf, Vec<CodeSpot>> = BTreeMap::new();
-        let shown: Vec<CodeSpot> = found.iter().skip(offset).take(MOST).cloned().collect();
+        let mut by_file: BTreeMap<PathBuf, Vec<CodeLocation>> = BTreeMap::new();
+        let shown: Vec<CodeLocation> = found.iter().skip(offset).take(MOST).cloned().collect();
         notes.extend(rest(found.len(), offset, shown.len()));
         let files = found.iter().map(|it| &it.path).collect::<std::collections::BTreeSet<_>>().len();
         shown.into_iter().for_each(|it| by_file.entry(it.path.clone()).or_default().push(it));
@@ -283,7 +283,7 @@ impl<'a> AnswerShower<'a> {
         let mut notes: Vec<String> = note.into_iter().collect();
         let name = self.name(path);
         let (mut told, hints): (Vec<_>, Vec<_>) =
-            items.into_iter().partition(|it| it.severity != Severity::Hint);
+            items.into_iter().partition(|it| it.severity != DiagnosticSeverity::Hint);
         if !hints.is_empty() {
             notes.push(format!("{} hints are left out", hints.len()));
         }
@@ -313,7 +313,13 @@ impl<'a> AnswerShower<'a> {
         let mut files: Vec<(PathBuf, Vec<Diagnostic>)> = seen
             .into_iter()
             .map(|(path, items)| {
-                (path, items.into_iter().filter(|it| it.severity <= Severity::Warning).collect::<Vec<_>>())
+                (
+                    path,
+                    items
+                        .into_iter()
+                        .filter(|it| it.severity <= DiagnosticSeverity::Warning)
+                        .collect::<Vec<_>>(),
+                )
             })
             .filter(|it| !it.1.is_empty())
             .collect();
@@ -506,8 +512,11 @@ fn rest(total: usize, offset: usize, shown: usize) -> Option<String> {
 }
 
 fn tally(items: &[Diagnostic]) -> String {
-    let words =
-        [(Severity::Error, "errors"), (Severity::Warning, "warnings"), (Severity::Information, "remarks")];
+    let words = [
+        (DiagnosticSeverity::Error, "errors"),
+        (DiagnosticSeverity::Warning, "warnings"),
+        (DiagnosticSeverity::Information, "remarks"),
+    ];
     let counted = words.into_iter().filter_map(|(severity, word)| {
         let count = items.iter().filter(|it| it.severity == severity).count();
         let word = if count == 1 { word.trim_end_matches('s') } else { word };

@@ -6,7 +6,7 @@ use haft_net::{AddressRule, CheckedResolver, is_public};
 
 /// Whether a feed may come from this machine or its neighbourhood.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Neighbourhood {
+pub enum LocalAddressPolicy {
     /// Only public addresses.
     #[default]
     Refused,
@@ -14,7 +14,7 @@ pub enum Neighbourhood {
     Allowed,
 }
 
-impl AddressRule for Neighbourhood {
+impl AddressRule for LocalAddressPolicy {
     fn allows(&self, _host: &str, address: IpAddr) -> bool {
         *self == Self::Allowed || is_public(address)
     }
@@ -24,6 +24,6 @@ impl AddressRule for Neighbourhood {
     }
 }
 
-pub(crate) fn resolver(rule: Neighbourhood) -> Arc<CheckedResolver> {
+pub(crate) fn resolver(rule: LocalAddressPolicy) -> Arc<CheckedResolver> {
     CheckedResolver::new(Arc::new(rule))
 }

@@ -11,11 +11,11 @@ use haft_shell::{
     run::{About, Spec, TaskKind, Tasks, Terminal},
 };
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    Access, AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 
-use crate::bash::{Confine, Confined, NoConfine, Outside};
-pub use address::Neighbourhood;
+use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, Outside};
+pub use address::LocalAddressPolicy;
 pub use input::{Input, Output, Socket};
 
 const USUAL: Duration = Duration::from_secs(300);
@@ -24,18 +24,18 @@ const LONGEST: Duration = Duration::from_secs(1_800);
 /// Watches commands and sockets.
 pub struct Monitor {
     tasks: Arc<Tasks>,
-    neighbourhood: Neighbourhood,
-    confine: Arc<dyn Confine>,
+    neighbourhood: LocalAddressPolicy,
+    confine: Arc<dyn CommandConfiner>,
 }
 
 impl Monitor {
     /// Watches as tasks of this session.
-    pub fn new(tasks: Arc<Tasks>, neighbourhood: Neighbourhood) -> Self {
-        Self { tasks, neighbourhood, confine: Arc::new(NoConfine) }
+    pub fn new(tasks: Arc<Tasks>, neighbourhood: LocalAddressPolicy) -> Self {
+        Self { tasks, neighbourhood, confine: Arc::new(NoConfiner) }
     }
 
     /// Puts watched commands behind walls.
-    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+    pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
@@ -82,10 +82,10 @@ impl Tool for Monitor {
         }
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+    fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
         let command = input.command.clone().map(|line| Access::Command(line.into()));
         let socket = input.ws.as_ref().map(|it| Access::Fetch(it.url.clone()));
-        Reach::Declared(command.into_iter().chain(socket).collect())
+        AccessSet::Declared(command.into_iter().chain(socket).collect())
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -126,7 +126,7 @@ impl Tool for Monitor {
         let timeout_ms = u64::try_from(limit(&input).as_millis()).unwrap_or(u64::MAX);
         let job = match &input.ws {
             None => {
-                let about = Confined {
+                let about = ConfinedCommand {
                     command: &spec.command,
                     cwd: &spec.cwd,
                     agent: &spec.agent,

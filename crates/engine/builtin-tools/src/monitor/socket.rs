@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use haft_net::{AddressRule as _, with_causes};
-use haft_shell::run::Feed;
+use haft_shell::run::FeedJob;
 use haft_tool::ToolError;
 use reqwest::{StatusCode, Upgraded, header};
 use tokio_tungstenite::{
@@ -18,7 +18,7 @@ use tokio_tungstenite::{
 use url::Url;
 
 use super::{
-    address::{Neighbourhood, resolver},
+    address::{LocalAddressPolicy, resolver},
     input::Socket,
 };
 
@@ -28,7 +28,7 @@ const LARGEST: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The address as it will be connected to, if it is one.
-pub(crate) fn address(socket: &Socket, rule: Neighbourhood) -> Result<Url, ToolError> {
+pub(crate) fn address(socket: &Socket, rule: LocalAddressPolicy) -> Result<Url, ToolError> {
     let text = socket.url.as_str();
     let wrong = |why: &str| ToolError::invalid(format!("{text} cannot be watched: {why}"));
     if !text.is_ascii() || text.contains(|it: char| it.is_ascii_whitespace() || it.is_ascii_control()) {
@@ -53,7 +53,7 @@ pub(crate) fn address(socket: &Socket, rule: Neighbourhood) -> Result<Url, ToolE
 /// Opens the socket.
 pub(crate) async fn open(
     socket: &Socket,
-    rule: Neighbourhood,
+    rule: LocalAddressPolicy,
 ) -> Result<WebSocketStream<Upgraded>, ToolError> {
     let url = address(socket, rule)?;
     let failed = |why: String| ToolError::failed(format!("{} cannot be watched: {why}", socket.url));
@@ -89,7 +89,7 @@ pub(crate) async fn open(
 }
 
 /// Carries frames into the feed until either side ends.
-pub(crate) async fn carry(mut socket: WebSocketStream<Upgraded>, feed: Feed) {
+pub(crate) async fn carry(mut socket: WebSocketStream<Upgraded>, feed: FeedJob) {
     let stopped = loop {
         let frame = tokio::select! {
             why = feed.asked_to_stop() => break Err(why),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_tool::{
-    Access, CallContext, CallTrace, Content, Outcome, Reach, Rendered, RenderedRest, Stage, Tool,
+    Access, AccessSet, CallContext, CallEffect, CollapsedLines, Content, Outcome, Rendered, Stage, Tool,
     ToolContext, ToolError, Traits,
 };
 use haft_workspace::{Files, Hunk};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::files::{
     blocking, canonical, check_path, granted,
     guard::ConfigCheck,
-    news::{EditNews, NoNews},
+    news::{EditObserver, NoEditObserver},
     report::{self, Sizes, diff_for_model},
     viewer,
 };
@@ -146,17 +146,17 @@ impl EditOutput {
 pub struct MultiEdit {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
-    news: Arc<dyn EditNews>,
+    news: Arc<dyn EditObserver>,
 }
 
 impl MultiEdit {
     /// Edits the files of a session.
     pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
-        Self { files, config, news: Arc::new(NoNews) }
+        Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
     /// Says with each result what this one says about it.
-    pub fn with_news(mut self, news: Arc<dyn EditNews>) -> Self {
+    pub fn with_news(mut self, news: Arc<dyn EditObserver>) -> Self {
         self.news = news;
         self
     }
@@ -196,8 +196,8 @@ impl Tool for MultiEdit {
         }
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Declared(input.paths().into_iter().map(|path| Access::Write(path.clone())).collect())
+    fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Declared(input.paths().into_iter().map(|path| Access::Write(path.clone())).collect())
     }
 
     fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
@@ -241,7 +241,7 @@ impl Tool for MultiEdit {
         if output.edits.iter().any(|it| it.status == "ok") {
             output.notes.extend(Arc::clone(&self.news).after(&touched, &cx.cwd, &cx.agent_id).await);
         }
-        let traces = changed.into_iter().map(CallTrace::FileChanged);
+        let traces = changed.into_iter().map(CallEffect::FileChanged);
         Ok(traces.fold(Outcome::from(output), Outcome::with_trace))
     }
 
@@ -278,7 +278,7 @@ impl Tool for MultiEdit {
                     let one = report::render("Edited", &file.file_path, &file.structured_patch);
                     all.lines.push(haft_tool::RenderedLine::new(haft_tool::LineStyle::Plain, one.headline));
                     all.lines.extend(one.lines);
-                    if let RenderedRest::Lines(rest) = one.rest {
+                    if let CollapsedLines::Lines(rest) = one.rest {
                         all.lines.extend(rest);
                     }
                 }

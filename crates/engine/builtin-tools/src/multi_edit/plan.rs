@@ -6,7 +6,7 @@ use std::{
 
 use haft_tool::{Tool, ToolError};
 use haft_workspace::{
-    Change, ContentHash, FileError, FileEvent, Files, Locked, Snapshot, Viewer, patch,
+    Change, ContentHash, FileError, FileEvent, FileSnapshot, Files, LockedFiles, ReadBy, patch,
     text::{Bytes, Encoding, Splice, Text},
 };
 
@@ -14,10 +14,10 @@ use super::{EditInput, EditOutput, FileOutput, Input, MultiEdit, Output};
 use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
     files::{
-        edits::{EditRequest, EditTarget, RefusalKind, line_edits},
+        edits::{EditRefusalKind, EditRequest, EditTarget, line_edits},
         errors::{Doing, explain},
         guard::ConfigCheck,
-        matching::Wanted,
+        matching::MatchCount,
         report::Sizes,
     },
 };
@@ -38,18 +38,18 @@ impl EditVerdict {
 pub(super) struct MultiEditJob {
     pub(super) files: Arc<Files>,
     pub(super) config: Arc<dyn ConfigCheck>,
-    pub(super) viewer: Viewer,
+    pub(super) viewer: ReadBy,
     pub(super) input: Input,
     /// Where each path that was asked for really is.
     pub(super) real: BTreeMap<PathBuf, PathBuf>,
 }
 
 /// A file while the edits are tried out on it.
-struct Sheet {
+struct EditSheet {
     /// As it was asked for first.
     asked: PathBuf,
     real: PathBuf,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<FileSnapshot>,
     /// As it is on disk; empty for a file that does not exist.
     on_disk: Text,
     /// After the edits so far; nothing while there is none.
@@ -58,7 +58,7 @@ struct Sheet {
     steps: Vec<(usize, Vec<Splice>)>,
 }
 
-impl Sheet {
+impl EditSheet {
     fn text(&self) -> &Text {
         self.edited.as_ref().unwrap_or(&self.on_disk)
     }
@@ -91,8 +91,8 @@ impl MultiEditJob {
         }
     }
 
-    fn sheets(&self, locked: &Locked<'_>) -> Result<Vec<Sheet>, (PathBuf, FileError)> {
-        let mut sheets: Vec<Sheet> = Vec::new();
+    fn sheets(&self, locked: &LockedFiles<'_>) -> Result<Vec<EditSheet>, (PathBuf, FileError)> {
+        let mut sheets: Vec<EditSheet> = Vec::new();
         for (asked, real) in &self.real {
             if sheets.iter().any(|sheet| sheet.real == *real) {
                 continue;
@@ -106,7 +106,7 @@ impl MultiEditJob {
                 let source = std::io::Error::other("not a text file; use Bash to change it");
                 return Err((asked.clone(), FileError::Io { path: asked.clone(), doing: "edit", source }));
             };
-            sheets.push(Sheet {
+            sheets.push(EditSheet {
                 asked: asked.clone(),
                 real: real.clone(),
                 snapshot,
@@ -119,7 +119,7 @@ impl MultiEditJob {
     }
 
     /// Makes the edits in memory, one after the other.
-    fn try_out(&self, sheets: &mut [Sheet]) -> Vec<EditOutput> {
+    fn try_out(&self, sheets: &mut [EditSheet]) -> Vec<EditOutput> {
         let mut outputs = Vec::new();
         for (at, edit) in self.input.edits.iter().enumerate() {
             let Some(path) = self.input.path_of(edit) else { continue };
@@ -134,7 +134,7 @@ impl MultiEditJob {
         outputs
     }
 
-    fn try_one(&self, sheet: &mut Sheet, at: usize, edit: &EditInput) -> EditVerdict {
+    fn try_one(&self, sheet: &mut EditSheet, at: usize, edit: &EditInput) -> EditVerdict {
         let fresh = sheet.snapshot.is_none() && sheet.edited.is_none();
         if edit.old_string.is_empty() {
             if !sheet.text().view().trim().is_empty() {
@@ -150,7 +150,7 @@ impl MultiEditJob {
                 "the file does not exist; an empty old_string creates it.",
             );
         }
-        let wanted = if edit.replace_all { Wanted::All } else { Wanted::One };
+        let wanted = if edit.replace_all { MatchCount::All } else { MatchCount::One };
         let request = EditRequest { old: &edit.old_string, new: &edit.new_string, wanted, within: None };
         let planned = match &sheet.snapshot {
             Some(snapshot) => EditTarget {
@@ -166,7 +166,7 @@ impl MultiEditJob {
         let planned = match planned {
             Ok(planned) => planned,
             Err(refusal) => {
-                let consumed = (refusal.kind == RefusalKind::NotFound)
+                let consumed = (refusal.kind == EditRefusalKind::NotFound)
                     .then(|| self.consumed_by(sheet, at, edit))
                     .flatten();
                 return match consumed {
@@ -196,7 +196,7 @@ impl MultiEditJob {
     }
 
     /// The earlier edit after which this text was no longer there.
-    fn consumed_by(&self, sheet: &Sheet, at: usize, edit: &EditInput) -> Option<usize> {
+    fn consumed_by(&self, sheet: &EditSheet, at: usize, edit: &EditInput) -> Option<usize> {
         let mut text = sheet.on_disk.clone();
         let found = |text: &Text| text.view().contains(&edit.old_string);
         if !found(&text) {
@@ -213,7 +213,7 @@ impl MultiEditJob {
     }
 
     /// Settings must stay valid after all edits together.
-    fn check_configs(&self, sheets: &[Sheet], outputs: &mut [EditOutput]) {
+    fn check_configs(&self, sheets: &[EditSheet], outputs: &mut [EditOutput]) {
         for sheet in sheets.iter().filter(|sheet| sheet.edited.is_some()) {
             let Some(problem) = self.config.problem(&sheet.real, sheet.text().view()) else { continue };
             let mine = |it: &&mut EditOutput| self.real.get(&it.file_path) == Some(&sheet.real);
@@ -241,11 +241,11 @@ impl MultiEditJob {
 
     fn commit(
         &self,
-        locked: &Locked<'_>,
-        sheets: &[Sheet],
+        locked: &LockedFiles<'_>,
+        sheets: &[EditSheet],
         edits: &[EditOutput],
     ) -> Result<Output, (PathBuf, FileError)> {
-        let changed: Vec<&Sheet> = sheets.iter().filter(|sheet| sheet.edited.is_some()).collect();
+        let changed: Vec<&EditSheet> = sheets.iter().filter(|sheet| sheet.edited.is_some()).collect();
         let changes: Vec<Change<'_>> = changed
             .iter()
             .map(|sheet| Change {
@@ -273,7 +273,7 @@ impl MultiEditJob {
         })
     }
 
-    fn remember(&self, sheet: &Sheet, hash: ContentHash) {
+    fn remember(&self, sheet: &EditSheet, hash: ContentHash) {
         let reads = self.files.reads();
         match sheet.snapshot {
             None => reads.wrote(&self.viewer, &sheet.real, hash, sheet.text().view()),
@@ -297,7 +297,7 @@ impl MultiEditJob {
     }
 }
 
-fn file_output(sheet: &Sheet) -> FileOutput {
+fn file_output(sheet: &EditSheet) -> FileOutput {
     let (old, new) = (&sheet.on_disk, sheet.text());
     let literal = |text: &Text| text.literal(&text.raw()[text.encoding().bom_bytes().len()..]);
     FileOutput {

@@ -12,12 +12,12 @@ use serde_json::{Value, value::RawValue};
 pub(super) struct Notebook<'a> {
     text: &'a str,
     value: Value,
-    cells: Vec<CellPlace>,
+    cells: Vec<CellSpan>,
     /// The brackets of the list of cells, inclusive.
     list: Range<usize>,
 }
 
-struct CellPlace {
+struct CellSpan {
     /// The whole object.
     object: Range<usize>,
     /// Its members.
@@ -54,7 +54,7 @@ impl<'a> Notebook<'a> {
             let object = place_of(text, cell.get());
             let id = value.pointer(&format!("/cells/{at}/id")).and_then(Value::as_str);
             let id = id.map_or_else(|| format!("cell-{at}"), str::to_owned);
-            cells.push(CellPlace { members: members(text, object.clone()), object, id });
+            cells.push(CellSpan { members: members(text, object.clone()), object, id });
         }
         Ok(Self { text, value, cells, list })
     }

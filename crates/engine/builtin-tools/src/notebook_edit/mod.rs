@@ -8,10 +8,11 @@ use std::{
 };
 
 use haft_tool::{
-    CallContext, CallTrace, Content, Exposure, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    CallContext, CallEffect, Content, Exposure, Outcome, Rendered, Stage, Tool, ToolContext, ToolError,
+    Traits,
 };
 use haft_workspace::{
-    Change, FileError, FileEvent, Files, Hunk, Viewer, patch_of_splices,
+    Change, FileError, FileEvent, Files, Hunk, ReadBy, patch_of_splices,
     text::{Splice, Text},
 };
 use json::{Layout, Notebook};
@@ -185,7 +186,7 @@ impl Tool for NotebookEdit {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.notebook_path)?;
-        let changed = CallTrace::FileChanged(input.notebook_path.clone());
+        let changed = CallEffect::FileChanged(input.notebook_path.clone());
         let job = NotebookJob { files: Arc::clone(&self.files), viewer: viewer(cx), input, real };
         let readable = cx.clone();
         let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
@@ -220,7 +221,7 @@ impl Tool for NotebookEdit {
 
 struct NotebookJob {
     files: Arc<Files>,
-    viewer: Viewer,
+    viewer: ReadBy,
     input: Input,
     real: PathBuf,
 }

@@ -20,7 +20,7 @@ pub(crate) use fetched::{BodyKind, body_kind, first_pages, fit_picture};
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
-use haft_workspace::{FileError, FileEvent, Files, LinesView, OpenFile, Viewer, hash_file, text::Text};
+use haft_workspace::{FileError, FileEvent, Files, LinesView, OpenFile, ReadBy, hash_file, text::Text};
 pub use media_work::{MediaWork, MediaWorker, parts_dir, serve_media};
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
@@ -209,7 +209,7 @@ fn parse_pages(text: &str) -> Result<Vec<std::ops::RangeInclusive<usize>>, Strin
 
 struct ReadJob {
     files: Arc<Files>,
-    viewer: Viewer,
+    viewer: ReadBy,
     input: Input,
     real: PathBuf,
     limits: ReadLimits,
@@ -343,7 +343,7 @@ impl ReadJob {
         })?;
         let version = haft_workspace::ContentHash::of(&bytes);
         let Ok(text) = haft_workspace::text::Text::decode(bytes) else { return Ok(None) };
-        let ask = notebook::AskedCells {
+        let ask = notebook::CellRange {
             first: usize::try_from(self.input.offset.unwrap_or(1)).unwrap_or(1).max(1),
             count: self.input.limit.and_then(|it| usize::try_from(it).ok()),
             max_tokens: self.limits.max_tokens,

@@ -26,7 +26,7 @@ const IMAGE_CHARS: usize = 20 * 1024 * 1024;
 const ID_CHARS: usize = 80;
 
 /// Which cells are asked for.
-pub(super) struct AskedCells {
+pub(super) struct CellRange {
     /// From one.
     pub(super) first: usize,
     pub(super) count: Option<usize>,
@@ -51,7 +51,7 @@ struct Notebook<'a> {
 }
 
 /// Shows some cells; `None` when the text is no notebook.
-pub(super) fn show(path: &Path, text: &str, ask: &AskedCells) -> Option<Shown> {
+pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<Shown> {
     let Notebook { cells, metadata } = serde_json::from_str(text).ok()?;
     let metadata = metadata.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or(Value::Null);
     let language = language_of(&serde_json::json!({ "metadata": metadata }));

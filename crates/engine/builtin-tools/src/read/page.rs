@@ -86,7 +86,7 @@ pub(super) struct Next {
 
 /// Which page is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AskedPage {
+pub(super) struct PageRequest {
     /// Number of the first line given.
     pub(super) first: u64,
     /// Lines wanted at most.
@@ -102,7 +102,7 @@ pub(super) struct AskedPage {
 
 /// Puts lines on a page until it is full. The first line is taken from the
 /// column asked for.
-pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &AskedPage) -> Page<'a> {
+pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &PageRequest) -> Page<'a> {
     let mut page = Page::default();
     let mut left = ask.max_tokens;
     for (line, number) in lines.zip(ask.first..) {
@@ -172,8 +172,8 @@ mod tests {
 
     use super::*;
 
-    fn ask(first: u64, column: u64, max_tokens: usize) -> AskedPage {
-        AskedPage { first, count: u64::MAX, column, alone: 1 < column, max_tokens, widest: usize::MAX }
+    fn ask(first: u64, column: u64, max_tokens: usize) -> PageRequest {
+        PageRequest { first, count: u64::MAX, column, alone: 1 < column, max_tokens, widest: usize::MAX }
     }
 
     proptest! {

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use haft_workspace::{
-    FileError, Files, LineEnd, LineQuery, LinesView, OpenFile, SeenRecord, Snapshot, Viewer, lines_before,
-    read_bytes, read_lines, skip_characters, tail_start,
-    text::{Charset, Encoding, Extent, Text, detect},
+    FileError, FileSnapshot, Files, LineEnd, LineQuery, LinesView, OpenFile, ReadBy, SeenRecord,
+    lines_before, read_bytes, read_lines, skip_characters, tail_start,
+    text::{Charset, Encoding, SampleExtent, Text, detect},
 };
 
 use super::{
     output::{Output, TextFile, Unchanged},
-    page::{AskedPage, Next, Page, PartialLine, ReadLimits, fill},
+    page::{Next, Page, PageRequest, PartialLine, ReadLimits, fill},
     sniff,
 };
 use crate::files::{PARTIAL_MARK, marks, thousands};
@@ -38,7 +38,7 @@ pub(super) enum Numbers {
 /// Everything a read of text needs.
 pub(super) struct TextJob<'a> {
     pub(super) files: &'a Files,
-    pub(super) viewer: &'a Viewer,
+    pub(super) viewer: &'a ReadBy,
     pub(super) asked: &'a Path,
     pub(super) range: Range,
     pub(super) limits: ReadLimits,
@@ -99,7 +99,7 @@ impl TextJob<'_> {
     }
 
     /// A page of a text that is loaded.
-    pub(super) fn whole(&self, snapshot: &Snapshot, text: &Text) -> Reading {
+    pub(super) fn whole(&self, snapshot: &FileSnapshot, text: &Text) -> Reading {
         let all = lines(text);
         let total = all.len() as u64;
         let first = self.first_line(total);
@@ -132,7 +132,7 @@ impl TextJob<'_> {
     /// A file too large to load: only the page is in memory.
     fn streamed(&self, file: &OpenFile) -> Result<Option<Reading>, FileError> {
         let head = file.head(SAMPLE)?;
-        let Some(mut encoding) = detect(&head, Extent::Head) else { return Ok(None) };
+        let Some(mut encoding) = detect(&head, SampleExtent::Head) else { return Ok(None) };
         let line_end = LineEnd::of(encoding, &head);
         let first = match u64::try_from(self.range.offset) {
             Ok(first) => first.max(1),
@@ -152,11 +152,11 @@ impl TextJob<'_> {
             lines.cut = lines.bytes.len() == self.limits.max_bytes();
         }
         if encoding.charset == Charset::Utf8 && std::str::from_utf8(&lines.bytes).is_err() {
-            encoding = detect(&lines.bytes, Extent::Head).unwrap_or(encoding);
+            encoding = detect(&lines.bytes, SampleExtent::Head).unwrap_or(encoding);
         }
         let bom = encoding.bom && lines.start == 0;
         let text = Text::decode_as(lines.bytes, Encoding { bom, ..encoding });
-        let ask = AskedPage {
+        let ask = PageRequest {
             column: 1,
             alone: 1 < column || count == 1 || lines.total == 1,
             ..self.ask(first, lines.total, self.limits.max_lines)
@@ -209,9 +209,9 @@ impl TextJob<'_> {
     }
 
     /// A page of so many lines at most, where the call does not say how many.
-    fn ask(&self, first: u64, total: u64, most: u64) -> AskedPage {
+    fn ask(&self, first: u64, total: u64, most: u64) -> PageRequest {
         let count = self.range.limit.unwrap_or(most);
-        AskedPage {
+        PageRequest {
             first,
             count,
             column: self.range.column.unwrap_or(1),

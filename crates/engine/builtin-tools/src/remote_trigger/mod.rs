@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    Access, AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
-use haft_triggers::{AcceptedRun, Trigger, TriggerStore, WaitingRun, fill};
+use haft_triggers::{AcceptOutcome, QueuedRun, Trigger, TriggerStore, fill};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,7 @@ impl RemoteTrigger {
         let prompt = fill(&trigger.prompt, name, body.to_string().as_bytes());
         let clean: String = call.chars().filter(char::is_ascii_alphanumeric).collect();
         let now = Timestamp::now();
-        let run = WaitingRun {
+        let run = QueuedRun {
             id: format!("{name}-{}-{clean}", now.as_millisecond()),
             trigger: name.to_owned(),
             origin,
@@ -129,14 +129,14 @@ impl RemoteTrigger {
         };
         let stored = self.services.store.put(&run);
         match stored.map_err(|err| ToolError::failed(format!("The run could not be stored: {err}")))? {
-            AcceptedRun::Waits(id) => Ok(Output {
+            AcceptOutcome::Waits(id) => Ok(Output {
                 status: 202,
                 summary: format!(
                     "{name} waits to run as {id}. It begins when haft triggers serve or the person's timer gets to it."
                 ),
                 json: json!({"run": id}),
             }),
-            AcceptedRun::Repeated | AcceptedRun::Full => {
+            AcceptOutcome::Repeated | AcceptOutcome::Full => {
                 Err(ToolError::failed("Too many runs wait already; look at list_runs and try again later"))
             }
         }
@@ -144,7 +144,7 @@ impl RemoteTrigger {
 
     fn runs(&self, name: Option<&str>) -> Output {
         let fits = |trigger: &str| name.is_none_or(|name| name == trigger);
-        let waiting: Vec<WaitingRun> =
+        let waiting: Vec<QueuedRun> =
             self.services.store.waiting().into_iter().filter(|it| fits(&it.trigger)).collect();
         let mut runs = self.services.store.runs();
         runs.retain(|it| fits(&it.trigger));
@@ -206,11 +206,11 @@ impl Tool for RemoteTrigger {
         input.action != Action::Run
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+    fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
         match (input.action, &input.trigger_id) {
-            (Action::Run, Some(name)) => Reach::Declared(vec![Access::Named(name.clone())]),
-            (Action::Run, None) => Reach::Undeclared,
-            _ => Reach::nothing(),
+            (Action::Run, Some(name)) => AccessSet::Declared(vec![Access::Named(name.clone())]),
+            (Action::Run, None) => AccessSet::Undeclared,
+            _ => AccessSet::nothing(),
         }
     }
 

@@ -17,7 +17,8 @@ use haft_types::text;
 use tokio::sync::Mutex;
 
 use crate::bash::{
-    Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside, Snapshots, Upcoming,
+    CommandConfiner, CommandSnapshots, ConfinedCommand, NoConfiner, NoSnapshots, OPAQUE, Outside,
+    PendingCommand, UndoCoverage,
 };
 pub use input::{Input, Language, Output};
 use interpreter::{CodeEnding, Evaluated, Interpreter};
@@ -33,8 +34,8 @@ type Slot = Arc<Mutex<Option<Interpreter>>>;
 pub struct Repl {
     shell: Arc<Shell>,
     shown_chars: usize,
-    confine: Arc<dyn Confine>,
-    snapshots: Arc<dyn Snapshots>,
+    confine: Arc<dyn CommandConfiner>,
+    snapshots: Arc<dyn CommandSnapshots>,
     slots: std::sync::Mutex<BTreeMap<(Language, String), Slot>>,
 }
 
@@ -42,25 +43,25 @@ impl Repl {
     /// Interpreters of this session; shows at most this many characters at
     /// once.
     pub fn new(shell: Arc<Shell>, shown_chars: usize) -> Self {
-        let (confine, snapshots) = (Arc::new(NoConfine), Arc::new(NoSnapshots));
+        let (confine, snapshots) = (Arc::new(NoConfiner), Arc::new(NoSnapshots));
         Self { shell, shown_chars, confine, snapshots, slots: std::sync::Mutex::default() }
     }
 
     /// Puts interpreters behind walls. One that runs behind other walls than it
     /// should by now is started anew.
-    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+    pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
 
     /// Makes what code changes undoable.
-    pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
+    pub fn with_snapshots(mut self, snapshots: Arc<dyn CommandSnapshots>) -> Self {
         self.snapshots = snapshots;
         self
     }
 
     fn walls(&self, input: &Input, cx: &ToolContext<()>) -> Result<Option<Arc<Confinement>>, ToolError> {
-        let about = Confined {
+        let about = ConfinedCommand {
             command: &input.code,
             cwd: &cx.cwd,
             agent: &cx.agent_id,
@@ -122,7 +123,7 @@ impl Repl {
             return Err(ToolError::failed("There is no interpreter"));
         };
         let patience = input.timeout.map_or(USUAL, Duration::from_millis).min(LONGEST);
-        let about = Upcoming {
+        let about = PendingCommand {
             call: &cx.call_id,
             tool: Self::NAME,
             command: OPAQUE,
@@ -130,7 +131,7 @@ impl Repl {
             reading: None,
             reads_only: false,
         };
-        if let Coverage::Partial(what) = self.snapshots.before(about).await? {
+        if let UndoCoverage::Partial(what) = self.snapshots.before(about).await? {
             notes.push(what);
         }
         let done = interpreter.evaluate(&input.code, patience, cx.cancel.cancelled(), self.shown_chars).await;

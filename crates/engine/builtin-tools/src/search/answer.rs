@@ -1,6 +1,6 @@
 use std::{path::Path, time::Duration};
 
-use haft_search::{IndexRefresh, RankedAnswer, SearchStopReason};
+use haft_search::{RankedAnswer, RefreshStats, SearchStopReason};
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -150,7 +150,7 @@ impl Output {
 /// What a lookup came to, on its way into words.
 pub(super) struct Found<'a> {
     pub(super) answer: RankedAnswer,
-    pub(super) refreshed: IndexRefresh,
+    pub(super) refreshed: RefreshStats,
     pub(super) indexed: usize,
     pub(super) cwd: &'a Path,
     pub(super) dir: &'a Path,
@@ -160,7 +160,7 @@ pub(super) struct Found<'a> {
 impl Found<'_> {
     pub(super) fn output(self, query: &str) -> Output {
         let answer = &self.answer;
-        let mention = |place: &haft_search::FoundPlace| Mention {
+        let mention = |place: &haft_search::RankedLine| Mention {
             file: self.name(&place.rel),
             line: place.line,
             text: place.text.clone(),

@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use haft_search::Index;
+use haft_search::TreeIndex;
 
 /// The indexes of the last few trees, most recent first. They live in memory:
 /// building one takes seconds for tens of thousands of files and is done once a
@@ -13,7 +13,7 @@ pub(super) struct Indexes {
     known: Arc<Mutex<Vec<(PathBuf, SharedIndex)>>>,
 }
 
-type SharedIndex = Arc<Mutex<Index>>;
+type SharedIndex = Arc<Mutex<TreeIndex>>;
 
 /// As many trees are kept in mind.
 const KEPT: usize = 3;
@@ -36,11 +36,11 @@ impl Indexes {
 
 /// Calls about the same tree wait for each other: the second finds the index up
 /// to date.
-pub(super) fn lock(index: &SharedIndex) -> MutexGuard<'_, Index> {
+pub(super) fn lock(index: &SharedIndex) -> MutexGuard<'_, TreeIndex> {
     index.lock().unwrap_or_else(|poisoned| {
         // Whoever broke it may have left it half changed.
         let mut index = PoisonError::into_inner(poisoned);
-        *index = Index::default();
+        *index = TreeIndex::default();
         index
     })
 }

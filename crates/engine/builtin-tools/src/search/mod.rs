@@ -10,9 +10,10 @@ use std::{
 };
 
 pub use answer::Output;
-use haft_search::{AnswerLimits, Filter, Finder, Globs, RankQuery, Refresh, SearchStop};
+use haft_search::{AnswerLimits, Finder, GlobFilter, IndexRefreshOptions, RankQuery, SearchStop, WalkFilter};
 use haft_tool::{
-    CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits, schema_of,
+    AccessSet, CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    schema_of,
 };
 use haft_workspace::Files;
 use schemars::JsonSchema;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::{answer::Found, indexes::Indexes};
-use crate::finding::{self, FindSettings, Opened, Place, shown};
+use crate::finding::{self, OpenedTarget, Place, SearchToolSettings, shown};
 
 /// Finds things in the code base, ranked: where something is defined, then where it is used, then where
 /// comments and documents mention it. Use it first for "where is X defined / used" and for questions in a few
@@ -47,7 +48,7 @@ pub struct Input {
 /// Finds things in the code base.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    settings: FindSettings,
+    settings: SearchToolSettings,
     indexes: Indexes,
     /// The files of the session, where some may be unsaved in an editor.
     files: Option<Arc<Files>>,
@@ -58,7 +59,7 @@ const USUAL_LIMIT: usize = 40;
 
 impl Search {
     /// With these switches. Clones share their indexes.
-    pub fn new(settings: FindSettings) -> Self {
+    pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings, indexes: Indexes::default(), files: None }
     }
 
@@ -77,11 +78,11 @@ impl Input {
         })
     }
 
-    fn globs(&self, cx: &CallContext) -> Result<Globs, ToolError> {
+    fn globs(&self, cx: &CallContext) -> Result<GlobFilter, ToolError> {
         let mut places = vec![&*cx.cwd];
         places.extend(self.path.as_deref());
         let globs: Vec<String> = self.glob.iter().cloned().collect();
-        Globs::new(&globs, &places)
+        GlobFilter::new(&globs, &places)
             .map_err(|problem| ToolError::invalid(format!("glob is not valid: {problem}")))
     }
 
@@ -124,8 +125,8 @@ impl Tool for Search {
         input.path.as_deref()
     }
 
-    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
-        Reach::read(input.path.as_deref().unwrap_or(&cx.cwd))
+    fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
+        AccessSet::read(input.path.as_deref().unwrap_or(&cx.cwd))
     }
 
     fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
@@ -176,7 +177,7 @@ impl Tool for Search {
 struct SearchLookup {
     input: Input,
     ask: RankQuery,
-    globs: Globs,
+    globs: GlobFilter,
     place: Place,
     cx: ToolContext<()>,
     indexes: Indexes,
@@ -186,8 +187,8 @@ struct SearchLookup {
 impl SearchLookup {
     fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let root = match self.place.open() {
-            Ok(Opened::Dir(root)) => root,
-            Ok(Opened::File(_)) => {
+            Ok(OpenedTarget::Dir(root)) => root,
+            Ok(OpenedTarget::File(_)) => {
                 let path = shown(&self.cx.cwd, &self.place.asked, b"");
                 return Err(ToolError::failed(format!("{path} is a file; give a directory, or use Grep")));
             }
@@ -198,8 +199,8 @@ impl SearchLookup {
         let limits = self.place.limits();
         // Some time is kept for the answer.
         let refresh_stop = stop.within(self.limit * 3 / 4);
-        let filter = Filter::default();
-        let refresh = Refresh {
+        let filter = WalkFilter::default();
+        let refresh = IndexRefreshOptions {
             cwd: &self.cx.cwd,
             filter: &filter,
             limits,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    BoxFuture, CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    AccessSet, BoxFuture, CallContext, Content, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ impl RequestAnswer {
 
 /// What became of a message.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Receipt {
+pub struct DeliveryReceipt {
     /// Whether it is on its way.
     pub success: bool,
     /// In words.
@@ -115,7 +115,7 @@ pub struct Receipt {
     pub resumed: Option<String>,
 }
 
-impl Receipt {
+impl DeliveryReceipt {
     /// It was not sent, for this reason.
     pub fn refused(message: impl Into<String>) -> Self {
         Self { success: false, message: message.into(), resumed: None }
@@ -139,12 +139,17 @@ pub struct ListedAgent {
 }
 
 /// Carries messages between agents. Whoever runs agents implements this.
-pub trait AgentPost: Send + Sync {
+pub trait AgentMailer: Send + Sync {
     /// Whether there are agents at all.
     fn is_open(&self) -> bool;
 
     /// Sends a message in the name of a call.
-    fn send<'a>(&'a self, to: &'a str, letter: LetterText, cx: &'a CallContext) -> BoxFuture<'a, Receipt>;
+    fn send<'a>(
+        &'a self,
+        to: &'a str,
+        letter: LetterText,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, DeliveryReceipt>;
 
     /// The name of the agent that calls, and all agents of the session.
     fn list(&self, cx: &CallContext) -> (String, Vec<ListedAgent>);
@@ -152,15 +157,20 @@ pub trait AgentPost: Send + Sync {
 
 /// There are no agents.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoPost;
+pub struct NoMailer;
 
-impl AgentPost for NoPost {
+impl AgentMailer for NoMailer {
     fn is_open(&self) -> bool {
         true
     }
 
-    fn send<'a>(&'a self, _to: &'a str, _letter: LetterText, _cx: &'a CallContext) -> BoxFuture<'a, Receipt> {
-        Box::pin(async { Receipt::refused("there are no agents here") })
+    fn send<'a>(
+        &'a self,
+        _to: &'a str,
+        _letter: LetterText,
+        _cx: &'a CallContext,
+    ) -> BoxFuture<'a, DeliveryReceipt> {
+        Box::pin(async { DeliveryReceipt::refused("there are no agents here") })
     }
 
     fn list(&self, _cx: &CallContext) -> (String, Vec<ListedAgent>) {
@@ -170,19 +180,19 @@ impl AgentPost for NoPost {
 
 /// Sends messages.
 pub struct SendMessage {
-    post: Arc<dyn AgentPost>,
+    post: Arc<dyn AgentMailer>,
 }
 
 impl SendMessage {
     /// Messages go that way.
-    pub fn new(post: Arc<dyn AgentPost>) -> Self {
+    pub fn new(post: Arc<dyn AgentMailer>) -> Self {
         Self { post }
     }
 }
 
 impl Tool for SendMessage {
     type Input = Input;
-    type Output = Receipt;
+    type Output = DeliveryReceipt;
     type Progress = ();
     const NAME: &'static str = "SendMessage";
 
@@ -199,8 +209,8 @@ impl Tool for SendMessage {
         false
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -225,11 +235,11 @@ impl Tool for SendMessage {
         format!("Send a message to {}", input.to)
     }
 
-    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Receipt>, ToolError> {
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<DeliveryReceipt>, ToolError> {
         Ok(self.post.send(input.to.trim(), input.message, cx).await.into())
     }
 
-    fn to_content(&self, output: &Receipt) -> Content {
+    fn to_content(&self, output: &DeliveryReceipt) -> Content {
         Content::text(serde_json::to_string(output).unwrap_or_default())
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_tool::{
-    CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,8 +69,8 @@ impl Tool for SuggestBackgroundPr {
         }
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Undeclared
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Undeclared
     }
 
     /// Somebody agrees, whatever rules say.

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bash::{Choice, Confine, Confined, NoConfine, Outside},
-    task_output::{NoOtherTasks, Output, fresh, shown, told, unknown},
+    bash::{Choice, CommandConfiner, ConfinedCommand, NoConfiner, Outside},
+    task_output::{NoAgentTasks, Output, fresh, shown, told, unknown},
 };
 
 /// Types at the terminal of a command that runs with `interactive: true`, and shows what it prints
@@ -46,18 +46,18 @@ const MOST_PATIENCE: Duration = Duration::from_secs(600);
 /// Types at terminals of tasks.
 pub struct TaskInput {
     tasks: Arc<Tasks>,
-    confine: Arc<dyn Confine>,
+    confine: Arc<dyn CommandConfiner>,
     shown_chars: usize,
 }
 
 impl TaskInput {
     /// Shows at most this many characters of an answer.
     pub fn new(tasks: Arc<Tasks>, shown_chars: usize) -> Self {
-        Self { tasks, confine: Arc::new(NoConfine), shown_chars }
+        Self { tasks, confine: Arc::new(NoConfiner), shown_chars }
     }
 
     /// Types only at tasks that are held as they would have to be held now.
-    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+    pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
@@ -67,7 +67,7 @@ impl TaskInput {
     fn check_walls(&self, job: &Job, cx: &ToolContext<()>) -> Result<(), ToolError> {
         let spec = job.spec();
         let own = spec.confinement.as_ref();
-        let about = Confined {
+        let about = ConfinedCommand {
             command: &spec.command,
             cwd: &spec.cwd,
             agent: &cx.agent_id,
@@ -127,7 +127,7 @@ impl Tool for TaskInput {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let id = input.task_id.trim();
-        let nobody = || unknown(id, &self.tasks, &NoOtherTasks);
+        let nobody = || unknown(id, &self.tasks, &NoAgentTasks);
         let job = self.tasks.job(id).ok_or_else(nobody)?;
         let reader = self.tasks.reader(id).ok_or_else(nobody)?;
         self.check_walls(&job, cx)?;

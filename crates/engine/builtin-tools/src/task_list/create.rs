@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    CallContext, CallTrace, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, CallContext, CallEffect, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    HeardTask, MOST_DESCRIPTION, MOST_SUBJECT, MOST_TASKS, TaskEvent, TaskPatch, TaskServices, TaskStatus,
+    HookTask, MOST_DESCRIPTION, MOST_SUBJECT, MOST_TASKS, TaskEvent, TaskPatch, TaskServices, TaskStatus,
     on_disk,
 };
 
@@ -87,8 +87,8 @@ impl Tool for TaskCreate {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -119,7 +119,7 @@ impl Tool for TaskCreate {
         };
         let subject = input.subject.trim().to_owned();
         let heard =
-            HeardTask { id, subject: subject.clone(), description: input.description.clone(), owner: None };
+            HookTask { id, subject: subject.clone(), description: input.description.clone(), owner: None };
         if let Err(why) = self.services.watch.created(&heard, cx).await {
             return Err(ToolError::failed(format!("a hook refused the task: {why}")));
         }
@@ -133,7 +133,7 @@ impl Tool for TaskCreate {
         let written = lists();
         on_disk(move || written.change(|_| (vec![TaskEvent::Created { id, task }], ()))).await?;
         let status = TaskStatus::Pending.name().to_owned();
-        let trace = CallTrace::Task { id: id.to_string(), text: Some(subject.clone()), status };
+        let trace = CallEffect::Task { id: id.to_string(), text: Some(subject.clone()), status };
         let output = Output { id, subject, description: input.description };
         Ok(Outcome::from(output).with_trace(trace))
     }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_tool::{CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -89,8 +89,8 @@ impl Tool for TaskGet {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn describe(&self, input: &Input) -> String {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    CallContext, Content, Exposure, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
+    AccessSet, CallContext, Content, Exposure, LineStyle, Outcome, Rendered, RenderedLine, Stage, Tool,
     ToolContext, ToolError, Traits,
 };
 use schemars::JsonSchema;
@@ -107,8 +107,8 @@ impl Tool for TaskList {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn describe(&self, _input: &Input) -> String {

@@ -28,7 +28,7 @@ const MOST_DESCRIPTION: usize = 20_000;
 
 /// A task, as hooks hear of it.
 #[derive(Clone, Debug, Default)]
-pub struct HeardTask {
+pub struct HookTask {
     /// Its number.
     pub id: u64,
     /// What is to be done.
@@ -40,13 +40,12 @@ pub struct HeardTask {
 }
 
 /// Hears of tasks, and knows agents. Whoever runs sessions implements this.
-pub trait TaskWatch: Send + Sync {
+pub trait TaskObserver: Send + Sync {
     /// A task is about to be new. An error keeps it from being so.
-    fn created<'a>(&'a self, task: &'a HeardTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>>;
+    fn created<'a>(&'a self, task: &'a HookTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>>;
 
     /// A task is about to be done. An error keeps it from being so.
-    fn completed<'a>(&'a self, task: &'a HeardTask, cx: &'a CallContext)
-    -> BoxFuture<'a, Result<(), String>>;
+    fn completed<'a>(&'a self, task: &'a HookTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>>;
 
     /// What the agent that calls is called, if it is not the main one.
     fn caller(&self, cx: &CallContext) -> Option<String>;
@@ -57,20 +56,16 @@ pub trait TaskWatch: Send + Sync {
 
 /// Nobody listens.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoTaskWatch;
+pub struct NoTaskObserver;
 
-impl TaskWatch for NoTaskWatch {
-    fn created<'a>(
-        &'a self,
-        _task: &'a HeardTask,
-        _cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<(), String>> {
+impl TaskObserver for NoTaskObserver {
+    fn created<'a>(&'a self, _task: &'a HookTask, _cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
 
     fn completed<'a>(
         &'a self,
-        _task: &'a HeardTask,
+        _task: &'a HookTask,
         _cx: &'a CallContext,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { Ok(()) })
@@ -91,14 +86,14 @@ pub struct TaskServices {
     /// The lists.
     pub lists: Arc<TaskLists>,
     /// Who hears of tasks.
-    pub watch: Arc<dyn TaskWatch>,
+    pub watch: Arc<dyn TaskObserver>,
 }
 
 impl TaskServices {
     /// A list of nobody else below a directory.
     pub fn alone(dir: &std::path::Path) -> Self {
         let lists = Arc::new(TaskLists::at(dir.join("task-lists"), "default"));
-        Self { lists, watch: Arc::new(NoTaskWatch) }
+        Self { lists, watch: Arc::new(NoTaskObserver) }
     }
 }
 

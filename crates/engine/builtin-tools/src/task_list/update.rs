@@ -1,14 +1,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_tool::{
-    CallContext, CallTrace, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, CallContext, CallEffect, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    HeardTask, TaskBoard, TaskEvent, TaskPatch, TaskServices, TaskStatus, create::check_texts, on_disk,
+    HookTask, TaskBoard, TaskEvent, TaskPatch, TaskServices, TaskStatus, create::check_texts, on_disk,
     task_number,
 };
 
@@ -201,8 +201,8 @@ impl Tool for TaskUpdate {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -224,7 +224,7 @@ impl Tool for TaskUpdate {
             let lists = Arc::clone(&self.services.lists);
             let board = on_disk(move || lists.board()).await?;
             if let Some(task) = board.get(id).filter(|it| it.status != TaskStatus::Completed) {
-                let heard = HeardTask {
+                let heard = HookTask {
                     id,
                     subject: patch.subject.clone().unwrap_or_else(|| task.subject.clone()),
                     description: patch.description.clone().unwrap_or_else(|| task.description.clone()),
@@ -247,7 +247,7 @@ impl Tool for TaskUpdate {
         let outcome = Outcome::from(output);
         Ok(match status.filter(|_| is_done) {
             Some(status) => {
-                outcome.with_trace(CallTrace::Task { id: id.to_string(), text: patch.subject, status })
+                outcome.with_trace(CallEffect::Task { id: id.to_string(), text: patch.subject, status })
             }
             None => outcome,
         })

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_shell::run::{BackgroundStatus, TaskInfo, TaskReader, Tasks, Until};
 use haft_tool::{
-    BoxFuture, CallContext, CallTrace, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
+    AccessSet, BoxFuture, CallContext, CallEffect, Content, Outcome, Rendered, Stage, Tool, ToolContext,
     ToolError, Traits,
 };
 use schemars::JsonSchema;
@@ -57,7 +57,7 @@ pub struct Output {
 
 /// Tasks that are no commands, such as agents; whoever runs them implements
 /// this.
-pub trait OtherTasks: Send + Sync {
+pub trait AgentTasks: Send + Sync {
     /// Every task that runs: its id, and what it is in a few words.
     fn running(&self) -> Vec<(String, String)>;
 
@@ -71,9 +71,9 @@ pub trait OtherTasks: Send + Sync {
 
 /// There are no other tasks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoOtherTasks;
+pub struct NoAgentTasks;
 
-impl OtherTasks for NoOtherTasks {
+impl AgentTasks for NoAgentTasks {
     fn running(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -90,13 +90,13 @@ impl OtherTasks for NoOtherTasks {
 /// Shows what background tasks print.
 pub struct TaskOutput {
     tasks: Arc<Tasks>,
-    others: Arc<dyn OtherTasks>,
+    others: Arc<dyn AgentTasks>,
     shown_chars: usize,
 }
 
 impl TaskOutput {
     /// Shows at most this many characters at once.
-    pub fn new(tasks: Arc<Tasks>, others: Arc<dyn OtherTasks>, shown_chars: usize) -> Self {
+    pub fn new(tasks: Arc<Tasks>, others: Arc<dyn AgentTasks>, shown_chars: usize) -> Self {
         Self { tasks, others, shown_chars }
     }
 }
@@ -106,7 +106,7 @@ impl Output {
     pub(crate) fn outcome(self, id: &str) -> Outcome<Self> {
         let ended = !matches!(self.status.as_str(), "" | "running");
         let outcome = Outcome::from(self);
-        if ended { outcome.with_trace(CallTrace::BackgroundEnded(id.to_owned())) } else { outcome }
+        if ended { outcome.with_trace(CallEffect::BackgroundEnded(id.to_owned())) } else { outcome }
     }
 }
 
@@ -139,8 +139,8 @@ impl Tool for TaskOutput {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -252,7 +252,7 @@ pub(crate) fn named(ids: [&Option<String>; 2]) -> Result<&str, ToolError> {
 }
 
 /// No task of that id; these are there.
-pub(crate) fn unknown(id: &str, tasks: &Tasks, others: &dyn OtherTasks) -> ToolError {
+pub(crate) fn unknown(id: &str, tasks: &Tasks, others: &dyn AgentTasks) -> ToolError {
     let own = tasks.list().into_iter().map(|task| {
         let what = if task.about.description.is_empty() { task.command } else { task.about.description };
         (task.id, format!("{}, {}", haft_types::text::one_line(&what, 80), task.status.name()))

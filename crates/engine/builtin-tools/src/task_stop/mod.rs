@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use haft_shell::run::Tasks;
 use haft_tool::{
-    CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    AccessSet, CallContext, CallEffect, Content, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::task_output::{OtherTasks, named, unknown};
+use crate::task_output::{AgentTasks, named, unknown};
 
 /// Ends a background task together with every process it started.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -40,12 +40,12 @@ pub struct Output {
 /// Ends background tasks.
 pub struct TaskStop {
     tasks: Arc<Tasks>,
-    others: Arc<dyn OtherTasks>,
+    others: Arc<dyn AgentTasks>,
 }
 
 impl TaskStop {
     /// Ends tasks of this session.
-    pub fn new(tasks: Arc<Tasks>, others: Arc<dyn OtherTasks>) -> Self {
+    pub fn new(tasks: Arc<Tasks>, others: Arc<dyn AgentTasks>) -> Self {
         Self { tasks, others }
     }
 }
@@ -69,8 +69,8 @@ impl Tool for TaskStop {
         }
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -97,13 +97,13 @@ impl Tool for TaskStop {
             };
             let task_type = task.about.kind.name().to_owned();
             let output = Output { message, task_id: task.id, task_type, command: Some(task.command) };
-            return Ok(Outcome::from(output).with_trace(CallTrace::BackgroundEnded(id.to_owned())));
+            return Ok(Outcome::from(output).with_trace(CallEffect::BackgroundEnded(id.to_owned())));
         }
         match self.others.stop(id).await {
             Some(what) => {
                 let message = format!("Ended {id}: {what}");
                 let output = Output { message, task_id: id.to_owned(), task_type: what, command: None };
-                Ok(Outcome::from(output).with_trace(CallTrace::BackgroundEnded(id.to_owned())))
+                Ok(Outcome::from(output).with_trace(CallEffect::BackgroundEnded(id.to_owned())))
             }
             None => Err(unknown(id, &self.tasks, self.others.as_ref())),
         }

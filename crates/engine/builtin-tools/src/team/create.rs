@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TeamOrder, Teams};
+use super::{CreateTeam, Teams};
 
 /// Makes a team that you lead: agents you start with a name from now on are its members, and all of
 /// you share a task list of the team's own. Members reach each other and you (`team-lead`) with
@@ -64,8 +64,8 @@ impl Tool for TeamCreate {
         self.teams.is_open()
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -89,7 +89,7 @@ impl Tool for TeamCreate {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
-        let order = TeamOrder {
+        let order = CreateTeam {
             name: input.team_name.trim().to_owned(),
             description: input.description,
             agent_type: input.agent_type,

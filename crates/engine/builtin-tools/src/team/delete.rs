@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+    AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,8 +49,8 @@ impl Tool for TeamDelete {
         self.teams.is_open()
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {

@@ -12,7 +12,7 @@ pub use delete::TeamDelete;
 
 /// A team that is to be.
 #[derive(Clone, Debug, Default)]
-pub struct TeamOrder {
+pub struct CreateTeam {
     /// What it is called.
     pub name: String,
     /// What it is for.
@@ -23,7 +23,7 @@ pub struct TeamOrder {
 
 /// A team that is there.
 #[derive(Clone, Debug)]
-pub struct MadeTeam {
+pub struct CreatedTeam {
     /// What it is called.
     pub name: String,
     /// Where it is written down.
@@ -49,8 +49,11 @@ pub trait Teams: Send + Sync {
     fn is_open(&self) -> bool;
 
     /// Makes a team whose lead is the one that calls; an error says why not.
-    fn create<'a>(&'a self, order: TeamOrder, cx: &'a CallContext)
-    -> BoxFuture<'a, Result<MadeTeam, String>>;
+    fn create<'a>(
+        &'a self,
+        order: CreateTeam,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<CreatedTeam, String>>;
 
     /// Ends the team of the one that calls, unless somebody works in it.
     fn delete<'a>(&'a self, cx: &'a CallContext) -> BoxFuture<'a, EndedTeam>;
@@ -67,9 +70,9 @@ impl Teams for NoTeams {
 
     fn create<'a>(
         &'a self,
-        _order: TeamOrder,
+        _order: CreateTeam,
         _cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<MadeTeam, String>> {
+    ) -> BoxFuture<'a, Result<CreatedTeam, String>> {
         Box::pin(async { Err(String::from("there are no agents here")) })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use haft_tool::{
-    CallContext, CallTrace, Content, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
+    AccessSet, CallContext, CallEffect, Content, LineStyle, Outcome, Rendered, RenderedLine, Stage, Tool,
     ToolContext, ToolError, Traits, WorkItem,
 };
 use schemars::JsonSchema;
@@ -94,8 +94,8 @@ impl Tool for TodoWrite {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     fn describe(&self, input: &Input) -> String {
@@ -107,7 +107,7 @@ impl Tool for TodoWrite {
         let old_todos = std::mem::replace(&mut *todos, input.todos.clone());
         let item =
             |todo: &Todo| WorkItem { text: todo.content.clone(), status: todo.status.name().to_owned() };
-        let trace = CallTrace::Todos(input.todos.iter().map(item).collect());
+        let trace = CallEffect::Todos(input.todos.iter().map(item).collect());
         Ok(Outcome::from(Output { old_todos, new_todos: input.todos }).with_trace(trace))
     }
 

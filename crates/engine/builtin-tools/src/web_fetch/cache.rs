@@ -4,7 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{freshness::Keeping, page::StoredPage};
+use super::{freshness::CacheControl, page::StoredPage};
 
 /// How many pages are kept.
 const MOST_PAGES: usize = 64;
@@ -13,18 +13,18 @@ const MOST_BYTES: usize = 32 << 20;
 
 /// Pages that were fetched in this session, the newest last.
 #[derive(Default)]
-pub(crate) struct PageCache(Mutex<VecDeque<KeptPage>>);
+pub(crate) struct PageCache(Mutex<VecDeque<CachedPage>>);
 
 /// A page and how to ask whether it changed.
 #[derive(Clone)]
-pub(crate) struct KeptPage {
+pub(crate) struct CachedPage {
     pub(crate) key: PageKey,
     pub(crate) page: Arc<StoredPage>,
     pub(crate) fetched: Instant,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
     /// How long the server lets it be shown without being asked.
-    pub(crate) keeping: Keeping,
+    pub(crate) keeping: CacheControl,
     /// How often it was shown.
     pub(crate) shown: u32,
 }
@@ -37,7 +37,7 @@ pub(crate) struct PageKey {
     pub(crate) raw: bool,
 }
 
-impl KeptPage {
+impl CachedPage {
     /// How long ago the server said so.
     pub(crate) fn age(&self) -> Duration {
         self.fetched.elapsed()
@@ -47,8 +47,8 @@ impl KeptPage {
     /// reads on goes on in the text that was begun.
     pub(crate) fn is_fresh(&self, most: Duration, reads_on: bool) -> bool {
         let fresh = match self.keeping {
-            Keeping::For(said) if !reads_on => said.min(most),
-            Keeping::Never => Duration::ZERO,
+            CacheControl::For(said) if !reads_on => said.min(most),
+            CacheControl::Never => Duration::ZERO,
             _ => most,
         };
         self.age() < fresh
@@ -57,7 +57,7 @@ impl KeptPage {
 
 impl PageCache {
     /// A page, and that it is shown once more.
-    pub(crate) fn take(&self, key: &PageKey) -> Option<KeptPage> {
+    pub(crate) fn take(&self, key: &PageKey) -> Option<CachedPage> {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = pages.iter_mut().find(|it| it.key == *key)?;
         kept.shown += 1;
@@ -65,7 +65,7 @@ impl PageCache {
     }
 
     /// Keeps a page, and lets go of the oldest where there are too many.
-    pub(crate) fn put(&self, kept: KeptPage) {
+    pub(crate) fn put(&self, kept: CachedPage) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.retain(|it| it.key != kept.key);
         if kept.page.weight() <= MOST_BYTES {
@@ -77,14 +77,14 @@ impl PageCache {
     }
 
     /// The server says that a page is as it was, and for how long.
-    pub(crate) fn refresh(&self, key: &PageKey, keeping: Keeping) {
+    pub(crate) fn refresh(&self, key: &PageKey, keeping: CacheControl) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if keeping == Keeping::Never {
+        if keeping == CacheControl::Never {
             pages.retain(|it| it.key != *key);
         }
         if let Some(kept) = pages.iter_mut().find(|it| it.key == *key) {
             kept.fetched = Instant::now();
-            if keeping != Keeping::Unsaid {
+            if keeping != CacheControl::Unsaid {
                 kept.keeping = keeping;
             }
         }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_net::{BodyEnd, Elsewhere, WebAnswer, WebBody, WebPage, WebTarget};
+use haft_net::{BodyEnd, Elsewhere, FetchOutcome, WebBody, WebPage, WebUrl};
 use haft_tool::{ToolContext, ToolError};
 use haft_types::text::thousands;
 use reqwest::{
@@ -18,8 +18,8 @@ use reqwest::{
 
 use super::{
     FetchProgress, Input, WebServices,
-    cache::{KeptPage, PageCache, PageKey},
-    freshness::Keeping,
+    cache::{CachedPage, PageCache, PageKey},
+    freshness::CacheControl,
     page::{self, PageWork, Shape, StoredPage, shape},
     words,
 };
@@ -55,7 +55,7 @@ pub(super) struct Fetching<'a> {
     pub(super) media: &'a MediaWork,
     pub(super) cache: &'a Arc<PageCache>,
     pub(super) input: &'a Input,
-    pub(super) target: &'a WebTarget,
+    pub(super) target: &'a WebUrl,
     pub(super) progress: &'a ToolContext<FetchProgress>,
 }
 
@@ -73,14 +73,14 @@ impl Fetching<'_> {
         let answer = self.services.client.get(self.target, &headers).await;
         let answer = answer.map_err(|err| words::failure(&err, self.input, self.target))?;
         let page = match answer {
-            WebAnswer::Elsewhere(elsewhere) => return Ok(Fetched::Elsewhere(elsewhere)),
-            WebAnswer::Page(page) => page,
+            FetchOutcome::Elsewhere(elsewhere) => return Ok(Fetched::Elsewhere(elsewhere)),
+            FetchOutcome::Page(page) => page,
         };
         let status = page.response.status();
-        let keeping = Keeping::of(page.response.headers());
+        let keeping = CacheControl::of(page.response.headers());
         if let Some(kept) = kept.filter(|_| status == StatusCode::NOT_MODIFIED) {
             self.cache.refresh(&key, keeping);
-            return Ok(known(&KeptPage { fetched: Instant::now(), ..kept }));
+            return Ok(known(&CachedPage { fetched: Instant::now(), ..kept }));
         }
         self.cache.forget(&key);
         if !status.is_success() {
@@ -93,9 +93,9 @@ impl Fetching<'_> {
         let (made, end) = self.page(page).await?;
         let made = Arc::new(made);
         let is_broken = matches!(end, BodyEnd::Broken(_) | BodyEnd::Damaged(_));
-        if self.services.settings.cache.is_some() && keeping != Keeping::Never && !is_broken {
+        if self.services.settings.cache.is_some() && keeping != CacheControl::Never && !is_broken {
             let (fetched, page) = (Instant::now(), Arc::clone(&made));
-            self.cache.put(KeptPage { key, page, fetched, etag, modified, keeping, shown: 1 });
+            self.cache.put(CachedPage { key, page, fetched, etag, modified, keeping, shown: 1 });
         }
         Ok(Fetched::New(made))
     }
@@ -111,7 +111,7 @@ impl Fetching<'_> {
 
     /// What we say of ourselves: no cookies, no logins, nothing of before but
     /// whether a page changed.
-    fn headers(&self, kept: Option<&KeptPage>) -> HeaderMap {
+    fn headers(&self, kept: Option<&CachedPage>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let mut add = |name: HeaderName, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
@@ -230,7 +230,7 @@ impl Fetching<'_> {
     }
 }
 
-fn known(kept: &KeptPage) -> Fetched {
+fn known(kept: &CachedPage) -> Fetched {
     Fetched::Kept { page: Arc::clone(&kept.page), age: kept.age(), shown: kept.shown.saturating_sub(1) }
 }
 

@@ -7,7 +7,7 @@ use reqwest::header::{self, HeaderMap, HeaderName};
 
 /// What a server says about keeping an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Keeping {
+pub(crate) enum CacheControl {
     /// It must not be kept.
     Never,
     /// It may be shown for so long; then it has to be asked about.
@@ -16,7 +16,7 @@ pub(crate) enum Keeping {
     Unsaid,
 }
 
-impl Keeping {
+impl CacheControl {
     /// What the headers of an answer say.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
@@ -70,15 +70,15 @@ mod tests {
 
     #[test]
     fn what_servers_say() {
-        let seconds = |it: u64| Keeping::For(Duration::from_secs(it));
+        let seconds = |it: u64| CacheControl::For(Duration::from_secs(it));
         for (said, want) in [
-            (&[][..], Keeping::Unsaid),
-            (&[("cache-control", "public")], Keeping::Unsaid),
-            (&[("cache-control", "private, No-Store")], Keeping::Never),
-            (&[("cache-control", "max-age=60"), ("cache-control", "no-store")], Keeping::Never),
-            (&[("cache-control", "x=\"no-store-at-all\"")], Keeping::Unsaid),
-            (&[("vary", "*")], Keeping::Never),
-            (&[("vary", "Accept")], Keeping::Unsaid),
+            (&[][..], CacheControl::Unsaid),
+            (&[("cache-control", "public")], CacheControl::Unsaid),
+            (&[("cache-control", "private, No-Store")], CacheControl::Never),
+            (&[("cache-control", "max-age=60"), ("cache-control", "no-store")], CacheControl::Never),
+            (&[("cache-control", "x=\"no-store-at-all\"")], CacheControl::Unsaid),
+            (&[("vary", "*")], CacheControl::Never),
+            (&[("vary", "Accept")], CacheControl::Unsaid),
             (&[("cache-control", "no-cache, max-age=60")], seconds(0)),
             (&[("cache-control", "no-cache=\"set-cookie\"")], seconds(0)),
             (&[("cache-control", "MAX-AGE=\"60\"")], seconds(60)),
@@ -86,7 +86,7 @@ mod tests {
             (&[("cache-control", "max-age=60"), ("age", "99")], seconds(0)),
             (&[("cache-control", "max-age=-1")], seconds(0)),
             (&[("cache-control", "max-age=99999999999999999999")], seconds(0)),
-            (&[("cache-control", "s-maxage=60")], Keeping::Unsaid),
+            (&[("cache-control", "s-maxage=60")], CacheControl::Unsaid),
             (&[("pragma", "no-cache")], seconds(0)),
             (&[("cache-control", "max-age=9"), ("pragma", "no-cache")], seconds(9)),
             (&[("expires", "0")], seconds(0)),
@@ -101,7 +101,7 @@ mod tests {
             for (name, value) in said {
                 headers.append(*name, HeaderValue::from_static(value));
             }
-            assert_eq!(Keeping::of(&headers), want, "{said:?}");
+            assert_eq!(CacheControl::of(&headers), want, "{said:?}");
         }
     }
 }

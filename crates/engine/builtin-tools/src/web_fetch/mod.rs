@@ -10,15 +10,15 @@ mod words;
 
 use std::{sync::Arc, time::Instant};
 
-use haft_net::WebTarget;
+use haft_net::WebUrl;
 use haft_tool::{
-    Access, CallContext, Content, Exposure, LineStyle, Outcome, Reach, Rendered, RenderedLine, Stage, Tool,
-    ToolContext, ToolError, Traits, Verdict,
+    Access, AccessSet, CallContext, Content, Exposure, LineStyle, Outcome, Rendered, RenderedLine, Stage,
+    Tool, ToolContext, ToolError, Traits, Verdict,
 };
 use url::Url;
 
 pub use input::{FetchProgress, Input, Output};
-pub use ports::{PageAnswer, PageReader, WebServices, WebSettings};
+pub use ports::{PageAnswer, PageModel, WebServices, WebSettings};
 
 use self::{
     cache::PageCache,
@@ -54,9 +54,9 @@ impl WebFetch {
         self
     }
 
-    fn target(&self, input: &Input) -> Result<WebTarget, ToolError> {
+    fn target(&self, input: &Input) -> Result<WebUrl, ToolError> {
         let near = self.services.client.near();
-        let target = WebTarget::parse(&input.url, near).map_err(|it| words::bad_address(input, &it))?;
+        let target = WebUrl::parse(&input.url, near).map_err(|it| words::bad_address(input, &it))?;
         Ok(target.encrypted(near))
     }
 
@@ -64,7 +64,7 @@ impl WebFetch {
     async fn page(
         &self,
         input: &Input,
-        target: &WebTarget,
+        target: &WebUrl,
         cx: &ToolContext<FetchProgress>,
     ) -> Result<Fetched, ToolError> {
         let fetching = Fetching {
@@ -172,8 +172,8 @@ impl Tool for WebFetch {
         true
     }
 
-    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Declared(vec![Access::Fetch(input.url.clone())])
+    fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Declared(vec![Access::Fetch(input.url.clone())])
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

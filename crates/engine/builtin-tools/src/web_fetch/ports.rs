@@ -4,7 +4,7 @@ use haft_net::{PrivateHosts, SystemNetwork, WebClient, WebLimits};
 use haft_tool::BoxFuture;
 
 /// Answers a question about a page: a small model, where one is configured.
-pub trait PageReader: Send + Sync {
+pub trait PageModel: Send + Sync {
     /// Answers `prompt` from `page` alone.
     fn answer<'a>(&'a self, page: &'a str, prompt: &'a str) -> BoxFuture<'a, Result<PageAnswer, String>>;
 }
@@ -28,7 +28,7 @@ pub struct WebServices {
     /// What a person decided.
     pub settings: WebSettings,
     /// Answers prompts, where somebody does.
-    pub reader: Option<Arc<dyn PageReader>>,
+    pub reader: Option<Arc<dyn PageModel>>,
 }
 
 impl WebServices {

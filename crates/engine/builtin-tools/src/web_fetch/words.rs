@@ -1,6 +1,6 @@
 //! What the model reads: pages, redirects, failures.
 
-use haft_net::{AddressClass, Elsewhere, WebFailure, WebTarget};
+use haft_net::{AddressClass, Elsewhere, FetchError, WebUrl};
 use haft_tool::{Block, Content, ToolError};
 use haft_types::text::thousands;
 use reqwest::StatusCode;
@@ -165,12 +165,12 @@ pub(super) fn status_error(
 }
 
 /// An address that is none.
-pub(super) fn bad_address(input: &Input, problem: &haft_net::TargetProblem) -> ToolError {
+pub(super) fn bad_address(input: &Input, problem: &haft_net::WebUrlError) -> ToolError {
     let near = matches!(
         problem,
-        haft_net::TargetProblem::ThisMachine(_)
-            | haft_net::TargetProblem::LocalName(_)
-            | haft_net::TargetProblem::NotPublic { .. }
+        haft_net::WebUrlError::ThisMachine(_)
+            | haft_net::WebUrlError::LocalName(_)
+            | haft_net::WebUrlError::NotPublic { .. }
     );
     let help = if near { NEARBY } else { "" };
     ToolError::invalid(format!("{} cannot be fetched: {problem}.{help}", shown_address(&input.url)))
@@ -179,12 +179,12 @@ pub(super) fn bad_address(input: &Input, problem: &haft_net::TargetProblem) -> T
 const NEARBY: &str = " Only public addresses are fetched; the person can allow one host and port in the user settings (web.allowPrivateHosts), or use Bash with curl.";
 
 /// Why nothing came.
-pub(super) fn failure(failure: &WebFailure, asked: &Input, target: &WebTarget) -> ToolError {
+pub(super) fn failure(failure: &FetchError, asked: &Input, target: &WebUrl) -> ToolError {
     let what = shown_address(&asked.url);
     let upgraded = asked.url.get(..7).is_some_and(|it| it.eq_ignore_ascii_case("http://"))
         && target.url().scheme() == "https";
     let message = match failure {
-        WebFailure::Refused { url, problem, redirected } => {
+        FetchError::Refused { url, problem, redirected } => {
             let sent = if *redirected {
                 format!("sends on to {}, which", shown_address(url))
             } else {
@@ -192,29 +192,29 @@ pub(super) fn failure(failure: &WebFailure, asked: &Input, target: &WebTarget) -
             };
             format!("{what} {sent} cannot be fetched: {problem}.")
         }
-        WebFailure::NotPublic { host, address } => format!(
+        FetchError::NotPublic { host, address } => format!(
             "{what} cannot be fetched: {host} leads to {address}, which {}.{NEARBY}",
             AddressClass::of(*address).in_words()
         ),
-        WebFailure::Unknown { host, why } => {
+        FetchError::Unknown { host, why } => {
             format!("{what} cannot be fetched: {host} was not found ({why}).")
         }
-        WebFailure::OtherServer(address) => format!(
+        FetchError::OtherServer(address) => format!(
             "{what} was not fetched: the connection went to {address}, which is not what was checked."
         ),
-        WebFailure::TooManyHops(most) => format!("{what} was sent on more than {most} times."),
-        WebFailure::NoLocation(status) => {
+        FetchError::TooManyHops(most) => format!("{what} was sent on more than {most} times."),
+        FetchError::NoLocation(status) => {
             format!("{what} answered {} {} without saying where to go.", status.as_u16(), reason(*status))
         }
-        WebFailure::Slow { what: waited_for, waited } => {
+        FetchError::Slow { what: waited_for, waited } => {
             format!("{what}: {waited_for} took longer than {} s.", waited.as_secs())
         }
-        WebFailure::Broken { why, .. } if upgraded => format!(
+        FetchError::Broken { why, .. } if upgraded => format!(
             "{what} was asked over https, as plain http without a port always is, and that failed: {why}. \
              If the server has no https, name the port: http://{}:80/…",
             target.host()
         ),
-        WebFailure::Broken { why, .. } => format!("{what} could not be fetched: {why}."),
+        FetchError::Broken { why, .. } => format!("{what} could not be fetched: {why}."),
     };
     ToolError::failed(message)
 }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use haft_tool::{
-    Access, CallContext, Content, Exposure, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
-    Traits,
+    Access, AccessSet, CallContext, Content, Exposure, Outcome, Rendered, Stage, Tool, ToolContext,
+    ToolError, Traits,
 };
 use haft_types::text::one_line;
 use schemars::JsonSchema;
@@ -125,10 +125,10 @@ impl Tool for WebSearch {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
         // What is asked for leaves the machine: whoever gets it is what is judged.
         let endpoint = self.services.provider.as_ref().map(|it| Access::Fetch(it.endpoint().to_owned()));
-        Reach::Declared(endpoint.into_iter().collect())
+        AccessSet::Declared(endpoint.into_iter().collect())
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {

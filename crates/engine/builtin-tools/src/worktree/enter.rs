@@ -1,13 +1,13 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_tool::{
-    CallContext, Content, ContextChange, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, CallContext, Content, ContextChange, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
     Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{WantedWorktree, Worktrees};
+use super::{WorktreeTarget, Worktrees};
 
 /// Makes a git worktree with a branch of its own below `.claude/worktrees`, and goes on working
 /// there. It begins at the commit you are on; changes that are not committed are not in it, and the
@@ -83,8 +83,8 @@ impl Tool for EnterWorktree {
         }
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Undeclared
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Undeclared
     }
 
     fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
@@ -126,8 +126,8 @@ impl Tool for EnterWorktree {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let wanted = match input.path {
-            Some(path) => WantedWorktree::At(path.into()),
-            None => WantedWorktree::Named(input.name),
+            Some(path) => WorktreeTarget::At(path.into()),
+            None => WorktreeTarget::Named(input.name),
         };
         let entered = self.worktrees.enter(wanted, cx).await.map_err(ToolError::failed)?;
         let branch = entered.branch.as_ref().map(|it| format!(" on branch {it}")).unwrap_or_default();

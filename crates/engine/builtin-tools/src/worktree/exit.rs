@@ -1,13 +1,13 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_tool::{
-    CallContext, Content, ContextChange, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    AccessSet, CallContext, Content, ContextChange, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
     Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LeaveOrder, Worktrees};
+use super::{LeaveWorktree, Worktrees};
 
 /// Leaves the worktree that EnterWorktree went into and goes back to where work was before. `keep`
 /// leaves it as it is. `remove` takes it away, and is refused while it has changes or commits of its
@@ -90,8 +90,8 @@ impl Tool for ExitWorktree {
         }
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Undeclared
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
+        AccessSet::Undeclared
     }
 
     /// Nothing is lost without a person's word, and a model cannot give it.
@@ -113,7 +113,7 @@ impl Tool for ExitWorktree {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
-        let order = LeaveOrder { action: input.action, discards: input.discards() };
+        let order = LeaveWorktree { action: input.action, discards: input.discards() };
         let left = self.worktrees.leave(order, cx).await.map_err(ToolError::failed)?;
         let what = if left.is_removed { "is removed" } else { "stays" };
         let mut message = format!(

@@ -12,7 +12,7 @@ pub use exit::{ExitWorktree, LeaveAction};
 
 /// Which worktree is wanted.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum WantedWorktree {
+pub enum WorktreeTarget {
     /// A new one, or one of this name that is left.
     Named(Option<String>),
     /// One that is there.
@@ -32,7 +32,7 @@ pub struct EnteredWorktree {
 
 /// How a worktree is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct LeaveOrder {
+pub struct LeaveWorktree {
     /// Whether it stays.
     pub action: LeaveAction,
     /// Whether changes in it are given up.
@@ -41,7 +41,7 @@ pub struct LeaveOrder {
 
 /// A worktree the session does not work in any more.
 #[derive(Clone, Debug)]
-pub struct LeftWorktree {
+pub struct LeaveReport {
     /// Where the session works now.
     pub back_in: PathBuf,
     /// Where the worktree is, or was.
@@ -64,16 +64,16 @@ pub trait Worktrees: Send + Sync {
     /// Goes into a worktree; an error says why not.
     fn enter<'a>(
         &'a self,
-        wanted: WantedWorktree,
+        wanted: WorktreeTarget,
         cx: &'a CallContext,
     ) -> BoxFuture<'a, Result<EnteredWorktree, String>>;
 
     /// Leaves the worktree; an error says why not, and nothing has changed then.
     fn leave<'a>(
         &'a self,
-        order: LeaveOrder,
+        order: LeaveWorktree,
         cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<LeftWorktree, String>>;
+    ) -> BoxFuture<'a, Result<LeaveReport, String>>;
 }
 
 /// There are none.
@@ -83,7 +83,7 @@ pub struct NoWorktrees;
 impl Worktrees for NoWorktrees {
     fn enter<'a>(
         &'a self,
-        _wanted: WantedWorktree,
+        _wanted: WorktreeTarget,
         _cx: &'a CallContext,
     ) -> BoxFuture<'a, Result<EnteredWorktree, String>> {
         Box::pin(async { Err(String::from("there are no worktrees here")) })
@@ -91,9 +91,9 @@ impl Worktrees for NoWorktrees {
 
     fn leave<'a>(
         &'a self,
-        _order: LeaveOrder,
+        _order: LeaveWorktree,
         _cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<LeftWorktree, String>> {
+    ) -> BoxFuture<'a, Result<LeaveReport, String>> {
         Box::pin(async { Err(String::from("there are no worktrees here")) })
     }
 }

@@ -6,10 +6,11 @@ use std::{
 };
 
 use haft_tool::{
-    CallContext, CallTrace, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    CallContext, CallEffect, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{
-    Change, FileError, FileEvent, Files, Hunk, Locked, Snapshot, Viewer, WholeSeen, patch, patch_of_splices,
+    Change, FileError, FileEvent, FileSnapshot, Files, Hunk, LockedFiles, ReadBy, WholeFileSeen, patch,
+    patch_of_splices,
     text::{Bytes, Splice, Text, encode_whole},
 };
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ use crate::{
         errors::{Doing, explain},
         granted,
         guard::{ConfigCheck, stub_in},
-        news::{EditNews, NoNews},
+        news::{EditObserver, NoEditObserver},
         report::{self, Sizes, diff_for_model},
         viewer,
     },
@@ -85,17 +86,17 @@ pub enum Kind {
 pub struct Write {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
-    news: Arc<dyn EditNews>,
+    news: Arc<dyn EditObserver>,
 }
 
 impl Write {
     /// Writes the files of a session.
     pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
-        Self { files, config, news: Arc::new(NoNews) }
+        Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
     /// Says with each result what this one says about it.
-    pub fn with_news(mut self, news: Arc<dyn EditNews>) -> Self {
+    pub fn with_news(mut self, news: Arc<dyn EditObserver>) -> Self {
         self.news = news;
         self
     }
@@ -143,7 +144,7 @@ impl Tool for Write {
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.file_path)?;
         let touched = [real.clone()];
-        let changed = CallTrace::FileChanged(input.file_path.clone());
+        let changed = CallEffect::FileChanged(input.file_path.clone());
         let job = WriteJob {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
@@ -192,7 +193,7 @@ impl Tool for Write {
 struct WriteJob {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
-    viewer: Viewer,
+    viewer: ReadBy,
     input: Input,
     real: PathBuf,
 }
@@ -225,7 +226,7 @@ impl WriteJob {
         ToolError::invalid(format!("{} was not written: {why}.", self.input.file_path.display()))
     }
 
-    fn create(&self, locked: &Locked<'_>) -> Result<Output, FileError> {
+    fn create(&self, locked: &LockedFiles<'_>) -> Result<Output, FileError> {
         let content = &self.input.content;
         let new = New { bytes: Bytes::whole(content.as_bytes()), hunks: Vec::new(), notes: Vec::new() };
         self.commit(locked, None, new, content, Sizes::default(), None)
@@ -234,8 +235,8 @@ impl WriteJob {
     /// The inner result is worth another attempt, the outer one is final.
     fn replace(
         &self,
-        locked: &Locked<'_>,
-        snapshot: &Snapshot,
+        locked: &LockedFiles<'_>,
+        snapshot: &FileSnapshot,
         bytes: Vec<u8>,
     ) -> Result<Result<Output, FileError>, ToolError> {
         let content = &self.input.content;
@@ -259,24 +260,24 @@ impl WriteJob {
         Ok(self.commit(locked, Some(snapshot), new, content, sizes, original))
     }
 
-    fn check_seen(&self, snapshot: &Snapshot, text: &Text) -> Result<(), ToolError> {
+    fn check_seen(&self, snapshot: &FileSnapshot, text: &Text) -> Result<(), ToolError> {
         if text.raw().is_empty() {
             return Ok(());
         }
         let current = Files::current(snapshot, text);
         let seen = self.files.reads().whole_seen(&self.viewer.agent, &self.real, &current);
         let why = match seen {
-            WholeSeen::Yes => return Ok(()),
-            WholeSeen::Never => {
+            WholeFileSeen::Yes => return Ok(()),
+            WholeFileSeen::Never => {
                 "it exists and has not been read in this session. Read it first, or use Edit to \
                 change a part of it"
                     .to_owned()
             }
-            WholeSeen::Partly { seen, total } => format!(
+            WholeFileSeen::Partly { seen, total } => format!(
                 "only {seen} of its {total} lines have been read, so the rest would be lost. Use Edit to change a \
                  part, or Read the remaining lines first"
             ),
-            WholeSeen::Changed => {
+            WholeFileSeen::Changed => {
                 let shown = self.changes_since(snapshot, text);
                 let who = self.files.reads().writer(&self.viewer.agent, &self.real, snapshot.hash());
                 format!("it was changed by {who} since you read it. Read it again{shown}")
@@ -287,7 +288,7 @@ impl WriteJob {
 
     /// What has changed since it was seen, or else since the last version of it
     /// that was kept.
-    fn changes_since(&self, snapshot: &Snapshot, text: &Text) -> String {
+    fn changes_since(&self, snapshot: &FileSnapshot, text: &Text) -> String {
         if let Some(seen) = self.files.reads().seen_text(&self.viewer.agent, &self.real) {
             // Seen is kept without the end of its last line.
             let now = text.view().strip_suffix('\n').unwrap_or(text.view());
@@ -325,8 +326,8 @@ impl WriteJob {
 
     fn commit(
         &self,
-        locked: &Locked<'_>,
-        base: Option<&Snapshot>,
+        locked: &LockedFiles<'_>,
+        base: Option<&FileSnapshot>,
         new: New<'_>,
         content: &str,
         sizes: Sizes,

@@ -5,35 +5,36 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_builtin_tools::{
     agent::{
-        Agent, AgentReport, AgentStatus, DeniedToAgent, ListedKind, NoAgents, harmless, indented, report_text,
+        Agent, AgentKindSummary, AgentReport, AgentStatus, NoSubagents, SubagentDenial, harmless, indented,
+        report_text,
     },
     ask_user_question::AskUserQuestion,
     enter_plan_mode::EnterPlanMode,
     exit_plan_mode::ExitPlanMode,
     explore::Explore,
     list_agents::ListAgents,
-    send_message::{NoPost, SendMessage},
+    send_message::{NoMailer, SendMessage},
 };
 use haft_tool::{DynTool, erase};
 use serde_json::{Value, json};
 
 #[test]
 fn what_the_model_is_told() {
-    let kind = |name: &str, description: &str, tools: &str| ListedKind {
+    let kind = |name: &str, description: &str, tools: &str| AgentKindSummary {
         name: name.to_owned(),
         description: description.to_owned(),
         tools: tools.to_owned(),
     };
     let listed = vec![kind("Explore", "Looks.", "all but Write"), kind("mine", "Does\nthis.", "Read")];
-    let agents = Arc::new(NoAgents { listed });
+    let agents = Arc::new(NoSubagents { listed });
     let tools: Vec<Arc<dyn DynTool>> = vec![
         erase(Agent::new(agents.clone())),
         erase(AskUserQuestion),
         erase(EnterPlanMode),
         erase(ExitPlanMode::new(PathBuf::from("/plans"), "p")),
         erase(Explore::new(agents)),
-        erase(ListAgents::new(Arc::new(NoPost))),
-        erase(SendMessage::new(Arc::new(NoPost))),
+        erase(ListAgents::new(Arc::new(NoMailer))),
+        erase(SendMessage::new(Arc::new(NoMailer))),
     ];
     let told: Vec<Value> = tools
         .iter()
@@ -56,7 +57,7 @@ fn reports() {
         duration_ms: 1_500,
         tools_used: [(String::from("Read"), 3)].into(),
         files_changed: vec![PathBuf::from("/w/a.rs")],
-        denials: vec![DeniedToAgent { tool: String::from("Bash"), reason: String::from("no\nway") }],
+        denials: vec![SubagentDenial { tool: String::from("Bash"), reason: String::from("no\nway") }],
         left_running: vec![String::from("bash_1 (npm start)")],
         log: Some(PathBuf::from("/l/agent.jsonl")),
         ..AgentReport::default()

@@ -6,7 +6,7 @@ use crate::shell_rig;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_shell::output::SpoolLimits;
-use haft_tool::{Access, ContextChange, ErrorKind, Reach, Verdict};
+use haft_tool::{Access, AccessSet, ContextChange, ErrorKind, Verdict};
 use serde_json::{Value, json};
 use shell_rig::{Rig, call, eventually, interruptible, lives, watched};
 
@@ -55,7 +55,7 @@ async fn the_directory_carries_over_where_it_may() {
     assert_eq!(changes(&rig, "main", "cd sub").await, moved);
     assert_eq!(changes(&rig, "main", "cd sub; cd ..").await, []);
     assert_eq!(changes(&rig, "child", "cd sub").await, []);
-    rig.settings.directory = haft_builtin_tools::bash::KeepsDirectory::No;
+    rig.settings.directory = haft_builtin_tools::bash::CwdPersistence::No;
     assert_eq!(changes(&rig, "main", "cd sub").await, []);
 }
 
@@ -82,7 +82,7 @@ async fn questions_before_it_runs() {
     let writes = parse(json!({"command": "cat f > g"}));
     assert!(!writes.is_read_only() && !writes.is_concurrency_safe());
     assert!(!parse(json!({"command": "ls", "run_in_background": true})).is_read_only());
-    assert_eq!(writes.reach(&rig.context()), Reach::Declared(vec![Access::Command("cat f > g".into())]));
+    assert_eq!(writes.reach(&rig.context()), AccessSet::Declared(vec![Access::Command("cat f > g".into())]));
     assert_eq!(writes.check_permissions(&rig.context()), Verdict::Passthrough);
     let unboxed = parse(json!({"command": "ls", "dangerouslyDisableSandbox": "true"}));
     assert!(matches!(unboxed.check_permissions(&rig.context()), Verdict::Insist(_)));
@@ -319,19 +319,19 @@ async fn commands_that_want_a_person_get_a_hint() {
 
 #[tokio::test]
 async fn snapshots_frame_the_command() {
-    use haft_builtin_tools::bash::{AnalysedFacts, Bash, Coverage, Snapshots, Upcoming};
+    use haft_builtin_tools::bash::{Bash, BashInspector, CommandSnapshots, PendingCommand, UndoCoverage};
     use haft_tool::{BoxFuture, CallId, ToolError};
     #[derive(Default)]
     struct Log(std::sync::Mutex<Vec<String>>);
-    impl Snapshots for Log {
-        fn before<'a>(&'a self, about: Upcoming<'a>) -> BoxFuture<'a, Result<Coverage, ToolError>> {
+    impl CommandSnapshots for Log {
+        fn before<'a>(&'a self, about: PendingCommand<'a>) -> BoxFuture<'a, Result<UndoCoverage, ToolError>> {
             self.0.lock().unwrap().push(format!("before {} {}", about.command, about.reads_only));
             let refused = about.command.contains("refused");
             Box::pin(async move {
                 if refused {
                     return Err(ToolError::failed("no"));
                 }
-                Ok(Coverage::Partial(String::from("not undoable: too large")))
+                Ok(UndoCoverage::Partial(String::from("not undoable: too large")))
             })
         }
         fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()> {
@@ -341,7 +341,7 @@ async fn snapshots_frame_the_command() {
     }
     let rig = Rig::new();
     let log = Arc::new(Log::default());
-    let facts = Arc::new(AnalysedFacts { home: None, roots: vec![rig.work.clone()] });
+    let facts = Arc::new(BashInspector { home: None, roots: vec![rig.work.clone()] });
     let bash = Bash::new(rig.tasks.clone(), facts, Arc::new(vec![rig.work.clone()]), rig.settings);
     let bash = haft_tool::erase(bash.with_snapshots(log.clone()));
     let text = rig.text(&bash, json!({"command": "touch x"})).await;
@@ -370,13 +370,13 @@ async fn snapshots_frame_the_command() {
 #[tokio::test]
 async fn what_cannot_be_confined_does_not_run() {
     use haft_builtin_tools::{
-        bash::{AnalysedFacts, Bash, Choice, Confine, Confined, Outside},
-        monitor::{Monitor, Neighbourhood},
+        bash::{Bash, BashInspector, Choice, CommandConfiner, ConfinedCommand, Outside},
+        monitor::{LocalAddressPolicy, Monitor},
         repl::Repl,
     };
     struct Never;
-    impl Confine for Never {
-        fn choose(&self, about: &Confined<'_>) -> Choice {
+    impl CommandConfiner for Never {
+        fn choose(&self, about: &ConfinedCommand<'_>) -> Choice {
             match about.outside {
                 Outside::Agreed => Choice::Free,
                 Outside::No => Choice::Refused(String::from("no walls here")),
@@ -384,10 +384,11 @@ async fn what_cannot_be_confined_does_not_run() {
         }
     }
     let rig = Rig::new();
-    let facts = Arc::new(AnalysedFacts { home: None, roots: vec![rig.work.clone()] });
+    let facts = Arc::new(BashInspector { home: None, roots: vec![rig.work.clone()] });
     let bash = Bash::new(rig.tasks.clone(), facts, Arc::new(vec![rig.work.clone()]), rig.settings);
     let bash = haft_tool::erase(bash.with_confinement(Arc::new(Never)));
-    let monitor = Monitor::new(rig.tasks.clone(), Neighbourhood::Refused).with_confinement(Arc::new(Never));
+    let monitor =
+        Monitor::new(rig.tasks.clone(), LocalAddressPolicy::Refused).with_confinement(Arc::new(Never));
     let repl = Repl::new(rig.tasks.shell().clone(), 1_000).with_confinement(Arc::new(Never));
     let refused = "denied: This cannot run in the sandbox, and may not run without: no walls here";
     assert_eq!(rig.text(&bash, json!({"command": "touch x"})).await, refused);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use haft_bash_analysis::analysed;
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
-use haft_permission::{Policy, ShellCommands};
+use haft_permission::{BashJudge, Policy};
 use haft_tool::BoxFuture;
 use haft_tool_runtime::{
-    Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, ResultStore, SessionHooks, SessionState,
-    SharedPool, StoreLimits,
+    Answer, Approver, CallSession, CallSessionState, Gate, Pipeline, Pool, Question, ResultStore,
+    SessionHooks, SharedPool, StoreLimits,
 };
 use haft_types::ToolUse;
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::shell_rig::Rig;
 
 struct Yes;
 
-impl Ask for Yes {
+impl Approver for Yes {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         assert!(!question.description.is_empty());
         Box::pin(async { Answer::yes() })
@@ -37,12 +37,12 @@ fn hooks() -> Hooks {
 }
 
 fn session(rig: &Rig) -> CallSession {
-    let policy = Policy::builder(&rig.work).commands(Arc::new(ShellCommands)).build();
+    let policy = Policy::builder(&rig.work).commands(Arc::new(BashJudge)).build();
     let hooks = SessionHooks::new(hooks(), "session".into(), rig.work.join("log"));
     let gate = Gate::new(policy).with_ask(Arc::new(Yes)).with_hooks(hooks);
     let results = ResultStore::new(rig.work.join("results"), StoreLimits::default());
     let pool = SharedPool::new(Pool::assemble(vec![rig.bash()], Vec::new()));
-    let mut state = SessionState::new(&rig.work);
+    let mut state = CallSessionState::new(&rig.work);
     state.home = None;
     CallSession::new(Arc::new(Pipeline::new(gate, results)), pool, state)
 }

@@ -11,12 +11,12 @@ use std::{
 };
 
 use haft_builtin_tools::bash::{
-    AnalysedFacts, Bash, BashSettings, Snapshots as _, Upcoming,
-    undo::{JournalSnapshots, SnapshotLimits},
+    Bash, BashInspector, BashSettings, CommandSnapshots as _, PendingCommand,
+    undo::{JournalCommandUndo, SnapshotLimits},
 };
 use haft_tool::{CallContext, DynTool, erase};
 use haft_workspace::{
-    ChangeOrigin, EverythingInContext, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, Files, FullContextView, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -34,16 +34,16 @@ impl Undoable {
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let workspace = Arc::new(Workspace::open(config).unwrap());
-        let files = Arc::new(Files::new(workspace, None, EverythingInContext));
+        let files = Arc::new(Files::new(workspace, None, FullContextView));
         Self { rig, files, limits }
     }
 
-    fn snapshots(&self) -> Arc<JournalSnapshots> {
-        Arc::new(JournalSnapshots::new(Arc::clone(&self.files), None, self.limits))
+    fn snapshots(&self) -> Arc<JournalCommandUndo> {
+        Arc::new(JournalCommandUndo::new(Arc::clone(&self.files), None, self.limits))
     }
 
-    fn bash(&self, snapshots: &Arc<JournalSnapshots>) -> Arc<dyn DynTool> {
-        let facts = AnalysedFacts { home: None, roots: vec![self.rig.work.clone()] };
+    fn bash(&self, snapshots: &Arc<JournalCommandUndo>) -> Arc<dyn DynTool> {
+        let facts = BashInspector { home: None, roots: vec![self.rig.work.clone()] };
         let roots = Arc::new(vec![self.rig.work.clone()]);
         let bash = Bash::new(self.rig.tasks.clone(), Arc::new(facts), roots, BashSettings::default());
         erase(bash.with_snapshots(snapshots.clone()))
@@ -215,7 +215,7 @@ async fn unchanged_workspace_is_not_read_again() {
     furnish(&undoable.rig.work);
     let snapshots = undoable.snapshots();
     let call = haft_types::CallId::from("call");
-    let about = Upcoming {
+    let about = PendingCommand {
         call: &call,
         tool: "Bash",
         command: "./script",

@@ -12,12 +12,12 @@ use std::{
 };
 
 use haft_builtin_tools::bash::{
-    AnalysedFacts, Bash, BashSettings,
-    undo::{JournalSnapshots, SnapshotLimits},
+    Bash, BashInspector, BashSettings,
+    undo::{JournalCommandUndo, SnapshotLimits},
 };
 use haft_tool::{CallContext, DynTool, erase};
 use haft_workspace::{
-    ChangeOrigin, EverythingInContext, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, Files, FullContextView, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
 };
 use serde_json::json;
 use shell_rig::{Rig, call, watched};
@@ -38,10 +38,10 @@ impl Undoable {
     fn with_journal(rig: Rig, state_dir: std::path::PathBuf, limits: SnapshotLimits) -> Self {
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let workspace = Arc::new(Workspace::open(config).unwrap());
-        let files = Arc::new(Files::new(workspace, None, EverythingInContext));
-        let facts = AnalysedFacts { home: None, roots: vec![rig.work.clone()] };
+        let files = Arc::new(Files::new(workspace, None, FullContextView));
+        let facts = BashInspector { home: None, roots: vec![rig.work.clone()] };
         let roots = Arc::new(vec![rig.work.clone()]);
-        let snapshots = Arc::new(JournalSnapshots::new(Arc::clone(&files), None, limits));
+        let snapshots = Arc::new(JournalCommandUndo::new(Arc::clone(&files), None, limits));
         let bash = Bash::new(rig.tasks.clone(), Arc::new(facts), roots, BashSettings::default());
         Self { bash: erase(bash.with_snapshots(snapshots)), rig, files }
     }

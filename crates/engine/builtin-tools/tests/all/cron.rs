@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_builtin_tools::cron::ScheduleServices;
-use haft_permission::{Behavior, Opinion, Policy};
+use haft_builtin_tools::cron::CronServices;
+use haft_permission::{Behavior, HookOpinion, Policy};
 use haft_schedule::{CronStore, ScheduleClock};
 use haft_tool::{CallContext, DynTool};
 use haft_types::AgentId;
@@ -54,7 +54,7 @@ impl Later {
 
     /// A session of this name, with its own tasks and a store that others may have, too.
     fn of_session(name: &str, rig: Rig, store: Arc<CronStore>, clock: Arc<dyn ScheduleClock>) -> Self {
-        let services = ScheduleServices { store: Arc::clone(&store), clock, session: Some(name.into()) };
+        let services = CronServices { store: Arc::clone(&store), clock, session: Some(name.into()) };
         let tools = haft_builtin_tools::cron::tools(&services, Arc::clone(&rig.tasks));
         Self { rig, tools, store }
     }
@@ -341,6 +341,6 @@ async fn scheduling_asks_and_looking_does_not() {
         ("ScheduleWakeup", json!({"delaySeconds": 60, "prompt": "x"}), Behavior::Allow),
     ] {
         let call = Arc::clone(later.tool(name)).parse(input.clone(), &cx).unwrap();
-        assert_eq!(policy.judge(name, &*call, &cx, &Opinion::None).behavior, want, "{name} {input}");
+        assert_eq!(policy.judge(name, &*call, &cx, &HookOpinion::None).behavior, want, "{name} {input}");
     }
 }

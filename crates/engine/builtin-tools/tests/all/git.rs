@@ -5,7 +5,7 @@ use crate::git_rig::{Repo, git_in};
 
 use std::path::PathBuf;
 
-use haft_permission::{Behavior, Destination, Opinion, Policy, RuleHome};
+use haft_permission::{Behavior, Destination, HookOpinion, Policy, RuleSource};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
@@ -400,16 +400,16 @@ async fn odd_names_are_names() {
 fn rules_for_git_in_a_shell_bind_the_tool() {
     let repo = Repo::empty();
     let judge = |allow: &[&str], deny: &[&str], input: Value| {
-        let origin = RuleHome::new("table", Destination::CliArg);
+        let origin = RuleSource::new("table", Destination::CliArg);
         let policy = Policy::builder("/ws")
-            .commands(std::sync::Arc::new(haft_permission::ShellCommands))
+            .commands(std::sync::Arc::new(haft_permission::BashJudge))
             .rules(&origin, Behavior::Allow, allow.iter().map(|it| (*it).to_owned()))
             .rules(&origin, Behavior::Deny, deny.iter().map(|it| (*it).to_owned()))
             .build();
         let cx = CallContext::detached("call_1", PathBuf::from("/ws"));
         let call = std::sync::Arc::clone(&repo.tool).parse(input, &cx).unwrap();
         call.validate(&cx).unwrap();
-        policy.judge("Git", &*call, &cx, &Opinion::None).behavior
+        policy.judge("Git", &*call, &cx, &HookOpinion::None).behavior
     };
     let commit = || json!({"operation": "commit", "message": "it's done", "paths": ["a.txt"]});
     let push = || json!({"operation": "push", "remote": "origin", "branch": "main"});

@@ -6,7 +6,7 @@ use crate::git_rig::{Repo, git_in};
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Opinion, Policy, RuleHome, ShellCommands};
+use haft_permission::{BashJudge, Behavior, Destination, HookOpinion, Policy, RuleSource};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
@@ -192,14 +192,14 @@ fn looking_asks_nobody() {
         set_traps(&repo, place);
         repo.git(&["branch", "a.txt"]);
         let judge = |deny: &[&str], input: Value| {
-            let origin = RuleHome::new("table", Destination::CliArg);
+            let origin = RuleSource::new("table", Destination::CliArg);
             let policy = Policy::builder(repo.dir())
-                .commands(Arc::new(ShellCommands))
+                .commands(Arc::new(BashJudge))
                 .rules(&origin, Behavior::Deny, deny.iter().map(|it| (*it).to_owned()))
                 .build();
             let cx = CallContext::detached("call_1", repo.dir());
             let call = Arc::clone(&repo.tool).parse(input, &cx).unwrap();
-            policy.judge("Git", &*call, &cx, &Opinion::None).behavior
+            policy.judge("Git", &*call, &cx, &HookOpinion::None).behavior
         };
         for input in looks() {
             assert_eq!(judge(&[], input.clone()), Behavior::Allow, "{place}: {input}");

@@ -12,7 +12,7 @@ use std::{
 };
 
 use finding_rig::Rig;
-use haft_builtin_tools::{FindSettings, glob::Glob};
+use haft_builtin_tools::{SearchToolSettings, glob::Glob};
 use haft_tool::{DynTool, erase};
 use serde_json::{Value, json};
 
@@ -167,10 +167,10 @@ async fn switches_change_what_is_listed() {
         (true, false, ".b.rs a.rs"),
         (false, false, "a.rs"),
     ] {
-        let tool = erase(Glob::new(FindSettings {
+        let tool = erase(Glob::new(SearchToolSettings {
             glob_hidden: hidden,
             glob_ignored: ignored,
-            ..FindSettings::default()
+            ..SearchToolSettings::default()
         }));
         let text = rig.text(&tool, json!({"pattern": "**/*.rs"})).await;
         let mut lines: Vec<&str> = text.lines().collect();
@@ -182,7 +182,8 @@ async fn switches_change_what_is_listed() {
 #[tokio::test]
 async fn time_out_and_interrupt_hand_back_what_there_is() {
     let rig = Rig::new(&[("a.rs", "")]);
-    let tool = erase(Glob::new(FindSettings { timeout: Duration::ZERO, ..FindSettings::default() }));
+    let tool =
+        erase(Glob::new(SearchToolSettings { timeout: Duration::ZERO, ..SearchToolSettings::default() }));
     let output = rig.run(&tool, &json!({"pattern": "*.rs"}), rig.context()).await.unwrap();
     assert_eq!(output.data["timedOut"], true);
     assert_eq!(output.data["countIsComplete"], false);

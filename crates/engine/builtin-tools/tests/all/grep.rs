@@ -12,7 +12,7 @@ use std::{
 };
 
 use finding_rig::Rig;
-use haft_builtin_tools::{FindSettings, grep::Grep};
+use haft_builtin_tools::{SearchToolSettings, grep::Grep};
 use haft_tool::{DynTool, ErrorKind, LineStyle, ReadScope, erase};
 use serde_json::{Value, json};
 
@@ -354,7 +354,8 @@ async fn pipes_links_and_loops_do_no_harm() {
 #[tokio::test]
 async fn a_search_can_be_stopped() {
     let rig = Rig::new(&[("a.txt", "x\n")]);
-    let tool = erase(Grep::new(FindSettings { timeout: Duration::ZERO, ..FindSettings::default() }));
+    let tool =
+        erase(Grep::new(SearchToolSettings { timeout: Duration::ZERO, ..SearchToolSettings::default() }));
     let output = rig.run(&tool, &json!({"pattern": "x"}), rig.context()).await.unwrap();
     assert_eq!(output.data["timedOut"], true);
     let text = output.content.to_text();

@@ -9,7 +9,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 use haft_lsp::{LspSettings, PoolLimits};
-use haft_permission::{Behavior, Destination, Opinion, Policy, RuleHome};
+use haft_permission::{Behavior, Destination, HookOpinion, Policy, RuleSource};
 use haft_tool::{Access, CallContext};
 use serde_json::{Value, json};
 
@@ -175,13 +175,13 @@ async fn a_server_that_never_gets_ready_says_so() {
 
 /// What permission says about a call, and which files it may see.
 fn judged(project: &Project, rules: &[(Behavior, &str)], input: &Value) -> bool {
-    let origin = RuleHome::new("test", Destination::Session).rooted(project.dir());
+    let origin = RuleSource::new("test", Destination::Session).rooted(project.dir());
     let policy = rules.iter().fold(Policy::builder(project.dir()), |it, (behavior, rule)| {
         it.rules(&origin, *behavior, [(*rule).to_owned()])
     });
     let cx = CallContext::detached("call", project.dir());
     let call = Arc::clone(&project.lsp).parse(input.clone(), &cx).unwrap();
-    policy.build().judge("LSP", call.as_ref(), &cx, &Opinion::default()).behavior == Behavior::Allow
+    policy.build().judge("LSP", call.as_ref(), &cx, &HookOpinion::default()).behavior == Behavior::Allow
 }
 
 #[tokio::test]

@@ -15,22 +15,23 @@ use std::{
 use haft_builtin_tools::{
     KnownShapes,
     edit::Edit,
-    lsp::{Lsp, LspDesk, ServerShell},
+    lsp::{Lsp, LspServers, ServerShell},
     read::{Read, ReadLimits},
     write::Write,
 };
-use haft_lsp::{LspSettings, PoolLimits, Programs, ServerPool};
+use haft_lsp::{LspSettings, PoolLimits, ProgramPath, ServerPool};
 use haft_tool::{
-    Access, AllowReason, CallContext, DynTool, Grant, OpenScope, Output, Permit, ToolError, erase,
+    Access, AllowReason, CallContext, DynTool, GrantedPath, Output, Permit, ToolError, UnrestrictedRead,
+    erase,
 };
 use haft_types::AgentId;
-use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{Files, FullContextView, JournalLimits, Workspace, WorkspaceConfig};
 use serde_json::{Value, json};
 
 pub struct Project {
     pub rig: shell_rig::Rig,
     pub pool: Arc<ServerPool>,
-    pub desk: Arc<LspDesk>,
+    pub desk: Arc<LspServers>,
     pub lsp: Arc<dyn DynTool>,
     pub edit: Arc<dyn DynTool>,
     pub write: Arc<dyn DynTool>,
@@ -67,14 +68,13 @@ impl Project {
         let rig = shell_rig::Rig::new();
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
-        let files =
-            Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, EverythingInContext));
+        let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
         let pool = ServerPool::new(limits);
         let shell = Arc::new(ServerShell(Arc::clone(rig.tasks.shell())));
-        let programs = Programs { path, never: vec![rig.work.clone()] };
+        let programs = ProgramPath { path, never: vec![rig.work.clone()] };
         let settings = Arc::new(move || settings.clone());
         let open = Box::new(move || Ok(Arc::clone(&shell)));
-        let desk = LspDesk::new(Arc::clone(&pool), open, settings, programs);
+        let desk = LspServers::new(Arc::clone(&pool), open, settings, programs);
         let desk = desk.with_further_dirs(Box::new(move || further.clone()));
         let desk = Arc::new(desk.with_distrust(Box::new(move || distrust.map(str::to_owned))));
         desk.follow(&files, &rig.work);
@@ -171,12 +171,13 @@ async fn run(tool: &Arc<dyn DynTool>, input: Value, cx: CallContext) -> Result<O
     call.validate(&cx)?;
     let reach = call.reach(&cx);
     let grants = reach.accesses().iter().filter_map(|access| match access {
-        Access::Read(path) | Access::Write(path) => {
-            Some(Grant { asked: path.clone(), real: haft_paths::real(path).unwrap_or_else(|_| path.clone()) })
-        }
+        Access::Read(path) | Access::Write(path) => Some(GrantedPath {
+            asked: path.clone(),
+            real: haft_paths::real(path).unwrap_or_else(|_| path.clone()),
+        }),
         _ => None,
     });
     #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
-    let permit = Permit::issue(AllowReason::Mode, grants.collect(), Arc::new(OpenScope));
+    let permit = Permit::issue(AllowReason::Mode, grants.collect(), Arc::new(UnrestrictedRead));
     call.run(permit, cx).await
 }

@@ -7,11 +7,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::SinkExt as _;
 use haft_builtin_tools::{
-    monitor::{Monitor, Neighbourhood},
+    monitor::{LocalAddressPolicy, Monitor},
     repl::Repl,
     sleep::Sleep,
 };
-use haft_tool::{Access, DynTool, ErrorKind, Reach, erase};
+use haft_tool::{Access, AccessSet, DynTool, ErrorKind, erase};
 use serde_json::json;
 use shell_rig::{Rig, call, eventually, interruptible};
 use tokio::net::TcpListener;
@@ -141,7 +141,7 @@ async fn a_wait_ends_for_three_reasons() {
     assert_eq!(waiting.await.unwrap().unwrap().data["endedBy"], json!("interrupt"));
 }
 
-fn monitor(rig: &Rig, neighbourhood: Neighbourhood) -> Arc<dyn DynTool> {
+fn monitor(rig: &Rig, neighbourhood: LocalAddressPolicy) -> Arc<dyn DynTool> {
     erase(Monitor::new(rig.tasks.clone(), neighbourhood))
 }
 
@@ -165,12 +165,12 @@ async fn events(rig: &Rig) -> Vec<String> {
 #[tokio::test]
 async fn a_command_is_watched_line_by_line() {
     let rig = Rig::new();
-    let monitor = monitor(&rig, Neighbourhood::Refused);
+    let monitor = monitor(&rig, LocalAddressPolicy::Refused);
     let input = json!({"description": "numbers", "command": "echo one; echo two; exit 4"});
     let call = Arc::clone(&monitor).parse(input.clone(), &rig.context()).unwrap();
     assert_eq!(
         call.reach(&rig.context()),
-        Reach::Declared(vec![Access::Command("echo one; echo two; exit 4".into())])
+        AccessSet::Declared(vec![Access::Command("echo one; echo two; exit 4".into())])
     );
     let got = rig.text(&monitor, input).await;
     assert_eq!(
@@ -198,9 +198,9 @@ async fn a_socket_is_watched_frame_by_frame() {
         socket.close(Some(frame)).await.unwrap();
     });
     let input = json!({"description": "feed", "ws": {"url": url}});
-    let refused = rig.text(&monitor(&rig, Neighbourhood::Refused), input.clone()).await;
+    let refused = rig.text(&monitor(&rig, LocalAddressPolicy::Refused), input.clone()).await;
     assert!(refused.contains("not a public address"), "{refused}");
-    rig.call(&monitor(&rig, Neighbourhood::Allowed), input).await.unwrap();
+    rig.call(&monitor(&rig, LocalAddressPolicy::Allowed), input).await.unwrap();
     assert_eq!(
         events(&rig).await,
         [
@@ -224,7 +224,7 @@ async fn a_huge_frame_ends_the_watch() {
         std::future::pending::<()>().await;
     });
     let input = json!({"description": "feed", "ws": {"url": url}});
-    rig.call(&monitor(&rig, Neighbourhood::Allowed), input).await.unwrap();
+    rig.call(&monitor(&rig, LocalAddressPolicy::Allowed), input).await.unwrap();
     let told = events(&rig).await;
     assert!(told.len() == 1 && told[0].contains("the connection broke"), "{told:?}");
 }
@@ -232,7 +232,7 @@ async fn a_huge_frame_ends_the_watch() {
 #[tokio::test]
 async fn what_cannot_be_watched_says_why() {
     let rig = Rig::new();
-    let monitor = monitor(&rig, Neighbourhood::Refused);
+    let monitor = monitor(&rig, LocalAddressPolicy::Refused);
     for (input, want) in [
         (json!({"description": "d"}), "nothing to watch"),
         (json!({"description": "d", "command": "x", "ws": {"url": "ws://x"}}), "not both"),

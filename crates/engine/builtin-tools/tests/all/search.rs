@@ -6,7 +6,7 @@ use crate::finding_rig;
 use std::{fs, sync::Arc, time::Duration};
 
 use finding_rig::Rig;
-use haft_builtin_tools::{FindSettings, search::Search};
+use haft_builtin_tools::{SearchToolSettings, search::Search};
 use haft_tool::{DynTool, erase};
 use serde_json::{Value, json};
 
@@ -196,7 +196,8 @@ async fn mistakes_and_the_end_of_time() {
         let text = rig.text(&search(), input.clone()).await;
         assert!(text.starts_with("error: ") && text.contains(want), "{input}: {text}");
     }
-    let tool = erase(Search::new(FindSettings { timeout: Duration::ZERO, ..FindSettings::default() }));
+    let tool =
+        erase(Search::new(SearchToolSettings { timeout: Duration::ZERO, ..SearchToolSettings::default() }));
     let output = rig.run(&tool, &json!({"query": "load_config"}), rig.context()).await.unwrap();
     assert_eq!(output.data["timedOut"], true);
     assert!(output.content.to_text().contains("this is not everything"));

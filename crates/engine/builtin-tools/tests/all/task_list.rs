@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_builtin_tools::{
-    brief::NobodyToTell,
+    brief::NoUser,
     task_list::{self, TaskEvent, TaskLists, TaskPatch, TaskServices, TaskStatus},
     team::{self, NoTeams, Teams},
     worktree::{self, NoWorktrees, Worktrees},
@@ -20,7 +20,7 @@ fn what_the_model_is_told() {
     let mut tools: Vec<Arc<dyn DynTool>> = task_list::tools(&TaskServices::alone(dir.path()));
     tools.extend(team::tools(&teams));
     tools.extend(worktree::tools(&worktrees));
-    let user = || Arc::new(NobodyToTell);
+    let user = || Arc::new(NoUser);
     tools.push(haft_tool::erase(haft_builtin_tools::brief::Brief::new(user())));
     tools.push(haft_tool::erase(haft_builtin_tools::brief::SendUserMessage::new(user())));
     let told: Vec<Value> = tools

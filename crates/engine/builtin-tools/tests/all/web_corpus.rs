@@ -7,7 +7,7 @@ use crate::web_rig::{Rig, StubNetwork};
 use std::{path::Path, sync::Arc};
 
 use haft_net::{PrivateHosts, WebNetwork};
-use haft_permission::{Behavior, Destination, Opinion, Policy, RuleHome};
+use haft_permission::{Behavior, Destination, HookOpinion, Policy, RuleSource};
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn network(row: &Value) -> StubNetwork {
 }
 
 fn policy(row: &Value) -> Policy {
-    let origin = RuleHome::new("table", Destination::CliArg);
+    let origin = RuleSource::new("table", Destination::CliArg);
     let mut builder = Policy::builder("/ws").mode(row["mode"].as_str().unwrap().parse().unwrap());
     for (name, behavior) in [("allow", Behavior::Allow), ("ask", Behavior::Ask), ("deny", Behavior::Deny)] {
         let texts = row["rules"][name].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned());
@@ -63,7 +63,7 @@ pub async fn outcome(row: &Value, network: Arc<dyn WebNetwork>) -> (String, Stri
     if let Err(err) = call.validate(&cx) {
         return said("block", err.message);
     }
-    let decision = policy(row).judge("WebFetch", &*call, &cx, &Opinion::None);
+    let decision = policy(row).judge("WebFetch", &*call, &cx, &HookOpinion::None);
     match decision.behavior {
         Behavior::Ask => return said("ask", call.describe()),
         Behavior::Deny => return said("deny", format!("{:?}", decision.behavior)),

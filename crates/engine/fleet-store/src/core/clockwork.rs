@@ -7,8 +7,8 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use super::{StoreCore, unexpected};
 use crate::{
-    Bucket, Ceiling, Clockwork, Draw, FiredSlot, FiringTime, FleetName, LeaseKey, MissedSlots, NewSchedule,
-    Reserved, RunId, ScheduleRecord, StoreError, StoreFuture,
+    CounterLimit, Draw, FiredSlot, FiringTime, FleetName, LeaseKey, MissedSlots, NewSchedule, Reserved,
+    RunId, ScheduleRecord, ScheduleStore, StoreError, StoreFuture, TokenBucket,
     engine::stale,
     ledger::{LedgerCommand, LedgerOutcome, StoredSchedule},
 };
@@ -104,9 +104,9 @@ impl StoreCore {
 }
 
 /// The clocks of a store.
-pub(crate) struct LedgerClockwork(pub(crate) Arc<StoreCore>);
+pub(crate) struct LedgerSchedules(pub(crate) Arc<StoreCore>);
 
-impl Clockwork for LedgerClockwork {
+impl ScheduleStore for LedgerSchedules {
     fn schedule(&self, schedule: NewSchedule) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let begin = match schedule.when {
@@ -171,7 +171,7 @@ impl Clockwork for LedgerClockwork {
         Box::pin(async move { Ok(self.0.up_to_date().await?.read(|it| it.counters(&prefix))) })
     }
 
-    fn reserve(&self, amount: i64, of: Vec<Ceiling>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved> {
+    fn reserve(&self, amount: i64, of: Vec<CounterLimit>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved> {
         Box::pin(async move {
             match (self.0.ask(LedgerCommand::Reserve { amount, of, by: by.clone() }).await?, by) {
                 (LedgerOutcome::Reserved(reserved), _) => Ok(reserved),
@@ -181,7 +181,7 @@ impl Clockwork for LedgerClockwork {
         })
     }
 
-    fn draw(&self, key: String, want: u64, bucket: Bucket) -> StoreFuture<'_, Draw> {
+    fn draw(&self, key: String, want: u64, bucket: TokenBucket) -> StoreFuture<'_, Draw> {
         Box::pin(async move {
             match self.0.ask(LedgerCommand::Draw { key, want, bucket }).await? {
                 LedgerOutcome::Drawn(draw) => Ok(draw),

@@ -26,11 +26,11 @@ type CommitRequest = (LedgerCommand, oneshot::Sender<Result<LedgerOutcome, Store
 /// Where commands go. Whatever comes while an entry is being written is the next
 /// entry, so a slow disk makes entries longer, not callers slower.
 #[derive(Clone)]
-pub(super) struct Committer {
+pub(super) struct GroupCommitter {
     requests: mpsc::Sender<CommitRequest>,
 }
 
-impl Committer {
+impl GroupCommitter {
     pub(super) fn start(engine: Arc<dyn FleetEngine>, mirror: Arc<Mirror>) -> (Self, AbortHandle) {
         let (requests, inbox) = mpsc::channel(QUEUE);
         let task = tokio::spawn(write_entries(engine, mirror, inbox));

@@ -19,7 +19,7 @@ use std::sync::{
 use tokio::task::AbortHandle;
 
 pub(crate) use blobs::CheckedBlobs;
-pub(crate) use clockwork::LedgerClockwork;
+pub(crate) use clockwork::LedgerSchedules;
 pub(crate) use logs::BigLineLogs;
 pub(crate) use mirror::{LedgerEntry, Mirror, wall_ms};
 pub(crate) use queue::LedgerQueue;
@@ -27,14 +27,14 @@ pub use queue::cancel_control;
 pub(crate) use tenant::scoped;
 
 use crate::{LeaseKey, StoreError, engine::FleetEngine, ledger::LedgerCommand, ledger::LedgerOutcome};
-use committer::Committer;
+use committer::GroupCommitter;
 use values::Values;
 
 /// Tasks that end with what they work for.
 #[derive(Default)]
-struct OwnTasks(Vec<AbortHandle>);
+struct AbortOnDrop(Vec<AbortHandle>);
 
-impl Drop for OwnTasks {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.iter().for_each(AbortHandle::abort);
     }
@@ -44,12 +44,12 @@ impl Drop for OwnTasks {
 pub(crate) struct StoreCore {
     engine: Arc<dyn FleetEngine>,
     mirror: Arc<Mirror>,
-    committer: Committer,
+    committer: GroupCommitter,
     values: Values,
     /// Whether this process gives up workers that are silent: it does once it
     /// wants their jobs.
     is_undertaker: Arc<AtomicBool>,
-    _tasks: OwnTasks,
+    _tasks: AbortOnDrop,
 }
 
 impl StoreCore {
@@ -58,7 +58,7 @@ impl StoreCore {
     pub(crate) async fn start(engine: Arc<dyn FleetEngine>) -> Result<Arc<Self>, StoreError> {
         let mirror = Arc::new(Mirror::default());
         engine.catch_up(&mirror).await?;
-        let (committer, writing) = Committer::start(engine.clone(), mirror.clone());
+        let (committer, writing) = GroupCommitter::start(engine.clone(), mirror.clone());
         let is_undertaker = Arc::new(AtomicBool::new(false));
         let watching = watch::start(engine.clone(), mirror.clone(), committer.clone(), is_undertaker.clone());
         let values = Values::new(engine.clone());
@@ -68,7 +68,7 @@ impl StoreCore {
             committer,
             values,
             is_undertaker,
-            _tasks: OwnTasks(vec![writing, watching]),
+            _tasks: AbortOnDrop(vec![writing, watching]),
         }))
     }
 

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 
 use super::{StoreCore, unexpected};
 use crate::{
-    CancelledJob, Counts, FleetName, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey, LeaseRenewal,
-    LimitScope, NewControl, NewJob, PageOfJobs, PauseScope, Requeue, Revision, RunId, ScopeLimits,
-    StoreError, StoreFuture, Submitted, TakeJobs, WorkerRecord,
+    CancelledJob, ClaimJobs, Counts, FleetName, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey,
+    LeaseRenewal, LimitScope, NewControl, NewJob, PageOfJobs, PauseScope, Requeue, Revision, RunId,
+    ScopeLimits, StoreError, StoreFuture, Submitted, WorkerRecord,
     engine::stale,
     ledger::{LedgerCommand, LedgerOutcome, StoredValue, SubmitJob},
 };
@@ -136,7 +136,7 @@ impl JobQueue for LedgerQueue {
         })
     }
 
-    fn take(&self, room: TakeJobs) -> StoreFuture<'_, Vec<Lease>> {
+    fn take(&self, room: ClaimJobs) -> StoreFuture<'_, Vec<Lease>> {
         Box::pin(super::take::take(&self.0, room))
     }
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{StoreCore, unexpected};
 use crate::{
-    Lease, StoreError, TakeJobs,
+    ClaimJobs, Lease, StoreError,
     ledger::{LedgerCommand, LedgerOutcome, PoolReadiness, TakenJob},
 };
 
@@ -18,7 +18,7 @@ const TOO_EARLY: Duration = Duration::from_millis(20);
 /// so that the first has it before the last would ask in vain.
 const SPREAD_MS: u64 = 2;
 
-pub(super) async fn take(core: &StoreCore, room: TakeJobs) -> Result<Vec<Lease>, StoreError> {
+pub(super) async fn take(core: &StoreCore, room: ClaimJobs) -> Result<Vec<Lease>, StoreError> {
     core.become_undertaker();
     if room.most == 0 {
         return Ok(Vec::new());
@@ -60,12 +60,12 @@ pub(super) async fn take(core: &StoreCore, room: TakeJobs) -> Result<Vec<Lease>,
     }
 }
 
-fn ready(core: &StoreCore, room: &TakeJobs) -> PoolReadiness {
+fn ready(core: &StoreCore, room: &ClaimJobs) -> PoolReadiness {
     let now = core.mirror.engine_now();
     core.mirror.read(|it| it.readiness(&room.worker, &room.pool, room.machine, now))
 }
 
-async fn is_still_ready_after_spread(core: &StoreCore, room: &TakeJobs) -> bool {
+async fn is_still_ready_after_spread(core: &StoreCore, room: &ClaimJobs) -> bool {
     let others = core.mirror.read(|it| it.idle_workers(&room.pool));
     if others > 1 {
         sleep(Duration::from_millis(fastrand::u64(0..=(others * SPREAD_MS).min(100)))).await;
@@ -73,7 +73,7 @@ async fn is_still_ready_after_spread(core: &StoreCore, room: &TakeJobs) -> bool 
     ready(core, room) == PoolReadiness::Now
 }
 
-async fn ask(core: &StoreCore, room: &TakeJobs) -> Result<Vec<TakenJob>, StoreError> {
+async fn ask(core: &StoreCore, room: &ClaimJobs) -> Result<Vec<TakenJob>, StoreError> {
     let command = LedgerCommand::Take {
         worker: room.worker.clone(),
         pool: room.pool.clone(),

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::queue::unknown_job;
 use crate::{
-    BlobHash, BlobStore, Bucket, CancelledJob, Ceiling, Clockwork, ControlEntry, Counts, Draw, FiredSlot,
+    BlobHash, BlobStore, CancelledJob, ClaimJobs, ControlEntry, CounterLimit, Counts, Draw, FiredSlot,
     FleetName, FleetStore, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey, LeaseRenewal, LimitScope,
     LogEnd, LogLine, LogStore, NewControl, NewJob, NewSchedule, PageOfJobs, PauseScope, Requeue, Reserved,
-    Revision, RunId, ScheduleRecord, ScopeLimits, StoreError, StoreFuture, StoreStream, Submitted, TakeJobs,
-    WorkerRecord,
+    Revision, RunId, ScheduleRecord, ScheduleStore, ScopeLimits, StoreError, StoreFuture, StoreStream,
+    Submitted, TokenBucket, WorkerRecord,
 };
 
 /// A store in which only one tenant exists.
@@ -107,7 +107,7 @@ impl JobQueue for TenantView {
         })
     }
 
-    fn take(&self, _room: TakeJobs) -> StoreFuture<'_, Vec<Lease>> {
+    fn take(&self, _room: ClaimJobs) -> StoreFuture<'_, Vec<Lease>> {
         not_for_tenants("taking jobs")
     }
 
@@ -305,7 +305,7 @@ impl BlobStore for TenantView {
     }
 }
 
-impl Clockwork for TenantView {
+impl ScheduleStore for TenantView {
     fn schedule(&self, schedule: NewSchedule) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.own_tenant(&schedule.head.tenant)?;
@@ -346,14 +346,14 @@ impl Clockwork for TenantView {
         })
     }
 
-    fn reserve(&self, amount: i64, of: Vec<Ceiling>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved> {
+    fn reserve(&self, amount: i64, of: Vec<CounterLimit>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved> {
         Box::pin(async move {
             self.own_keys(of.iter().map(|it| &it.key))?;
             self.store.clockwork.reserve(amount, of, by).await
         })
     }
 
-    fn draw(&self, _key: String, _want: u64, _bucket: Bucket) -> StoreFuture<'_, Draw> {
+    fn draw(&self, _key: String, _want: u64, _bucket: TokenBucket) -> StoreFuture<'_, Draw> {
         not_for_tenants("drawing from buckets")
     }
 

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{committer::Committer, mirror::Mirror};
+use super::{committer::GroupCommitter, mirror::Mirror};
 use crate::{FleetName, engine::FleetEngine, ledger::LedgerCommand};
 
 /// After an engine that did not answer.
@@ -32,7 +32,7 @@ const GLANCE: Duration = Duration::from_secs(1);
 const BREATH: Duration = Duration::from_millis(5);
 
 /// What was seen of a worker, and since when.
-struct Sighting {
+struct WorkerSighting {
     beat: u64,
     since: Instant,
     lease: Duration,
@@ -43,7 +43,7 @@ struct Sighting {
 pub(super) fn start(
     engine: Arc<dyn FleetEngine>,
     mirror: Arc<Mirror>,
-    committer: Committer,
+    committer: GroupCommitter,
     is_undertaker: Arc<AtomicBool>,
 ) -> AbortHandle {
     let task = tokio::spawn(async move {
@@ -79,7 +79,7 @@ pub(super) fn start(
     task.abort_handle()
 }
 
-fn look(mirror: &Mirror, boot: Option<&str>, sightings: &mut HashMap<FleetName, Sighting>) {
+fn look(mirror: &Mirror, boot: Option<&str>, sightings: &mut HashMap<FleetName, WorkerSighting>) {
     let now = Instant::now();
     mirror.read(|ledger| {
         let mut there = HashMap::new();
@@ -87,13 +87,13 @@ fn look(mirror: &Mirror, boot: Option<&str>, sightings: &mut HashMap<FleetName, 
             let since = sightings.get(worker).filter(|it| it.beat == beat).map_or(now, |it| it.since);
             let is_of_another_boot = its_boot.zip(boot).is_some_and(|(its, ours)| its != ours);
             let lease = Duration::from_millis(lease_ms);
-            there.insert(worker.clone(), Sighting { beat, since, lease, is_of_another_boot });
+            there.insert(worker.clone(), WorkerSighting { beat, since, lease, is_of_another_boot });
         }
         *sightings = there;
     });
 }
 
-async fn bury_the_silent(committer: &Committer, sightings: &HashMap<FleetName, Sighting>) {
+async fn bury_the_silent(committer: &GroupCommitter, sightings: &HashMap<FleetName, WorkerSighting>) {
     for (worker, seen) in sightings {
         if seen.is_of_another_boot || seen.since.elapsed() >= seen.lease {
             // Refused or not, the next look shows what came of it.

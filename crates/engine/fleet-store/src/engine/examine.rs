@@ -5,13 +5,13 @@ use std::path::Path;
 use crate::EngineFinding;
 
 /// A finding that may still get advice.
-pub(crate) struct FindingDraft(EngineFinding);
+pub(crate) struct HealthFinding(EngineFinding);
 
-pub(crate) fn finding(what: &'static str, is_good: bool, said: String) -> FindingDraft {
-    FindingDraft(EngineFinding { what, is_good, said, advice: None })
+pub(crate) fn finding(what: &'static str, is_good: bool, said: String) -> HealthFinding {
+    HealthFinding(EngineFinding { what, is_good, said, advice: None })
 }
 
-impl FindingDraft {
+impl HealthFinding {
     /// What to do if it is not good.
     pub(crate) fn advice(mut self, advice: &str) -> Self {
         self.0.advice = (!self.0.is_good).then(|| advice.to_owned());

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use futures_util::stream;
 use tokio::time::{Instant, sleep};
 
-use super::NewsWaiter;
+use super::ChangeWaiter;
 use crate::{StoreError, StoreFuture, StoreStream};
 
 /// A follower outlives an engine that is gone for no longer than this.
@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_millis(300);
 pub(super) const PAGE: usize = 500;
 
 struct PageFollower<T, R> {
-    waiter: Box<dyn NewsWaiter>,
+    waiter: Box<dyn ChangeWaiter>,
     read: R,
     page: VecDeque<(u64, T)>,
     /// The number of the next item.
@@ -70,7 +70,7 @@ async fn unwatched<T: Send + 'static>(read: StoreFuture<'static, T>) -> Result<T
 /// Every item from a number on in order, once; `read` has those from a number on. Ends
 /// after an error that does not pass.
 pub(super) fn follow_pages<T: Send + 'static>(
-    waiter: Box<dyn NewsWaiter>,
+    waiter: Box<dyn ChangeWaiter>,
     from: u64,
     read: impl Fn(u64) -> StoreFuture<'static, Vec<(u64, T)>> + Send + 'static,
 ) -> StoreStream<T> {
@@ -98,7 +98,7 @@ mod tests {
 
     struct Never;
 
-    impl NewsWaiter for Never {
+    impl ChangeWaiter for Never {
         fn wait(&mut self) -> Pause<'_> {
             Box::pin(std::future::pending())
         }

@@ -20,12 +20,12 @@ pub(crate) type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Waits for news, or for the time to look without any. What comes between two
 /// waits ends the second at once.
-pub(crate) trait NewsWaiter: Send {
+pub(crate) trait ChangeWaiter: Send {
     fn wait(&mut self) -> Pause<'_>;
 }
 
 /// One ordered list of commands.
-pub(crate) trait LedgerStore: Send + Sync {
+pub(crate) trait CommandLog: Send + Sync {
     /// Writes commands as one entry and applies everything up to it; the mirror
     /// has kept what they came to under this id. Called by one task at a time.
     fn commit<'a>(
@@ -45,7 +45,7 @@ pub(crate) trait LedgerStore: Send + Sync {
     fn snapshot_number(&self) -> u64;
 
     /// Hears that somebody may have written something, from now on.
-    fn news(&self) -> Box<dyn NewsWaiter>;
+    fn news(&self) -> Box<dyn ChangeWaiter>;
 
     /// The boot of the one machine all workers are on, if the engine has but one.
     fn boot(&self) -> Option<String> {
@@ -55,7 +55,7 @@ pub(crate) trait LedgerStore: Send + Sync {
 
 /// What a follower of a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunNews {
+pub(crate) enum RunChange {
     Lines,
     Controls,
 }
@@ -76,11 +76,11 @@ pub(crate) trait RunLogs: Send + Sync + 'static {
     fn end(&self, run: RunId) -> StoreFuture<'_, LogEnd>;
 
     /// Hears of new lines of a run and of what is said to it.
-    fn run_news(&self, run: &RunId, kind: RunNews) -> Box<dyn NewsWaiter>;
+    fn run_news(&self, run: &RunId, kind: RunChange) -> Box<dyn ChangeWaiter>;
 
     /// Lines from a number on and those that come.
     fn follow(self: Arc<Self>, run: RunId, from: u64) -> StoreStream<LogLine> {
-        follow::follow_pages(self.run_news(&run, RunNews::Lines), from, move |from| {
+        follow::follow_pages(self.run_news(&run, RunChange::Lines), from, move |from| {
             let (logs, run) = (self.clone(), run.clone());
             Box::pin(async move {
                 let page = logs.read(run, from, follow::PAGE).await?;
@@ -97,7 +97,7 @@ pub(crate) trait RunLogs: Send + Sync + 'static {
 
     /// What was said and what will be.
     fn follow_controls(self: Arc<Self>, run: RunId, from: u64) -> StoreStream<ControlEntry> {
-        follow::follow_pages(self.run_news(&run, RunNews::Controls), from, move |from| {
+        follow::follow_pages(self.run_news(&run, RunChange::Controls), from, move |from| {
             let (logs, run) = (self.clone(), run.clone());
             Box::pin(async move {
                 let page = logs.controls(run, from).await?;
@@ -129,7 +129,7 @@ pub(crate) trait RawBlobs: Send + Sync {
 }
 
 /// An engine, open.
-pub(crate) trait FleetEngine: LedgerStore + RunLogs + RawBlobs {
+pub(crate) trait FleetEngine: CommandLog + RunLogs + RawBlobs {
     /// Version, settings, room.
     fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>>;
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{LedgerCommand, LedgerOutcome, StoredValue, limits::as_pairs};
-use crate::{Bucket, Ceiling, Draw, FiringTime, FleetName, JobHead, MissedSlots, Reserved};
+use crate::{CounterLimit, Draw, FiringTime, FleetName, JobHead, MissedSlots, Reserved, TokenBucket};
 
 /// A moment of the engine's clock for people.
 pub(super) fn moment(ms: i64) -> Timestamp {
@@ -31,7 +31,7 @@ struct BucketLevel {
     micro: i128,
     at: i64,
     frozen_until: i64,
-    bucket: Option<Bucket>,
+    bucket: Option<TokenBucket>,
 }
 
 const MICRO: i128 = 1_000_000;
@@ -46,7 +46,7 @@ impl BucketLevel {
         self.at = now;
     }
 
-    fn draw(&mut self, now: i64, want: u64, bucket: Bucket) -> Draw {
+    fn draw(&mut self, now: i64, want: u64, bucket: TokenBucket) -> Draw {
         if self.bucket.is_none() {
             self.micro = self.micro.saturating_add(i128::from(bucket.capacity) * MICRO);
             self.at = now;
@@ -72,14 +72,14 @@ impl BucketLevel {
 
 /// What happens by the clock, and what is counted together.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(super) struct Clocks {
+pub(super) struct ScheduleState {
     #[serde(with = "as_pairs")]
     schedules: BTreeMap<(FleetName, FleetName), StoredSchedule>,
     counters: BTreeMap<String, i64>,
     levels: BTreeMap<String, BucketLevel>,
 }
 
-impl Clocks {
+impl ScheduleState {
     pub(super) fn apply(&mut self, now: i64, command: &LedgerCommand) -> LedgerOutcome {
         match command {
             LedgerCommand::Schedule { schedule } => {
@@ -125,8 +125,8 @@ impl Clocks {
         is
     }
 
-    fn reserve(&mut self, amount: i64, of: &[Ceiling]) -> Reserved {
-        for Ceiling { key, at_most } in of {
+    fn reserve(&mut self, amount: i64, of: &[CounterLimit]) -> Reserved {
+        for CounterLimit { key, at_most } in of {
             let is = self.counters.get(key).copied().unwrap_or_default();
             if is.saturating_add(amount) > *at_most {
                 return Reserved::No { key: key.clone(), is, at_most: *at_most };

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{StoredSchedule, StoredValue};
 use crate::{
-    Bucket, CancelledJob, Ceiling, Draw, FiredSlot, FleetName, JobHead, JobState, LeaseKey, LeaseRenewal,
-    LimitScope, MachineShare, PauseScope, Reserved, RunId, ScopeLimits, StoreError, Submitted,
+    CancelledJob, CounterLimit, Draw, FiredSlot, FleetName, JobHead, JobState, LeaseKey, LeaseRenewal,
+    LimitScope, MachineShare, PauseScope, Reserved, RunId, ScopeLimits, StoreError, Submitted, TokenBucket,
 };
 
 /// The newest form of commands and snapshots. A ledger with a higher one is refused.
@@ -116,13 +116,13 @@ pub(crate) enum LedgerCommand {
     },
     Reserve {
         amount: i64,
-        of: Vec<Ceiling>,
+        of: Vec<CounterLimit>,
         by: Option<LeaseKey>,
     },
     Draw {
         key: String,
         want: u64,
-        bucket: Bucket,
+        bucket: TokenBucket,
     },
     Settle {
         key: String,

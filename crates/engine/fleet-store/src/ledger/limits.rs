@@ -54,7 +54,7 @@ impl Service {
 
 /// Limits that were set, and what was used of them.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(super) struct LimitBook {
+pub(super) struct LimitTable {
     #[serde(with = "as_pairs")]
     limits: BTreeMap<LimitScope, ScopeLimits>,
     #[serde(with = "as_pairs")]
@@ -87,14 +87,14 @@ fn words(scope: &LimitScope) -> String {
 }
 
 /// A scope with too many waiting jobs.
-pub(super) struct Overfull {
+pub(super) struct QueueFull {
     pub(super) scope: String,
     pub(super) waiting: u64,
     pub(super) bound: u64,
     pub(super) retry_after: Duration,
 }
 
-impl LimitBook {
+impl LimitTable {
     pub(super) fn set(&mut self, scope: &LimitScope, limits: ScopeLimits) {
         if limits == ScopeLimits::default() {
             self.limits.remove(scope);
@@ -163,7 +163,7 @@ impl LimitBook {
         &self,
         heads: impl Iterator<Item = &'a JobHead>,
         now: i64,
-    ) -> Option<Overfull> {
+    ) -> Option<QueueFull> {
         let mut more: BTreeMap<LimitScope, u64> = BTreeMap::new();
         heads.flat_map(scopes).for_each(|scope| *more.entry(scope).or_default() += 1);
         more.into_iter().find_map(|(scope, more)| {
@@ -171,7 +171,7 @@ impl LimitBook {
             let bound = self.limits.get(&scope).and_then(|it| it.max_waiting).or(usual)?;
             let waiting = self.waiting.get(&scope).copied().unwrap_or_default();
             let over = (waiting + more).checked_sub(bound).filter(|it| *it > 0)?;
-            Some(Overfull {
+            Some(QueueFull {
                 scope: words(&scope),
                 waiting,
                 bound,

@@ -29,8 +29,8 @@ pub(crate) use command::{CommandBatch, LedgerCommand, LedgerOutcome, SubmitJob, 
 pub(crate) use reading::PoolReadiness;
 
 use crate::{BlobHash, FleetName, JobHead, JobState, MachineShare, RunId};
-use clocks::Clocks;
-use limits::LimitBook;
+use clocks::ScheduleState;
+use limits::LimitTable;
 use ready::ReadyJobs;
 
 /// Commands of one entry are told apart by the low bits of their place.
@@ -136,8 +136,8 @@ pub(crate) struct JobLedger {
     delayed: BTreeSet<(i64, u64)>,
     /// Queued jobs that wait for others, by those.
     blocked: BTreeMap<RunId, BTreeSet<u64>>,
-    limits: LimitBook,
-    clocks: Clocks,
+    limits: LimitTable,
+    clocks: ScheduleState,
 }
 
 impl JobLedger {

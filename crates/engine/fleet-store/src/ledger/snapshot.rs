@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     JobLedger, LedgerJob, LedgerWorker,
-    clocks::Clocks,
+    clocks::ScheduleState,
     command::{LEDGER_VERSION, newer_ledger, version_for},
-    limits::LimitBook,
+    limits::LimitTable,
 };
 use crate::{FleetName, StoreError};
 
@@ -21,8 +21,8 @@ struct LedgerSnapshot<J> {
     jobs: J,
     workers: BTreeMap<FleetName, LedgerWorker>,
     paused_batches: BTreeSet<(FleetName, FleetName)>,
-    limits: LimitBook,
-    clocks: Clocks,
+    limits: LimitTable,
+    clocks: ScheduleState,
 }
 
 #[derive(Deserialize)]

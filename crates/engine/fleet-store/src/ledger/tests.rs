@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Bucket, FiringTime, JobClass, JobFilter, JobNeeds, LeaseKey, LimitScope, MissedSlots, PageOfJobs,
-    PauseScope, ScopeLimits, Submitted,
+    FiringTime, JobClass, JobFilter, JobNeeds, LeaseKey, LimitScope, MissedSlots, PageOfJobs, PauseScope,
+    ScopeLimits, Submitted, TokenBucket,
 };
 
 fn name(prefix: &str, number: u8) -> FleetName {
@@ -90,7 +90,7 @@ fn commands() -> impl Strategy<Value = LedgerCommand> {
         1 => (0..3_u8, 1..50_u64).prop_map(|(key, want)| LedgerCommand::Draw {
             key: format!("bucket{key}"),
             want,
-            bucket: Bucket { capacity: 40, per_minute: 600 },
+            bucket: TokenBucket { capacity: 40, per_minute: 600 },
         }),
         1 => (0..3_u8).prop_map(|it| LedgerCommand::Count { key: format!("c{it}"), add: 2, by: None }),
         1 => Just(LedgerCommand::Forget { before: 3_000 }),

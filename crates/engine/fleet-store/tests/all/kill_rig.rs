@@ -15,8 +15,8 @@ use std::{
 };
 
 use haft_fleet_store::{
-    FleetAddress, FleetName, FleetStore, JobFilter, JobState, Lease, LeaseKey, LeaseRenewal, PageOfJobs,
-    RunId, StoreError, TakeJobs,
+    ClaimJobs, FleetAddress, FleetName, FleetStore, JobFilter, JobState, Lease, LeaseKey, LeaseRenewal,
+    PageOfJobs, RunId, StoreError,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ impl Worker {
         let worker = Arc::new(self);
         tokio::spawn(renew(worker.clone()));
         loop {
-            let room = TakeJobs {
+            let room = ClaimJobs {
                 worker: worker.me.clone(),
                 pool: name(POOL),
                 most: 4 - worker.held.lock().await.len().min(4) as u32,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use haft_fleet_store::{FleetStore, JobFilter, JobState, Lease, TakeJobs};
+use haft_fleet_store::{ClaimJobs, FleetStore, JobFilter, JobState, Lease};
 use serde_json::Value;
 
 use crate::support::{
@@ -81,7 +81,7 @@ async fn simulate(rig: &Rig, simulated: Simulated) -> Simulation {
     let mut leases: Vec<(Arc<FleetStore>, Lease)> = Vec::new();
     for (number, worker) in workers.iter().enumerate() {
         let most = (simulated.sessions - leases.len()) / (WORKERS - number);
-        let room = TakeJobs { lease: FOR_GOOD, ..room(&fresh("w"), &pool, most as u32) };
+        let room = ClaimJobs { lease: FOR_GOOD, ..room(&fresh("w"), &pool, most as u32) };
         let taken = worker.queue.take(room).await.unwrap();
         leases.extend(taken.into_iter().map(|lease| (worker.clone(), lease)));
     }

@@ -7,9 +7,10 @@ use std::{
 };
 
 use haft_mcp_client::{
-    Endpoint, HostedServer, Manager, ManagerOptions, McpConnection, ServerConfig, StdioCommand, Trust,
+    EmbeddedServer, ManagerOptions, McpConnection, McpManager, ServerConfig, ServerEndpoint, StdioCommand,
+    Trust,
 };
-use haft_permission::{Behavior, Destination, Policy, RuleHome};
+use haft_permission::{Behavior, Destination, Policy, RuleSource};
 use haft_tool::{BoxFuture, CallContext, DynTool, tool};
 use haft_tool_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_types::ToolUse;
@@ -33,13 +34,13 @@ async fn cached() -> Outcome<()> {
     let directory = tempfile::tempdir()?;
     let manager = || {
         let cache_directory = Some(directory.path().to_owned());
-        Manager::new(ManagerOptions { cache_directory, ..ManagerOptions::detached() })
+        McpManager::new(ManagerOptions { cache_directory, ..ManagerOptions::detached() })
     };
     let program = neighbour("tool_server")?.display().to_string();
     let config = |number: usize| {
         let mut command = StdioCommand { program: program.clone(), ..StdioCommand::default() };
         command.env.insert(String::from("NUMBER"), number.to_string());
-        ServerConfig::new(format!("server{number}"), Endpoint::Stdio(command))
+        ServerConfig::new(format!("server{number}"), ServerEndpoint::Stdio(command))
     };
     let first = manager();
     first.set_servers((0..SERVERS).map(config).collect());
@@ -86,9 +87,9 @@ impl McpConnection for Inside {
 }
 
 async fn calls() -> Outcome<()> {
-    let manager = Manager::new(ManagerOptions::detached());
+    let manager = McpManager::new(ManagerOptions::detached());
     let mut config =
-        ServerConfig::new("inside", Endpoint::InProcess(HostedServer::connector(Arc::new(Inside))));
+        ServerConfig::new("inside", ServerEndpoint::InProcess(EmbeddedServer::connector(Arc::new(Inside))));
     config.trust = Trust::Trusted;
     manager.set_servers(vec![config]);
     manager.settled(Duration::from_secs(5)).await;
@@ -96,7 +97,7 @@ async fn calls() -> Outcome<()> {
         tool("echo", "Says the same.", async |args: Text, _cx| Ok(args.text.into())).read_only().build();
     let tools: Vec<Arc<dyn DynTool>> = manager.tools().into_iter().chain([own]).collect();
     let pool = Arc::new(Pool::assemble(tools, Vec::new()));
-    let origin = RuleHome::new("bench", Destination::Session);
+    let origin = RuleSource::new("bench", Destination::Session);
     let policy = Policy::builder(std::path::Path::new("/")).rules(
         &origin,
         Behavior::Allow,

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use haft_tool::{Block, BoxFuture};
 use sha2::{Digest, Sha256};
 
@@ -9,14 +9,14 @@ use haft_types::text::hex;
 
 /// What becomes of bytes in results. The host decides: it knows the limits of
 /// the model and where files belong.
-pub trait Media: Send + Sync {
+pub trait MediaSink: Send + Sync {
     /// Makes a picture fit for the model, or says why it cannot be shown; then
     /// it is saved instead.
     fn picture<'a>(
         &'a self,
         media_type: &'a str,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<ShownPicture, String>>;
+    ) -> BoxFuture<'a, Result<ModelImage, String>>;
 
     /// Keeps bytes in a file and says where.
     fn save<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<PathBuf, String>>;
@@ -24,7 +24,7 @@ pub trait Media: Send + Sync {
 
 /// A picture as the model sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ShownPicture {
+pub enum ModelImage {
     /// As it came.
     Whole(Block),
     /// Smaller than it came; all of it is saved.
@@ -47,17 +47,17 @@ impl MediaDirectory {
     }
 }
 
-impl Media for MediaDirectory {
+impl MediaSink for MediaDirectory {
     fn picture<'a>(
         &'a self,
         _media_type: &'a str,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<ShownPicture, String>> {
+    ) -> BoxFuture<'a, Result<ModelImage, String>> {
         Box::pin(async move {
             // What a picture is, its bytes know better than the server.
             match picture_type(bytes) {
                 Some(kind) if bytes.len() <= MAX_PICTURE_BYTES => {
-                    Ok(ShownPicture::Whole(Block::image(kind, BASE64_STANDARD.encode(bytes))))
+                    Ok(ModelImage::Whole(Block::image(kind, BASE64_STANDARD.encode(bytes))))
                 }
                 Some(_) => Err(format!("it is larger than {MAX_PICTURE_BYTES} bytes")),
                 None => Err(String::from("its format cannot be shown")),
@@ -82,7 +82,7 @@ fn save(directory: &Path, extension: &str, bytes: &[u8]) -> std::io::Result<Path
         return Ok(path);
     }
     std::fs::create_dir_all(directory)?;
-    replace_file(&path, bytes, ReplacedMode::Private, Durability::Whenever)?;
+    replace_file(&path, bytes, ModeOnReplace::Private, Durability::Whenever)?;
     Ok(path)
 }
 

@@ -8,9 +8,9 @@ mod tool;
 mod visible;
 mod weight;
 
-pub use media::{Media, MediaDirectory, ShownPicture};
+pub use media::{MediaDirectory, MediaSink, ModelImage};
 pub(crate) use names::{sanitised, server_part, tool_names};
 pub use names::{tool_name, tool_prefix};
 pub(crate) use result::contents_text;
-pub(crate) use tool::{Agreed, Built, remote_tool};
+pub(crate) use tool::{Agreed, BuiltTool, remote_tool};
 pub(crate) use visible::visible;

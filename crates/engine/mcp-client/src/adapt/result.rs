@@ -3,7 +3,7 @@ use haft_tool::{Block, Content, ErrorKind, Output, Rendering, ToolError};
 use haft_types::text;
 use serde_json::{Value, json};
 
-use super::{Media, ShownPicture};
+use super::{MediaSink, ModelImage};
 
 /// More pictures than this are saved, not shown.
 const MAX_PICTURES: usize = 20;
@@ -19,7 +19,7 @@ const MAX_ODD_RESULT_CHARS: usize = 200;
 ///
 /// A result is an object. Nothing at all is taken for an empty one; anything else
 /// is an error, because "no output" would be said of what nobody could read.
-pub(crate) async fn shape(result: Value, server: &str, media: &dyn Media) -> Result<Output, ToolError> {
+pub(crate) async fn shape(result: Value, server: &str, media: &dyn MediaSink) -> Result<Output, ToolError> {
     if !matches!(result, Value::Object(_) | Value::Null) {
         let message = format!(
             "the answer of the server {server} cannot be read: the result of a call is an object, and this is {}",
@@ -27,7 +27,7 @@ pub(crate) async fn shape(result: Value, server: &str, media: &dyn Media) -> Res
         );
         return Err(ToolError::new(ErrorKind::Failed, message).with_data(result));
     }
-    let mut shaping = Shaping { server, media, blocks: Vec::new(), pictures: 0 };
+    let mut shaping = ResultAdapter { server, media, blocks: Vec::new(), pictures: 0 };
     match result.get("content") {
         Some(Value::Array(items)) => {
             for item in items {
@@ -44,7 +44,7 @@ pub(crate) async fn shape(result: Value, server: &str, media: &dyn Media) -> Res
             }
         }
     }
-    let Shaping { mut blocks, .. } = shaping;
+    let ResultAdapter { mut blocks, .. } = shaping;
     add_structured(&mut blocks, &result["structuredContent"]);
     if result["isError"] == true || result["isError"] == "true" {
         return Err(error(Content(blocks), result, media).await);
@@ -90,7 +90,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-async fn error(content: Content, result: Value, media: &dyn Media) -> ToolError {
+async fn error(content: Content, result: Value, media: &dyn MediaSink) -> ToolError {
     let message = content.to_text();
     let message = match message.trim() {
         "" => String::from("the tool failed and did not say why"),
@@ -109,8 +109,8 @@ async fn error(content: Content, result: Value, media: &dyn Media) -> ToolError 
 }
 
 /// The contents of `resources/read` as the model reads them.
-pub(crate) async fn contents_text(result: &Value, server: &str, media: &dyn Media) -> Content {
-    let mut shaping = Shaping { server, media, blocks: Vec::new(), pictures: 0 };
+pub(crate) async fn contents_text(result: &Value, server: &str, media: &dyn MediaSink) -> Content {
+    let mut shaping = ResultAdapter { server, media, blocks: Vec::new(), pictures: 0 };
     for item in result["contents"].as_array().into_iter().flatten() {
         shaping.resource(item).await;
     }
@@ -120,14 +120,14 @@ pub(crate) async fn contents_text(result: &Value, server: &str, media: &dyn Medi
     Content(shaping.blocks)
 }
 
-struct Shaping<'a> {
+struct ResultAdapter<'a> {
     server: &'a str,
-    media: &'a dyn Media,
+    media: &'a dyn MediaSink,
     blocks: Vec<Block>,
     pictures: usize,
 }
 
-impl Shaping<'_> {
+impl ResultAdapter<'_> {
     async fn item(&mut self, item: &Value) {
         let field = |name: &str| item[name].as_str();
         match field("type") {
@@ -172,12 +172,12 @@ impl Shaping<'_> {
         if media_type.starts_with("image/") || super::media::picture_type(&bytes).is_some() {
             if self.pictures < MAX_PICTURES {
                 match self.media.picture(media_type, &bytes).await {
-                    Ok(ShownPicture::Whole(block)) => {
+                    Ok(ModelImage::Whole(block)) => {
                         self.pictures += 1;
                         self.blocks.push(block);
                         return;
                     }
-                    Ok(ShownPicture::Smaller(block)) => {
+                    Ok(ModelImage::Smaller(block)) => {
                         self.pictures += 1;
                         self.blocks.push(block);
                         why = Some(String::from("shown smaller than it is"));

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Weak};
 
 use haft_tool::{
-    Claims, DynTool, ErrorKind, Exposure, Output, RawTool, ToolContext, ToolError, ToolSpec, Verdict,
+    DynTool, ErrorKind, Exposure, Output, RawTool, ToolContext, ToolError, ToolHints, ToolSpec, Verdict,
 };
 use haft_types::text;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(crate) enum Agreed {
 }
 
 /// A tool of ours made of a definition.
-pub(crate) struct Built {
+pub(crate) struct BuiltTool {
     pub(crate) tool: Arc<dyn DynTool>,
     /// What had to be repaired.
     pub(crate) repairs: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) fn remote_tool(
     agreed: Agreed,
     exposure: Exposure,
     server: Weak<Server>,
-) -> Result<Built, String> {
+) -> Result<BuiltTool, String> {
     let (mut input_schema, schema_repairs) = usable(&def.input_schema)?;
     haft_types::tags::neutralise(&mut input_schema);
     let mut repairs: Vec<String> = def.repairs.iter().cloned().chain(schema_repairs).collect();
@@ -94,13 +94,13 @@ pub(crate) fn remote_tool(
         .with_output_schema(output_schema)
         .with_verdict(verdict)
         .trust(claims(config.trust, def));
-    Ok(Built { tool: Arc::new(tool), repairs })
+    Ok(BuiltTool { tool: Arc::new(tool), repairs })
 }
 
 /// What a server claims counts as far as it is trusted.
-fn claims(trust: Trust, def: &OfferedTool) -> Claims {
+fn claims(trust: Trust, def: &OfferedTool) -> ToolHints {
     let read_only = def.annotations.read_only_hint == Some(true);
-    Claims {
+    ToolHints {
         read_only: read_only && trust == Trust::Trusted,
         concurrency_safe: read_only && Trust::Approved <= trust,
         // A warning is believed from anybody.

@@ -16,7 +16,7 @@ const MAX_CHAIN: usize = 100;
 /// Whether everything that is said about one place of an input can be followed
 /// to its end; or why not.
 pub(super) fn can_be_followed(schema: &Value) -> Result<(), String> {
-    let mut weigh = Weigh { root: schema, known: HashMap::new() };
+    let mut weigh = SchemaSizer { root: schema, known: HashMap::new() };
     let mut todo = vec![schema];
     while let Some(node) = todo.pop() {
         match node {
@@ -31,14 +31,14 @@ pub(super) fn can_be_followed(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-struct Weigh<'a> {
+struct SchemaSizer<'a> {
     root: &'a Value,
     /// Parts of every node by its place in memory; nothing while it is being
     /// weighed.
     known: HashMap<*const Value, Option<u64>>,
 }
 
-impl<'a> Weigh<'a> {
+impl<'a> SchemaSizer<'a> {
     /// How many parts speak about the same place as this node.
     fn parts(&mut self, node: &'a Value, chain: usize) -> Result<u64, String> {
         if MAX_CHAIN < chain {

@@ -2,7 +2,7 @@ use crate::wire::CallError;
 
 /// What went wrong, as far as it decides what helps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fault {
+pub(crate) enum McpClientError {
     /// The program or the connection could not be had at all.
     NotThere,
     /// It ended.
@@ -21,7 +21,7 @@ pub(crate) enum Fault {
     Login,
 }
 
-impl Fault {
+impl McpClientError {
     pub(crate) fn of(err: &CallError) -> Self {
         match err {
             CallError::Rpc(_) => Self::SaidNo,

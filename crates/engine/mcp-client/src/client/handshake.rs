@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Era, Fault, ServerInfo,
+    McpClientError, ProtocolRevision, ServerInfo,
     session::{ClientIdentity, ServerSession},
 };
 use crate::{
@@ -29,16 +29,16 @@ const LEVEL_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("{reason}")]
-    Failed { reason: String, fault: Fault },
+    Failed { reason: String, fault: McpClientError },
     #[error("the server asks for authorization")]
     Unauthorized { challenge: String },
 }
 
 impl ConnectError {
-    pub(crate) fn fault(&self) -> Fault {
+    pub(crate) fn fault(&self) -> McpClientError {
         match self {
             Self::Failed { fault, .. } => *fault,
-            Self::Unauthorized { .. } => Fault::Login,
+            Self::Unauthorized { .. } => McpClientError::Login,
         }
     }
 }
@@ -46,7 +46,7 @@ impl ConnectError {
 impl From<TransportError> for ConnectError {
     fn from(err: TransportError) -> Self {
         match err {
-            TransportError::Failed(reason) => Self::Failed { reason, fault: Fault::NotThere },
+            TransportError::Failed(reason) => Self::Failed { reason, fault: McpClientError::NotThere },
             TransportError::Unauthorized { challenge } => Self::Unauthorized { challenge },
         }
     }
@@ -58,7 +58,7 @@ impl From<CallError> for ConnectError {
             CallError::Unauthorized { challenge } | CallError::Forbidden { challenge } => {
                 Self::Unauthorized { challenge }
             }
-            other => Self::Failed { reason: other.to_string(), fault: Fault::of(&other) },
+            other => Self::Failed { reason: other.to_string(), fault: McpClientError::of(&other) },
         }
     }
 }
@@ -74,7 +74,7 @@ pub(crate) struct Handshake<'a> {
     pub(crate) incoming: Arc<dyn Incoming>,
     pub(crate) identity: ClientIdentity,
     /// What the server spoke the last time.
-    pub(crate) era: Option<Era>,
+    pub(crate) era: Option<ProtocolRevision>,
     /// For everything together.
     pub(crate) limit: Duration,
 }
@@ -115,7 +115,7 @@ impl Handshake<'_> {
                     tokio::spawn(transport.close());
                 }
                 let reason = format!("no handshake within {} s{said}", limit.as_secs_f64());
-                Err(ConnectError::Failed { reason, fault: Fault::Silent })
+                Err(ConnectError::Failed { reason, fault: McpClientError::Silent })
             }
         }
     }
@@ -123,7 +123,7 @@ impl Handshake<'_> {
     /// `current` is the peer in use, for whoever has to clean up.
     async fn negotiate(&self, current: &mut Option<Peer>) -> Result<ServerSession, ConnectError> {
         let peer = self.open(current, self.connector).await?;
-        if self.era.or(self.connector.era()) == Some(Era::Legacy) {
+        if self.era.or(self.connector.era()) == Some(ProtocolRevision::Legacy) {
             match initialize(&peer, &self.identity, &RequestOptions::unlimited()).await {
                 Ok(info) => return Ok(self.session(peer, info)),
                 // It may have been replaced by a modern one since.
@@ -153,7 +153,7 @@ impl Handshake<'_> {
             (Err(err @ CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
                 let peer = self.open(current, older).await.map_err(|older| ConnectError::Failed {
                     reason: format!("{err}; and as a server of the oldest kind: {older}"),
-                    fault: Fault::of(&err),
+                    fault: McpClientError::of(&err),
                 })?;
                 let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 Ok(self.session(peer, info))
@@ -227,7 +227,7 @@ fn judge(peer: &Peer, answer: Result<Value, CallError>) -> Probe {
             let versions = result["supportedVersions"].as_array();
             if versions.is_some_and(|it| it.iter().any(|version| version == MODERN)) {
                 negotiated(peer, MODERN);
-                Probe::Ready(ServerInfo::from_result(Era::Modern, MODERN, &result))
+                Probe::Ready(ServerInfo::from_result(ProtocolRevision::Modern, MODERN, &result))
             } else {
                 Probe::Legacy
             }
@@ -270,7 +270,7 @@ pub(super) async fn initialize(
         let version = result["protocolVersion"].as_str().unwrap_or(wanted);
         negotiated(peer, version);
         peer.notify("notifications/initialized", Map::new());
-        let info = ServerInfo::from_result(Era::Legacy, version, &result);
+        let info = ServerInfo::from_result(ProtocolRevision::Legacy, version, &result);
         if let Some(level) = identity.log_level.as_ref().filter(|_| info.capabilities.logging) {
             set_level(peer.clone(), level.clone());
         }

@@ -10,7 +10,7 @@ use crate::wire::{Incoming, RpcError};
 /// What servers may ask of the host. Every port is optional; what is missing is
 /// not offered, and a server that asks all the same is declined at once.
 #[derive(Clone, Default)]
-pub struct HostPorts {
+pub struct ClientPorts {
     /// Asks the person.
     pub elicit: Option<Arc<dyn Elicit>>,
     /// Asks the model. Off unless the user wants it.
@@ -34,13 +34,13 @@ pub struct ServerRoot {
     pub name: Option<String>,
 }
 
-impl HostPorts {
+impl ClientPorts {
     /// The directories servers are told about.
     pub fn roots(&self) -> Vec<ServerRoot> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes them for all servers; [`crate::Manager::set_roots`] tells those that
+    /// Changes them for all servers; [`crate::McpManager::set_roots`] tells those that
     /// run as well.
     pub fn set_roots(&self, roots: Vec<ServerRoot>) {
         *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = roots;
@@ -93,12 +93,12 @@ pub trait Sample: Send + Sync {
 
     /// Takes the parameters of `sampling/createMessage` and gives its result,
     /// or says why not.
-    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, NotSampled>>;
+    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, SamplingError>>;
 }
 
 /// Why a server's question to the model has no answer, in words for the server.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NotSampled {
+pub enum SamplingError {
     /// A person said no, or nobody was there to say yes.
     Rejected(String),
     /// The question cannot be asked as it is.
@@ -107,12 +107,12 @@ pub enum NotSampled {
     Failed(String),
 }
 
-impl From<NotSampled> for RpcError {
-    fn from(why: NotSampled) -> Self {
+impl From<SamplingError> for RpcError {
+    fn from(why: SamplingError) -> Self {
         match why {
-            NotSampled::Rejected(reason) => Self::new(Self::USER_REJECTED, reason),
-            NotSampled::Invalid(reason) => Self::new(Self::INVALID_PARAMS, reason),
-            NotSampled::Failed(reason) => Self::new(Self::INTERNAL, reason),
+            SamplingError::Rejected(reason) => Self::new(Self::USER_REJECTED, reason),
+            SamplingError::Invalid(reason) => Self::new(Self::INVALID_PARAMS, reason),
+            SamplingError::Failed(reason) => Self::new(Self::INTERNAL, reason),
         }
     }
 }
@@ -205,7 +205,7 @@ pub(crate) enum Signal {
 /// what it tells us.
 pub(crate) struct ClientSide {
     pub(crate) server: String,
-    pub(crate) host: HostPorts,
+    pub(crate) host: ClientPorts,
     pub(crate) signal: Box<dyn Fn(Signal) + Send + Sync>,
 }
 

@@ -12,13 +12,15 @@ pub use decode::{
     Annotations, OfferedTool, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, SkippedOffer,
 };
 pub(crate) use decode::{MAX_SCHEMA_BYTES, tools};
-pub(crate) use fault::Fault;
+pub(crate) use fault::McpClientError;
 pub use handshake::protocol_versions;
 pub(crate) use handshake::{ConnectError, Handshake, MODERN};
 pub(crate) use headers::encode as encode_header;
-pub use host::{CallTracing, Elicit, ElicitAnswer, Elicitation, HostPorts, NotSampled, Sample, ServerRoot};
+pub use host::{
+    CallTracing, ClientPorts, Elicit, ElicitAnswer, Elicitation, Sample, SamplingError, ServerRoot,
+};
 pub(crate) use host::{ClientSide, Signal};
-pub use session::{Capabilities, Era, ServerInfo};
+pub use session::{Capabilities, ProtocolRevision, ServerInfo};
 pub(crate) use session::{ClientIdentity, ServerSession};
 
 /// The headers a call of a tool with this schema carries.

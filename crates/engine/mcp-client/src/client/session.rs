@@ -17,7 +17,7 @@ use crate::wire::{CallError, Incoming, Peer, RequestOptions, RpcError};
 /// Which of the two protocols a server speaks.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Era {
+pub enum ProtocolRevision {
     /// 2026-07-28: every request stands for itself.
     Modern,
     /// 2025-11-25 and older: a session that begins with `initialize`.
@@ -29,7 +29,7 @@ pub enum Era {
 #[serde(rename_all = "camelCase")]
 pub struct ServerInfo {
     /// Which protocol.
-    pub era: Era,
+    pub era: ProtocolRevision,
     /// Which revision of it.
     pub protocol_version: String,
     /// The server's name for itself.
@@ -81,7 +81,7 @@ const META: &str = "io.modelcontextprotocol/";
 const MAX_INSTRUCTIONS_CHARS: usize = 2048;
 
 impl ServerInfo {
-    pub(super) fn from_result(era: Era, version: &str, result: &Value) -> Self {
+    pub(super) fn from_result(era: ProtocolRevision, version: &str, result: &Value) -> Self {
         let about = match result.get("serverInfo") {
             Some(about) => about,
             None => &result["_meta"][format!("{META}serverInfo")],
@@ -115,7 +115,7 @@ pub(crate) struct ClientIdentity {
 
 impl ClientIdentity {
     /// Who we are for this server.
-    pub(crate) fn new(host: &super::HostPorts, server: &str, log_level: Option<String>) -> Self {
+    pub(crate) fn new(host: &super::ClientPorts, server: &str, log_level: Option<String>) -> Self {
         let info = json!({"name": "haft", "title": "Haft", "version": env!("CARGO_PKG_VERSION")});
         Self { info, capabilities: host.capabilities(server), log_level }
     }
@@ -198,7 +198,7 @@ impl ServerSession {
 
     pub(crate) fn notify(&self, method: &str) {
         let mut params = Map::new();
-        if self.info().era == Era::Modern {
+        if self.info().era == ProtocolRevision::Modern {
             params.insert(String::from("_meta"), Value::Object(self.identity.meta()));
         }
         self.peer.notify(method, params);
@@ -234,7 +234,7 @@ impl ServerSession {
     }
 
     pub(crate) fn complete(&self, mut params: Map<String, Value>) -> Map<String, Value> {
-        if self.info().era == Era::Legacy {
+        if self.info().era == ProtocolRevision::Legacy {
             return params;
         }
         let mut meta = self.identity.meta();

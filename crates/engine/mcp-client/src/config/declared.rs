@@ -17,7 +17,7 @@ pub struct Declared {
 
 /// A declaration that cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Problem {
+pub struct DeclarationProblem {
     /// The server's name; empty if the whole file is meant.
     pub server: String,
     /// What is wrong, and where.
@@ -34,8 +34,8 @@ const KEYS: &[&str] = &["mcpServers", "servers", "context_servers", "mcp_servers
 /// The servers of a configuration: the content of `.mcp.json`, of a settings
 /// file, or of `--mcp-config`. The formats of Claude, VS Code and Zed are
 /// understood, and so is a bare object of servers.
-pub fn declared_servers(config: &Value, scope: ServerScope) -> (Vec<Declared>, Vec<Problem>) {
-    let whole = |reason: &str| Problem { server: String::new(), reason: reason.to_owned() };
+pub fn declared_servers(config: &Value, scope: ServerScope) -> (Vec<Declared>, Vec<DeclarationProblem>) {
+    let whole = |reason: &str| DeclarationProblem { server: String::new(), reason: reason.to_owned() };
     let Value::Object(root) = config else {
         return (Vec::new(), vec![whole("the configuration is not an object")]);
     };
@@ -49,7 +49,7 @@ pub fn declared_servers(config: &Value, scope: ServerScope) -> (Vec<Declared>, V
     for (name, value) in servers {
         match check(name, value) {
             Ok(value) => found.push(Declared { name: name.clone(), scope, value: value.clone() }),
-            Err(reason) => problems.push(Problem { server: name.clone(), reason }),
+            Err(reason) => problems.push(DeclarationProblem { server: name.clone(), reason }),
         }
     }
     (found, problems)

@@ -13,8 +13,10 @@ mod resolve;
 mod server;
 
 pub use approval::{Approval, Approvals, ProjectChoices};
-pub use declared::{Declared, Problem, declared_servers};
+pub use declared::{DeclarationProblem, Declared, declared_servers};
 pub use edit::{add_server, remove_server};
 pub use policy::{ServerMatcher, ServerPolicy};
-pub use resolve::{Resolved, ServerRules, Waiting, resolve};
-pub use server::{Confirm, Endpoint, SamplingRules, ServerConfig, ServerScope, Timeouts, Trust};
+pub use resolve::{ResolvedServers, ServerRules, Waiting, resolve};
+pub use server::{
+    SamplingConfirm, SamplingRules, ServerConfig, ServerEndpoint, ServerScope, Timeouts, Trust,
+};

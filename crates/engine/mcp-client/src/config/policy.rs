@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Declared, Endpoint, ServerConfig};
+use super::{Declared, ServerConfig, ServerEndpoint};
 
 /// Which servers an administrator or the user allows at all.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,7 +39,7 @@ impl ServerPolicy {
     /// Why a declared server may not be used; `None` if it may.
     pub fn objection(&self, server: &Declared) -> Option<String> {
         let url = server.value.get("url").or_else(|| server.value.get("httpUrl"));
-        self.judge(&ServerFace {
+        self.judge(&PolicySubject {
             name: &server.name,
             words: words(server),
             url: url.and_then(Value::as_str),
@@ -53,17 +53,19 @@ impl ServerPolicy {
     /// process is no server of this machine: only a deny by name is about it.
     pub fn objection_to(&self, server: &ServerConfig, project: &Path) -> Option<String> {
         let mut face =
-            ServerFace { name: &server.name, words: None, url: None, program: None, elsewhere: false };
+            PolicySubject { name: &server.name, words: None, url: None, program: None, elsewhere: false };
         match &server.endpoint {
-            Endpoint::Stdio(command) => {
+            ServerEndpoint::Stdio(command) => {
                 let args = command.args.iter().cloned();
                 face.words = Some(std::iter::once(command.program.clone()).chain(args).collect());
                 let at = command.cwd.as_deref().unwrap_or(project);
                 face.elsewhere = at != project;
                 face.program = located(&command.program, at);
             }
-            Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it) => face.url = Some(&it.url),
-            Endpoint::InProcess(_) => {
+            ServerEndpoint::Http(it) | ServerEndpoint::Sse(it) | ServerEndpoint::WebSocket(it) => {
+                face.url = Some(&it.url)
+            }
+            ServerEndpoint::InProcess(_) => {
                 let denied = self
                     .denied
                     .iter()
@@ -74,7 +76,7 @@ impl ServerPolicy {
         self.judge(&face)
     }
 
-    fn judge(&self, server: &ServerFace<'_>) -> Option<String> {
+    fn judge(&self, server: &PolicySubject<'_>) -> Option<String> {
         if self.denied.iter().any(|it| it.matches(server) || it.means_program(server)) {
             return Some(denied_reason());
         }
@@ -98,7 +100,7 @@ fn denied_reason() -> String {
 }
 
 /// What lists look at.
-struct ServerFace<'a> {
+struct PolicySubject<'a> {
     name: &'a str,
     words: Option<Vec<String>>,
     url: Option<&'a str>,
@@ -109,7 +111,7 @@ struct ServerFace<'a> {
 }
 
 impl ServerMatcher {
-    fn matches(&self, server: &ServerFace<'_>) -> bool {
+    fn matches(&self, server: &PolicySubject<'_>) -> bool {
         match self {
             Self::Name { server_name } => *server_name == server.name,
             Self::Command { server_command } => server.words.as_ref().is_some_and(|it| it == server_command),
@@ -119,7 +121,7 @@ impl ServerMatcher {
 
     /// Whether it names the same file under another name, with the same
     /// arguments.
-    fn means_program(&self, server: &ServerFace<'_>) -> bool {
+    fn means_program(&self, server: &PolicySubject<'_>) -> bool {
         let Self::Command { server_command } = self else { return false };
         let (Some((named, args)), Some(words), Some(program)) =
             (server_command.split_first(), &server.words, &server.program)
@@ -131,7 +133,7 @@ impl ServerMatcher {
 
     /// Whether the same words mean another file: a path that begins where the
     /// server says it starts.
-    fn is_another_file(&self, server: &ServerFace<'_>) -> bool {
+    fn is_another_file(&self, server: &PolicySubject<'_>) -> bool {
         let Self::Command { server_command } = self else { return false };
         let relative = |it: &String| it.contains('/') && !it.starts_with('/');
         server.elsewhere && server_command.iter().any(relative)
@@ -238,11 +240,11 @@ mod tests {
             let cwd = cwd.map(|it| project.join(it));
             let command =
                 crate::StdioCommand { program: program.to_owned(), cwd, ..crate::StdioCommand::default() };
-            ServerConfig::new("s", Endpoint::Stdio(command))
+            ServerConfig::new("s", ServerEndpoint::Stdio(command))
         };
         let remote = |url: &str| {
             let at = crate::HttpEndpoint { url: url.to_owned(), ..crate::HttpEndpoint::default() };
-            ServerConfig::new("s", Endpoint::Http(at))
+            ServerConfig::new("s", ServerEndpoint::Http(at))
         };
         let list = |value| serde_json::from_value::<Vec<ServerMatcher>>(value).unwrap();
         let whole = project.join("srv").display().to_string();
@@ -263,7 +265,7 @@ mod tests {
             (remote("https://mcp.example.org/v1"), true, false),
         ] {
             let mut server = server;
-            if let Endpoint::Stdio(it) = &mut server.endpoint {
+            if let ServerEndpoint::Stdio(it) = &mut server.endpoint {
                 it.cwd = it.cwd.take().map(|it| it.canonicalize().unwrap());
             }
             let may = |policy: &ServerPolicy| policy.objection_to(&server, &project).is_none();

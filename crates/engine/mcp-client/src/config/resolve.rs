@@ -4,10 +4,10 @@ use haft_mcp_auth::{HttpEndpoint, OAuthSettings};
 use serde_json::{Map, Value};
 
 use super::{
-    Approval, Declared, Endpoint, Problem, SamplingRules, ServerConfig, ServerPolicy, ServerScope, Timeouts,
-    Trust, expand::expand,
+    Approval, DeclarationProblem, Declared, SamplingRules, ServerConfig, ServerEndpoint, ServerPolicy,
+    ServerScope, Timeouts, Trust, expand::expand,
 };
-use crate::{client::Era, transport::StdioCommand};
+use crate::{client::ProtocolRevision, transport::StdioCommand};
 
 /// Everything that decides which declared servers run.
 pub struct ServerRules<'a> {
@@ -24,13 +24,13 @@ pub struct ServerRules<'a> {
 
 /// What came of the declarations.
 #[derive(Debug, Default)]
-pub struct Resolved {
+pub struct ResolvedServers {
     /// Ready to be started.
     pub servers: Vec<ServerConfig>,
     /// Declared by the project; the user has to agree first.
     pub waiting: Vec<Waiting>,
     /// Not to be used, and why.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<DeclarationProblem>,
 }
 
 /// A server the user has to agree to.
@@ -45,11 +45,11 @@ pub struct Waiting {
 /// Turns declarations of all scopes into servers. Of several with one name the
 /// one of the strongest scope counts, whole; servers of an administrator
 /// exclude all others. Nothing is expanded for a server that may not run.
-pub fn resolve(declared: Vec<Declared>, rules: &ServerRules<'_>) -> Resolved {
-    let mut resolved = Resolved::default();
+pub fn resolve(declared: Vec<Declared>, rules: &ServerRules<'_>) -> ResolvedServers {
+    let mut resolved = ResolvedServers::default();
     for server in strongest(declared) {
         if let Some(reason) = rules.policy.objection(&server) {
-            resolved.problems.push(Problem { server: server.name, reason });
+            resolved.problems.push(DeclarationProblem { server: server.name, reason });
             continue;
         }
         match (rules.approval)(&server) {
@@ -57,11 +57,11 @@ pub fn resolve(declared: Vec<Declared>, rules: &ServerRules<'_>) -> Resolved {
                 Ok(Some(config)) => resolved.servers.push(config),
                 // The host connects these itself.
                 Ok(None) => (),
-                Err(reason) => resolved.problems.push(Problem { server: server.name, reason }),
+                Err(reason) => resolved.problems.push(DeclarationProblem { server: server.name, reason }),
             },
             Approval::Rejected => {
                 let reason = String::from("you chose not to use this server of the project");
-                resolved.problems.push(Problem { server: server.name, reason });
+                resolved.problems.push(DeclarationProblem { server: server.name, reason });
             }
             approval => resolved.waiting.push(Waiting { server, approval }),
         }
@@ -177,7 +177,7 @@ fn server_config(server: &Declared, rules: &ServerRules<'_>) -> Result<Option<Se
             None => "http",
         };
     let endpoint = match kind {
-        "stdio" => Endpoint::Stdio(StdioCommand {
+        "stdio" => ServerEndpoint::Stdio(StdioCommand {
             program: reader
                 .text("command")?
                 .filter(|it| !it.trim().is_empty())
@@ -197,9 +197,9 @@ fn server_config(server: &Declared, rules: &ServerRules<'_>) -> Result<Option<Se
             }),
             inherit: inherit(rules.lookup),
         }),
-        "http" | "streamable-http" | "streamableHttp" => Endpoint::Http(reader.address()?),
-        "sse" => Endpoint::Sse(reader.address()?),
-        "ws" | "websocket" => Endpoint::WebSocket(reader.address()?),
+        "http" | "streamable-http" | "streamableHttp" => ServerEndpoint::Http(reader.address()?),
+        "sse" => ServerEndpoint::Sse(reader.address()?),
+        "ws" | "websocket" => ServerEndpoint::WebSocket(reader.address()?),
         "sdk" => return Ok(None),
         other => return Err(format!("`type` is `{other}`; use stdio, http, sse or ws")),
     };
@@ -215,8 +215,8 @@ fn server_config(server: &Declared, rules: &ServerRules<'_>) -> Result<Option<Se
         _ => Trust::Approved,
     };
     config.era = match server.value.get("protocol").and_then(Value::as_str) {
-        Some("legacy") => Some(Era::Legacy),
-        Some("modern") => Some(Era::Modern),
+        Some("legacy") => Some(ProtocolRevision::Legacy),
+        Some("modern") => Some(ProtocolRevision::Modern),
         _ => None,
     };
     config.sampling = sampling(server)?;
@@ -276,9 +276,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{Approvals, Confirm, ProjectChoices, declared_servers};
+    use crate::config::{Approvals, ProjectChoices, SamplingConfirm, declared_servers};
 
-    fn resolved(layers: &[(ServerScope, Value)], choices: &ProjectChoices) -> Resolved {
+    fn resolved(layers: &[(ServerScope, Value)], choices: &ProjectChoices) -> ResolvedServers {
         let declared = layers.iter().flat_map(|(scope, config)| declared_servers(config, *scope).0).collect();
         let directory = tempfile::tempdir().unwrap();
         let lookup = |name: &str| match name {
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn scopes_win_in_order_and_whole() {
         let config = |command: &str| json!({"mcpServers": {"s": {"command": command}}});
-        let program = |resolved: &Resolved| match &resolved.servers[0].endpoint {
-            Endpoint::Stdio(command) => command.program.clone(),
+        let program = |resolved: &ResolvedServers| match &resolved.servers[0].endpoint {
+            ServerEndpoint::Stdio(command) => command.program.clone(),
             other => panic!("{other:?}"),
         };
         let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
@@ -356,7 +356,7 @@ mod tests {
         let wrong: Vec<&str> = resolved.problems.iter().map(|it| it.server.as_str()).collect();
         assert_eq!(wrong, ["bad", "empty", "worse"]);
         let local = &resolved.servers[0];
-        let Endpoint::Stdio(command) = &local.endpoint else { panic!() };
+        let ServerEndpoint::Stdio(command) = &local.endpoint else { panic!() };
         assert_eq!(command.args, ["--key=t0k3n", "7"]);
         assert_eq!(command.env["A"], "t0k3n");
         assert_eq!(command.env["CLAUDE_PROJECT_DIR"], "/project");
@@ -364,10 +364,14 @@ mod tests {
         assert_eq!(local.timeouts.total, Duration::from_secs(5));
         assert_eq!(local.timeouts.startup, Duration::from_secs(9));
         assert!(local.timeouts.idle <= local.timeouts.total);
-        assert_eq!((local.always_load, local.trust, local.era), (true, Trust::Trusted, Some(Era::Legacy)));
-        let rules = SamplingRules { max_tokens: 100, confirm: Confirm::Never, ..SamplingRules::default() };
+        assert_eq!(
+            (local.always_load, local.trust, local.era),
+            (true, Trust::Trusted, Some(ProtocolRevision::Legacy))
+        );
+        let rules =
+            SamplingRules { max_tokens: 100, confirm: SamplingConfirm::Never, ..SamplingRules::default() };
         assert_eq!((&local.sampling, local.sandbox), (&Some(rules), true));
-        let Endpoint::Http(remote) = &resolved.servers[2].endpoint else { panic!() };
+        let ServerEndpoint::Http(remote) = &resolved.servers[2].endpoint else { panic!() };
         assert_eq!(remote.url, "https://x.test/mcp");
         assert_eq!(remote.headers["Authorization"], "Bearer t0k3n");
         assert_eq!(remote.headers_helper.as_deref(), Some("cat ${HOME}/x"), "the shell expands it");

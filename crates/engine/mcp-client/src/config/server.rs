@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     HttpEndpoint,
-    client::Era,
+    client::ProtocolRevision,
     transport::{Connector, StdioCommand},
 };
 
@@ -19,7 +19,7 @@ pub struct ServerConfig {
     /// Where the configuration comes from.
     pub scope: ServerScope,
     /// How to reach it.
-    pub endpoint: Endpoint,
+    pub endpoint: ServerEndpoint,
     /// How far its claims count.
     pub trust: Trust,
     /// How long things may take.
@@ -29,7 +29,7 @@ pub struct ServerConfig {
     /// Asks it for log messages from this level on.
     pub log_level: Option<String>,
     /// Which protocol it speaks, for servers that take the question amiss.
-    pub era: Option<Era>,
+    pub era: Option<ProtocolRevision>,
     /// Whether it may ask the model, and how much. Whoever offers
     /// [`crate::Sample`] goes by it.
     pub sampling: Option<SamplingRules>,
@@ -48,14 +48,14 @@ pub struct SamplingRules {
     pub max_requests: u32,
     /// Whether a person agrees to each.
     #[serde(rename = "approval")]
-    pub confirm: Confirm,
+    pub confirm: SamplingConfirm,
     /// Another model than the session's.
     pub model: Option<String>,
 }
 
 /// Whether a person agrees to a server's questions to the model.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Confirm {
+pub enum SamplingConfirm {
     /// To each of them; without a person none is asked.
     #[default]
     #[serde(rename = "ask")]
@@ -67,13 +67,13 @@ pub enum Confirm {
 
 impl Default for SamplingRules {
     fn default() -> Self {
-        Self { max_tokens: 4096, max_requests: 20, confirm: Confirm::EachRequest, model: None }
+        Self { max_tokens: 4096, max_requests: 20, confirm: SamplingConfirm::EachRequest, model: None }
     }
 }
 
 impl ServerConfig {
     /// A server with default limits that is trusted with nothing.
-    pub fn new(name: impl Into<String>, endpoint: Endpoint) -> Self {
+    pub fn new(name: impl Into<String>, endpoint: ServerEndpoint) -> Self {
         let timeouts = Timeouts::for_endpoint(&endpoint);
         Self {
             name: name.into(),
@@ -94,11 +94,11 @@ impl ServerConfig {
     /// server, whatever its name.
     pub fn fingerprint(&self) -> String {
         let content = match &self.endpoint {
-            Endpoint::Stdio(it) => json!(["stdio", it.program, it.args, it.env, it.cwd]),
-            Endpoint::Http(it) => json!(["http", it.url, it.headers, it.headers_helper]),
-            Endpoint::Sse(it) => json!(["sse", it.url, it.headers, it.headers_helper]),
-            Endpoint::WebSocket(it) => json!(["ws", it.url, it.headers, it.headers_helper]),
-            Endpoint::InProcess(_) => json!(["in-process", self.name]),
+            ServerEndpoint::Stdio(it) => json!(["stdio", it.program, it.args, it.env, it.cwd]),
+            ServerEndpoint::Http(it) => json!(["http", it.url, it.headers, it.headers_helper]),
+            ServerEndpoint::Sse(it) => json!(["sse", it.url, it.headers, it.headers_helper]),
+            ServerEndpoint::WebSocket(it) => json!(["ws", it.url, it.headers, it.headers_helper]),
+            ServerEndpoint::InProcess(_) => json!(["in-process", self.name]),
         };
         hex(&Sha256::digest(content.to_string()))
     }
@@ -106,7 +106,7 @@ impl ServerConfig {
 
 /// How to reach a server.
 #[derive(Clone)]
-pub enum Endpoint {
+pub enum ServerEndpoint {
     /// A local process.
     Stdio(StdioCommand),
     /// Streamable HTTP.
@@ -119,7 +119,7 @@ pub enum Endpoint {
     InProcess(Arc<dyn Connector>),
 }
 
-impl Endpoint {
+impl ServerEndpoint {
     /// The name of the transport in configuration files.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ impl Endpoint {
     }
 }
 
-impl fmt::Debug for Endpoint {
+impl fmt::Debug for ServerEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio(it) => write!(f, "Stdio({} {:?})", it.program, it.args),
@@ -206,10 +206,12 @@ pub struct Timeouts {
 impl Timeouts {
     /// Local tools may compile the world in silence; an address that is silent
     /// for minutes has forgotten us.
-    pub fn for_endpoint(endpoint: &Endpoint) -> Self {
+    pub fn for_endpoint(endpoint: &ServerEndpoint) -> Self {
         let idle = match endpoint {
-            Endpoint::Stdio(_) | Endpoint::InProcess(_) => Duration::from_secs(30 * 60),
-            Endpoint::Http(_) | Endpoint::Sse(_) | Endpoint::WebSocket(_) => Duration::from_secs(5 * 60),
+            ServerEndpoint::Stdio(_) | ServerEndpoint::InProcess(_) => Duration::from_secs(30 * 60),
+            ServerEndpoint::Http(_) | ServerEndpoint::Sse(_) | ServerEndpoint::WebSocket(_) => {
+                Duration::from_secs(5 * 60)
+            }
         };
         Self { startup: Duration::from_secs(30), idle, total: Duration::from_secs(28 * 3600) }
     }

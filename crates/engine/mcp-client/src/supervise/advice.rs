@@ -1,8 +1,8 @@
 //! What a person can do about a server that does not work.
 
 use crate::{
-    client::{ConnectError, Fault},
-    config::{Endpoint, ServerConfig},
+    client::{ConnectError, McpClientError},
+    config::{ServerConfig, ServerEndpoint},
 };
 
 /// Longer commands are not repeated.
@@ -38,7 +38,7 @@ fn escaped(it: char) -> String {
 pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) -> String {
     let name = &config.name;
     let by_hand = match &config.endpoint {
-        Endpoint::Stdio(it) => {
+        ServerEndpoint::Stdio(it) => {
             let words: Vec<String> =
                 std::iter::once(&it.program).chain(&it.args).map(|word| shell_word(word)).collect();
             let line = words.join(" ");
@@ -50,41 +50,47 @@ pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) 
         }
         _ => String::from("ask whoever runs it"),
     };
-    let is_local = matches!(config.endpoint, Endpoint::Stdio(_));
+    let is_local = matches!(config.endpoint, ServerEndpoint::Stdio(_));
     match err.fault() {
-        Fault::NotThere if is_local => {
+        McpClientError::NotThere if is_local => {
             String::from("install the program, or write its whole path as `command`")
         }
-        Fault::NotThere => {
+        McpClientError::NotThere => {
             String::from("check that `url` is right and that the server runs and can be reached")
         }
-        Fault::Ended if is_local => by_hand,
-        Fault::Ended => {
+        McpClientError::Ended if is_local => by_hand,
+        McpClientError::Ended => {
             String::from("check that `url` leads to an MCP server; it hung up in the middle of an answer")
         }
-        Fault::Silent if is_noisy => format!(
+        McpClientError::Silent if is_noisy => format!(
             "it writes other things than messages to its output, which belong on its error output; {by_hand}"
         ),
-        Fault::Silent => {
+        McpClientError::Silent => {
             let most = config.timeouts.startup.as_millis();
             format!("if it is only slow, raise `startupTimeout` (now {most} ms); else {by_hand}")
         }
-        Fault::SaidNo => String::from("it answers, but refuses; do what it says, or ask whoever made it"),
-        Fault::NotMcp if is_local => {
+        McpClientError::SaidNo => {
+            String::from("it answers, but refuses; do what it says, or ask whoever made it")
+        }
+        McpClientError::NotMcp if is_local => {
             format!(
                 "it does not write messages of the protocol, which only its authors can repair; {by_hand}"
             )
         }
-        Fault::NotMcp => String::from("check that `url` leads to an MCP server and not to a web page"),
-        Fault::Status(401 | 403) => String::from("check `headers`, and who may use the server"),
-        Fault::Status(404 | 405) => String::from("check `url`, and whether `type` should be `sse` or `http`"),
-        Fault::Status(429) => String::from("it has too much to do; try again later"),
-        Fault::Status(500..=599) => {
+        McpClientError::NotMcp => {
+            String::from("check that `url` leads to an MCP server and not to a web page")
+        }
+        McpClientError::Status(401 | 403) => String::from("check `headers`, and who may use the server"),
+        McpClientError::Status(404 | 405) => {
+            String::from("check `url`, and whether `type` should be `sse` or `http`")
+        }
+        McpClientError::Status(429) => String::from("it has too much to do; try again later"),
+        McpClientError::Status(500..=599) => {
             String::from("it is broken at its own end; try again later, or ask whoever runs it")
         }
-        Fault::Status(_) => String::from("check `url` and `headers`"),
-        Fault::Elsewhere => String::from("if you trust where it leads, write that address as `url`"),
-        Fault::Login => format!("log in with `haft mcp login {name}`"),
+        McpClientError::Status(_) => String::from("check `url` and `headers`"),
+        McpClientError::Elsewhere => String::from("if you trust where it leads, write that address as `url`"),
+        McpClientError::Login => format!("log in with `haft mcp login {name}`"),
     }
 }
 

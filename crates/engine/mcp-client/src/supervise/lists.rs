@@ -11,15 +11,16 @@ use serde_json::{Map, Value, json};
 
 use super::{
     manifest::Manifest,
-    server::{RemoteTool, SETTLE, Server, SupervisedSlot},
+    server::{RemoteTool, SETTLE, Server, ServerRuntimeState},
     status::{Noise, ServerEvent},
 };
 use crate::{
     adapt::{self, Agreed},
     client::{
-        ConnectError, Era, OfferedTool, ServerSession, Signal, SkippedOffer, check_header_annotations, tools,
+        ConnectError, OfferedTool, ProtocolRevision, ServerSession, Signal, SkippedOffer,
+        check_header_annotations, tools,
     },
-    config::Endpoint,
+    config::ServerEndpoint,
     wire::{CallError, Peer, RequestOptions, RpcError},
 };
 
@@ -40,7 +41,9 @@ impl Server {
     pub(super) async fn take_tools(&self, session: &Arc<ServerSession>) -> Result<(), ConnectError> {
         let listing = session.list("tools/list", "tools", self.config.timeouts.startup).await?;
         let (mut defs, mut skipped) = tools(listing.items);
-        if session.info().era == Era::Modern && matches!(self.config.endpoint, Endpoint::Http(_)) {
+        if session.info().era == ProtocolRevision::Modern
+            && matches!(self.config.endpoint, ServerEndpoint::Http(_))
+        {
             leave_out_bad_headers(&mut defs, &mut skipped);
         }
         if let Some(problem) = listing.problem {
@@ -66,7 +69,7 @@ impl Server {
     }
 
     /// How long the next announced change has to settle.
-    fn next_pause(&self, slot: &SupervisedSlot) -> Duration {
+    fn next_pause(&self, slot: &ServerRuntimeState) -> Duration {
         match slot.listed {
             Some(listed) if listed.elapsed() < QUIET + slot.settle => (slot.settle * 2).min(MAX_SETTLE),
             _ => SETTLE,
@@ -75,7 +78,7 @@ impl Server {
 
     /// Replaces the tools. Those whose definition is the same stay the same
     /// objects. Names those that are no longer what was agreed to.
-    pub(super) fn adopt(&self, slot: &mut SupervisedSlot, defs: Vec<OfferedTool>) -> Vec<String> {
+    pub(super) fn adopt(&self, slot: &mut ServerRuntimeState, defs: Vec<OfferedTool>) -> Vec<String> {
         let mut before: HashMap<String, RemoteTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| (it.def.name.clone(), it)).collect();
         let names = adapt::tool_names(self.name(), &defs);
@@ -218,8 +221,8 @@ impl Server {
                 let subscribed = server.slot().subscribed.clone();
                 let (peer, era) = (session.peer().clone(), session.info().era);
                 let listening = match era {
-                    Era::Modern => Some(session.complete(listen_params(&subscribed))),
-                    Era::Legacy => {
+                    ProtocolRevision::Modern => Some(session.complete(listen_params(&subscribed))),
+                    ProtocolRevision::Legacy => {
                         subscribe_all(&session, &subscribed).await;
                         None
                     }

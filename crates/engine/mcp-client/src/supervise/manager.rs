@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp_auth::{AuthOptions, Authorize, HttpEndpoint, LoginError, LoginFlow, OAuthTokens, TokenFile};
+use haft_mcp_auth::{AuthOptions, HttpEndpoint, LoginError, LoginFlow, OAuthTokens, TokenFile, TokenSource};
 use haft_process::ProcessOwner;
 use haft_tool::{Content, DynTool};
 use serde_json::{Map, Value, json};
@@ -17,30 +17,32 @@ use super::{
     manifest::ManifestCache,
 };
 use crate::{
-    adapt::{Media, MediaDirectory, contents_text, sanitised, server_part, tool_prefix},
-    client::{HostPorts, OfferedTool, PromptDef, ResourceDef, ResourceTemplate, ServerRoot},
-    config::{Endpoint, ServerConfig},
-    transport::{Connector, FurtherPath, HttpConnector, SseConnector, StdioConnector, WebSocketConnector},
+    adapt::{MediaDirectory, MediaSink, contents_text, sanitised, server_part, tool_prefix},
+    client::{ClientPorts, OfferedTool, PromptDef, ResourceDef, ResourceTemplate, ServerRoot},
+    config::{ServerConfig, ServerEndpoint},
+    transport::{
+        Connector, HttpConnector, ProgramFallback, SseConnector, StdioConnector, WebSocketConnector,
+    },
 };
 
 /// All servers of a session. Cheap to clone.
 #[derive(Clone)]
-pub struct Manager(Arc<ManagedServers>);
+pub struct McpManager(Arc<ManagedServers>);
 
 /// The same servers, for those who only watch them: does not keep them alive.
 #[derive(Clone)]
-pub struct WeakManager(Weak<ManagedServers>);
+pub struct WeakMcpManager(Weak<ManagedServers>);
 
-impl WeakManager {
+impl WeakMcpManager {
     /// The manager, as long as somebody needs it.
-    pub fn upgrade(&self) -> Option<Manager> {
-        self.0.upgrade().map(Manager)
+    pub fn upgrade(&self) -> Option<McpManager> {
+        self.0.upgrade().map(McpManager)
     }
 }
 
 struct ManagedServers {
     processes: Arc<ProcessOwner>,
-    further_path: Option<FurtherPath>,
+    further_path: Option<ProgramFallback>,
     auth: AuthOptions,
     context: Arc<Context>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
@@ -49,26 +51,26 @@ struct ManagedServers {
 /// What a manager is made of.
 pub struct ManagerOptions {
     /// What servers may ask of us.
-    pub host: HostPorts,
+    pub host: ClientPorts,
     /// Where manifests are kept between sessions; nowhere if `None`.
     pub cache_directory: Option<PathBuf>,
     /// How logins work.
     pub auth: AuthOptions,
     /// What becomes of bytes in results.
-    pub media: Arc<dyn Media>,
+    pub media: Arc<dyn MediaSink>,
     /// How many local servers start at the same time.
     pub parallel_starts: usize,
     /// Owns the processes of the session. The default owner lists them nowhere.
     pub processes: Arc<ProcessOwner>,
     /// Finds programs of local servers that are not on the usual search path.
-    pub further_path: Option<FurtherPath>,
+    pub further_path: Option<ProgramFallback>,
 }
 
 impl ManagerOptions {
     /// No ports, no cache, files of results below the temporary directory.
     pub fn detached() -> Self {
         Self {
-            host: HostPorts::default(),
+            host: ClientPorts::default(),
             cache_directory: None,
             auth: AuthOptions::default(),
             media: Arc::new(MediaDirectory::new(std::env::temp_dir().join("haft-mcp-results"))),
@@ -96,9 +98,9 @@ pub struct PromptCommand {
 /// Why a question to a server has no answer, in words for people and models.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
-pub struct AskError(String);
+pub struct ServerQueryError(String);
 
-impl Manager {
+impl McpManager {
     /// A manager without servers.
     pub fn new(options: ManagerOptions) -> Self {
         let context = Context {
@@ -120,8 +122,8 @@ impl Manager {
     }
 
     /// For those who only watch.
-    pub fn downgrade(&self) -> WeakManager {
-        WeakManager(Arc::downgrade(&self.0))
+    pub fn downgrade(&self) -> WeakMcpManager {
+        WeakMcpManager(Arc::downgrade(&self.0))
     }
 
     fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
@@ -180,27 +182,27 @@ impl Manager {
             let directory = self.0.auth.directory.as_deref();
             Arc::new(TokenFile::new(directory, &config.name, &it.url))
         };
-        let login = |it: &HttpEndpoint, file: &Arc<TokenFile>| -> Arc<dyn Authorize> {
+        let login = |it: &HttpEndpoint, file: &Arc<TokenFile>| -> Arc<dyn TokenSource> {
             Arc::new(OAuthTokens::new(&config.name, it, Arc::clone(file)))
         };
         let name = config.name.as_str();
         let (connector, tokens): (Arc<dyn Connector>, _) = match &config.endpoint {
-            Endpoint::Stdio(command) => {
+            ServerEndpoint::Stdio(command) => {
                 let processes = Arc::clone(&self.0.processes);
                 let (server, command) = (config.name.clone(), command.clone());
                 let further_path = self.0.further_path.clone();
                 (Arc::new(StdioConnector { server, command, processes, further_path }), None)
             }
-            Endpoint::InProcess(connector) => (Arc::clone(connector), None),
-            Endpoint::Http(it) => {
+            ServerEndpoint::InProcess(connector) => (Arc::clone(connector), None),
+            ServerEndpoint::Http(it) => {
                 let file = tokens(it);
                 (Arc::new(HttpConnector::new(name, it.clone(), login(it, &file))), Some(file))
             }
-            Endpoint::Sse(it) => {
+            ServerEndpoint::Sse(it) => {
                 let file = tokens(it);
                 (Arc::new(SseConnector::new(name, it.clone(), login(it, &file))), Some(file))
             }
-            Endpoint::WebSocket(it) => {
+            ServerEndpoint::WebSocket(it) => {
                 let file = tokens(it);
                 (Arc::new(WebSocketConnector::new(name, it.clone(), login(it, &file))), Some(file))
             }
@@ -211,13 +213,14 @@ impl Manager {
     /// Begins to log in to a server at an address. The caller opens
     /// [`LoginFlow::authorization_url`] in a browser, waits for it to come back
     /// to `redirect_uri` (see [`crate::CallbackListener`]), finishes the flow and
-    /// then calls [`Manager::reconnect`].
+    /// then calls [`McpManager::reconnect`].
     pub async fn login(&self, server: &str, redirect_uri: &str) -> Result<LoginFlow, LoginError> {
         let server = self.find(server).map_err(|err| LoginError(err.to_string()))?;
         let (endpoint, file) = match (&server.config.endpoint, &server.tokens) {
-            (Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it), Some(file)) => {
-                (it, Arc::clone(file))
-            }
+            (
+                ServerEndpoint::Http(it) | ServerEndpoint::Sse(it) | ServerEndpoint::WebSocket(it),
+                Some(file),
+            ) => (it, Arc::clone(file)),
             _ => return Err(LoginError(format!("the server `{}` has no login", server.name()))),
         };
         let challenge = server.challenge().filter(|it| !it.is_empty());
@@ -232,7 +235,7 @@ impl Manager {
     }
 
     /// Forgets the login to a server. Says whether there was one.
-    pub fn logout(&self, server: &str) -> Result<bool, AskError> {
+    pub fn logout(&self, server: &str) -> Result<bool, ServerQueryError> {
         let server = self.find(server)?;
         Ok(server.tokens.as_ref().is_some_and(|file| file.forget()))
     }
@@ -334,31 +337,31 @@ impl Manager {
     }
 
     /// Ends the connection of a server and begins a new one.
-    pub async fn reconnect(&self, server: &str) -> Result<(), AskError> {
+    pub async fn reconnect(&self, server: &str) -> Result<(), ServerQueryError> {
         let server = self.find(server)?;
-        server.reconnect().await.map(drop).map_err(|it| AskError(it.reason))
+        server.reconnect().await.map(drop).map_err(|it| ServerQueryError(it.reason))
     }
 
     /// Reads a server's list of tools again, connecting first if necessary.
-    pub async fn refresh(&self, server: &str) -> Result<(), AskError> {
+    pub async fn refresh(&self, server: &str) -> Result<(), ServerQueryError> {
         let server = self.find(server)?;
         let was_connected = server.is_connected();
-        let session = server.session().await.map_err(|it| AskError(it.reason))?;
+        let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
         match was_connected {
-            true => server.take_tools(&session).await.map_err(|err| AskError(err.to_string())),
+            true => server.take_tools(&session).await.map_err(|err| ServerQueryError(err.to_string())),
             // Connecting has just read the list.
             false => Ok(()),
         }
     }
 
     /// Switches a server on or off for this session.
-    pub async fn set_enabled(&self, server: &str, enabled: Enabled) -> Result<(), AskError> {
+    pub async fn set_enabled(&self, server: &str, enabled: Enabled) -> Result<(), ServerQueryError> {
         self.find(server)?.set_enabled(enabled).await;
         Ok(())
     }
 
     /// The user has seen what changed in a server's tools and agrees.
-    pub fn accept_definitions(&self, server: &str) -> Result<(), AskError> {
+    pub fn accept_definitions(&self, server: &str) -> Result<(), ServerQueryError> {
         self.find(server)?.accept_definitions();
         Ok(())
     }
@@ -372,24 +375,24 @@ impl Manager {
     }
 
     /// The resources of one server.
-    pub async fn resources(&self, server: &str) -> Result<Vec<ResourceDef>, AskError> {
+    pub async fn resources(&self, server: &str) -> Result<Vec<ResourceDef>, ServerQueryError> {
         let server = self.find(server)?;
-        let session = server.session().await.map_err(|it| AskError(it.reason))?;
-        session.resources().await.map_err(|err| AskError(err.to_string()))
+        let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
+        session.resources().await.map_err(|err| ServerQueryError(err.to_string()))
     }
 
     /// The resource templates of one server.
-    pub async fn resource_templates(&self, server: &str) -> Result<Vec<ResourceTemplate>, AskError> {
+    pub async fn resource_templates(&self, server: &str) -> Result<Vec<ResourceTemplate>, ServerQueryError> {
         let server = self.find(server)?;
-        let session = server.session().await.map_err(|it| AskError(it.reason))?;
-        session.templates().await.map_err(|err| AskError(err.to_string()))
+        let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
+        session.templates().await.map_err(|err| ServerQueryError(err.to_string()))
     }
 
     /// The prompts of one server.
-    pub async fn prompts(&self, server: &str) -> Result<Vec<PromptDef>, AskError> {
+    pub async fn prompts(&self, server: &str) -> Result<Vec<PromptDef>, ServerQueryError> {
         let server = self.find(server)?;
-        let session = server.session().await.map_err(|it| AskError(it.reason))?;
-        session.prompts().await.map_err(|err| AskError(err.to_string()))
+        let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
+        session.prompts().await.map_err(|err| ServerQueryError(err.to_string()))
     }
 
     /// One resource: as the model reads it, and as it came.
@@ -398,7 +401,7 @@ impl Manager {
         server: &str,
         uri: &str,
         cancel: &CancellationToken,
-    ) -> Result<(Content, Value), AskError> {
+    ) -> Result<(Content, Value), ServerQueryError> {
         let server = self.find(server)?;
         let params = Map::from_iter([(String::from("uri"), json!(uri))]);
         let result = server.ask("resources/read", params, cancel).await.map_err(ask_error)?;
@@ -411,7 +414,7 @@ impl Manager {
         server: &str,
         prompt: &str,
         arguments: Map<String, Value>,
-    ) -> Result<Value, AskError> {
+    ) -> Result<Value, ServerQueryError> {
         let mut params = Map::from_iter([(String::from("name"), json!(prompt))]);
         if !arguments.is_empty() {
             params.insert(String::from("arguments"), Value::Object(arguments));
@@ -448,7 +451,7 @@ impl Manager {
         reference: Value,
         argument: &str,
         begun: &str,
-    ) -> Result<Vec<String>, AskError> {
+    ) -> Result<Vec<String>, ServerQueryError> {
         let params = Map::from_iter([
             (String::from("ref"), reference),
             (String::from("argument"), json!({"name": argument, "value": begun})),
@@ -461,7 +464,7 @@ impl Manager {
     }
 
     /// Asks to be told with [`Event::Resource`] when a resource changes.
-    pub fn subscribe(&self, server: &str, uri: &str) -> Result<(), AskError> {
+    pub fn subscribe(&self, server: &str, uri: &str) -> Result<(), ServerQueryError> {
         self.find(server)?.subscribe(uri);
         Ok(())
     }
@@ -477,15 +480,16 @@ impl Manager {
         tool: &str,
         arguments: Map<String, Value>,
         cancel: &CancellationToken,
-    ) -> Result<Value, AskError> {
+    ) -> Result<Value, ServerQueryError> {
         let server = self.find(server)?;
         if server.definitions().is_empty() {
-            server.session().await.map_err(|it| AskError(it.reason))?;
+            server.session().await.map_err(|it| ServerQueryError(it.reason))?;
         }
         let defs = server.definitions();
         let def = defs.iter().find(|def| def.name == tool);
-        let def =
-            def.ok_or_else(|| AskError(format!("the server `{}` has no tool `{tool}`", server.name())))?;
+        let def = def.ok_or_else(|| {
+            ServerQueryError(format!("the server `{}` has no tool `{tool}`", server.name()))
+        })?;
         let (call_id, cancel) = (String::from("user"), cancel.clone());
         let options = CallOptions { cancel, progress: None, call_id, traceparent: None };
         server.call_tool(def, Value::Object(arguments), &options).await.map_err(ask_error)
@@ -503,11 +507,11 @@ impl Manager {
         self.servers().keys().cloned().collect()
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Server>, AskError> {
+    fn find(&self, name: &str) -> Result<Arc<Server>, ServerQueryError> {
         let servers = self.servers();
         servers.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = servers.keys().map(String::as_str).collect();
-            AskError(match known.is_empty() {
+            ServerQueryError(match known.is_empty() {
                 true => String::from("no MCP server is configured"),
                 false => format!("no MCP server `{name}`; there are: {}", known.join(", ")),
             })
@@ -517,7 +521,7 @@ impl Manager {
 
 fn same(a: &ServerConfig, b: &ServerConfig) -> bool {
     let in_process = |it: &ServerConfig| match &it.endpoint {
-        Endpoint::InProcess(connector) => Some(Arc::as_ptr(connector).cast::<()>()),
+        ServerEndpoint::InProcess(connector) => Some(Arc::as_ptr(connector).cast::<()>()),
         _ => None,
     };
     a.fingerprint() == b.fingerprint()
@@ -526,8 +530,8 @@ fn same(a: &ServerConfig, b: &ServerConfig) -> bool {
             == (b.scope, b.trust, b.timeouts, b.always_load, &b.log_level, b.era, &b.sampling)
 }
 
-fn ask_error(failure: CallFailure) -> AskError {
-    AskError(match failure {
+fn ask_error(failure: CallFailure) -> ServerQueryError {
+    ServerQueryError(match failure {
         CallFailure::Unavailable(unavailable) => unavailable.reason,
         CallFailure::Lost { reason } | CallFailure::TimedOut(reason) | CallFailure::Refused(reason) => reason,
         CallFailure::Cancelled => String::from("interrupted"),

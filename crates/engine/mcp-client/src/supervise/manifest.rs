@@ -7,12 +7,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     client::{OfferedTool, ServerInfo, SkippedOffer},
-    config::{Endpoint, ServerConfig},
+    config::{ServerConfig, ServerEndpoint},
 };
 
 /// Raised when the format changes; older files are ignored.
@@ -84,7 +84,7 @@ fn now() -> u64 {
 /// Size and time of the program a server consists of: the program itself and
 /// the arguments that are files.
 fn stamp(config: &ServerConfig) -> String {
-    let Endpoint::Stdio(command) = &config.endpoint else { return String::new() };
+    let ServerEndpoint::Stdio(command) = &config.endpoint else { return String::new() };
     let base = command.cwd.clone().unwrap_or_default();
     let files = std::iter::once(&command.program).chain(&command.args).filter(|it| it.contains('/'));
     let stamps = files.filter_map(|file| {
@@ -109,7 +109,7 @@ impl ManifestCache {
     fn path(&self, config: &ServerConfig) -> Option<PathBuf> {
         let directory = self.directory.as_ref()?;
         // What lives in this process has no life beyond it.
-        let worthwhile = !matches!(config.endpoint, Endpoint::InProcess(_));
+        let worthwhile = !matches!(config.endpoint, ServerEndpoint::InProcess(_));
         worthwhile.then(|| directory.join(format!("{}.json", config.fingerprint())))
     }
 
@@ -133,5 +133,5 @@ impl ManifestCache {
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
-    replace_file(path, content, ReplacedMode::Private, Durability::Whenever)
+    replace_file(path, content, ModeOnReplace::Private, Durability::Whenever)
 }

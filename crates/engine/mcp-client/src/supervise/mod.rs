@@ -10,7 +10,7 @@ mod server;
 mod status;
 
 pub(crate) use call::{CallFailure, CallOptions};
-pub use manager::{AskError, Manager, ManagerOptions, PromptCommand, WeakManager};
+pub use manager::{ManagerOptions, McpManager, PromptCommand, ServerQueryError, WeakMcpManager};
 pub(crate) use manifest::write_atomically;
 pub use server::Enabled;
 pub(crate) use server::{Context, Server};

@@ -15,20 +15,20 @@ use super::{
     status::{Noise, ServerEvent, ServerState, ServerStatus},
 };
 use crate::{
-    adapt::{Built, Media},
+    adapt::{BuiltTool, MediaSink},
     client::{
-        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, HostPorts, OfferedTool, ServerInfo,
-        ServerSession, SkippedOffer,
+        ClientIdentity, ClientPorts, ClientSide, ConnectError, Handshake, McpClientError, OfferedTool,
+        ServerInfo, ServerSession, SkippedOffer,
     },
-    config::{Endpoint, ServerConfig},
+    config::{ServerConfig, ServerEndpoint},
     transport::Connector,
 };
 
 /// What all servers of a manager share.
 pub(crate) struct Context {
-    pub(crate) host: HostPorts,
+    pub(crate) host: ClientPorts,
     pub(crate) cache: ManifestCache,
-    pub(crate) media: Arc<dyn Media>,
+    pub(crate) media: Arc<dyn MediaSink>,
     pub(crate) events: broadcast::Sender<ServerEvent>,
     /// Counts every change of any server, for those who wait.
     pub(crate) revision: watch::Sender<u64>,
@@ -53,7 +53,7 @@ pub(crate) struct Server {
     pub(super) connector: Arc<dyn Connector>,
     pub(super) tokens: Option<Arc<TokenFile>>,
     pub(super) context: Arc<Context>,
-    slot: Mutex<SupervisedSlot>,
+    slot: Mutex<ServerRuntimeState>,
     pub(super) me: Weak<Self>,
     /// Fires when `subscribed` changed.
     pub(super) resubscribe: Arc<Notify>,
@@ -75,7 +75,7 @@ impl Unavailable {
     }
 }
 
-pub(super) struct SupervisedSlot {
+pub(super) struct ServerRuntimeState {
     state: ServerState,
     pub(super) session: Option<Arc<ServerSession>>,
     attempt: Option<ConnectAttempt>,
@@ -112,7 +112,7 @@ pub(super) struct SupervisedSlot {
 /// definition does not change: whoever advertised it recognises it.
 pub(crate) struct RemoteTool {
     pub(crate) def: Arc<OfferedTool>,
-    pub(crate) built: Built,
+    pub(crate) built: BuiltTool,
     pub(super) changed: bool,
 }
 
@@ -148,7 +148,7 @@ impl Server {
         context: Arc<Context>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| {
-            let slot = SupervisedSlot {
+            let slot = ServerRuntimeState {
                 state: ServerState::Connecting,
                 session: None,
                 attempt: None,
@@ -184,7 +184,7 @@ impl Server {
         })
     }
 
-    pub(super) fn slot(&self) -> MutexGuard<'_, SupervisedSlot> {
+    pub(super) fn slot(&self) -> MutexGuard<'_, ServerRuntimeState> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,7 +197,7 @@ impl Server {
         (self.context.host.trace.as_ref()?)(agent, call)
     }
 
-    pub(crate) fn media(&self) -> &dyn Media {
+    pub(crate) fn media(&self) -> &dyn MediaSink {
         self.context.media.as_ref()
     }
 
@@ -253,7 +253,7 @@ impl Server {
     }
 
     /// Starts an attempt, if it is not too early for one.
-    fn try_again(&self, slot: &mut SupervisedSlot) -> Result<ConnectAttempt, Unavailable> {
+    fn try_again(&self, slot: &mut ServerRuntimeState) -> Result<ConnectAttempt, Unavailable> {
         let wait = slot.not_before.map_or(Duration::ZERO, |it| it.saturating_duration_since(Instant::now()));
         if MAX_WAIT < wait {
             let why = slot.last_error.as_deref().unwrap_or("it ended");
@@ -332,7 +332,7 @@ impl Server {
 
     async fn connect(self: &Arc<Self>) -> Result<Arc<ServerSession>, ConnectError> {
         let gate = match self.config.endpoint {
-            Endpoint::Stdio(_) => &self.context.starts,
+            ServerEndpoint::Stdio(_) => &self.context.starts,
             _ => &self.context.dials,
         };
         let permit = gate.acquire().await;
@@ -375,11 +375,11 @@ impl Server {
         }
     }
 
-    fn failed(&self, slot: &mut SupervisedSlot, err: ConnectError) -> Unavailable {
+    fn failed(&self, slot: &mut ServerRuntimeState, err: ConnectError) -> Unavailable {
         slot.failures += 1;
         slot.not_before = Some(Instant::now() + pause(slot.failures + 1));
         let noise = slot.noise.as_ref().map(Noise::to_string);
-        let noise = noise.filter(|_| err.fault() == Fault::Silent);
+        let noise = noise.filter(|_| err.fault() == McpClientError::Silent);
         slot.advice = Some(advice(&self.config, &err, noise.is_some()));
         let noise = noise.map(|it| format!("; {it}")).unwrap_or_default();
         let reason = format!("the server `{}` could not be reached: {err}{noise}", self.name());
@@ -467,7 +467,7 @@ impl Server {
         self.enter(&mut self.slot(), state);
     }
 
-    fn enter(&self, slot: &mut SupervisedSlot, state: ServerState) {
+    fn enter(&self, slot: &mut ServerRuntimeState, state: ServerState) {
         if slot.state != state {
             tracing::info!(server = self.name(), ?state, "an MCP server");
             slot.state = state.clone();

@@ -131,7 +131,7 @@ pub enum ServerEvent {
         uri: String,
     },
     /// Tools are no longer what was agreed to; they ask before they run until
-    /// [`crate::Manager::accept_definitions`].
+    /// [`crate::McpManager::accept_definitions`].
     Definitions {
         /// Which server.
         server: String,

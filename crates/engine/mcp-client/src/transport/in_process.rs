@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Connector, Outgoing, PeerInbox, Transport, TransportError};
-use crate::{client::Era, wire::CallError};
+use super::{Connector, OutgoingMessage, PeerInbox, Transport, TransportError};
+use crate::{client::ProtocolRevision, wire::CallError};
 
 /// A server the host talks to for us, message by message: the in-process
 /// servers of the Agent SDKs, reached with `mcp_message` control requests.
@@ -26,16 +26,16 @@ pub trait McpConnection: Send + Sync + 'static {
 }
 
 /// Connects to an [`McpConnection`].
-pub struct HostedServer(Arc<dyn McpConnection>);
+pub struct EmbeddedServer(Arc<dyn McpConnection>);
 
-impl HostedServer {
-    /// Makes a connector for [`crate::Endpoint::InProcess`].
+impl EmbeddedServer {
+    /// Makes a connector for [`crate::ServerEndpoint::InProcess`].
     pub fn connector(connection: Arc<dyn McpConnection>) -> Arc<dyn Connector> {
         Arc::new(Self(connection))
     }
 }
 
-impl Connector for HostedServer {
+impl Connector for EmbeddedServer {
     fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             self.0.opened(inbox.clone());
@@ -46,8 +46,8 @@ impl Connector for HostedServer {
 
     /// The SDKs' servers begin with `initialize`; asking first would cost a
     /// round trip through the host.
-    fn era(&self) -> Option<Era> {
-        Some(Era::Legacy)
+    fn era(&self) -> Option<ProtocolRevision> {
+        Some(ProtocolRevision::Legacy)
     }
 }
 
@@ -58,7 +58,7 @@ struct Hosted {
 }
 
 impl Transport for Hosted {
-    fn send(&self, message: Outgoing) -> Result<(), String> {
+    fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         let id = message.message["id"].as_u64().filter(|_| message.message.get("method").is_some());
         let mut exchange = self.connection.exchange(message.message);
         // A server that answers at once needs no task.
@@ -106,7 +106,7 @@ pub struct ChannelEnds {
 }
 
 impl ChannelServer {
-    /// Makes a connector for [`crate::Endpoint::InProcess`]; `start` is called
+    /// Makes a connector for [`crate::ServerEndpoint::InProcess`]; `start` is called
     /// for every connection and starts the server's end.
     pub fn connector(start: impl Fn() -> ChannelEnds + Send + Sync + 'static) -> Arc<dyn Connector> {
         Arc::new(Self(Box::new(start)))
@@ -123,15 +123,15 @@ impl Connector for ChannelServer {
             inbox.closed("the server ended");
         });
         Box::pin(async move {
-            Ok(Arc::new(Channel(std::sync::Mutex::new(Some(to_server)))) as Arc<dyn Transport>)
+            Ok(Arc::new(ChannelTransport(std::sync::Mutex::new(Some(to_server)))) as Arc<dyn Transport>)
         })
     }
 }
 
-struct Channel(std::sync::Mutex<Option<mpsc::UnboundedSender<Value>>>);
+struct ChannelTransport(std::sync::Mutex<Option<mpsc::UnboundedSender<Value>>>);
 
-impl Transport for Channel {
-    fn send(&self, message: Outgoing) -> Result<(), String> {
+impl Transport for ChannelTransport {
+    fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let sent = sender.as_ref().is_some_and(|it| it.send(message.message).is_ok());
         if sent { Ok(()) } else { Err(String::from("the server ended")) }

@@ -14,14 +14,14 @@ use std::{sync::Arc, time::Duration};
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::client::Era;
+use crate::client::ProtocolRevision;
 
 pub use crate::wire::PeerInbox;
 pub(crate) use http::HttpConnector;
-pub use in_process::{ChannelEnds, ChannelServer, HostedServer, McpConnection};
+pub use in_process::{ChannelEnds, ChannelServer, EmbeddedServer, McpConnection};
 pub(crate) use sse::SseConnector;
 pub(crate) use stdio::StdioConnector;
-pub use stdio::{FurtherPath, InheritEnv, StdioCommand};
+pub use stdio::{InheritEnv, ProgramFallback, StdioCommand};
 pub(crate) use websocket::WebSocketConnector;
 
 /// Opens connections to one server.
@@ -31,7 +31,7 @@ pub trait Connector: Send + Sync + 'static {
     fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>>;
 
     /// Which protocol the server speaks, where that is known beforehand.
-    fn era(&self) -> Option<Era> {
+    fn era(&self) -> Option<ProtocolRevision> {
         None
     }
 
@@ -52,11 +52,11 @@ pub trait Connector: Send + Sync + 'static {
 pub trait Transport: Send + Sync + 'static {
     /// Hands one message over. Never waits: what cannot be sent at once is
     /// queued, and an error means the server will never see it.
-    fn send(&self, message: Outgoing) -> Result<(), String>;
+    fn send(&self, message: OutgoingMessage) -> Result<(), String>;
 
     /// Withdraws a request: the server is told, and nothing else happens to it.
     fn cancel(&self, id: u64) {
-        let _ = self.send(Outgoing::message(json!({
+        let _ = self.send(OutgoingMessage::message(json!({
             "jsonrpc": "2.0",
             "method": "notifications/cancelled",
             "params": {"requestId": id, "reason": "the caller no longer waits for it"},
@@ -82,14 +82,14 @@ pub trait Transport: Send + Sync + 'static {
 
 /// A message on its way out.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// The message.
     pub message: Value,
     /// Headers made of arguments, for transports that have headers.
     pub headers: Vec<(String, String)>,
 }
 
-impl Outgoing {
+impl OutgoingMessage {
     /// A message without headers of its own.
     pub fn message(message: Value) -> Self {
         Self { message, headers: Vec::new() }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_process::{
-    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
+    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
 };
 use rustix::process::Signal;
 use tokio::{
@@ -40,7 +40,7 @@ pub(super) struct ServerProcess {
 }
 
 /// The pipes of a fresh process.
-pub(super) struct Pipes {
+pub(super) struct ServerPipes {
     pub(super) stdin: ChildStdin,
     pub(super) stdout: ChildStdout,
 }
@@ -53,14 +53,18 @@ impl ServerProcess {
         server: &str,
         mut command: Command,
         inbox: &PeerInbox,
-    ) -> std::io::Result<(Self, Pipes)> {
+    ) -> std::io::Result<(Self, ServerPipes)> {
         command
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
         let line = command_line(&command);
         let about = Announced { purpose: ProcessPurpose::Server, call: server, command: &line, task: "" };
-        let plan = TreePlan { about, isolation: TreeIsolation::NoTerminal, after_kill: AfterKill::Guardian };
+        let plan = ProcessTreeOptions {
+            about,
+            isolation: TreeIsolation::NoTerminal,
+            after_kill: OnParentKilled::Guardian,
+        };
         let (tree, mut child) = ProcessTree::spawn(owner, plan, command)?;
         let log = Arc::<Mutex<LogTail>>::default();
         let (reading, error_output) = watch::channel(());
@@ -75,7 +79,7 @@ impl ServerProcess {
         let tree = Arc::new(tree);
         let process = Self { exit: reap(child, Arc::clone(&tree)), tree, log, error_output };
         match (stdin, stdout) {
-            (Some(stdin), Some(stdout)) => Ok((process, Pipes { stdin, stdout })),
+            (Some(stdin), Some(stdout)) => Ok((process, ServerPipes { stdin, stdout })),
             _ => Err(std::io::Error::other("the process has no pipes")),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_mcp_auth::{Authorize, HttpEndpoint};
+use haft_mcp_auth::{HttpEndpoint, TokenSource};
 use haft_tool::BoxFuture;
 use reqwest::{
     Url,
@@ -12,12 +12,12 @@ use reqwest::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Connector, Outgoing, PeerInbox, Transport, TransportError,
+    Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
     events::SseStream,
     web::{Protocol, Site, explanation, http_error},
 };
 use crate::{
-    client::Era,
+    client::ProtocolRevision,
     wire::{CallError, parse_values},
 };
 
@@ -25,14 +25,14 @@ use crate::{
 pub(crate) struct SseConnector {
     server: String,
     endpoint: HttpEndpoint,
-    login: Arc<dyn Authorize>,
+    login: Arc<dyn TokenSource>,
 }
 
 /// How long the server may take to name the address.
 const ENDPOINT_LIMIT: Duration = Duration::from_secs(10);
 
 impl SseConnector {
-    pub(crate) fn new(server: &str, endpoint: HttpEndpoint, login: Arc<dyn Authorize>) -> Self {
+    pub(crate) fn new(server: &str, endpoint: HttpEndpoint, login: Arc<dyn TokenSource>) -> Self {
         Self { server: server.to_owned(), endpoint, login }
     }
 }
@@ -58,8 +58,8 @@ impl Connector for SseConnector {
     }
 
     /// This transport went before the modern protocol came.
-    fn era(&self) -> Option<Era> {
-        Some(Era::Legacy)
+    fn era(&self) -> Option<ProtocolRevision> {
+        Some(ProtocolRevision::Legacy)
     }
 }
 
@@ -132,7 +132,7 @@ struct Sse {
 }
 
 impl Transport for Sse {
-    fn send(&self, message: Outgoing) -> Result<(), String> {
+    fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         let (site, target, inbox) = (self.site.clone(), self.target.clone(), self.inbox.clone());
         let id = message.message["id"].as_u64().filter(|_| message.message.get("method").is_some());
         let text = message.message.to_string();

@@ -21,8 +21,8 @@ use tokio::{
 };
 
 use super::{
-    Connector, Outgoing, PeerInbox, Transport, TransportError,
-    process::{Pipes, ServerProcess},
+    Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
+    process::{ServerPipes, ServerProcess},
 };
 use crate::wire::{LineReader, ServerLine};
 
@@ -47,7 +47,7 @@ pub struct StdioCommand {
 
 /// Finds a program that is on no path a server was given: the search path to start the
 /// server with instead. May take seconds, and is asked from a thread that may wait.
-pub type FurtherPath = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
+pub type ProgramFallback = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 
 /// Which variables a server inherits.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -131,7 +131,7 @@ pub(crate) struct StdioConnector {
     pub(crate) server: String,
     pub(crate) command: StdioCommand,
     pub(crate) processes: Arc<ProcessOwner>,
-    pub(crate) further_path: Option<FurtherPath>,
+    pub(crate) further_path: Option<ProgramFallback>,
 }
 
 impl StdioConnector {
@@ -144,7 +144,7 @@ impl StdioConnector {
 
     /// Starts the server. Where its program is, is looked at when it did not start: the
     /// kernel has looked already. What holds another program starts without it.
-    async fn start(&self, inbox: &PeerInbox) -> io::Result<(ServerProcess, Pipes)> {
+    async fn start(&self, inbox: &PeerInbox) -> io::Result<(ServerProcess, ServerPipes)> {
         let start = |path: Option<OsString>| {
             ServerProcess::start(&self.processes, &self.server, self.command.command(path), inbox)
         };
@@ -207,7 +207,7 @@ struct Outbox {
 }
 
 impl Stdio {
-    fn open(process: ServerProcess, pipes: Pipes, inbox: PeerInbox) -> Arc<Self> {
+    fn open(process: ServerProcess, pipes: ServerPipes, inbox: PeerInbox) -> Arc<Self> {
         let process = Arc::new(process);
         let outbox = Outbox { pipe: Some(pipes.stdin), backlog: VecDeque::new(), written: 0, bytes: 0 };
         let input =
@@ -220,7 +220,7 @@ impl Stdio {
 }
 
 impl Transport for Stdio {
-    fn send(&self, message: Outgoing) -> Result<(), String> {
+    fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         let mut line = serde_json::to_vec(&message.message).map_err(|err| err.to_string())?;
         line.push(b'\n');
         self.input.push(line)

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_mcp_auth::{Authorize, HttpEndpoint, Pass, Refused, Renewal, explain};
-use haft_net::{BodyError, Hops};
+use haft_mcp_auth::{HttpEndpoint, Pass, Refused, RenewalOutcome, TokenSource, explain};
+use haft_net::{BodyError, RedirectPolicy};
 use haft_types::{Variables, text};
 use reqwest::{
     Client, RequestBuilder, Response, StatusCode, Url,
@@ -22,7 +22,7 @@ pub(super) struct Site {
     pub(super) client: Client,
     pub(super) url: Url,
     headers: HeaderMap,
-    login: Arc<dyn Authorize>,
+    login: Arc<dyn TokenSource>,
 }
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -36,7 +36,7 @@ impl Site {
     pub(super) async fn open(
         server: &str,
         endpoint: &HttpEndpoint,
-        login: Arc<dyn Authorize>,
+        login: Arc<dyn TokenSource>,
         protocol: Protocol,
     ) -> Result<Self, TransportError> {
         let failed = |reason: String| TransportError::Failed(reason);
@@ -83,18 +83,18 @@ impl Site {
                 continue;
             }
             let renewal = match renewed || own {
-                true => Renewal::Impossible,
+                true => RenewalOutcome::Impossible,
                 false => self.login.renew(refused).await,
             };
             renewed = true;
             let no_use = self.login.no_use().filter(|_| !own);
             match (renewal, refused, no_use) {
-                (Renewal::Done, _, _) => (),
-                (Renewal::Later(reason), _, _) | (Renewal::Impossible, _, Some(reason)) => {
+                (RenewalOutcome::Done, _, _) => (),
+                (RenewalOutcome::Later(reason), _, _) | (RenewalOutcome::Impossible, _, Some(reason)) => {
                     return Err(CallError::HeldBack(reason));
                 }
-                (Renewal::Impossible, Refused::Scope { .. }, None) => return Ok(response),
-                (Renewal::Impossible, Refused::Token { .. }, None) => {
+                (RenewalOutcome::Impossible, Refused::Scope { .. }, None) => return Ok(response),
+                (RenewalOutcome::Impossible, Refused::Token { .. }, None) => {
                     return Err(CallError::Unauthorized { challenge });
                 }
             }
@@ -137,7 +137,7 @@ fn client(protocol: Protocol) -> reqwest::Result<Client> {
 /// another port of the same host, the request would go to a stranger with all
 /// it says and every header it carries.
 fn same_place() -> redirect::Policy {
-    Hops { limit: MAX_REDIRECTS, too_many: "too many redirects" }.policy(|hop| {
+    RedirectPolicy { limit: MAX_REDIRECTS, too_many: "too many redirects" }.policy(|hop| {
         if hop.stays_in_place() {
             return Ok(());
         }

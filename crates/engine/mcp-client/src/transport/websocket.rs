@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
-use haft_mcp_auth::{Authorize, HttpEndpoint, explain};
+use haft_mcp_auth::{HttpEndpoint, TokenSource, explain};
 use haft_tool::BoxFuture;
 use reqwest::{StatusCode, Upgraded, header};
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ use tokio_tungstenite::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Connector, Outgoing, PeerInbox, Transport, TransportError,
+    Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
     web::{Protocol, Site, explanation, http_error},
 };
 use crate::wire::{CallError, MAX_MESSAGE_BYTES, parse_values};
@@ -30,14 +30,14 @@ use crate::wire::{CallError, MAX_MESSAGE_BYTES, parse_values};
 pub(crate) struct WebSocketConnector {
     server: String,
     endpoint: HttpEndpoint,
-    login: Arc<dyn Authorize>,
+    login: Arc<dyn TokenSource>,
 }
 
 /// Messages waiting for a server that does not read.
 const WAITING_MESSAGES: usize = 1024;
 
 impl WebSocketConnector {
-    pub(crate) fn new(server: &str, endpoint: HttpEndpoint, login: Arc<dyn Authorize>) -> Self {
+    pub(crate) fn new(server: &str, endpoint: HttpEndpoint, login: Arc<dyn TokenSource>) -> Self {
         Self { server: server.to_owned(), endpoint, login }
     }
 }
@@ -152,7 +152,7 @@ struct SocketTransport {
 }
 
 impl Transport for SocketTransport {
-    fn send(&self, message: Outgoing) -> Result<(), String> {
+    fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         self.outbox.try_send(message.message.to_string()).map_err(|err| match err {
             mpsc::error::TrySendError::Full(_) => String::from("the server does not read its messages"),
             mpsc::error::TrySendError::Closed(_) => String::from("the connection is closed"),

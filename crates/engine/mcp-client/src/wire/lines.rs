@@ -40,7 +40,7 @@ pub(crate) struct LineReader<R> {
     tail: Vec<u8>,
     /// How long the line was when it was last taken for unfinished.
     looked: usize,
-    held: HeldMessage,
+    held: PartialMessage,
     /// Understood already, but something had to be said before it.
     next: Option<ServerLine>,
     max: usize,
@@ -48,9 +48,9 @@ pub(crate) struct LineReader<R> {
 
 /// The beginning of a message printed over several lines.
 #[derive(Default)]
-struct HeldMessage {
+struct PartialMessage {
     text: Vec<u8>,
-    balance: Balance,
+    balance: BracketCounter,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             dropped: 0,
             tail: Vec::new(),
             looked: 0,
-            held: HeldMessage::default(),
+            held: PartialMessage::default(),
             next: None,
             max,
         }
@@ -218,13 +218,13 @@ fn is_message(value: &Value) -> bool {
 /// Counts open brackets outside strings, so that the end of a message over many
 /// lines is found without parsing it again on every line.
 #[derive(Default)]
-struct Balance {
+struct BracketCounter {
     depth: i64,
     in_string: bool,
     escaped: bool,
 }
 
-impl Balance {
+impl BracketCounter {
     fn feed(&mut self, text: &[u8]) {
         for byte in text {
             match (self.in_string, byte) {

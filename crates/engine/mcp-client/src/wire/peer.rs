@@ -20,7 +20,7 @@ use super::{
     Frame, RpcError,
     frame::{notification, request, response},
 };
-use crate::transport::{Outgoing, Transport};
+use crate::transport::{OutgoingMessage, Transport};
 
 /// What the other side may ask of us and tell us.
 pub(crate) trait Incoming: Send + Sync {
@@ -223,7 +223,7 @@ impl Peer {
     }
 
     pub(crate) fn notify(&self, method: &str, params: Map<String, Value>) {
-        let _ = self.0.send(Outgoing::message(notification(method, params)));
+        let _ = self.0.send(OutgoingMessage::message(notification(method, params)));
     }
 
     /// A pipe only says that it broke; how the server ended says more, if it
@@ -253,7 +253,7 @@ impl Peer {
         let mut guard =
             InFlight { peer: &self.0, id, tell_server: !matches!(method, "initialize" | "server/discover") };
         let message = request(id, method, params);
-        if let Err(problem) = self.0.send(Outgoing { message, headers: options.headers.clone() }) {
+        if let Err(problem) = self.0.send(OutgoingMessage { message, headers: options.headers.clone() }) {
             guard.tell_server = false;
             return Err(CallError::NotSent(self.why_not(problem).await));
         }
@@ -332,7 +332,7 @@ impl PeerInner {
         Ok(())
     }
 
-    fn send(&self, message: Outgoing) -> Result<(), String> {
+    fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         match self.transport.get() {
             Some(transport) => transport.send(message),
             None => Err(String::from("not connected yet")),
@@ -382,14 +382,14 @@ impl PeerInner {
 
     fn serve(self: &Arc<Self>, id: Value, method: String, params: Value) {
         if method == "ping" {
-            let _ = self.send(Outgoing::message(response(id, Ok(json!({})))));
+            let _ = self.send(OutgoingMessage::message(response(id, Ok(json!({})))));
             return;
         }
         let mut state = self.state();
         if MAX_INCOMING <= state.serving.len() {
             drop(state);
             let busy = RpcError::new(RpcError::INTERNAL, "too many requests at once");
-            let _ = self.send(Outgoing::message(response(id, Err(busy))));
+            let _ = self.send(OutgoingMessage::message(response(id, Err(busy))));
             return;
         }
         let work = self.incoming.request(method, params);
@@ -400,7 +400,7 @@ impl PeerInner {
             async move {
                 let answer = work.await;
                 inner.state().serving.remove(&key);
-                let _ = inner.send(Outgoing::message(response(id, answer)));
+                let _ = inner.send(OutgoingMessage::message(response(id, answer)));
             }
         });
         state.serving.insert(key, task.abort_handle());

@@ -6,7 +6,7 @@ use crate::support;
 
 use std::time::Duration;
 
-use haft_mcp_client::{Era, ServerConfig, ServerState};
+use haft_mcp_client::{ProtocolRevision, ServerConfig, ServerState};
 use serde_json::json;
 use support::{Fixture, PATIENCE};
 
@@ -162,7 +162,7 @@ async fn servers_that_never_work_fail_with_a_reason() {
 async fn a_program_that_does_not_exist_says_so() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "");
-    if let haft_mcp_client::Endpoint::Stdio(command) = &mut config.endpoint {
+    if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
         command.program = String::from("haft-no-such-program");
     }
     fixture.manager.set_servers(vec![config]);
@@ -175,12 +175,12 @@ async fn a_program_that_does_not_exist_says_so() {
 #[tokio::test]
 async fn both_eras_are_recognised() {
     for (modes, era, version) in [
-        ("", Era::Legacy, "2025-11-25"),
-        ("old", Era::Legacy, "2024-11-05"),
-        ("picky", Era::Legacy, "2024-11-05"),
-        ("modern", Era::Modern, "2026-07-28"),
-        ("both", Era::Modern, "2026-07-28"),
-        ("exit_on_probe", Era::Legacy, "2025-11-25"),
+        ("", ProtocolRevision::Legacy, "2025-11-25"),
+        ("old", ProtocolRevision::Legacy, "2024-11-05"),
+        ("picky", ProtocolRevision::Legacy, "2024-11-05"),
+        ("modern", ProtocolRevision::Modern, "2026-07-28"),
+        ("both", ProtocolRevision::Modern, "2026-07-28"),
+        ("exit_on_probe", ProtocolRevision::Legacy, "2025-11-25"),
     ] {
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
@@ -226,7 +226,7 @@ fn odd(fixture: &Fixture, modes: &str) -> ServerConfig {
         ..haft_mcp_client::StdioCommand::default()
     };
     command.env.insert("ODD_NOTES".into(), fixture.path("srv.log").display().to_string());
-    ServerConfig::new("srv", haft_mcp_client::Endpoint::Stdio(command))
+    ServerConfig::new("srv", haft_mcp_client::ServerEndpoint::Stdio(command))
 }
 
 #[tokio::test]

@@ -18,8 +18,8 @@ use axum::{
 };
 use futures_util::{SinkExt, StreamExt};
 use haft_mcp_client::{
-    ChannelEnds, ChannelServer, Endpoint, Era, HostedServer, HttpEndpoint, McpConnection, PeerInbox,
-    ServerConfig, ServerState,
+    ChannelEnds, ChannelServer, EmbeddedServer, HttpEndpoint, McpConnection, PeerInbox, ProtocolRevision,
+    ServerConfig, ServerEndpoint, ServerState,
 };
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
@@ -233,7 +233,7 @@ fn at(url: &str) -> HttpEndpoint {
     HttpEndpoint { url: url.to_owned(), ..HttpEndpoint::default() }
 }
 
-fn limited(endpoint: Endpoint) -> ServerConfig {
+fn limited(endpoint: ServerEndpoint) -> ServerConfig {
     let mut config = ServerConfig::new("srv", endpoint);
     config.timeouts.startup = Duration::from_secs(60);
     config
@@ -242,25 +242,26 @@ fn limited(endpoint: Endpoint) -> ServerConfig {
 #[tokio::test]
 async fn every_kind_of_address_is_reached() {
     for (modes, era, want) in [
-        ("modern", Era::Modern, "hi"),
-        ("modern,stream", Era::Modern, "hi"),
-        ("", Era::Legacy, "hi"),
-        ("stream", Era::Legacy, "hi"),
-        ("sessions", Era::Legacy, "hi"),
-        ("sessions,stream,news", Era::Legacy, "hi"),
-        ("sessions,forgets", Era::Legacy, "hi"),
-        ("html_probe", Era::Legacy, "hi"),
-        ("no_session_probe", Era::Legacy, "hi"),
-        ("breaks", Era::Legacy, "resumed"),
-        ("sse", Era::Legacy, "hi"),
-        ("html_error", Era::Legacy, "!HTTP 502: Bad Gateway: <h1>Bad gateway</h1>"),
-        ("empty", Era::Legacy, "!the answer is empty"),
-        ("other_answer", Era::Legacy, "!the server answered something else"),
-        ("ends", Era::Legacy, "!the stream ended without an answer"),
+        ("modern", ProtocolRevision::Modern, "hi"),
+        ("modern,stream", ProtocolRevision::Modern, "hi"),
+        ("", ProtocolRevision::Legacy, "hi"),
+        ("stream", ProtocolRevision::Legacy, "hi"),
+        ("sessions", ProtocolRevision::Legacy, "hi"),
+        ("sessions,stream,news", ProtocolRevision::Legacy, "hi"),
+        ("sessions,forgets", ProtocolRevision::Legacy, "hi"),
+        ("html_probe", ProtocolRevision::Legacy, "hi"),
+        ("no_session_probe", ProtocolRevision::Legacy, "hi"),
+        ("breaks", ProtocolRevision::Legacy, "resumed"),
+        ("sse", ProtocolRevision::Legacy, "hi"),
+        ("html_error", ProtocolRevision::Legacy, "!HTTP 502: Bad Gateway: <h1>Bad gateway</h1>"),
+        ("empty", ProtocolRevision::Legacy, "!the answer is empty"),
+        ("other_answer", ProtocolRevision::Legacy, "!the server answered something else"),
+        ("ends", ProtocolRevision::Legacy, "!the stream ended without an answer"),
     ] {
         let (fake, url) = Fake::start(modes).await;
         let fixture = Fixture::new();
-        let endpoint = if fake.on("sse") { Endpoint::Sse(at(&url)) } else { Endpoint::Http(at(&url)) };
+        let endpoint =
+            if fake.on("sse") { ServerEndpoint::Sse(at(&url)) } else { ServerEndpoint::Http(at(&url)) };
         fixture.manager.set_servers(vec![limited(endpoint)]);
         assert!(fixture.manager.settled(PATIENCE).await, "{modes}");
         let status = fixture.manager.status().remove(0);
@@ -282,7 +283,7 @@ async fn headers_are_those_of_the_era() {
     let mut endpoint = at(&url);
     endpoint.headers.insert("X-Key".into(), "secret".into());
     endpoint.headers_helper = Some("printf '{\"X-Helper\": \"%s\"}' \"$CLAUDE_CODE_MCP_SERVER_NAME\"".into());
-    fixture.manager.set_servers(vec![limited(Endpoint::Http(endpoint))]);
+    fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(endpoint))]);
     fixture.manager.settled(PATIENCE).await;
     fixture.call("mcp__srv__echo", json!({"text": "grün"})).await.unwrap();
     let call = fake.seen("tools/call").remove(0);
@@ -300,7 +301,7 @@ async fn headers_are_those_of_the_era() {
     }
 
     let (fake, url) = Fake::start("sessions").await;
-    fixture.manager.set_servers(vec![limited(Endpoint::Http(at(&url)))]);
+    fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
     fixture.manager.settled(PATIENCE).await;
     fixture.call("mcp__srv__echo", json!({"text": "x"})).await.unwrap();
     let call = fake.seen("tools/call").remove(0);
@@ -325,7 +326,7 @@ async fn what_must_not_happen_does_not() {
     ] {
         let (_fake, url) = Fake::start(modes).await;
         let fixture = Fixture::new();
-        fixture.manager.set_servers(vec![limited(Endpoint::Http(at(&url)))]);
+        fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
         assert!(fixture.manager.settled(PATIENCE).await, "{modes}");
         let status = fixture.manager.status().remove(0);
         assert_eq!(status.state, state, "{modes}: {status:?}");
@@ -341,7 +342,7 @@ async fn what_must_not_happen_does_not() {
         (at("nonsense"), "not an address"),
         (broken, "the headers helper failed: oops"),
     ] {
-        fixture.manager.set_servers(vec![limited(Endpoint::Http(endpoint))]);
+        fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(endpoint))]);
         assert!(fixture.manager.settled(PATIENCE).await);
         let error = fixture.manager.status().remove(0).last_error.unwrap();
         assert!(error.contains(part), "{error}");
@@ -368,7 +369,7 @@ async fn a_server_that_comes_back_is_found_again() {
     };
     let (stop, first) = serve(listener);
     let fixture = Fixture::new();
-    fixture.manager.set_servers(vec![limited(Endpoint::Http(at(&format!("http://{address}/mcp"))))]);
+    fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&format!("http://{address}/mcp"))))]);
     assert!(fixture.manager.settled(PATIENCE).await);
     assert!(fixture.call("mcp__srv__echo", json!({"text": "x"})).await.is_ok());
     stop.cancel();
@@ -388,7 +389,7 @@ async fn a_cancelled_call_ends_its_request() {
     for (modes, told) in [("modern,hangs", false), ("sessions,hangs", true)] {
         let (fake, url) = Fake::start(modes).await;
         let fixture = Fixture::new();
-        fixture.manager.set_servers(vec![limited(Endpoint::Http(at(&url)))]);
+        fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
         assert!(fixture.manager.settled(PATIENCE).await);
         let cx = context();
         let cancel = cx.cancel.clone();
@@ -412,7 +413,7 @@ async fn a_cancelled_call_ends_its_request() {
 async fn news_arrive_on_the_stream_of_a_legacy_server() {
     let (fake, url) = Fake::start("sessions,news").await;
     let fixture = Fixture::new();
-    fixture.manager.set_servers(vec![limited(Endpoint::Http(at(&url)))]);
+    fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
     assert!(fixture.manager.settled(PATIENCE).await);
     eventually("the stream is open", || fake.stream.lock().unwrap().is_some()).await;
     let note = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
@@ -445,7 +446,7 @@ async fn a_websocket_carries_messages_both_ways() {
         }
     });
     let fixture = Fixture::new();
-    fixture.manager.set_servers(vec![limited(Endpoint::WebSocket(at(&url)))]);
+    fixture.manager.set_servers(vec![limited(ServerEndpoint::WebSocket(at(&url)))]);
     assert!(fixture.manager.settled(PATIENCE).await);
     let output = fixture.call("mcp__srv__echo", json!({"text": "last"})).await.unwrap();
     assert_eq!(output.content.to_text(), "last");
@@ -495,10 +496,10 @@ async fn servers_in_this_process_are_reached() {
         ChannelEnds { to_server, from_server }
     });
     let fixture = Fixture::new();
-    let hosted = HostedServer::connector(Arc::clone(&sdk) as Arc<dyn McpConnection>);
+    let hosted = EmbeddedServer::connector(Arc::clone(&sdk) as Arc<dyn McpConnection>);
     fixture.manager.set_servers(vec![
-        ServerConfig::new("hosted", Endpoint::InProcess(hosted)),
-        ServerConfig::new("channel", Endpoint::InProcess(channel)),
+        ServerConfig::new("hosted", ServerEndpoint::InProcess(hosted)),
+        ServerConfig::new("channel", ServerEndpoint::InProcess(channel)),
     ]);
     assert!(fixture.manager.settled(PATIENCE).await);
     for name in ["mcp__hosted__echo", "mcp__channel__echo"] {

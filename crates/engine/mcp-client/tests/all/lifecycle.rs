@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, Enabled, Endpoint, HostPorts, NotSampled, Sample, ServerConfig,
-    ServerEvent, ServerRoot, ServerState, StdioCommand, Trust,
+    ClientPorts, Elicit, ElicitAnswer, Elicitation, Enabled, Sample, SamplingError, ServerConfig,
+    ServerEndpoint, ServerEvent, ServerRoot, ServerState, StdioCommand, Trust,
 };
 use haft_tool::{BoxFuture, CallContext, ErrorKind, ProgressSink, Verdict};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn starting_blocks_nobody_and_late_servers_join() {
     let fixture = Fixture::new();
     let mut late = fixture.fake("late", "slow_start");
     let gate = fixture.path("gate");
-    if let haft_mcp_client::Endpoint::Stdio(command) = &mut late.endpoint {
+    if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut late.endpoint {
         command.env.insert("HAFT_FAKE_GATE".into(), gate.display().to_string());
     }
     // Whoever waited for the late one here would wait for ever.
@@ -68,7 +68,7 @@ async fn a_further_path_is_asked_for_when_a_program_did_not_start() {
             cwd: Some(place.path().to_owned()),
             ..StdioCommand::default()
         };
-        fixture.manager.set_servers(vec![ServerConfig::new("srv", Endpoint::Stdio(command))]);
+        fixture.manager.set_servers(vec![ServerConfig::new("srv", ServerEndpoint::Stdio(command))]);
         assert!(fixture.manager.settled(PATIENCE).await);
         let output = fixture.call("mcp__srv__echo", json!({"text": "hi"})).await.unwrap();
         assert_eq!((output.content.to_text().as_str(), *count.lock().unwrap()), ("hi", asked), "{usual}");
@@ -172,7 +172,7 @@ async fn progress_is_asked_for_shown_in_order_and_extends_the_deadline() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "ping_then_answer");
     // Eight pauses are longer than what may pass without progress, one is much shorter.
-    if let haft_mcp_client::Endpoint::Stdio(command) = &mut config.endpoint {
+    if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
         command.env.insert("HAFT_FAKE_PAUSE".into(), "0.5".into());
     }
     config.timeouts.idle = Duration::from_secs(3);
@@ -222,7 +222,7 @@ async fn helper_that_waits_to_be_killed() {
     let Ok(directory) = std::env::var("HAFT_TEST_KILL_ME") else { return };
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "stubborn,child,escaping_child");
-    if let haft_mcp_client::Endpoint::Stdio(command) = &mut config.endpoint {
+    if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
         command.env.insert("HAFT_FAKE_PIDS".into(), format!("{directory}/pids"));
     }
     fixture.manager.set_servers(vec![config]);
@@ -364,7 +364,7 @@ impl Elicit for Person {
 struct Model;
 
 impl Sample for Model {
-    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, NotSampled>> {
+    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, SamplingError>> {
         let text = format!("{server} wants {}", params["maxTokens"]);
         Box::pin(async move {
             Ok(json!({"role": "assistant", "content": {"type": "text", "text": text}, "model": "m"}))
@@ -376,7 +376,7 @@ impl Sample for Model {
 async fn servers_may_ask_what_the_host_offers() {
     let person = Arc::new(Person::default());
     let full = || {
-        let mut host = HostPorts::default();
+        let mut host = ClientPorts::default();
         host.elicit = Some(person.clone());
         host.sample = Some(Arc::new(Model));
         host.set_roots(vec![ServerRoot { uri: "file:///work".into(), name: None }]);
@@ -384,9 +384,9 @@ async fn servers_may_ask_what_the_host_offers() {
     };
     for (modes, host, want) in [
         ("elicit", full(), r#"{"action": "accept", "content": {"colour": "blue"}}"#),
-        ("elicit", HostPorts::default(), r#"{"action": "decline"}"#),
+        ("elicit", ClientPorts::default(), r#"{"action": "decline"}"#),
         ("sample", full(), r#""text": "srv wants 5""#),
-        ("sample", HostPorts::default(), "-32601"),
+        ("sample", ClientPorts::default(), "-32601"),
         ("roots", full(), r#"{"roots": [{"uri": "file:///work"}]}"#),
         ("ask_unknown", full(), "-32601"),
         (
@@ -446,7 +446,7 @@ async fn a_server_that_was_down_at_first_is_found_later() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "");
     let late = fixture.path("late.sh");
-    if let haft_mcp_client::Endpoint::Stdio(command) = &mut config.endpoint {
+    if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
         command.args.insert(0, std::mem::replace(&mut command.program, late.display().to_string()));
     }
     fixture.manager.set_servers(vec![config]);

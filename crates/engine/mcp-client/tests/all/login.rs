@@ -21,7 +21,9 @@ use axum::{
     routing::{any, get, post},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use haft_mcp_client::{AuthOptions, CallbackListener, Endpoint, HttpEndpoint, ServerConfig, ServerState};
+use haft_mcp_client::{
+    AuthOptions, CallbackListener, HttpEndpoint, ServerConfig, ServerEndpoint, ServerState,
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use support::{Fixture, PATIENCE};
@@ -206,7 +208,7 @@ fn user(world: &World, directory: &Path) -> Fixture {
     let auth = AuthOptions { directory: Some(directory.to_owned()), client_metadata_url: None };
     let fixture = Fixture::with(|options| options.auth = auth);
     let endpoint = HttpEndpoint { url: format!("{}/mcp", world.base), ..HttpEndpoint::default() };
-    fixture.manager.set_servers(vec![ServerConfig::new("srv", Endpoint::Http(endpoint))]);
+    fixture.manager.set_servers(vec![ServerConfig::new("srv", ServerEndpoint::Http(endpoint))]);
     fixture
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp_client::{Endpoint, Era, ServerConfig, ServerState, StdioCommand};
+use haft_mcp_client::{ProtocolRevision, ServerConfig, ServerEndpoint, ServerState, StdioCommand};
 use serde_json::{Value, json};
 use support::{Fixture, example};
 
@@ -54,7 +54,7 @@ fn support_file(name: &str) -> String {
 struct Real {
     name: &'static str,
     command: Vec<String>,
-    era: Era,
+    era: ProtocolRevision,
     tools: usize,
     /// `None` where a call would need a browser or the world.
     call: Option<(&'static str, Value)>,
@@ -93,7 +93,7 @@ fn is_there(real: &Real) -> bool {
 fn real(
     name: &'static str,
     command: Vec<String>,
-    era: Era,
+    era: ProtocolRevision,
     tools: usize,
     call: (&'static str, Value),
     want: &'static str,
@@ -112,7 +112,7 @@ fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
         real(
             "everything",
             node("server-everything/dist/index.js", &[]),
-            Era::Legacy,
+            ProtocolRevision::Legacy,
             10,
             ("echo", json!({"message": "hi"})),
             "Echo: hi",
@@ -120,7 +120,7 @@ fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
         real(
             "filesystem",
             node("server-filesystem/dist/index.js", &[&place]),
-            Era::Legacy,
+            ProtocolRevision::Legacy,
             10,
             ("list_directory", json!({"path": place})),
             "[FILE] hello.txt",
@@ -128,7 +128,7 @@ fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
         real(
             "memory",
             node("server-memory/dist/index.js", &[]),
-            Era::Legacy,
+            ProtocolRevision::Legacy,
             9,
             ("read_graph", json!({})),
             "entities",
@@ -136,7 +136,7 @@ fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
         real(
             "thinking",
             node("server-sequential-thinking/dist/index.js", &[]),
-            Era::Legacy,
+            ProtocolRevision::Legacy,
             1,
             (
                 "sequentialthinking",
@@ -147,7 +147,7 @@ fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
         real(
             "time",
             vec![peers.python("py", "mcp-server-time"), "--local-timezone".into(), "UTC".into()],
-            Era::Modern,
+            ProtocolRevision::Modern,
             2,
             ("get_current_time", json!({"timezone": "UTC"})),
             "UTC",
@@ -155,7 +155,7 @@ fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
         real(
             "git",
             vec![peers.python("py", "mcp-server-git")],
-            Era::Modern,
+            ProtocolRevision::Modern,
             10,
             ("git_status", json!({"repo_path": place})),
             "",
@@ -170,17 +170,52 @@ fn other_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
     let python_server = |version| vec![peers.python(version, "python"), support_file("python_server.py")];
     let listed = |name, path: &str, tools| {
         let program = peers.0.join("node_modules").join(path).display().to_string();
-        Real { name, command: vec![peers.node(), program], era: Era::Legacy, tools, call: None, want: "" }
+        Real {
+            name,
+            command: vec![peers.node(), program],
+            era: ProtocolRevision::Legacy,
+            tools,
+            call: None,
+            want: "",
+        }
     };
     vec![
-        real("typescript1", node_server("v1"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
-        real("typescript2", node_server("v2"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
-        real("python1", python_server("py1"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
-        real("python2", python_server("py"), Era::Modern, 1, ("echo", json!({"text": "hi"})), "hi"),
+        real(
+            "typescript1",
+            node_server("v1"),
+            ProtocolRevision::Legacy,
+            1,
+            ("echo", json!({"text": "hi"})),
+            "hi",
+        ),
+        real(
+            "typescript2",
+            node_server("v2"),
+            ProtocolRevision::Legacy,
+            1,
+            ("echo", json!({"text": "hi"})),
+            "hi",
+        ),
+        real(
+            "python1",
+            python_server("py1"),
+            ProtocolRevision::Legacy,
+            1,
+            ("echo", json!({"text": "hi"})),
+            "hi",
+        ),
+        real(
+            "python2",
+            python_server("py"),
+            ProtocolRevision::Modern,
+            1,
+            ("echo", json!({"text": "hi"})),
+            "hi",
+        ),
         real(
             "sqlite",
             vec![peers.python("py1", "mcp-server-sqlite"), "--db-path".into(), format!("{place}/x.db")],
-            Era::Legacy,
+            ProtocolRevision::Legacy,
             6,
             ("read_query", json!({"query": "SELECT 6 * 7 AS answer"})),
             "42",
@@ -188,7 +223,7 @@ fn other_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
         real(
             "fastmcp",
             vec![peers.python("py1", "python"), support_file("fastmcp_server.py")],
-            Era::Legacy,
+            ProtocolRevision::Legacy,
             2,
             ("count", json!({"upto": 3})),
             "counted",
@@ -200,7 +235,7 @@ fn other_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
                 "--ignore-robots-txt".into(),
                 "--allow-private-ips".into(),
             ],
-            Era::Modern,
+            ProtocolRevision::Modern,
             1,
             ("fetch", json!({"url": page()})),
             "words of a page",
@@ -230,7 +265,7 @@ async fn real_servers_work() {
             ..StdioCommand::default()
         };
         command.env.insert(String::from("HAFT_MCP_PEERS"), peers.0.display().to_string());
-        let mut config = ServerConfig::new(real.name, Endpoint::Stdio(command));
+        let mut config = ServerConfig::new(real.name, ServerEndpoint::Stdio(command));
         // Cold starts of interpreters on a busy machine.
         config.timeouts.startup = Duration::from_secs(120);
         config

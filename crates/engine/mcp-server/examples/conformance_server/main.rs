@@ -10,9 +10,9 @@ mod tools;
 
 use std::{error::Error, io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
-use haft_mcp_server::{ClientAsk, Clients, HttpOptions, ServerOptions, ToolServer, serve_http_handler};
+use haft_mcp_server::{ClientApprover, Clients, HttpOptions, ServerOptions, ToolServer, serve_http_handler};
 use haft_permission::Policy;
-use haft_tool_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
+use haft_tool_runtime::{CallSessionState, Gate, Pipeline, Pool, ResultStore, SharedPool, StoreLimits};
 use tokio::sync::broadcast;
 
 use handler::Fixtures;
@@ -29,12 +29,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::var("PORT").ok().and_then(|it| it.parse().ok()).unwrap_or(39102);
     let clients = Clients::default();
     let (changes, _) = broadcast::channel(16);
-    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientAsk::new(clients.clone())));
+    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientApprover::new(clients.clone())));
     let results = ResultStore::new(std::env::temp_dir().join("haft-conformance"), StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(gate, results));
     let pool = SharedPool::new(Pool::assemble(tools::all(&clients, &changes), Vec::new()));
     let options = ServerOptions { task_after: Duration::from_millis(200), ..ServerOptions::default() };
-    let server = ToolServer::new(pipeline, pool, SessionState::new("/"), clients, options);
+    let server = ToolServer::new(pipeline, pool, CallSessionState::new("/"), clients, options);
     let fixtures = Fixtures::new(server, changes);
     let options = HttpOptions { bind: SocketAddr::from(([127, 0, 0, 1], port)), ..HttpOptions::default() };
     let running = serve_http_handler(move || fixtures.session(), options).await?;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_mcp_server::{CallClient, ClientInput, Clients, InputKind};
 use haft_tool::{
-    BoxFuture, Claims, DynTool, ErrorKind, Exposure, Output, RawTool, Rendering, ToolContext, ToolError,
+    BoxFuture, DynTool, ErrorKind, Exposure, Output, RawTool, Rendering, ToolContext, ToolError, ToolHints,
     ToolSpec,
 };
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn with_schema(
         max_result_chars: None,
         timeout: None,
     };
-    let claims = Claims { read_only: true, concurrency_safe: true, destructive: false };
+    let claims = ToolHints { read_only: true, concurrency_safe: true, destructive: false };
     Arc::new(RawTool::new(spec, run).trust(claims))
 }
 

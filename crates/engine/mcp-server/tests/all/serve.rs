@@ -11,16 +11,16 @@ use std::{
 };
 
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, Endpoint, Era, HttpEndpoint, ServerConfig, ServerState, StdioCommand,
-    Trust,
+    Elicit, ElicitAnswer, Elicitation, HttpEndpoint, ProtocolRevision, ServerConfig, ServerEndpoint,
+    ServerState, StdioCommand, Trust,
 };
 use haft_mcp_server::{
-    ClientAsk, Clients, HttpAuth, HttpOptions, HttpServer, ServerOptions, TokenCheck, TokenVerdict,
+    ClientApprover, Clients, HttpAuth, HttpOptions, HttpServer, ServerOptions, TokenCheck, TokenVerdict,
     ToolServer, serve_http,
 };
 use haft_permission::Policy;
 use haft_tool::{BoxFuture, CallContext, DynTool, ErrorKind, Outcome, ProgressSink, ToolError, tool};
-use haft_tool_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
+use haft_tool_runtime::{CallSessionState, Gate, Pipeline, Pool, ResultStore, SharedPool, StoreLimits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -92,13 +92,13 @@ async fn serve(change: impl FnOnce(&mut HttpOptions, &mut ServerOptions)) -> Ser
     let traces = Arc::<Traces>::default();
     let clients = Clients::default();
     let results = tempfile::tempdir().unwrap();
-    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientAsk::new(clients.clone())));
+    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientApprover::new(clients.clone())));
     let store = ResultStore::new(results.path().join("results"), StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(gate, store));
     let pool = SharedPool::new(Pool::assemble(tools(&traces), Vec::new()));
     let (mut http, mut options) = (HttpOptions::default(), ServerOptions::default());
     change(&mut http, &mut options);
-    let server = ToolServer::new(pipeline, pool.clone(), SessionState::new("/"), clients, options);
+    let server = ToolServer::new(pipeline, pool.clone(), CallSessionState::new("/"), clients, options);
     let http = serve_http(server.clone(), http).await.unwrap();
     Serving { http, server, pool, traces, _results: results }
 }
@@ -121,10 +121,10 @@ impl Elicit for Person {
 }
 
 /// Our client, connected to a server.
-async fn connect(url: &str, era: Era, person: Option<Arc<Person>>) -> Fixture {
+async fn connect(url: &str, era: ProtocolRevision, person: Option<Arc<Person>>) -> Fixture {
     let fixture = Fixture::with(|options| options.host.elicit = person.map(|it| it as Arc<dyn Elicit>));
     let endpoint = HttpEndpoint { url: url.to_owned(), ..HttpEndpoint::default() };
-    let mut config = ServerConfig::new("haft", Endpoint::Http(endpoint));
+    let mut config = ServerConfig::new("haft", ServerEndpoint::Http(endpoint));
     config.era = Some(era);
     config.trust = Trust::Trusted;
     fixture.manager.set_servers(vec![config]);
@@ -138,7 +138,7 @@ async fn connect(url: &str, era: Era, person: Option<Arc<Person>>) -> Fixture {
 #[tokio::test]
 async fn the_client_asks_its_person_what_the_rules_leave_open() {
     let serving = serve(|_, _| ()).await;
-    for era in [Era::Modern, Era::Legacy] {
+    for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         for (says, allowed) in
             [(Some("allow"), true), (Some("deny"), false), (Some("nothing"), false), (None, false)]
         {
@@ -162,7 +162,7 @@ async fn the_client_asks_its_person_what_the_rules_leave_open() {
 #[tokio::test]
 async fn results_arrive_in_full_and_errors_as_data() {
     let serving = serve(|_, _| ()).await;
-    for era in [Era::Modern, Era::Legacy] {
+    for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         let fixture = connect(&serving.http.url(), era, None).await;
         let err = fixture.call("mcp__haft__fail", json!({"text": "as told"})).await.unwrap_err();
         assert_eq!(err.message, "as told");
@@ -186,8 +186,8 @@ async fn what_one_client_stored_is_out_of_the_others_reach() {
     let serving = serve(|_, _| ()).await;
     let cancel = tokio_util::sync::CancellationToken::new();
     let (one, other) = (
-        connect(&serving.http.url(), Era::Legacy, None).await,
-        connect(&serving.http.url(), Era::Legacy, None).await,
+        connect(&serving.http.url(), ProtocolRevision::Legacy, None).await,
+        connect(&serving.http.url(), ProtocolRevision::Legacy, None).await,
     );
     let mut names = Vec::new();
     for client in [&one, &other] {
@@ -219,7 +219,7 @@ async fn what_one_client_stored_is_out_of_the_others_reach() {
 #[tokio::test]
 async fn a_cancelled_call_stops_and_progress_arrives() {
     let serving = serve(|_, _| ()).await;
-    for era in [Era::Modern, Era::Legacy] {
+    for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         let fixture = connect(&serving.http.url(), era, None).await;
         let (progress, mut reports) = ProgressSink::channel();
         let cx = CallContext { progress, ..context() };
@@ -238,7 +238,7 @@ async fn a_cancelled_call_stops_and_progress_arrives() {
 #[tokio::test]
 async fn a_long_call_goes_on_as_a_task() {
     let serving = serve(|_, options| options.task_after = Duration::from_millis(50)).await;
-    let fixture = connect(&serving.http.url(), Era::Modern, None).await;
+    let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     let call = tokio::spawn(run(fixture.tool("mcp__haft__wait"), json!({"text": "done"}), context()));
     tokio::time::sleep(Duration::from_millis(300)).await;
     serving.traces.release.notify_one();
@@ -258,7 +258,8 @@ async fn a_long_call_goes_on_as_a_task() {
 #[tokio::test]
 async fn clients_learn_of_new_tools() {
     let serving = serve(|_, _| ()).await;
-    for (era, name) in [(Era::Modern, "late_modern"), (Era::Legacy, "late_legacy")] {
+    for (era, name) in [(ProtocolRevision::Modern, "late_modern"), (ProtocolRevision::Legacy, "late_legacy")]
+    {
         let fixture = connect(&serving.http.url(), era, None).await;
         let mut all = tools(&serving.traces);
         all.push(tool(name, "Comes late.", async |args: Text, _cx| Ok(args.text.into())).build());
@@ -374,7 +375,7 @@ async fn a_server_for_everybody_needs_a_token() {
     let store = ResultStore::new("/nonexistent", StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(Gate::new(Policy::default()), store));
     let pool = SharedPool::new(Pool::assemble(tools(&traces), Vec::new()));
-    let state = SessionState::new("/");
+    let state = CallSessionState::new("/");
     let server = ToolServer::new(pipeline, pool, state, Clients::default(), ServerOptions::default());
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
     let refused =
@@ -395,7 +396,7 @@ async fn sessions_are_bounded() {
     assert_eq!(codes[..3], [200, 200, 200]);
     assert!(codes[3..].iter().all(|code| *code == 503), "{codes:?}");
     // The modern protocol has no sessions and is not affected.
-    let fixture = connect(&serving.http.url(), Era::Modern, None).await;
+    let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     assert!(fixture.call("mcp__haft__echo", json!({"text": "x"})).await.is_ok());
     fixture.manager.shutdown().await;
 }
@@ -403,7 +404,7 @@ async fn sessions_are_bounded() {
 #[tokio::test]
 async fn stopping_ends_open_calls_soon() {
     let serving = serve(|_, _| ()).await;
-    let fixture = connect(&serving.http.url(), Era::Modern, None).await;
+    let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     let (progress, mut reports) = ProgressSink::channel();
     let cx = CallContext { progress, ..context() };
     let call = tokio::spawn(run(fixture.tool("mcp__haft__wait"), json!({"text": "x"}), cx));
@@ -443,7 +444,7 @@ async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
         stream.write_all(&body.as_bytes()[..sent]).await.unwrap();
         silent.push(stream);
     }
-    let fixture = connect(&serving.http.url(), Era::Modern, None).await;
+    let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     for _ in 0..20 {
         let output = fixture.call("mcp__haft__echo", json!({"text": "hi"})).await.unwrap();
         assert_eq!(output.content.to_text(), "hi");
@@ -523,11 +524,11 @@ async fn two_hundred_clients_are_served() {
 #[tokio::test]
 async fn over_pipes_it_serves_and_leaves_with_its_client() {
     let program = example("tool_server");
-    for era in [Era::Modern, Era::Legacy] {
+    for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         let person = Arc::new(Person { says: "allow", asked: Mutex::default() });
         let fixture = Fixture::with(|options| options.host.elicit = Some(person));
         let command = StdioCommand { program: program.clone(), ..StdioCommand::default() };
-        let mut config = ServerConfig::new("haft", Endpoint::Stdio(command));
+        let mut config = ServerConfig::new("haft", ServerEndpoint::Stdio(command));
         config.era = Some(era);
         fixture.manager.set_servers(vec![config]);
         assert!(fixture.manager.settled(PATIENCE).await);
@@ -547,7 +548,7 @@ async fn over_pipes_it_serves_and_leaves_with_its_client() {
 #[tokio::test]
 async fn annotations_say_what_the_tools_say() {
     let serving = serve(|_, _| ()).await;
-    let fixture = connect(&serving.http.url(), Era::Modern, None).await;
+    let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     let defs = fixture.manager.definitions("haft");
     let hint = |name: &str| defs.iter().find(|def| def.name == name).unwrap().annotations.read_only_hint;
     assert_eq!(hint("echo"), Some(true));

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{DialectRead, TextCall, bare_name};
+use super::{DialectRead, RecoveredCall, bare_name};
 use crate::ToolSet;
 
 const NAMES: [&str; 4] = ["name", "tool_name", "tool", "function"];
 pub(super) const INPUTS: [&str; 5] = ["arguments", "parameters", "input", "args", "tool_input"];
 
 /// The call an object describes.
-fn of_object(value: &Value) -> Option<TextCall> {
+fn of_object(value: &Value) -> Option<RecoveredCall> {
     let fields = value.as_object()?;
     // {"type": "function", "function": {"name": …, "arguments": …}}
     if let Some(inner) = fields.get("function").filter(|inner| inner.is_object()) {
@@ -22,10 +22,10 @@ fn of_object(value: &Value) -> Option<TextCall> {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
-    Some(TextCall { name: bare_name(name).to_owned(), input })
+    Some(RecoveredCall { name: bare_name(name).to_owned(), input })
 }
 
-fn of_value(value: &Value) -> Option<Vec<TextCall>> {
+fn of_value(value: &Value) -> Option<Vec<RecoveredCall>> {
     match value {
         Value::Array(items) => items.iter().map(of_object).collect(),
         Value::Object(fields) => match fields.get("tool_calls") {
@@ -37,7 +37,7 @@ fn of_value(value: &Value) -> Option<Vec<TextCall>> {
 }
 
 /// The calls of a text that holds one JSON value, or several behind each other.
-pub(super) fn calls(text: &str) -> Option<Vec<TextCall>> {
+pub(super) fn calls(text: &str) -> Option<Vec<RecoveredCall>> {
     let mut out = Vec::new();
     let values = serde_json::Deserializer::from_str(text.trim()).into_iter::<Value>();
     for value in values {
@@ -48,7 +48,7 @@ pub(super) fn calls(text: &str) -> Option<Vec<TextCall>> {
 
 /// The calls of a text that is nothing but JSON in the shape of calls. An
 /// object needs both a name and an input, or it could be anything.
-pub(super) fn bare(text: &str) -> Option<Vec<TextCall>> {
+pub(super) fn bare(text: &str) -> Option<Vec<RecoveredCall>> {
     if !text.starts_with(['{', '[']) {
         return None;
     }
@@ -56,7 +56,7 @@ pub(super) fn bare(text: &str) -> Option<Vec<TextCall>> {
 }
 
 /// The calls of a value that has the shape of calls.
-pub(super) fn shaped(value: &Value) -> Option<Vec<TextCall>> {
+pub(super) fn shaped(value: &Value) -> Option<Vec<RecoveredCall>> {
     let is_call = |value: &Value| {
         let inner = value.get("function").filter(|inner| inner.is_object()).unwrap_or(value);
         NAMES.iter().any(|key| inner[*key].is_string()) && INPUTS.iter().any(|key| inner.get(key).is_some())
@@ -132,7 +132,7 @@ pub(super) fn list(rest: &str, _: &ToolSet) -> Option<DialectRead> {
 }
 
 /// A call that was meant but cannot be read: the model is told.
-pub(super) fn broken(text: &str) -> TextCall {
+pub(super) fn broken(text: &str) -> RecoveredCall {
     let name = text.split("\"name\"").nth(1).and_then(|rest| rest.split('"').nth(1)).unwrap_or("unknown");
-    TextCall { name: bare_name(name).to_owned(), input: text.trim().to_owned() }
+    RecoveredCall { name: bare_name(name).to_owned(), input: text.trim().to_owned() }
 }

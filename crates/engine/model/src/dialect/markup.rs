@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{DialectRead, TextCall, bare_name, json, name_only, typed};
+use super::{DialectRead, RecoveredCall, bare_name, json, name_only, typed};
 use crate::ToolSet;
 
 /// What stands before a mark, and where it ends; all of it where the mark does
@@ -18,8 +18,8 @@ fn schema_of<'a>(name: &str, tools: &'a ToolSet) -> Option<&'a Value> {
     tools.by_wire_name(name).map(|tool| &tool.schema)
 }
 
-fn call(name: &str, input: Map<String, Value>) -> TextCall {
-    TextCall { name: name.to_owned(), input: Value::Object(input).to_string() }
+fn call(name: &str, input: Map<String, Value>) -> RecoveredCall {
+    RecoveredCall { name: name.to_owned(), input: Value::Object(input).to_string() }
 }
 
 /// `<tool_call>` with JSON, `<function=…>` or `<arg_key>` in it.
@@ -41,7 +41,7 @@ pub(super) fn tool_call(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
 }
 
 /// `name`, then `<arg_key>k</arg_key><arg_value>v</arg_value>` pairs.
-fn arg_keys(text: &str, tools: &ToolSet) -> TextCall {
+fn arg_keys(text: &str, tools: &ToolSet) -> RecoveredCall {
     let (name, _) = before(text, "<arg_key>");
     let name = bare_name(name).to_owned();
     let schema = schema_of(&name, tools);
@@ -75,7 +75,7 @@ pub(super) fn function(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
         }
         call(&name, input)
     } else {
-        TextCall { name, input: inner.trim().to_owned() }
+        RecoveredCall { name, input: inner.trim().to_owned() }
     };
     Some(DialectRead { calls: vec![call], length })
 }
@@ -161,12 +161,12 @@ pub(super) fn invocations(text: &str, tools: &ToolSet) -> Option<DialectRead> {
         let (body, _) = element(&inner[at..], &tag);
         invoke(&tag, body, tools)
     });
-    let calls: Vec<TextCall> = calls.collect::<Option<_>>()?;
+    let calls: Vec<RecoveredCall> = calls.collect::<Option<_>>()?;
     (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
 /// One call: `name` is an attribute, the parameters are elements.
-fn invoke(tag: &Tag<'_>, inner: &str, tools: &ToolSet) -> Option<TextCall> {
+fn invoke(tag: &Tag<'_>, inner: &str, tools: &ToolSet) -> Option<RecoveredCall> {
     let name = bare_name(tag.attribute("name")?).to_owned();
     let schema = schema_of(&name, tools);
     let mut input = Map::new();

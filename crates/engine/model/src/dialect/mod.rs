@@ -20,16 +20,16 @@ use crate::ToolSet;
 
 /// A call found in a text. Its input is JSON text, right or not.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TextCall {
+pub(crate) struct RecoveredCall {
     pub(crate) name: String,
     pub(crate) input: String,
 }
 
 /// A text without the calls that were in it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredText {
     pub(crate) text: String,
-    pub(crate) calls: Vec<TextCall>,
+    pub(crate) calls: Vec<RecoveredCall>,
 }
 
 /// A way to write calls: how it begins, and what reads it. The reader gets what
@@ -41,7 +41,7 @@ struct DialectSyntax {
 
 /// Calls, and how many bytes they take.
 pub(crate) struct DialectRead {
-    pub(crate) calls: Vec<TextCall>,
+    pub(crate) calls: Vec<RecoveredCall>,
     pub(crate) length: usize,
 }
 
@@ -86,9 +86,9 @@ const CALL_FENCES: [&str; 2] = ["tool_call", "tool_code"];
 const THOUGHTS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
 /// Finds the calls in a text.
-pub(crate) fn recover(text: &str, tools: &ToolSet) -> Recovered {
+pub(crate) fn recover(text: &str, tools: &ToolSet) -> RecoveredText {
     match whole::calls(text, tools) {
-        Some(calls) => Recovered { text: String::new(), calls },
+        Some(calls) => RecoveredText { text: String::new(), calls },
         None => syntaxes(text, tools),
     }
 }
@@ -109,8 +109,8 @@ pub fn unread_call(text: &str, tools: &ToolSet) -> Option<UnreadCall> {
 }
 
 /// Takes the calls with a syntax of their own out of a text.
-fn syntaxes(text: &str, tools: &ToolSet) -> Recovered {
-    let mut out = Recovered::default();
+fn syntaxes(text: &str, tools: &ToolSet) -> RecoveredText {
+    let mut out = RecoveredText::default();
     let mut at = 0;
     while at < text.len() {
         let rest = &text[at..];

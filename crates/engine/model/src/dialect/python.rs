@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{DialectRead, TextCall, bare_name};
+use super::{DialectRead, RecoveredCall, bare_name};
 use crate::ToolSet;
 
 /// Deeper values are not read.
@@ -18,12 +18,12 @@ pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<DialectRead>
 }
 
 /// The calls of a text that is nothing else.
-pub(super) fn bare(text: &str) -> Option<Vec<TextCall>> {
+pub(super) fn bare(text: &str) -> Option<Vec<RecoveredCall>> {
     calls(text)
 }
 
 /// A list of calls, or calls on lines of their own, perhaps inside `print()`.
-pub(super) fn calls(text: &str) -> Option<Vec<TextCall>> {
+pub(super) fn calls(text: &str) -> Option<Vec<RecoveredCall>> {
     let mut parser = PythonParser { rest: text.trim() };
     let mut out = Vec::new();
     if parser.take("[") {
@@ -74,7 +74,7 @@ impl<'a> PythonParser<'a> {
         (!word.is_empty() && !word.starts_with(|it: char| it.is_ascii_digit())).then_some(word)
     }
 
-    fn statement(&mut self) -> Option<TextCall> {
+    fn statement(&mut self) -> Option<RecoveredCall> {
         if self.take("print(") {
             let call = self.call()?;
             return self.take(")").then_some(call);
@@ -82,7 +82,7 @@ impl<'a> PythonParser<'a> {
         self.call()
     }
 
-    fn call(&mut self) -> Option<TextCall> {
+    fn call(&mut self) -> Option<RecoveredCall> {
         let name = bare_name(self.word()?).to_owned();
         if !self.take("(") {
             return None;
@@ -98,7 +98,7 @@ impl<'a> PythonParser<'a> {
                 return None;
             }
         }
-        Some(TextCall { name, input: Value::Object(input).to_string() })
+        Some(RecoveredCall { name, input: Value::Object(input).to_string() })
     }
 
     fn value(&mut self, depth: usize) -> Option<Value> {

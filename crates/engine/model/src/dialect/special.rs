@@ -1,6 +1,6 @@
 //! Calls between special tokens.
 
-use super::{DialectRead, TextCall, bare_name, json, python};
+use super::{DialectRead, RecoveredCall, bare_name, json, python};
 use crate::ToolSet;
 
 /// What stands before the first of some marks, and where that ends.
@@ -38,7 +38,7 @@ pub(super) fn mistral(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (input, used) = object_at(after_mark.trim_start());
     let start = trimmed.len() - after_mark.trim_start().len();
     let length = inner.len() - trimmed.len() + start + used;
-    Some(DialectRead { calls: vec![TextCall { name, input: input.to_owned() }], length })
+    Some(DialectRead { calls: vec![RecoveredCall { name, input: input.to_owned() }], length })
 }
 
 fn list_at(text: &str) -> Option<DialectRead> {
@@ -61,7 +61,7 @@ fn object_at(text: &str) -> (&str, usize) {
 pub(super) fn kimi(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|tool_calls_section_end|>"]);
     let calls = inner.split("<|tool_call_begin|>").skip(1).filter_map(|part| kimi_call(part, tools));
-    let calls: Vec<TextCall> = calls.flat_map(|read| read.calls).collect();
+    let calls: Vec<RecoveredCall> = calls.flat_map(|read| read.calls).collect();
     (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
@@ -69,7 +69,7 @@ pub(super) fn kimi(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
 pub(super) fn kimi_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|tool_call_end|>"]);
     let (name, input) = inner.split_once("<|tool_call_argument_begin|>")?;
-    let call = TextCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
+    let call = RecoveredCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
     Some(DialectRead { calls: vec![call], length })
 }
 
@@ -77,7 +77,7 @@ pub(super) fn kimi_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
 pub(super) fn deepseek(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<｜tool▁calls▁end｜>"]);
     let calls = inner.split("<｜tool▁call▁begin｜>").skip(1).filter_map(|part| deepseek_call(part, tools));
-    let calls: Vec<TextCall> = calls.flat_map(|read| read.calls).collect();
+    let calls: Vec<RecoveredCall> = calls.flat_map(|read| read.calls).collect();
     (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
@@ -91,7 +91,7 @@ pub(super) fn deepseek_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
         name => (name, second),
     };
     // Code blocks around the input are taken off where inputs are read.
-    let call = TextCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
+    let call = RecoveredCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
     Some(DialectRead { calls: vec![call], length })
 }
 
@@ -100,6 +100,6 @@ pub(super) fn harmony(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|call|>", "<|end|>", "<|start|>"]);
     let (head, input) = inner.split_once("<|message|>")?;
     let name = head.split(|it: char| it.is_whitespace() || it == '<').next()?;
-    let call = TextCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
+    let call = RecoveredCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
     Some(DialectRead { calls: vec![call], length })
 }

@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{TextCall, UnreadCall, coerce, json, python, syntaxes};
+use super::{RecoveredCall, UnreadCall, coerce, json, python, syntaxes};
 use crate::ToolSet;
 
 /// Languages of code fences that may hold calls.
@@ -18,7 +18,7 @@ const TAGS: [&str; 4] = ["<tools>", "</tools>", "<tool_call>", "</tool_call>"];
 const FENCE: &str = "```";
 
 /// The calls of an answer that is nothing else.
-pub(super) fn calls(text: &str, tools: &ToolSet) -> Option<Vec<TextCall>> {
+pub(super) fn calls(text: &str, tools: &ToolSet) -> Option<Vec<RecoveredCall>> {
     let text = text.trim();
     if let Some(calls) = json::bare(text).or_else(|| python::bare(text)) {
         let known = calls.iter().all(|call| tools.by_wire_name(&call.name).is_some());
@@ -29,7 +29,7 @@ pub(super) fn calls(text: &str, tools: &ToolSet) -> Option<Vec<TextCall>> {
 }
 
 /// JSON calls between code fences and tags, and nothing else.
-fn wrapped_json(text: &str) -> Option<Vec<TextCall>> {
+fn wrapped_json(text: &str) -> Option<Vec<RecoveredCall>> {
     let mut out = Vec::new();
     let mut rest = text;
     loop {
@@ -61,7 +61,7 @@ fn after_wrapping(text: &str) -> &str {
 }
 
 /// One code fence around calls in another syntax.
-fn fenced(text: &str, tools: &ToolSet) -> Option<Vec<TextCall>> {
+fn fenced(text: &str, tools: &ToolSet) -> Option<Vec<RecoveredCall>> {
     let (language, body) = text.strip_prefix(FENCE)?.split_once('\n')?;
     let body = body.strip_suffix(FENCE)?.trim();
     if !LANGUAGES.contains(&language.trim()) {
@@ -95,7 +95,7 @@ pub(super) fn may_become(text: &str, tools: &ToolSet) -> bool {
 }
 
 /// Whether a call names an offered tool and has the arguments its schema demands.
-fn suits(call: &TextCall, tools: &ToolSet) -> bool {
+fn suits(call: &RecoveredCall, tools: &ToolSet) -> bool {
     let Some(tool) = tools.by_wire_name(&call.name) else { return false };
     let Ok(mut input) = serde_json::from_str::<Map<String, Value>>(&call.input) else { return false };
     coerce(&mut input, &tool.schema);

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{
     LintReport, RepairKind, ThinkingRule,
-    media::{self, ImageFault, ImageLimit, MediaPort, MediaRules},
+    media::{self, ImageLimit, ImageProblem, ImageShrinker, MediaRules},
     text::{clean_text, clean_value},
 };
 use crate::name::{wire_id, wire_name};
 
 /// What a message is judged by.
-pub(crate) struct CleanJudge<'a> {
+pub(crate) struct MessageRules<'a> {
     pub(crate) model: &'a str,
     pub(crate) thinking: ThinkingRule,
     pub(crate) media: &'a MediaRules,
@@ -22,7 +22,7 @@ pub(crate) struct CleanJudge<'a> {
     pub(crate) documents: bool,
     /// Whether blocks of the Messages form's own tools may go back.
     pub(crate) server_blocks: bool,
-    pub(crate) port: Option<&'a dyn MediaPort>,
+    pub(crate) port: Option<&'a dyn ImageShrinker>,
 }
 
 /// What becomes of a block.
@@ -32,7 +32,7 @@ enum Fix<B> {
     Become(Vec<B>),
 }
 
-impl CleanJudge<'_> {
+impl MessageRules<'_> {
     /// The message as it can be sent; the same one if nothing is wrong.
     pub(crate) fn clean(&self, message: &Arc<Message>, report: &mut LintReport) -> Arc<Message> {
         let mut changed = None;
@@ -222,17 +222,17 @@ impl CleanJudge<'_> {
         let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
         let rules = self.media;
         match media::check_image(media_type, data, rules.image_side, rules.image_base64) {
-            Ok(()) | Err(ImageFault::MediaType(_)) if !rules.gif && media::is_gif(data) => {
+            Ok(()) | Err(ImageProblem::MediaType(_)) if !rules.gif && media::is_gif(data) => {
                 let why = "this provider takes no GIF";
                 Fix::Become(vec![self.shrunk(data, rules.image_side, why, &place(), report)])
             }
             Ok(()) => Fix::Keep,
-            Err(ImageFault::MediaType(actual)) => Fix::Become(vec![Block::image(actual, data.clone())]),
-            Err(ImageFault::NoImage(what)) => {
+            Err(ImageProblem::MediaType(actual)) => Fix::Become(vec![Block::image(actual, data.clone())]),
+            Err(ImageProblem::NoImage(what)) => {
                 report.add(RepairKind::MediaReplaced, place(), what.clone());
                 Fix::Become(vec![Block::text(format!("[image removed: {what}]"))])
             }
-            Err(ImageFault::TooLarge { what }) => {
+            Err(ImageProblem::TooLarge { what }) => {
                 Fix::Become(vec![self.shrunk(data, rules.image_side, &what, &place(), report)])
             }
         }

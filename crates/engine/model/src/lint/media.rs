@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_types::MediaSource;
 
 /// Makes pictures smaller. The crate that can is above this one.
-pub trait MediaPort: Send + Sync {
+pub trait ImageShrinker: Send + Sync {
     /// Re-encodes a picture so that it fits, or `None` if it cannot.
     fn shrink(&self, image: &[u8], limit: ImageLimit) -> Option<ShrunkImage>;
 
@@ -78,7 +78,7 @@ const HEAD: usize = 64 * 1024;
 
 /// What is wrong with a picture.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ImageFault {
+pub(crate) enum ImageProblem {
     /// Nothing, but the declared type is not the real one.
     MediaType(&'static str),
     /// Its data is no picture; in words.
@@ -103,26 +103,26 @@ pub(crate) fn check_image(
     data: &str,
     side: usize,
     base64: usize,
-) -> Result<(), ImageFault> {
+) -> Result<(), ImageProblem> {
     let Some(head) = decode_head(data) else {
-        return Err(ImageFault::NoImage("its data is not base64".to_owned()));
+        return Err(ImageProblem::NoImage("its data is not base64".to_owned()));
     };
     let Some(actual) = image_type(&head) else {
-        return Err(ImageFault::NoImage(format!("its data is {}, not a picture", sniff(&head))));
+        return Err(ImageProblem::NoImage(format!("its data is {}, not a picture", sniff(&head))));
     };
     let Some(size) = image_size(data, &head) else {
-        return Err(ImageFault::NoImage("its size cannot be read".to_owned()));
+        return Err(ImageProblem::NoImage("its size cannot be read".to_owned()));
     };
     if size.width.max(size.height) > side {
         let what = format!("it is {}×{} px, the limit is {side} px", size.width, size.height);
-        return Err(ImageFault::TooLarge { what });
+        return Err(ImageProblem::TooLarge { what });
     }
     if data.len() > base64 {
         let what = format!("it is {}, the limit is {}", megabytes(data.len()), megabytes(base64));
-        return Err(ImageFault::TooLarge { what });
+        return Err(ImageProblem::TooLarge { what });
     }
     if actual != media_type {
-        return Err(ImageFault::MediaType(actual));
+        return Err(ImageProblem::MediaType(actual));
     }
     Ok(())
 }
@@ -237,17 +237,17 @@ pub(crate) mod tests {
     fn pictures_are_looked_at() {
         let check = |media_type: &str, bytes: &[u8]| check_image(media_type, &encoded(bytes), 8000, 1000);
         assert_eq!(check("image/png", &png(100, 50)), Ok(()));
-        assert_eq!(check("image/jpeg", &png(100, 50)), Err(ImageFault::MediaType("image/png")));
+        assert_eq!(check("image/jpeg", &png(100, 50)), Err(ImageProblem::MediaType("image/png")));
         assert!(
-            matches!(check("image/png", &png(9000, 200)), Err(ImageFault::TooLarge { what }) if what.contains("9000×200"))
+            matches!(check("image/png", &png(9000, 200)), Err(ImageProblem::TooLarge { what }) if what.contains("9000×200"))
         );
         let mut heavy = png(10, 10);
         heavy.resize(2000, 0);
-        assert!(matches!(check("image/png", &heavy), Err(ImageFault::TooLarge { .. })));
+        assert!(matches!(check("image/png", &heavy), Err(ImageProblem::TooLarge { .. })));
         let html = check("image/png", b"<!DOCTYPE html><html><body>x</body></html>");
-        assert!(matches!(html, Err(ImageFault::NoImage(what)) if what.contains("text/html")));
-        assert!(matches!(check_image("image/png", "@@@@", 8000, 1000), Err(ImageFault::NoImage(_))));
-        assert!(matches!(check_image("image/png", "", 8000, 1000), Err(ImageFault::NoImage(_))));
+        assert!(matches!(html, Err(ImageProblem::NoImage(what)) if what.contains("text/html")));
+        assert!(matches!(check_image("image/png", "@@@@", 8000, 1000), Err(ImageProblem::NoImage(_))));
+        assert!(matches!(check_image("image/png", "", 8000, 1000), Err(ImageProblem::NoImage(_))));
     }
 
     #[test]

@@ -24,13 +24,13 @@ use std::{
 use haft_types::{Block, Message, MessageBlock};
 
 use crate::{ModelInfo, Request, ToolLoading, address::ByAddress, tools::WireTool};
-use clean::CleanJudge;
-pub use media::{ImageLimit, MediaPort, MediaRules, ShrunkImage};
-pub(crate) use refusal::{Cure, diagnose};
+use clean::MessageRules;
+pub use media::{ImageLimit, ImageShrinker, MediaRules, ShrunkImage};
+pub(crate) use refusal::{RefusalFix, diagnose};
 use refused::RefusedBlocks;
 pub use repair::{Repair, RepairKind};
 pub(crate) use text::{clean_text, clean_value};
-use wide::{References, Shrunk};
+use wide::{References, ShrunkImages};
 
 /// What a provider takes, as far as it differs.
 #[derive(Clone, Debug)]
@@ -116,9 +116,9 @@ pub struct Linted {
 /// told and what was refused.
 #[derive(Default)]
 pub struct Linter {
-    port: Option<Arc<dyn MediaPort>>,
+    port: Option<Arc<dyn ImageShrinker>>,
     state: Mutex<LintState>,
-    shrunk: Shrunk,
+    shrunk: ShrunkImages,
 }
 
 #[derive(Default)]
@@ -154,7 +154,7 @@ impl Linter {
     }
 
     /// A linter that can make pictures smaller.
-    pub fn with_media(port: Arc<dyn MediaPort>) -> Self {
+    pub fn with_media(port: Arc<dyn ImageShrinker>) -> Self {
         Self { port: Some(port), ..Self::default() }
     }
 
@@ -197,8 +197,8 @@ impl Linter {
         (linted, report.repairs)
     }
 
-    fn judge<'a>(&'a self, request: &'a Request, info: &ModelInfo, rules: &'a LintRules) -> CleanJudge<'a> {
-        CleanJudge {
+    fn judge<'a>(&'a self, request: &'a Request, info: &ModelInfo, rules: &'a LintRules) -> MessageRules<'a> {
+        MessageRules {
             model: &request.model,
             thinking: rules.thinking,
             media: &rules.media,
@@ -210,7 +210,12 @@ impl Linter {
     }
 
     /// Looks at every message, at those seen before only by their address.
-    fn clean(&self, request: &Request, judge: &CleanJudge<'_>, report: &mut LintReport) -> Vec<Arc<Message>> {
+    fn clean(
+        &self,
+        request: &Request,
+        judge: &MessageRules<'_>,
+        report: &mut LintReport,
+    ) -> Vec<Arc<Message>> {
         let seen_for = hash_of(&(judge.model, judge.thinking, judge.images, judge.documents));
         let known = self.known(request, seen_for);
         let mut news = Vec::new();
@@ -258,7 +263,7 @@ impl Linter {
 
     /// Remembers what the provider refused, so that this and every later
     /// request goes without it. `None` if there is nothing to leave out.
-    pub(crate) fn refuse(&self, linted: &Linted, cure: &Cure, reason: &str) -> Option<Repair> {
+    pub(crate) fn refuse(&self, linted: &Linted, cure: &RefusalFix, reason: &str) -> Option<Repair> {
         let mut state = self.state();
         let place = state.apply(linted, cure, reason)?;
         drop(state);
@@ -268,10 +273,10 @@ impl Linter {
 
 impl LintState {
     /// Says what was left out.
-    fn apply(&mut self, linted: &Linted, cure: &Cure, reason: &str) -> Option<String> {
+    fn apply(&mut self, linted: &Linted, cure: &RefusalFix, reason: &str) -> Option<String> {
         let messages = &linted.request.messages;
         match cure {
-            Cure::Thinking => {
+            RefusalFix::Thinking => {
                 let before = self.refused.len();
                 let blocks = messages.iter().flat_map(|message| &message.content).filter(|block| {
                     matches!(block, MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. })
@@ -279,7 +284,7 @@ impl LintState {
                 self.refused.extend(blocks.map(|block| (refused::fingerprint(block), reason.to_owned())));
                 (self.refused.len() > before).then(|| "thinking".to_owned())
             }
-            Cure::Block { message, block, inner } => {
+            RefusalFix::Block { message, block, inner } => {
                 let content = &messages.get(*message)?.content;
                 let block = content.get(*block)?;
                 let number = match (block, inner) {
@@ -291,32 +296,32 @@ impl LintState {
                 let new = self.refused.insert(number, reason.to_owned()).is_none();
                 new.then(|| format!("message {message}"))
             }
-            Cure::Tool(index) => {
+            RefusalFix::Tool(index) => {
                 let name = linted.sent_tools().get(*index)?.wire_name.clone();
                 let new = !self.refused_tools.contains(&name);
                 self.refused_tools.push(name.clone());
                 new.then(|| format!("tool {name}"))
             }
-            Cure::Beta(name) => {
+            RefusalFix::Beta(name) => {
                 let new = !self.refused_betas.contains(name);
                 self.refused_betas.push(name.clone());
                 new.then(|| format!("beta feature {name}"))
             }
-            Cure::Field(field) => {
+            RefusalFix::Field(field) => {
                 let new = !self.refused_fields.contains(field);
                 self.refused_fields.push(field.clone());
                 new.then(|| format!("field {field}"))
             }
-            Cure::LastMedia => {
+            RefusalFix::LastMedia => {
                 let number = last_media(messages)?;
                 let new = self.refused.insert(number, reason.to_owned()).is_none();
                 new.then(|| "media".to_owned())
             }
             // Only the wire knows what an item is; it has been looked up.
-            Cure::Item(_) => None,
-            Cure::MaxTokens(_) | Cure::Room { .. } => Some("max_tokens".to_owned()),
+            RefusalFix::Item(_) => None,
+            RefusalFix::MaxTokens(_) | RefusalFix::Room { .. } => Some("max_tokens".to_owned()),
             // The engine remembers it of the model.
-            Cure::PromptTools => None,
+            RefusalFix::PromptTools => None,
         }
     }
 }

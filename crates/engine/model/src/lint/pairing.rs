@@ -186,14 +186,14 @@ fn merge(drafts: impl IntoIterator<Item = Draft>, report: &mut LintReport) -> Ve
 }
 
 /// A result taken out of its message.
-struct Loose {
+struct DetachedResult {
     id: CallId,
     content: Content,
     is_error: bool,
 }
 
 fn pair(drafts: &mut Vec<Draft>, report: &mut LintReport) {
-    let mut loose: Vec<Vec<Loose>> = drafts.iter_mut().map(take_results).collect();
+    let mut loose: Vec<Vec<DetachedResult>> = drafts.iter_mut().map(take_results).collect();
     let last_use = last_uses(drafts);
     let mut used: HashSet<String> = HashSet::new();
     let mut answered: HashSet<CallId> = HashSet::new();
@@ -239,11 +239,11 @@ fn pair(drafts: &mut Vec<Draft>, report: &mut LintReport) {
     place(drafts, placed);
 }
 
-fn take_results(draft: &mut Draft) -> Vec<Loose> {
+fn take_results(draft: &mut Draft) -> Vec<DetachedResult> {
     let mut out = Vec::new();
     draft.blocks.retain_mut(|block| match block {
         MessageBlock::ToolResult { tool_use_id, content, is_error } => {
-            out.push(Loose {
+            out.push(DetachedResult {
                 id: tool_use_id.clone(),
                 content: std::mem::take(content),
                 is_error: *is_error,
@@ -268,7 +268,12 @@ fn last_uses(drafts: &[Draft]) -> HashMap<CallId, usize> {
 
 /// The result of a call: in the next message, or later if no later call has
 /// the same id.
-fn find(loose: &mut [Vec<Loose>], at: usize, id: &CallId, is_last_use: bool) -> Option<Loose> {
+fn find(
+    loose: &mut [Vec<DetachedResult>],
+    at: usize,
+    id: &CallId,
+    is_last_use: bool,
+) -> Option<DetachedResult> {
     let reach = if is_last_use { loose.len() } else { (at + 2).min(loose.len()) };
     let later = loose.get_mut(at + 1..reach)?;
     later.iter_mut().find_map(|results| {

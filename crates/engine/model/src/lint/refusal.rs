@@ -8,7 +8,7 @@ use crate::failure::room_left;
 
 /// What would make the request be taken.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Cure {
+pub(crate) enum RefusalFix {
     /// Leave out all thinking.
     Thinking,
     /// Replace one block, or one block inside a result.
@@ -38,7 +38,7 @@ pub(crate) enum Cure {
     },
 }
 
-impl Cure {
+impl RefusalFix {
     /// The same cure for the request itself, where the wire has a list of its
     /// own: `origins` says which message and block each item came from.
     pub(crate) fn at_origin(self, origins: &[(usize, Option<usize>)]) -> Option<Self> {
@@ -102,40 +102,46 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
 
 /// Finds out what a refusal is about. `None` when it names nothing that could
 /// be left out.
-pub(crate) fn diagnose(message: &str) -> Option<Cure> {
+pub(crate) fn diagnose(message: &str) -> Option<RefusalFix> {
     let patterns = PATTERNS.as_ref()?;
     if let Some((answer, window)) = room_left(message) {
-        return Some(Cure::Room { answer, window });
+        return Some(RefusalFix::Room { answer, window });
     }
     if let Some(found) = patterns.most_output.captures(message) {
         let most = found.get(1).or(found.get(2))?.as_str().parse().ok()?;
-        return Some(Cure::MaxTokens(most));
+        return Some(RefusalFix::MaxTokens(most));
     }
     if let Some(found) = patterns.beta.captures(message) {
-        return Some(Cure::Beta(found.get(1).map_or_else(String::new, |name| name.as_str().to_owned())));
+        return Some(RefusalFix::Beta(
+            found.get(1).map_or_else(String::new, |name| name.as_str().to_owned()),
+        ));
     }
     if is_about_thinking(message) {
-        return Some(Cure::Thinking);
+        return Some(RefusalFix::Thinking);
     }
     if is_about_calls(message) {
-        return Some(Cure::PromptTools);
+        return Some(RefusalFix::PromptTools);
     }
     if let Some(field) = unknown_field(message) {
-        return Some(Cure::Field(field));
+        return Some(RefusalFix::Field(field));
     }
     if let Some(found) = patterns.place.captures(message) {
         let after = &message[found.get(0)?.end()..];
         let inner = patterns.inner.captures(after).and_then(|found| found[1].parse().ok());
-        return Some(Cure::Block { message: found[1].parse().ok()?, block: found[2].parse().ok()?, inner });
+        return Some(RefusalFix::Block {
+            message: found[1].parse().ok()?,
+            block: found[2].parse().ok()?,
+            inner,
+        });
     }
     if MEDIA_REFUSALS.iter().any(|it| message.contains(it)) {
-        return Some(Cure::LastMedia);
+        return Some(RefusalFix::LastMedia);
     }
     if let Some(found) = patterns.tool.captures(message) {
-        return Some(Cure::Tool(found[1].parse().ok()?));
+        return Some(RefusalFix::Tool(found[1].parse().ok()?));
     }
     let found = patterns.item.captures(message)?;
-    Some(Cure::Item(found[1].parse().ok()?))
+    Some(RefusalFix::Item(found[1].parse().ok()?))
 }
 
 /// What servers of local models say when a model, or how they were started,
@@ -183,48 +189,51 @@ mod tests {
 
     #[test]
     fn refusals_are_understood() {
-        let block = |message, block, inner| Some(Cure::Block { message, block, inner });
+        let block = |message, block, inner| Some(RefusalFix::Block { message, block, inner });
         for (message, want) in [
             ("messages.3.content.0.image.source.base64.data: At least one …", block(3, 0, None)),
             (
                 "messages.12.content.4.tool_result.content.1.image.source.base64: image exceeds",
                 block(12, 4, Some(1)),
             ),
-            ("messages.1.content.0: Invalid `signature` in `thinking` block", Some(Cure::Thinking)),
+            ("messages.1.content.0: Invalid `signature` in `thinking` block", Some(RefusalFix::Thinking)),
             (
                 "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
-                Some(Cure::Thinking),
+                Some(RefusalFix::Thinking),
             ),
             (
                 "messages.5.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
-                Some(Cure::Thinking),
+                Some(RefusalFix::Thinking),
             ),
-            ("tools.7.custom.input_schema: JSON schema is invalid.", Some(Cure::Tool(7))),
+            ("tools.7.custom.input_schema: JSON schema is invalid.", Some(RefusalFix::Tool(7))),
             (
                 "tools.0.custom.defer_loading: Extra inputs are not permitted",
-                Some(Cure::Field("defer_loading".to_owned())),
+                Some(RefusalFix::Field("defer_loading".to_owned())),
             ),
-            ("speed: Extra inputs are not permitted", Some(Cure::Field("speed".to_owned()))),
+            ("speed: Extra inputs are not permitted", Some(RefusalFix::Field("speed".to_owned()))),
             (
                 "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease",
-                Some(Cure::Room { answer: 11_760, window: 200_000 }),
+                Some(RefusalFix::Room { answer: 11_760, window: 200_000 }),
             ),
-            ("max_tokens: 200000 > 64000, which is the maximum allowed", Some(Cure::MaxTokens(64_000))),
+            ("max_tokens: 200000 > 64000, which is the maximum allowed", Some(RefusalFix::MaxTokens(64_000))),
             ("prompt is too long: 211539 tokens > 200000 maximum", None),
             (
                 "Unexpected value(s) `new-2026` for the `anthropic-beta` header. Please",
-                Some(Cure::Beta("new-2026".to_owned())),
+                Some(RefusalFix::Beta("new-2026".to_owned())),
             ),
-            ("invalid beta flag", Some(Cure::Beta(String::new()))),
-            ("Could not process image", Some(Cure::LastMedia)),
-            ("Unsupported MIME type: image/gif", Some(Cure::LastMedia)),
-            ("Unable to process input image. Please retry or report", Some(Cure::LastMedia)),
-            ("Thought signature is not valid.", Some(Cure::Thinking)),
-            ("Corrupted thought signature.", Some(Cure::Thinking)),
-            ("Function call is missing a thought_signature in functionCall parts.", Some(Cure::Thinking)),
-            ("Invalid 'tools[2].function.name': string does not match", Some(Cure::Tool(2))),
-            ("Invalid 'messages[4]': bad image", Some(Cure::Item(4))),
-            ("Invalid 'input[2].arguments': not a JSON object", Some(Cure::Item(2))),
+            ("invalid beta flag", Some(RefusalFix::Beta(String::new()))),
+            ("Could not process image", Some(RefusalFix::LastMedia)),
+            ("Unsupported MIME type: image/gif", Some(RefusalFix::LastMedia)),
+            ("Unable to process input image. Please retry or report", Some(RefusalFix::LastMedia)),
+            ("Thought signature is not valid.", Some(RefusalFix::Thinking)),
+            ("Corrupted thought signature.", Some(RefusalFix::Thinking)),
+            (
+                "Function call is missing a thought_signature in functionCall parts.",
+                Some(RefusalFix::Thinking),
+            ),
+            ("Invalid 'tools[2].function.name': string does not match", Some(RefusalFix::Tool(2))),
+            ("Invalid 'messages[4]': bad image", Some(RefusalFix::Item(4))),
+            ("Invalid 'input[2].arguments': not a JSON object", Some(RefusalFix::Item(2))),
             ("messages.3: `tool_use` ids were found without `tool_result` blocks", None),
             ("messages: at least one message is required", None),
         ] {

@@ -10,17 +10,17 @@ use haft_types::{Block, MediaSource, Message, MessageBlock};
 
 use super::{
     LintReport, RepairKind,
-    clean::{CleanJudge, into_message},
+    clean::{MessageRules, into_message},
     media,
 };
 use crate::{ToolLoading, ToolSet, name::wire_name, tools::WireTool};
 
 /// Pictures that were made smaller because there are many.
-pub(crate) type Shrunk = Mutex<HashMap<(u64, usize), Block>>;
+pub(crate) type ShrunkImages = Mutex<HashMap<(u64, usize), Block>>;
 
 /// Where a picture or document is.
 #[derive(Clone, Copy)]
-struct WidePlace {
+struct BlockPosition {
     message: usize,
     block: usize,
     inner: Option<usize>,
@@ -29,7 +29,7 @@ struct WidePlace {
 /// A picture or document, by its message and place: its data is not copied.
 struct Medium {
     message: Arc<Message>,
-    place: WidePlace,
+    place: BlockPosition,
     is_image: bool,
 }
 
@@ -61,7 +61,7 @@ fn all(messages: &[Arc<Message>]) -> Vec<Medium> {
     let mut out = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let mut push = |block: usize, inner: Option<usize>, is_image: bool| {
-            let place = WidePlace { message: at, block, inner };
+            let place = BlockPosition { message: at, block, inner };
             out.push(Medium { message: Arc::clone(message), place, is_image });
         };
         for (block, it) in message.content.iter().enumerate() {
@@ -95,7 +95,7 @@ fn has_media(messages: &[Arc<Message>]) -> bool {
 }
 
 /// Puts another block in a place.
-fn put(messages: &mut [Arc<Message>], place: WidePlace, new: Block) {
+fn put(messages: &mut [Arc<Message>], place: BlockPosition, new: Block) {
     let block = &mut Arc::make_mut(&mut messages[place.message]).content[place.block];
     match (block, place.inner) {
         (MessageBlock::ToolResult { content, .. }, Some(inner)) => content.0[inner] = new,
@@ -106,8 +106,8 @@ fn put(messages: &mut [Arc<Message>], place: WidePlace, new: Block) {
 /// Keeps the media of a conversation within the rules; the oldest give way.
 pub(crate) fn limit_media(
     messages: &mut [Arc<Message>],
-    judge: &CleanJudge<'_>,
-    shrunk: &Shrunk,
+    judge: &MessageRules<'_>,
+    shrunk: &ShrunkImages,
     report: &mut LintReport,
 ) {
     if !has_media(messages) {
@@ -161,8 +161,8 @@ fn drop_oldest(
 fn shrink_one_of_many(
     messages: &mut [Arc<Message>],
     it: &Medium,
-    judge: &CleanJudge<'_>,
-    shrunk: &Shrunk,
+    judge: &MessageRules<'_>,
+    shrunk: &ShrunkImages,
     report: &mut LintReport,
 ) {
     let Some(data) = it.data() else { return };

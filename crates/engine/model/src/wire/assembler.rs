@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     arguments::{parse_arguments, salvage},
-    surrogates::Joiner,
+    surrogates::SurrogateJoiner,
 };
 use crate::{BadCall, CallProblem, ModelEvent, StopReason, ToolSet, dialect::coerce};
 
 /// Puts an answer together.
-pub(crate) struct Assembler {
+pub(crate) struct ResponseAssembler {
     model: String,
     tools: Arc<ToolSet>,
     open: BTreeMap<usize, OpenBlock>,
@@ -32,7 +32,7 @@ pub(crate) struct Assembler {
 struct OpenBlock {
     kind: BlockKind,
     text: String,
-    joiner: Joiner,
+    joiner: SurrogateJoiner,
     citations: Vec<Value>,
 }
 
@@ -50,7 +50,7 @@ struct AssembledCall {
     json: String,
 }
 
-impl Assembler {
+impl ResponseAssembler {
     /// For an answer of `model`, whose calls are of these tools.
     pub(crate) fn new(model: &str, tools: Arc<ToolSet>) -> Self {
         Self {
@@ -110,7 +110,12 @@ impl Assembler {
 
     fn begin(&mut self, index: usize, kind: BlockKind) -> &mut OpenBlock {
         self.release();
-        let open = OpenBlock { kind, text: String::new(), joiner: Joiner::default(), citations: Vec::new() };
+        let open = OpenBlock {
+            kind,
+            text: String::new(),
+            joiner: SurrogateJoiner::default(),
+            citations: Vec::new(),
+        };
         self.open.entry(index).insert_entry(open).into_mut()
     }
 

@@ -7,7 +7,7 @@ use haft_types::{Block, Message, MessageBlock, Role};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Encoded, MessageCache, Meter, Size,
+    EncodedBody, MessageCache, Meter, Size,
     cache::BodyPiece,
     chat_prompted,
     messages_content::WireMedia,
@@ -28,7 +28,7 @@ pub(crate) struct Encoder<'a> {
 
 impl Encoder<'_> {
     /// The body of a request.
-    pub(crate) fn encode(&self, linted: &Linted) -> Encoded {
+    pub(crate) fn encode(&self, linted: &Linted) -> EncodedBody {
         let request = &linted.request;
         let mut out = Vec::with_capacity(64 * 1024);
         out.push(b'{');
@@ -45,7 +45,7 @@ impl Encoder<'_> {
         let limit = self.meter.limit(self.info, linted, size);
         append_fields(&mut out, &self.settings(linted, limit));
         out.push(b'}');
-        Encoded { body: Bytes::from(out), betas: Vec::new(), size, origins }
+        EncodedBody { body: Bytes::from(out), betas: Vec::new(), size, origins }
     }
 
     fn messages(&self, out: &mut Vec<u8>, linted: &Linted, size: &mut Size) -> Vec<(usize, Option<usize>)> {

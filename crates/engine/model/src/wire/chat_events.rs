@@ -10,7 +10,7 @@ use std::{collections::HashSet, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    Assembler,
+    ResponseAssembler,
     assembler::{as_text, count},
     reasoning_details::ReasoningDetails,
     surrogates,
@@ -27,7 +27,7 @@ const FIRST_CALL: usize = 2;
 
 /// Reads the chunks of one answer.
 pub(crate) struct ChatDecoder {
-    assembler: Assembler,
+    assembler: ResponseAssembler,
     started: bool,
     id: String,
     calls: Vec<ChatCall>,
@@ -41,7 +41,7 @@ pub(crate) struct ChatDecoder {
 
 /// Whether a model may write calls as text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Dialects {
+pub(crate) enum TextCallPolicy {
     Looked,
     Ignored,
 }
@@ -54,14 +54,14 @@ struct ChatCall {
 }
 
 impl ChatDecoder {
-    pub(crate) fn new(model: &str, tools: Arc<ToolSet>, dialects: Dialects) -> Self {
-        let mut assembler = Assembler::new(model, tools);
-        if dialects == Dialects::Looked {
+    pub(crate) fn new(model: &str, tools: Arc<ToolSet>, dialects: TextCallPolicy) -> Self {
+        let mut assembler = ResponseAssembler::new(model, tools);
+        if dialects == TextCallPolicy::Looked {
             assembler.coerce_inputs();
         }
         Self {
             assembler,
-            written: (dialects == Dialects::Looked).then(Default::default),
+            written: (dialects == TextCallPolicy::Looked).then(Default::default),
             started: false,
             id: String::new(),
             calls: Vec::new(),
@@ -71,7 +71,7 @@ impl ChatDecoder {
         }
     }
 
-    pub(crate) fn assembler(&mut self) -> &mut Assembler {
+    pub(crate) fn assembler(&mut self) -> &mut ResponseAssembler {
         &mut self.assembler
     }
 

@@ -1,8 +1,8 @@
 use serde_json::Value;
 
 use super::{
-    Assembler, chat_events::ChatDecoder, gemini_events::GeminiDecoder, messages_events::MessagesDecoder,
-    responses_events::ResponsesDecoder,
+    ResponseAssembler, chat_events::ChatDecoder, gemini_events::GeminiDecoder,
+    messages_events::MessagesDecoder, responses_events::ResponsesDecoder,
 };
 use crate::{ModelError, ModelEvent};
 
@@ -45,7 +45,7 @@ impl Decoder {
         }
     }
 
-    pub(crate) fn assembler(&mut self) -> &mut Assembler {
+    pub(crate) fn assembler(&mut self) -> &mut ResponseAssembler {
         match self {
             Self::Messages(decoder) => decoder.assembler(),
             Self::Chat(decoder) => decoder.assembler(),

@@ -103,9 +103,9 @@ fn json_length(value: &Value) -> usize {
 
 /// How far estimates of whole requests were off, by model.
 #[derive(Debug, Default)]
-pub(crate) struct Calibration(Mutex<HashMap<String, f64>>);
+pub(crate) struct EstimateCalibration(Mutex<HashMap<String, f64>>);
 
-impl Calibration {
+impl EstimateCalibration {
     /// What a request probably has, after what was learnt.
     #[expect(
         clippy::cast_possible_truncation,

@@ -11,7 +11,7 @@ use haft_types::{Block, MediaSource, Message, MessageBlock, Role};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Encoded, MessageCache, Meter, Size,
+    EncodedBody, MessageCache, Meter, Size,
     cache::BodyPiece,
     messages::BodyPurpose,
     messages_content::WireMedia,
@@ -42,7 +42,7 @@ struct GeminiContext<'a> {
 
 impl Encoder<'_> {
     /// The body of a request.
-    pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> Encoded {
+    pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> EncodedBody {
         let request = &linted.request;
         let mut out = Vec::with_capacity(64 * 1024);
         if purpose == BodyPurpose::Count {
@@ -67,7 +67,7 @@ impl Encoder<'_> {
         let limit = self.meter.limit(self.info, linted, size);
         append_fields(&mut out, &self.settings(linted, limit));
         out.extend_from_slice(if purpose == BodyPurpose::Count { b"}}" } else { b"}" });
-        Encoded { body: Bytes::from(out), betas: Vec::new(), size, origins }
+        EncodedBody { body: Bytes::from(out), betas: Vec::new(), size, origins }
     }
 
     /// Models that take a level instead of a budget also insist on signatures

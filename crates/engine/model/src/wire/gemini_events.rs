@@ -8,7 +8,7 @@ use std::{collections::HashSet, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    Assembler,
+    ResponseAssembler,
     assembler::{as_text, count},
     surrogates,
 };
@@ -16,7 +16,7 @@ use crate::{ModelError, ModelEvent, StopReason, ToolSet, failure};
 
 /// Reads the chunks of one answer.
 pub(crate) struct GeminiDecoder {
-    assembler: Assembler,
+    assembler: ResponseAssembler,
     started: bool,
     id: String,
     /// The block that is being written.
@@ -36,7 +36,7 @@ enum OpenPart {
 impl GeminiDecoder {
     pub(crate) fn new(model: &str, tools: Arc<ToolSet>) -> Self {
         Self {
-            assembler: Assembler::new(model, tools),
+            assembler: ResponseAssembler::new(model, tools),
             started: false,
             id: String::new(),
             open: None,
@@ -47,7 +47,7 @@ impl GeminiDecoder {
         }
     }
 
-    pub(crate) fn assembler(&mut self) -> &mut Assembler {
+    pub(crate) fn assembler(&mut self) -> &mut ResponseAssembler {
         &mut self.assembler
     }
 

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Encoded, MessageCache, Meter, Size,
+    EncodedBody, MessageCache, Meter, Size,
     messages_content::{encode_message, mark, marked_blocks, write_marked},
 };
 use crate::{
@@ -109,7 +109,7 @@ pub(crate) enum BodyPurpose {
 
 impl Encoder<'_> {
     /// The body of a request.
-    pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> Encoded {
+    pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> EncodedBody {
         let request = &linted.request;
         let betas = self.needed_betas(linted);
         let mut out: Vec<u8> = Vec::with_capacity(16 * 1024);
@@ -141,7 +141,7 @@ impl Encoder<'_> {
         }
         self.settings(&mut out, linted, size, purpose);
         out.push(b'}');
-        Encoded { body: Bytes::from(out), betas, size, origins: Vec::new() }
+        EncodedBody { body: Bytes::from(out), betas, size, origins: Vec::new() }
     }
 
     /// The tools, and how many marks they have.

@@ -6,7 +6,7 @@ use haft_types::Usage;
 use serde_json::Value;
 
 use super::{
-    Assembler,
+    ResponseAssembler,
     assembler::{as_text, count},
     surrogates,
 };
@@ -14,16 +14,16 @@ use crate::{ModelError, ModelEvent, StopReason, ToolSet, failure};
 
 /// Reads the events of one answer.
 pub(crate) struct MessagesDecoder {
-    assembler: Assembler,
+    assembler: ResponseAssembler,
     reason: Option<StopReason>,
 }
 
 impl MessagesDecoder {
     pub(crate) fn new(model: &str, tools: Arc<ToolSet>) -> Self {
-        Self { assembler: Assembler::new(model, tools), reason: None }
+        Self { assembler: ResponseAssembler::new(model, tools), reason: None }
     }
 
-    pub(crate) fn assembler(&mut self) -> &mut Assembler {
+    pub(crate) fn assembler(&mut self) -> &mut ResponseAssembler {
         &mut self.assembler
     }
 

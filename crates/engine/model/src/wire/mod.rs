@@ -29,16 +29,18 @@ use bytes::Bytes;
 
 #[cfg(test)]
 pub(crate) use arguments::parse_arguments;
-pub(crate) use assembler::Assembler;
+pub(crate) use assembler::ResponseAssembler;
 pub(crate) use cache::{BodyPiece, MessageCache};
 pub(crate) use decoder::Decoder;
-pub(crate) use estimate::{Calibration, Meter, Size, estimate_head, estimate_request, tokens_of_block};
+pub(crate) use estimate::{
+    EstimateCalibration, Meter, Size, estimate_head, estimate_request, tokens_of_block,
+};
 #[cfg(test)]
 pub(crate) use messages_content::encode_message as messages_piece;
 
 /// A body and what is known about it.
 #[derive(Clone, Debug)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodedBody {
     pub(crate) body: Bytes,
     /// Beta features it needs.
     pub(crate) betas: Vec<String>,

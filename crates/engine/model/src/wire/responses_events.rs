@@ -4,12 +4,12 @@ use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Assembler, assembler::count, chat_events::chunk_error, surrogates};
+use super::{ResponseAssembler, assembler::count, chat_events::chunk_error, surrogates};
 use crate::{ModelError, ModelEvent, StopReason, ToolSet};
 
 /// Reads the events of one answer.
 pub(crate) struct ResponsesDecoder {
-    assembler: Assembler,
+    assembler: ResponseAssembler,
     called: bool,
     /// Items of which pieces came.
     fed: HashSet<usize>,
@@ -17,10 +17,10 @@ pub(crate) struct ResponsesDecoder {
 
 impl ResponsesDecoder {
     pub(crate) fn new(model: &str, tools: Arc<ToolSet>) -> Self {
-        Self { assembler: Assembler::new(model, tools), called: false, fed: HashSet::new() }
+        Self { assembler: ResponseAssembler::new(model, tools), called: false, fed: HashSet::new() }
     }
 
-    pub(crate) fn assembler(&mut self) -> &mut Assembler {
+    pub(crate) fn assembler(&mut self) -> &mut ResponseAssembler {
         &mut self.assembler
     }
 

@@ -56,11 +56,11 @@ fn half_of(it: char) -> Option<u16> {
 
 /// Puts halves together over the pieces of a text.
 #[derive(Debug, Default)]
-pub(crate) struct Joiner {
+pub(crate) struct SurrogateJoiner {
     high: Option<u16>,
 }
 
-impl Joiner {
+impl SurrogateJoiner {
     /// The next piece, whole characters only.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.high.is_none() && !piece.contains(|it| half_of(it).is_some()) {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn joined(pieces: &[&str]) -> String {
-        let mut joiner = Joiner::default();
+        let mut joiner = SurrogateJoiner::default();
         let mut out = String::new();
         for piece in pieces {
             let value = parse(&format!("\"{piece}\"")).unwrap();

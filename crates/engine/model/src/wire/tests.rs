@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     Decoder,
-    chat_events::{ChatDecoder, Dialects},
+    chat_events::{ChatDecoder, TextCallPolicy},
     framing::Framing,
     gemini_events::GeminiDecoder,
     messages_events::MessagesDecoder,
@@ -24,7 +24,7 @@ fn reader(form: MockForm) -> (Framing, Decoder) {
     let sse = Framing::Sse(SseParser::default());
     match form {
         MockForm::Messages => (sse, Decoder::Messages(MessagesDecoder::new("m", tools))),
-        MockForm::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, Dialects::Ignored))),
+        MockForm::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, TextCallPolicy::Ignored))),
         MockForm::Responses => (sse, Decoder::Responses(ResponsesDecoder::new("m", tools))),
         MockForm::Gemini => (sse, Decoder::Gemini(GeminiDecoder::new("m", tools))),
         #[cfg(feature = "bedrock")]

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use futures_util::StreamExt as _;
-use haft_model::{ModelAnswer, ModelError, Patience, Provider as _, StopReason};
+use haft_model::{ModelAnswer, ModelError, Provider as _, StopReason, StreamTimeouts};
 use haft_testkit::{Cut, ErrorReply, ReplyPiece, Script, Stall, ToolPiece, Turn};
 use haft_types::MessageBlock;
 use serde_json::json;
@@ -170,7 +170,7 @@ async fn silence_is_noticed() {
     for (name, turn, stands) in stalled {
         let mock = mock([turn, Turn::text("at last")]).await;
         let mut common = quick();
-        common.patience = Patience::idle(Duration::from_secs(1));
+        common.patience = StreamTimeouts::idle(Duration::from_secs(1));
         let answer = ask(&anthropic(&mock, common), say("go")).await.unwrap();
         if stands {
             assert_eq!(answer.stop, Some(StopReason::Interrupted), "{name}");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use haft_model::{
-    Catalog, Common, Effort, ImageLimit, MediaPort, ModelError, Provider as _, Request, ShrunkImage,
-    StopReason, Thinking, ToolChoice,
+    Catalog, Effort, ImageLimit, ImageShrinker, ModelError, Provider as _, ProviderOptions, Request,
+    ShrunkImage, StopReason, Thinking, ToolChoice,
 };
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use haft_types::{Block, Content, MediaSource, Message, MessageBlock, Role, ToolUse};
@@ -220,7 +220,7 @@ const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0
 /// Makes a PNG of everything.
 struct Converts;
 
-impl MediaPort for Converts {
+impl ImageShrinker for Converts {
     fn shrink(&self, _image: &[u8], _limit: ImageLimit) -> Option<ShrunkImage> {
         Some(ShrunkImage { media_type: "image/png".to_owned(), bytes: png(1, 1) })
     }
@@ -230,7 +230,7 @@ impl MediaPort for Converts {
 async fn gif_is_sent_as_another_picture_or_as_words() {
     for (media, sent_as) in [
         (None, "[image removed: this provider takes no GIF]"),
-        (Some(Arc::new(Converts) as Arc<dyn MediaPort>), "image/png"),
+        (Some(Arc::new(Converts) as Arc<dyn ImageShrinker>), "image/png"),
     ] {
         for model in [NEWER, OLDER] {
             let mut messages = conversation();
@@ -242,7 +242,7 @@ async fn gif_is_sent_as_another_picture_or_as_words() {
             let source = MediaSource::Base64 { media_type: "image/gif".to_owned(), data: base64(GIF) };
             messages[2].content.push(MessageBlock::Image { source });
             let mock = mock([Turn::text("seen").always()]).await;
-            let provider = gemini(&mock, Common { media: media.clone(), ..quick() });
+            let provider = gemini(&mock, ProviderOptions { media: media.clone(), ..quick() });
             let asked = Request { model: model.to_owned(), ..request(messages) };
             assert_eq!(ask(&provider, asked).await.unwrap().text(), "seen", "{model} {sent_as}");
             assert!(body(&mock, 0).to_string().contains(sent_as), "{model} {sent_as}");
@@ -290,7 +290,7 @@ async fn model_of_a_users_entry_gets_the_signatures_its_name_demands() {
     let mut messages = conversation();
     messages[2].content.truncate(1);
     let asked = Request { model: NEWER.to_owned(), ..request(messages) };
-    let answer = ask(&gemini(&mock, Common { catalog, ..quick() }), asked).await;
+    let answer = ask(&gemini(&mock, ProviderOptions { catalog, ..quick() }), asked).await;
     assert_eq!(answer.unwrap().text(), "fine");
     assert_eq!(mock.refusals(), [""; 0]);
 }

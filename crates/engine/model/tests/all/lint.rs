@@ -7,8 +7,8 @@ use std::sync::{
 
 use base64::Engine as _;
 use haft_model::{
-    Catalog, ImageLimit, LintRules, Linter, MediaPort, Repair, RepairKind, Request, ShrunkImage, Thinking,
-    ToolDef, ToolSet,
+    Catalog, ImageLimit, ImageShrinker, LintRules, Linter, Repair, RepairKind, Request, ShrunkImage,
+    Thinking, ToolDef, ToolSet,
 };
 use haft_testkit::{Forced, ReplyPiece, Script, Turn, signature_of};
 use haft_types::{Block, Content, Message, MessageBlock, Role, ToolUse};
@@ -169,7 +169,7 @@ async fn a_late_result_is_found_and_ids_stay_apart() {
 
 struct Halve(AtomicUsize);
 
-impl MediaPort for Halve {
+impl ImageShrinker for Halve {
     fn shrink(&self, _: &[u8], limit: ImageLimit) -> Option<ShrunkImage> {
         self.0.fetch_add(1, Ordering::SeqCst);
         let side = u32::try_from(limit.side).unwrap();

@@ -291,7 +291,10 @@ async fn refusals_to_wait_for_and_not_to_wait_for() {
             &failing.url,
             None,
             haft_model::ChatOptions::default(),
-            haft_model::Common { retry: haft_model::RetryPolicy { most: 1, ..quick().retry }, ..quick() },
+            haft_model::ProviderOptions {
+                retry: haft_model::RetryPolicy { most: 1, ..quick().retry },
+                ..quick()
+            },
         )
         .unwrap();
         let error = ask(&provider, Request { model: "m".to_owned(), ..say("go") }).await.unwrap_err();

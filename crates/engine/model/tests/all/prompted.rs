@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_model::{
-    Catalog, ChatOptions, Common, Effort, HttpProvider, ModelEvent, Request, StopReason, Thinking,
+    Catalog, ChatOptions, Effort, HttpProvider, ModelEvent, ProviderOptions, Request, StopReason, Thinking,
 };
 use haft_testkit::{ReplyPiece, Turn};
 use haft_types::{Message, MessageBlock, Role};
@@ -76,7 +76,7 @@ async fn a_users_list_says_it_from_the_start() {
     let mock = mock([Turn::of([ReplyPiece::text(CALL)])]).await;
     let mine = r#"[{"id": "tiny", "window": 8192, "tool_calls": "prompted"}]"#;
     let catalog = Arc::new(Catalog::built_in().with(mine).unwrap());
-    let provider = chat(&mock, Common { catalog, ..quick() });
+    let provider = chat(&mock, ProviderOptions { catalog, ..quick() });
     let answer = ask(&provider, asked()).await.unwrap();
     assert_eq!((answer.calls().len(), mock.count()), (1, 1));
 }

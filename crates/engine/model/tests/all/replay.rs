@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use haft_model::{
-    Catalog, Exchange, ModelError, Normalise, Provider, Recorder, Replay, Request, ToolDef, ToolSet,
+    Catalog, Exchange, ModelError, Provider, RecordingProvider, Replay, Request, RequestNormalizer, ToolDef,
+    ToolSet,
 };
 use haft_testkit::{ReplyPiece, Stall, Turn};
 use haft_types::{Content, Message, MessageBlock, Role};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{anthropic, ask, events, mock, quick, say};
 
-fn as_it_is() -> Normalise {
+fn as_it_is() -> RequestNormalizer {
     Arc::new(|_: &mut Value| {})
 }
 
@@ -54,7 +55,7 @@ async fn record() -> (Vec<Exchange>, Vec<String>) {
     .await;
     let kept = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&kept);
-    let recorder = Recorder::new(Arc::new(anthropic(&mock, quick())), as_it_is(), move |it| {
+    let recorder = RecordingProvider::new(Arc::new(anthropic(&mock, quick())), as_it_is(), move |it| {
         sink.lock().unwrap().push(it)
     });
     let seen = session(&recorder, "Reads.").await.unwrap();
@@ -102,7 +103,8 @@ async fn a_miss_names_the_first_difference() {
 #[tokio::test]
 async fn what_may_differ_is_made_the_same() {
     let (exchanges, live) = record().await;
-    let normalise: Normalise = Arc::new(|value: &mut Value| value["tools"][0]["description"] = json!("…"));
+    let normalise: RequestNormalizer =
+        Arc::new(|value: &mut Value| value["tools"][0]["description"] = json!("…"));
     let same: Vec<Exchange> = exchanges
         .into_iter()
         .map(|mut it| {
@@ -119,7 +121,7 @@ async fn an_abandoned_answer_is_recorded_as_such() {
     let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(Stall::Forever)])]).await;
     let kept = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&kept);
-    let recorder = Recorder::new(Arc::new(anthropic(&mock, quick())), as_it_is(), move |it| {
+    let recorder = RecordingProvider::new(Arc::new(anthropic(&mock, quick())), as_it_is(), move |it| {
         sink.lock().unwrap().push(it)
     });
     let mut stream = recorder.stream(say("go"));

@@ -15,7 +15,7 @@ use crate::support::{Make, anthropic, ask, chat, gemini, mock, quick, responses,
 
 const MODEL: &str = "anthropic/claude-opus-4-6";
 
-fn router(mock: &MockModel, common: haft_model::Common) -> HttpProvider {
+fn router(mock: &MockModel, common: haft_model::ProviderOptions) -> HttpProvider {
     let options = ChatOptions { reasoning_object: true, ..ChatOptions::default() };
     let key = Some(KeySource::value("sk-test"));
     HttpProvider::openai_chat(&format!("{}/v1", mock.url()), key, options, common).unwrap()

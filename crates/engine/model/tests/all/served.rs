@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use haft_model::{Catalog, Common, HttpProvider, KeySettings, Provider, ProviderChoice};
+use haft_model::{Catalog, HttpProvider, KeySettings, Provider, ProviderChoice, ProviderOptions};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -56,7 +56,7 @@ impl Routes {
         self.asked.lock().unwrap().clone()
     }
 
-    fn provider(&self, variables: &[(&str, &str)], common: Common) -> HttpProvider {
+    fn provider(&self, variables: &[(&str, &str)], common: ProviderOptions) -> HttpProvider {
         let env = |name: &str| match name {
             "HAFT_LOCAL_URL" => Some(self.url.clone()),
             "OPENAI_BASE_URL" => Some(format!("{}/v1", self.url)),
@@ -143,7 +143,7 @@ async fn window_that_a_user_set_is_not_made_larger() {
             Routes::serving(json!({"/props": {"default_generation_settings": {"n_ctx": served}}})).await;
         let entry = json!([{"id": "qwen2.5-coder", "window": own, "max_output": 4_000}]).to_string();
         let catalog = Arc::new(Catalog::built_in().with(&entry).unwrap());
-        let provider = routes.provider(&[("HAFT_LOCAL", "llamacpp")], Common { catalog, ..quick() });
+        let provider = routes.provider(&[("HAFT_LOCAL", "llamacpp")], ProviderOptions { catalog, ..quick() });
         soon(provider.prepare(MODEL)).await;
         let info = provider.info(MODEL);
         assert_eq!((info.window, info.max_output), (want, 4_000));

@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    AnthropicLogin, ChatOptions, Common, HttpProvider, KeySource, ModelAnswer, ModelError, ModelEvent,
-    Patience, Provider, Request, RetryPolicy, ToolDef, ToolSet,
+    AnthropicLogin, ChatOptions, HttpProvider, KeySource, ModelAnswer, ModelError, ModelEvent, Provider,
+    ProviderOptions, Request, RetryPolicy, StreamTimeouts, ToolDef, ToolSet,
 };
 use haft_testkit::{MockModel, Script, Turn};
 use haft_types::Message;
@@ -12,11 +12,14 @@ use serde_json::json;
 pub const MODEL: &str = "claude-opus-4-6";
 
 /// Retries without waiting, and gives up on silence soon.
-pub fn quick() -> Common {
-    Common {
+pub fn quick() -> ProviderOptions {
+    ProviderOptions {
         retry: RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() },
-        patience: Patience { first_byte: Duration::from_secs(20), ..Patience::idle(Duration::from_secs(20)) },
-        ..Common::default()
+        patience: StreamTimeouts {
+            first_byte: Duration::from_secs(20),
+            ..StreamTimeouts::idle(Duration::from_secs(20))
+        },
+        ..ProviderOptions::default()
     }
 }
 
@@ -28,30 +31,30 @@ pub async fn start(script: Script) -> MockModel {
     MockModel::start(script).await.unwrap()
 }
 
-pub fn anthropic(mock: &MockModel, common: Common) -> HttpProvider {
+pub fn anthropic(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     HttpProvider::anthropic(&mock.url(), AnthropicLogin::ApiKey(KeySource::value("sk-test")), common).unwrap()
 }
 
-pub fn chat(mock: &MockModel, common: Common) -> HttpProvider {
+pub fn chat(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     let key = Some(KeySource::value("sk-test"));
     HttpProvider::openai_chat(&format!("{}/v1", mock.url()), key, ChatOptions::default(), common).unwrap()
 }
 
-pub fn responses(mock: &MockModel, common: Common) -> HttpProvider {
+pub fn responses(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     HttpProvider::openai_responses(&format!("{}/v1", mock.url()), Some(KeySource::value("sk-test")), common)
         .unwrap()
 }
 
-pub fn gemini(mock: &MockModel, common: Common) -> HttpProvider {
+pub fn gemini(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     HttpProvider::gemini(&mock.url(), Some(KeySource::value("sk-test")), common).unwrap()
 }
 
-pub fn foundry(mock: &MockModel, common: Common) -> HttpProvider {
+pub fn foundry(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     let login = haft_model::FoundryLogin::ApiKey(KeySource::value("sk-test"));
     HttpProvider::foundry(&format!("{}/anthropic", mock.url()), login, common).unwrap()
 }
 
-pub fn vertex(mock: &MockModel, common: Common) -> HttpProvider {
+pub fn vertex(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     let place = haft_model::VertexPlace {
         project: "p1".to_owned(),
         region: "global".to_owned(),
@@ -61,7 +64,7 @@ pub fn vertex(mock: &MockModel, common: Common) -> HttpProvider {
 }
 
 #[cfg(feature = "bedrock")]
-pub fn bedrock(mock: &MockModel, common: Common) -> HttpProvider {
+pub fn bedrock(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     let login = haft_model::AwsLogin::Keys {
         access_key: "AKIDEXAMPLE".to_owned(),
         secret_key: haft_model::Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
@@ -70,7 +73,7 @@ pub fn bedrock(mock: &MockModel, common: Common) -> HttpProvider {
     HttpProvider::bedrock("us-east-1", Some(&mock.url()), login, common).unwrap()
 }
 
-pub type Make = fn(&MockModel, Common) -> HttpProvider;
+pub type Make = fn(&MockModel, ProviderOptions) -> HttpProvider;
 
 /// Every way to reach the mock.
 pub fn forms() -> Vec<(&'static str, &'static str, Make)> {

@@ -7,28 +7,28 @@ use std::{
 
 use haft_permission::{Destination, PermissionUpdate};
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Ask, Question, Unattended};
+use haft_tool_runtime::{Answer, Approver, NoApprover, Question};
 use tokio::sync::oneshot;
 
-use super::run::FarRun;
-use crate::frame::{AskFrame, CallKey, ToNear, WireAnswer, WireRendered};
+use super::run::HostRun;
+use crate::frame::{AnswerFrame, CallKey, HostFrame, QuestionFrame, RenderedFrame};
 
 /// Questions that wait for an answer.
 #[derive(Default)]
-pub(crate) struct CallerQuestions(Mutex<OpenCallerQuestions>);
+pub(crate) struct PendingQuestions(Mutex<PendingQuestionState>);
 
 #[derive(Default)]
-struct OpenCallerQuestions {
+struct PendingQuestionState {
     last: u64,
-    open: BTreeMap<u64, (AskFrame, oneshot::Sender<WireAnswer>)>,
+    open: BTreeMap<u64, (QuestionFrame, oneshot::Sender<AnswerFrame>)>,
 }
 
-impl CallerQuestions {
-    fn lock(&self) -> MutexGuard<'_, OpenCallerQuestions> {
+impl PendingQuestions {
+    fn lock(&self) -> MutexGuard<'_, PendingQuestionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, mut frame: AskFrame) -> (AskFrame, oneshot::Receiver<WireAnswer>) {
+    fn add(&self, mut frame: QuestionFrame) -> (QuestionFrame, oneshot::Receiver<AnswerFrame>) {
         let (answer, answered) = oneshot::channel();
         let mut waiting = self.lock();
         waiting.last += 1;
@@ -42,64 +42,64 @@ impl CallerQuestions {
     }
 
     /// What a person said. An answer to no question is none.
-    pub(crate) fn answer(&self, question: u64, answer: WireAnswer) {
+    pub(crate) fn answer(&self, question: u64, answer: AnswerFrame) {
         if let Some((_, waits)) = self.lock().open.remove(&question) {
             waits.send(answer).ok();
         }
     }
 
     /// Everything that waits, for a caller that came back.
-    pub(crate) fn open(&self) -> Vec<AskFrame> {
+    pub(crate) fn open(&self) -> Vec<QuestionFrame> {
         self.lock().open.values().map(|(frame, _)| frame.clone()).collect()
     }
 }
 
 /// Asks the caller's person about calls of one run.
-pub(crate) struct AskCaller(pub(crate) Weak<FarRun>);
+pub(crate) struct RemoteApprover(pub(crate) Weak<HostRun>);
 
 /// Takes a question back when nobody waits for its answer any more.
-struct CallerQuestion {
-    run: Arc<FarRun>,
+struct PendingQuestionGuard {
+    run: Arc<HostRun>,
     question: u64,
 }
 
-impl Drop for CallerQuestion {
+impl Drop for PendingQuestionGuard {
     fn drop(&mut self) {
         if self.run.questions.remove(self.question) {
-            self.run.say(&ToNear::Withdrawn { question: self.question });
+            self.run.say(&HostFrame::Withdrawn { question: self.question });
         }
     }
 }
 
-impl Ask for AskCaller {
+impl Approver for RemoteApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let Some(run) = self.0.upgrade().filter(|it| it.is_attended()) else {
-            return Unattended.ask(question);
+            return NoApprover.ask(question);
         };
         let suggestions: Vec<PermissionUpdate> =
             question.decision.suggestions.iter().cloned().map(for_session).collect();
-        let frame = AskFrame {
+        let frame = QuestionFrame {
             question: 0,
             key: CallKey { agent: question.agent_id.clone(), call: question.call_id.clone() },
             tool: question.tool.to_owned(),
             input: question.input.clone(),
             description: question.description.to_owned(),
             is_destructive: question.is_destructive,
-            shown: WireRendered::from(question.shown),
+            shown: RenderedFrame::from(question.shown),
             reason: question.decision.reason.clone(),
             suggestions: suggestions.clone(),
         };
         Box::pin(async move {
             let (frame, answered) = run.questions.add(frame);
-            let _asked = CallerQuestion { run: Arc::clone(&run), question: frame.question };
-            run.say(&ToNear::Ask(Box::new(frame)));
+            let _asked = PendingQuestionGuard { run: Arc::clone(&run), question: frame.question };
+            run.say(&HostFrame::Ask(Box::new(frame)));
             match answered.await {
-                Ok(WireAnswer::Allow { updates }) => {
+                Ok(AnswerFrame::Allow { updates }) => {
                     // Nothing is taken over that was not offered, and nothing for good.
                     let updates = updates.into_iter().map(for_session).filter(|it| suggestions.contains(it));
                     Answer::Allow { updated_input: None, updates: updates.collect() }
                 }
-                Ok(WireAnswer::Deny { message, interrupt }) => Answer::Deny { message, interrupt },
+                Ok(AnswerFrame::Deny { message, interrupt }) => Answer::Deny { message, interrupt },
                 Err(_) => Answer::unasked("the question was not answered"),
             }
         })

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{run::FarRun, runs::FarRuns};
+use super::{run::HostRun, runs::HostRunRegistry};
 use crate::{
-    frame::{Hello, ToFar, ToNear},
+    frame::{ClientFrame, Hello, HostFrame},
     pipe::LinePipe,
 };
 
@@ -23,18 +23,18 @@ pub(crate) const SILENT_PINGS: u32 = 3;
 const LEAST_PING: Duration = Duration::from_millis(50);
 
 /// Serves a caller until it or its connection is gone.
-pub(crate) async fn serve(mut pipe: LinePipe, runs: Arc<FarRuns>) {
+pub(crate) async fn serve(mut pipe: LinePipe, runs: Arc<HostRunRegistry>) {
     let _mark = runs.mark();
     let first = tokio::time::timeout(HELLO_LIMIT, pipe.incoming.recv()).await.ok().flatten();
     let Some(hello) = first.and_then(|line| hello(&line)) else { return };
     let (run, welcome) = match runs.admit(&hello).await {
         Ok(admitted) => admitted,
-        Err((kind, reason)) => return say(&pipe, &ToNear::Refused { kind, reason }).await,
+        Err((kind, reason)) => return say(&pipe, &HostFrame::Refused { kind, reason }).await,
     };
     let (lines, waiting) = mpsc::channel(WAITING_LINES);
-    say(&pipe, &ToNear::Welcome(Box::new(welcome))).await;
+    say(&pipe, &HostFrame::Welcome(Box::new(welcome))).await;
     let (visit, end) = run.enter(lines, hello.attended);
-    run.questions.open().into_iter().for_each(|it| run.say(&ToNear::Ask(Box::new(it))));
+    run.questions.open().into_iter().for_each(|it| run.say(&HostFrame::Ask(Box::new(it))));
     run.tell_news();
     let said_bye = tokio::select! {
         said_bye = converse(&mut pipe, waiting, &run, &runs, &hello) => said_bye,
@@ -50,7 +50,7 @@ pub(crate) async fn serve(mut pipe: LinePipe, runs: Arc<FarRuns>) {
 /// The first line. One that is written for another version may hold more, or
 /// less than is needed here; it still says for which.
 fn hello(line: &str) -> Option<Hello> {
-    if let Ok(ToFar::Hello(hello)) = serde_json::from_str(line) {
+    if let Ok(ClientFrame::Hello(hello)) = serde_json::from_str(line) {
         return Some(hello);
     }
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -67,7 +67,7 @@ fn hello(line: &str) -> Option<Hello> {
     })
 }
 
-async fn say(pipe: &LinePipe, frame: &ToNear) {
+async fn say(pipe: &LinePipe, frame: &HostFrame) {
     if let Ok(line) = serde_json::to_string(frame) {
         pipe.outgoing.send(line).await.ok();
     }
@@ -77,8 +77,8 @@ async fn say(pipe: &LinePipe, frame: &ToNear) {
 async fn converse(
     pipe: &mut LinePipe,
     mut waiting: mpsc::Receiver<String>,
-    run: &Arc<FarRun>,
-    runs: &Arc<FarRuns>,
+    run: &Arc<HostRun>,
+    runs: &Arc<HostRunRegistry>,
     hello: &Hello,
 ) -> bool {
     let silence = Duration::from_millis(hello.ping_ms).max(LEAST_PING) * SILENT_PINGS;
@@ -90,7 +90,7 @@ async fn converse(
                 let Some(line) = line else { return false };
                 heard = Instant::now();
                 match serde_json::from_str(&line) {
-                    Ok(ToFar::Bye) => return true,
+                    Ok(ClientFrame::Bye) => return true,
                     Ok(frame) => take(frame, run, hello),
                     // Something of a later version that we need not know.
                     Err(err) => tracing::debug!(%err, "a line of a caller was not understood"),
@@ -106,7 +106,7 @@ async fn converse(
                     return false;
                 }
                 // One that waits already says as much.
-                if let Ok(line) = serde_json::to_string(&ToNear::Ping) {
+                if let Ok(line) = serde_json::to_string(&HostFrame::Ping) {
                     pipe.outgoing.try_send(line).ok();
                 }
             }
@@ -114,14 +114,14 @@ async fn converse(
     }
 }
 
-fn take(frame: ToFar, run: &Arc<FarRun>, hello: &Hello) {
+fn take(frame: ClientFrame, run: &Arc<HostRun>, hello: &Hello) {
     match frame {
-        ToFar::Call(call) => run.call(*call),
-        ToFar::Find { key } => run.find(key),
-        ToFar::Cancel { key } => run.cancel(&key),
-        ToFar::Answer { question, answer } => run.questions.answer(question, answer),
-        ToFar::Heard { key } => run.heard(&key),
-        ToFar::Order { id, order } => run.order(&hello.instance, id, order),
-        ToFar::Ping | ToFar::Hello(_) | ToFar::Bye => (),
+        ClientFrame::Call(call) => run.call(*call),
+        ClientFrame::Find { key } => run.find(key),
+        ClientFrame::Cancel { key } => run.cancel(&key),
+        ClientFrame::Answer { question, answer } => run.questions.answer(question, answer),
+        ClientFrame::Heard { key } => run.heard(&key),
+        ClientFrame::Order { id, order } => run.order(&hello.instance, id, order),
+        ClientFrame::Ping | ClientFrame::Hello(_) | ClientFrame::Bye => (),
     }
 }

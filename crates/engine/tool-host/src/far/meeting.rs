@@ -27,12 +27,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     WebOptions, connection,
-    runs::FarRuns,
+    runs::HostRunRegistry,
     web::{accept_until, checked, refused},
 };
 use crate::{
     address::{HostAddress, HostConfig},
-    near::{LinkTrouble, web_socket},
+    near::{LinkError, web_socket},
     pipe::{LinePipe, socket_limits},
 };
 
@@ -80,7 +80,7 @@ impl WaitingHosts {
 }
 
 /// Who has come.
-enum MeetingVisitor {
+enum RendezvousPeer {
     Host(oneshot::Receiver<MeetingSocket>),
     Caller(oneshot::Sender<MeetingSocket>),
 }
@@ -98,9 +98,9 @@ pub async fn serve_meeting(
         async move {
             let received = tokio::time::timeout(limit, receive(stream, &hosts, &token)).await;
             match received {
-                Ok(Some((socket, MeetingVisitor::Host(caller)))) => wait_here(socket, caller).await,
+                Ok(Some((socket, RendezvousPeer::Host(caller)))) => wait_here(socket, caller).await,
                 // A host that has gone in this moment: the caller tries again.
-                Ok(Some((socket, MeetingVisitor::Caller(host)))) => drop(host.send(socket)),
+                Ok(Some((socket, RendezvousPeer::Caller(host)))) => drop(host.send(socket)),
                 _ => (),
             }
         }
@@ -114,15 +114,15 @@ async fn receive(
     stream: TcpStream,
     hosts: &WaitingHosts,
     token: &str,
-) -> Option<(MeetingSocket, MeetingVisitor)> {
+) -> Option<(MeetingSocket, RendezvousPeer)> {
     let mut visitor = None;
     #[expect(clippy::result_large_err, reason = "the library's own type")]
     let check = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let response = checked(request, response, token)?;
         let path = request.uri().path();
         visitor = match request.headers().contains_key(WAITS) {
-            true => Some(MeetingVisitor::Host(hosts.add(path))),
-            false => hosts.take(path).map(MeetingVisitor::Caller),
+            true => Some(RendezvousPeer::Host(hosts.add(path))),
+            false => hosts.take(path).map(RendezvousPeer::Caller),
         };
         match visitor {
             Some(_) => Ok(response),
@@ -199,7 +199,7 @@ where
 /// to go on; what passes is `told`, once.
 pub async fn serve_through(
     point: HostConfig,
-    runs: Arc<FarRuns>,
+    runs: Arc<HostRunRegistry>,
     stop: CancellationToken,
     told: impl Fn(&str) + Send + Sync,
 ) -> Result<(), String> {
@@ -211,7 +211,11 @@ pub async fn serve_through(
 }
 
 /// One line that waits, and the next when a caller has it. Returns why it cannot.
-async fn keep_a_line(point: &HostConfig, runs: &Arc<FarRuns>, told: &(impl Fn(&str) + Sync)) -> String {
+async fn keep_a_line(
+    point: &HostConfig,
+    runs: &Arc<HostRunRegistry>,
+    told: &(impl Fn(&str) + Sync),
+) -> String {
     let HostAddress::Web { url } = &point.address else {
         return String::from("a meeting point has an address with https://");
     };
@@ -225,8 +229,8 @@ async fn keep_a_line(point: &HostConfig, runs: &Arc<FarRuns>, told: &(impl Fn(&s
                     continue;
                 }
             }
-            Err(LinkTrouble { is_lasting: true, reason }) => return reason,
-            Err(LinkTrouble { reason, .. }) => {
+            Err(LinkError { is_lasting: true, reason }) => return reason,
+            Err(LinkError { reason, .. }) => {
                 if failures == 0 {
                     told(&format!("{} is not reached: {reason}; trying again", point.address));
                 }

@@ -13,30 +13,30 @@ mod web;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Ask, Pipeline, SessionState, SharedPool};
+use haft_tool_runtime::{Approver, CallSessionState, Pipeline, SharedPool};
 use haft_types::{AgentId, SessionId};
 use serde_json::Value;
 
 pub use meeting::{serve_meeting, serve_through};
 pub use relay::relay;
-pub use runs::FarRuns;
-pub use socket::{SocketPlace, serve_socket};
+pub use runs::HostRunRegistry;
+pub use socket::{SocketPath, serve_socket};
 pub use web::{WebOptions, serve_web};
 
-use crate::frame::{FarOrder, FarPlace};
+use crate::frame::{HostCommand, HostLocation};
 
 /// Opens sessions for callers.
-pub trait LendSession: Send + Sync {
+pub trait SessionFactory: Send + Sync {
     /// The directory that a caller means, or why it cannot be worked in.
     fn directory(&self, wanted: &str) -> Result<PathBuf, String>;
 
     /// Opens a session that asks this one. The error is for the caller's person.
-    fn lend(&self, wanted: WantedRun, ask: Arc<dyn Ask>) -> BoxFuture<'_, Result<LentSession, String>>;
+    fn lend(&self, wanted: RunRequest, ask: Arc<dyn Approver>) -> BoxFuture<'_, Result<HostSession, String>>;
 }
 
 /// The session a caller wants.
 #[derive(Clone, Debug)]
-pub struct WantedRun {
+pub struct RunRequest {
     /// Its id here: the same for the same session of the caller.
     pub id: SessionId,
     /// Where it works.
@@ -44,21 +44,21 @@ pub struct WantedRun {
 }
 
 /// A session whose pipeline a caller uses.
-pub struct LentSession {
+pub struct HostSession {
     /// What every call passes through.
     pub pipeline: Arc<Pipeline>,
     /// The tools callers may use.
     pub pool: SharedPool,
     /// What calls see of the session.
-    pub state: SessionState,
+    pub state: CallSessionState,
     /// Where calls run.
-    pub place: FarPlace,
+    pub place: HostLocation,
     /// What a caller may want beside calls.
-    pub hands: Arc<dyn FarHands>,
+    pub hands: Arc<dyn HostOperations>,
 }
 
 /// What a caller may want of a session beside calls.
-pub trait FarHands: Send + Sync {
+pub trait HostOperations: Send + Sync {
     /// Waits until an agent has something to be told that it had not before.
     fn news(&self) -> BoxFuture<'_, ()>;
 
@@ -66,7 +66,7 @@ pub trait FarHands: Send + Sync {
     fn agents_with_news(&self) -> Vec<AgentId>;
 
     /// Does what was ordered.
-    fn order(&self, order: FarOrder) -> BoxFuture<'_, Result<Value, String>>;
+    fn order(&self, order: HostCommand) -> BoxFuture<'_, Result<Value, String>>;
 
     /// Ends the session, and what it has running.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -74,7 +74,7 @@ pub trait FarHands: Send + Sync {
 
 /// What bounds the far end.
 #[derive(Clone, Copy, Debug)]
-pub struct FarLimits {
+pub struct HostLimits {
     /// How long a session waits for its caller to come back. Then what it has
     /// running ends.
     pub linger: Duration,
@@ -86,7 +86,7 @@ pub struct FarLimits {
     pub journals: Duration,
 }
 
-impl Default for FarLimits {
+impl Default for HostLimits {
     fn default() -> Self {
         Self {
             linger: Duration::from_secs(30 * 60),

@@ -9,7 +9,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::SocketPlace;
+use super::SocketPath;
 
 /// How long the process may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(15);
@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Carries bytes between two streams and the process at a place, until either
 /// side ends. `start` starts the process where it is not there.
 pub async fn relay<R, W>(
-    place: &SocketPlace,
+    place: &SocketPath,
     mut start: impl FnMut() -> io::Result<()>,
     mut from: R,
     mut to: W,
@@ -43,10 +43,7 @@ where
     to.flush().await
 }
 
-async fn connected(
-    place: &SocketPlace,
-    start: &mut impl FnMut() -> io::Result<()>,
-) -> io::Result<UnixStream> {
+async fn connected(place: &SocketPath, start: &mut impl FnMut() -> io::Result<()>) -> io::Result<UnixStream> {
     let deadline = Instant::now() + START_LIMIT;
     let mut next_start = Instant::now();
     loop {

@@ -10,28 +10,28 @@ use std::{
 };
 
 use haft_tool::{CallContext, ErrorKind, ProgressSink};
-use haft_tool_runtime::{CallWitness, ParsedCall, StartingCall, WitnessedSoon};
+use haft_tool_runtime::{CallLog, CallStart, ParsedCall, Persisted};
 use haft_types::ToolUse;
 use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    LentSession,
-    answers::CallerQuestions,
+    HostSession,
+    answers::PendingQuestions,
     run_journal::{NotStarted, RunJournal, digest},
 };
-use crate::frame::{CallFrame, CallKey, FarOrder, ToNear, WireReport};
+use crate::frame::{CallFrame, CallKey, HostCommand, HostFrame, ReportFrame};
 
 /// A run: a session of a caller, as long as somebody may come back to it.
-pub(crate) struct FarRun {
+pub(crate) struct HostRun {
     pub(crate) name: String,
     pub(crate) journal: RunJournal,
-    pub(crate) lent: OnceCell<LentSession>,
-    pub(crate) questions: CallerQuestions,
+    pub(crate) lent: OnceCell<HostSession>,
+    pub(crate) questions: PendingQuestions,
     calls: Mutex<HashMap<CallKey, LiveCall>>,
-    orders: Mutex<OrdersOfCaller>,
-    caller: Mutex<Option<CallerDoor>>,
+    orders: Mutex<ExecutedCommands>,
+    caller: Mutex<Option<ClientConnection>>,
     attended: AtomicBool,
     /// Counts connections, so that one that went knows whether another came.
     pub(crate) visits: watch::Sender<u64>,
@@ -42,11 +42,11 @@ pub(crate) struct FarRun {
 struct LiveCall {
     digest: String,
     cancel: CancellationToken,
-    report: Option<Arc<WireReport>>,
+    report: Option<Arc<ReportFrame>>,
 }
 
 /// Where the caller is.
-struct CallerDoor {
+struct ClientConnection {
     lines: mpsc::Sender<String>,
     visit: u64,
     /// Ends the connection.
@@ -55,7 +55,7 @@ struct CallerDoor {
 
 /// Orders of the caller's process: each is done once.
 #[derive(Default)]
-struct OrdersOfCaller {
+struct ExecutedCommands {
     instance: String,
     seen: BTreeMap<u64, Option<Result<Value, String>>>,
 }
@@ -64,15 +64,15 @@ struct OrdersOfCaller {
 const KEPT_ORDERS: usize = 64;
 
 /// What a call is worth knowing about before it may act.
-struct JournalWitness<'a> {
-    run: &'a FarRun,
+struct JournalCallLog<'a> {
+    run: &'a HostRun,
     key: &'a CallKey,
     epoch: u64,
     digest: &'a str,
 }
 
-impl CallWitness for JournalWitness<'_> {
-    fn starting(&self, call: &StartingCall<'_>) -> Result<Option<WitnessedSoon>, String> {
+impl CallLog for JournalCallLog<'_> {
+    fn starting(&self, call: &CallStart<'_>) -> Result<Option<Persisted>, String> {
         let started = self.run.journal.start(self.key, self.epoch, call.tool, self.digest);
         started.map(|()| None).map_err(|why| match why {
             NotStarted::Fenced(epoch) => fenced(call.tool, self.epoch, epoch),
@@ -94,13 +94,13 @@ fn fenced(tool: &str, ours: u64, current: u64) -> String {
     )
 }
 
-impl FarRun {
+impl HostRun {
     pub(crate) fn new(name: String, journal: RunJournal) -> Self {
         Self {
             name,
             journal,
             lent: OnceCell::new(),
-            questions: CallerQuestions::default(),
+            questions: PendingQuestions::default(),
             calls: Mutex::default(),
             orders: Mutex::default(),
             caller: Mutex::default(),
@@ -114,7 +114,7 @@ impl FarRun {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn caller(&self) -> MutexGuard<'_, Option<CallerDoor>> {
+    fn caller(&self) -> MutexGuard<'_, Option<ClientConnection>> {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,7 +133,7 @@ impl FarRun {
             *it += 1;
             visit = *it;
         });
-        let before = caller.replace(CallerDoor { lines, visit, end: end.clone() });
+        let before = caller.replace(ClientConnection { lines, visit, end: end.clone() });
         drop(caller);
         if let Some(before) = before {
             before.end.cancel();
@@ -158,11 +158,11 @@ impl FarRun {
 
     /// Tells the caller, if it is there. What it has to know it asks for again
     /// when it comes back.
-    pub(crate) fn say(&self, frame: &ToNear) {
+    pub(crate) fn say(&self, frame: &HostFrame) {
         let Ok(line) = serde_json::to_string(frame) else { return };
         let caller = self.caller();
         let Some(door) = caller.as_ref() else { return };
-        let is_courtesy = matches!(frame, ToNear::Progress { .. } | ToNear::Ping);
+        let is_courtesy = matches!(frame, HostFrame::Progress { .. } | HostFrame::Ping);
         let has_room = !is_courtesy || door.lines.max_capacity() / 2 < door.lines.capacity();
         // Who does not read that much is cut off, and asks again when it comes back.
         if has_room && door.lines.try_send(line).is_err() {
@@ -218,26 +218,26 @@ impl FarRun {
             Some(Some(Arc::new(report)))
         });
         match known {
-            None => self.say(&ToNear::Absent { key }),
+            None => self.say(&HostFrame::Absent { key }),
             Some(None) => (),
             Some(Some(report)) => self.tell_report(&key, &report),
         }
     }
 
     fn refuse(&self, key: CallKey, tool: &str, kind: ErrorKind, message: String) {
-        let report = Box::new(WireReport::failure(tool, kind, message));
-        self.say(&ToNear::Report { key, report });
+        let report = Box::new(ReportFrame::failure(tool, kind, message));
+        self.say(&HostFrame::Report { key, report });
     }
 
-    fn tell_report(&self, key: &CallKey, report: &Arc<WireReport>) {
-        self.say(&ToNear::Report { key: key.clone(), report: Box::new(WireReport::clone(report)) });
+    fn tell_report(&self, key: &CallKey, report: &Arc<ReportFrame>) {
+        self.say(&HostFrame::Report { key: key.clone(), report: Box::new(ReportFrame::clone(report)) });
     }
 
     async fn run(self: Arc<Self>, frame: CallFrame, digest: String, cancel: CancellationToken) {
         let CallFrame { meta, tool, input, cwd } = frame;
         let key = meta.key;
         let report = match self.lent.get() {
-            None => WireReport::failure(&tool, ErrorKind::NotStarted, "the session is over"),
+            None => ReportFrame::failure(&tool, ErrorKind::NotStarted, "the session is over"),
             Some(lent) => {
                 let (progress, mut events) = ProgressSink::channel();
                 let cx = CallContext {
@@ -251,15 +251,15 @@ impl FarRun {
                 let mut tool_use = ToolUse { id: key.call.clone(), name: tool.clone(), input };
                 let secrets = lent.pipeline.secrets.as_ref();
                 match secrets.map_or(Ok(()), |it| it.unmask_input(&mut tool_use.input)) {
-                    Err(why) => WireReport::failure(&tool, ErrorKind::InvalidInput, why),
+                    Err(why) => ReportFrame::failure(&tool, ErrorKind::InvalidInput, why),
                     Ok(()) => {
                         let parsed = ParsedCall::parse(&lent.pool.get(), tool_use, &cx);
                         let witness =
-                            JournalWitness { run: &self, key: &key, epoch: meta.epoch, digest: &digest };
+                            JournalCallLog { run: &self, key: &key, epoch: meta.epoch, digest: &digest };
                         let running = lent.pipeline.run_witnessed(parsed, cx, Some(&witness));
                         let telling = async {
                             while let Some(event) = events.recv().await {
-                                self.say(&ToNear::Progress { key: key.clone(), data: event.data });
+                                self.say(&HostFrame::Progress { key: key.clone(), data: event.data });
                             }
                             std::future::pending::<()>().await;
                         };
@@ -268,7 +268,7 @@ impl FarRun {
                             () = telling => return,
                         };
                         report.changes.iter().for_each(|it| lent.pipeline.gate.take_over(it));
-                        WireReport::from(&report)
+                        ReportFrame::from(&report)
                     }
                 }
             }
@@ -276,7 +276,7 @@ impl FarRun {
         self.ended(&key, report);
     }
 
-    fn ended(&self, key: &CallKey, report: WireReport) {
+    fn ended(&self, key: &CallKey, report: ReportFrame) {
         if let Err(err) = self.journal.end(key, &report) {
             // The caller still hears it now; after a restart it would be unknown.
             tracing::warn!(call = %key.call, %err, "the result of a call could not be written down");
@@ -304,11 +304,11 @@ impl FarRun {
     }
 
     /// Does what was ordered, once.
-    pub(crate) fn order(self: &Arc<Self>, instance: &str, id: u64, order: FarOrder) {
+    pub(crate) fn order(self: &Arc<Self>, instance: &str, id: u64, order: HostCommand) {
         let known = {
             let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
             if orders.instance != instance {
-                *orders = OrdersOfCaller { instance: instance.to_owned(), seen: BTreeMap::new() };
+                *orders = ExecutedCommands { instance: instance.to_owned(), seen: BTreeMap::new() };
             }
             let known = orders.seen.get(&id).cloned();
             if known.is_none() {
@@ -320,7 +320,7 @@ impl FarRun {
             known
         };
         match known {
-            Some(Some(outcome)) => self.say(&ToNear::Done { id, outcome }),
+            Some(Some(outcome)) => self.say(&HostFrame::Done { id, outcome }),
             Some(None) => (),
             None => {
                 let (run, instance) = (Arc::clone(self), instance.to_owned());
@@ -335,7 +335,7 @@ impl FarRun {
                             orders.seen.insert(id, Some(outcome.clone()));
                         }
                     }
-                    run.say(&ToNear::Done { id, outcome });
+                    run.say(&HostFrame::Done { id, outcome });
                 });
             }
         }
@@ -357,14 +357,14 @@ impl FarRun {
     pub(crate) fn tell_news(&self) {
         let agents = self.lent.get().map(|it| it.hands.agents_with_news()).unwrap_or_default();
         if !agents.is_empty() {
-            self.say(&ToNear::NewsWaits { agents });
+            self.say(&HostFrame::NewsWaits { agents });
         }
     }
 }
 
 /// The process that ran a call is gone, and what came of it with it.
-fn unknown_outcome(tool: &str) -> WireReport {
+fn unknown_outcome(tool: &str) -> ReportFrame {
     let message = "interrupted, outcome unknown: the tool host was ended while the call ran. It may or may not have \
                    had its effect. Check before doing it again.";
-    WireReport::failure(tool, ErrorKind::Interrupted, message)
+    ReportFrame::failure(tool, ErrorKind::Interrupted, message)
 }

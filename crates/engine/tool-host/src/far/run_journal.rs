@@ -15,7 +15,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{CallFrame, CallKey, WireReport};
+use crate::frame::{CallFrame, CallKey, ReportFrame};
 
 /// The journal of one run. It belongs to one process.
 pub(crate) struct RunJournal(Mutex<OpenJournal>);
@@ -24,14 +24,14 @@ struct OpenJournal {
     file: File,
     /// Where the next line goes.
     end: u64,
-    owner: RunOwner,
+    owner: EpochHolder,
     earlier: HashSet<String>,
     calls: HashMap<CallKey, JournaledCall>,
 }
 
 /// Whose turn it is.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-struct RunOwner {
+struct EpochHolder {
     epoch: u64,
     instance: String,
 }
@@ -48,14 +48,14 @@ pub(crate) struct JournaledCall {
 #[derive(Deserialize, Serialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 enum JournalLine {
-    Owner(RunOwner),
+    Owner(EpochHolder),
     Started { key: CallKey, epoch: u64, tool: String, digest: String },
-    Done { key: CallKey, report: Box<WireReport> },
+    Done { key: CallKey, report: Box<ReportFrame> },
 }
 
 /// Why a journal is not to be had.
 #[derive(Debug)]
-pub(crate) enum JournalTrouble {
+pub(crate) enum JournalError {
     /// Another process has it.
     TakenOrder,
     /// The disk says no.
@@ -64,7 +64,7 @@ pub(crate) enum JournalTrouble {
 
 /// It is somebody else's turn.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) struct FencedOut {
+pub(crate) struct StaleEpoch {
     pub(crate) epoch: u64,
 }
 
@@ -81,24 +81,24 @@ pub(crate) enum NotStarted {
 
 impl RunJournal {
     /// Opens the journal of a run, and takes it.
-    pub(crate) fn open(path: &Path) -> Result<Self, JournalTrouble> {
+    pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
         if let Some(dir) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(JournalTrouble::Disk)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(JournalError::Disk)?;
         }
         let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-        let file = file.map_err(JournalTrouble::Disk)?;
+        let file = file.map_err(JournalError::Disk)?;
         file.try_lock().map_err(|err| match err {
-            TryLockError::WouldBlock => JournalTrouble::TakenOrder,
-            TryLockError::Error(err) => JournalTrouble::Disk(err),
+            TryLockError::WouldBlock => JournalError::TakenOrder,
+            TryLockError::Error(err) => JournalError::Disk(err),
         })?;
         let mut open = OpenJournal {
             file,
             end: 0,
-            owner: RunOwner::default(),
+            owner: EpochHolder::default(),
             earlier: HashSet::new(),
             calls: HashMap::new(),
         };
-        open.read().map_err(JournalTrouble::Disk)?;
+        open.read().map_err(JournalError::Disk)?;
         Ok(Self(Mutex::new(open)))
     }
 
@@ -108,10 +108,10 @@ impl RunJournal {
 
     /// Gives a process its turn. A process that comes back has the turn it had;
     /// one whose turn is over has none any more.
-    pub(crate) fn claim(&self, instance: &str, wanted: Option<u64>) -> Result<u64, JournalClaim> {
+    pub(crate) fn claim(&self, instance: &str, wanted: Option<u64>) -> Result<u64, JournalClaimError> {
         let mut open = self.lock();
         let current = open.owner.clone();
-        let fenced = Err(JournalClaim::Fenced(FencedOut { epoch: current.epoch }));
+        let fenced = Err(JournalClaimError::Fenced(StaleEpoch { epoch: current.epoch }));
         let epoch = match wanted {
             _ if open.earlier.contains(instance) => return fenced,
             None if current.instance == instance => return Ok(current.epoch),
@@ -120,9 +120,9 @@ impl RunJournal {
             Some(epoch) if epoch <= current.epoch && !current.instance.is_empty() => return fenced,
             Some(epoch) => epoch,
         };
-        let owner = RunOwner { epoch, instance: instance.to_owned() };
-        open.write(&JournalLine::Owner(owner.clone())).map_err(JournalClaim::Disk)?;
-        open.file.sync_data().map_err(JournalClaim::Disk)?;
+        let owner = EpochHolder { epoch, instance: instance.to_owned() };
+        open.write(&JournalLine::Owner(owner.clone())).map_err(JournalClaimError::Disk)?;
+        open.file.sync_data().map_err(JournalClaimError::Disk)?;
         open.take_owner(owner);
         Ok(epoch)
     }
@@ -161,7 +161,7 @@ impl RunJournal {
     }
 
     /// A call that started has ended.
-    pub(crate) fn end(&self, key: &CallKey, report: &WireReport) -> io::Result<()> {
+    pub(crate) fn end(&self, key: &CallKey, report: &ReportFrame) -> io::Result<()> {
         let mut open = self.lock();
         if !open.calls.contains_key(key) {
             return Ok(());
@@ -175,7 +175,7 @@ impl RunJournal {
     }
 
     /// The report of a call that ended; nothing if it has none.
-    pub(crate) fn report(&self, call: &JournaledCall) -> Option<WireReport> {
+    pub(crate) fn report(&self, call: &JournaledCall) -> Option<ReportFrame> {
         let (at, length) = call.done?;
         let mut bytes = vec![0; length];
         self.lock().file.read_exact_at(&mut bytes, at).ok()?;
@@ -188,9 +188,9 @@ impl RunJournal {
 
 /// Why a process has no turn.
 #[derive(Debug)]
-pub(crate) enum JournalClaim {
+pub(crate) enum JournalClaimError {
     /// Its turn is over.
-    Fenced(FencedOut),
+    Fenced(StaleEpoch),
     /// The disk says no.
     Disk(io::Error),
 }
@@ -228,7 +228,7 @@ impl OpenJournal {
         Ok(())
     }
 
-    fn take_owner(&mut self, owner: RunOwner) {
+    fn take_owner(&mut self, owner: EpochHolder) {
         let before = std::mem::replace(&mut self.owner, owner);
         if !before.instance.is_empty() && before.instance != self.owner.instance {
             self.earlier.insert(before.instance);
@@ -293,7 +293,7 @@ mod tests {
         }
         let want = [Some(1), Some(1), Some(2), None, None, Some(9), Some(9), None, None, Some(10)];
         assert_eq!(said, want);
-        assert!(matches!(RunJournal::open(&path), Err(JournalTrouble::TakenOrder)));
+        assert!(matches!(RunJournal::open(&path), Err(JournalError::TakenOrder)));
         drop(journal);
         let again = RunJournal::open(&path).unwrap();
         assert_eq!(again.epoch(), 10);
@@ -305,7 +305,7 @@ mod tests {
     fn what_started_is_known_after_any_cut() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("calls.jsonl");
-        let report = WireReport::failure("Bash", ErrorKind::Failed, "no");
+        let report = ReportFrame::failure("Bash", ErrorKind::Failed, "no");
         {
             let journal = RunJournal::open(&path).unwrap();
             let epoch = journal.claim("a", None).unwrap();

@@ -10,39 +10,44 @@ use std::{
 use tokio::sync::{Mutex, watch};
 
 use super::{
-    FarLimits, LendSession, WantedRun,
-    answers::AskCaller,
-    run::FarRun,
-    run_journal::{JournalClaim, JournalTrouble, RunJournal},
+    HostLimits, RunRequest, SessionFactory,
+    answers::RemoteApprover,
+    run::HostRun,
+    run_journal::{JournalClaimError, JournalError, RunJournal},
 };
-use crate::frame::{Hello, NotAdmittedKind, PROTOCOL, Welcome};
+use crate::frame::{AdmissionErrorKind, Hello, PROTOCOL, Welcome};
 
 /// The runs of a far process: sessions that callers use.
-pub struct FarRuns {
+pub struct HostRunRegistry {
     dir: PathBuf,
-    lender: Arc<dyn LendSession>,
+    lender: Arc<dyn SessionFactory>,
     version: String,
-    pub(crate) limits: FarLimits,
-    runs: Mutex<HashMap<String, Arc<FarRun>>>,
+    pub(crate) limits: HostLimits,
+    runs: Mutex<HashMap<String, Arc<HostRun>>>,
     /// How many connections and runs there are.
     pub(crate) busy: watch::Sender<usize>,
 }
 
 /// Why a caller is not let in.
-pub(crate) type NotAdmitted = (NotAdmittedKind, String);
+pub(crate) type AdmissionError = (AdmissionErrorKind, String);
 
 /// Counts somebody as long as it lives.
-pub(crate) struct BusyMark(Arc<FarRuns>);
+pub(crate) struct ActivityGuard(Arc<HostRunRegistry>);
 
-impl Drop for BusyMark {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
         self.0.busy.send_modify(|it| *it -= 1);
     }
 }
 
-impl FarRuns {
+impl HostRunRegistry {
     /// Keeps journals below `dir`. `version` is what callers are told.
-    pub fn new(dir: PathBuf, lender: Arc<dyn LendSession>, version: &str, limits: FarLimits) -> Arc<Self> {
+    pub fn new(
+        dir: PathBuf,
+        lender: Arc<dyn SessionFactory>,
+        version: &str,
+        limits: HostLimits,
+    ) -> Arc<Self> {
         let runs = Self {
             dir,
             lender,
@@ -67,20 +72,20 @@ impl FarRuns {
         }
     }
 
-    pub(crate) fn mark(self: &Arc<Self>) -> BusyMark {
+    pub(crate) fn mark(self: &Arc<Self>) -> ActivityGuard {
         self.busy.send_modify(|it| *it += 1);
-        BusyMark(Arc::clone(self))
+        ActivityGuard(Arc::clone(self))
     }
 
     /// Lets a caller in: its run, and what it is told.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         hello: &Hello,
-    ) -> Result<(Arc<FarRun>, Welcome), NotAdmitted> {
+    ) -> Result<(Arc<HostRun>, Welcome), AdmissionError> {
         if hello.protocol != PROTOCOL {
-            return Err((NotAdmittedKind::Version, self.other_language(hello)));
+            return Err((AdmissionErrorKind::Version, self.other_language(hello)));
         }
-        let dir = self.lender.directory(&hello.dir).map_err(|why| (NotAdmittedKind::Place, why))?;
+        let dir = self.lender.directory(&hello.dir).map_err(|why| (AdmissionErrorKind::Place, why))?;
         let name = run_name(&hello.session, &dir.to_string_lossy());
         let mut runs = self.runs.lock().await;
         let run = match runs.get(&name).filter(|it| !it.closed.is_cancelled()) {
@@ -89,32 +94,32 @@ impl FarRuns {
                 if self.limits.runs <= runs.len() {
                     let reason =
                         format!("{} sessions use this tool host already; try again later", runs.len());
-                    return Err((NotAdmittedKind::Busy, reason));
+                    return Err((AdmissionErrorKind::Busy, reason));
                 }
-                Arc::new(FarRun::new(name.clone(), self.journal(&name)?))
+                Arc::new(HostRun::new(name.clone(), self.journal(&name)?))
             }
         };
         let epoch = run.journal.claim(&hello.instance, hello.epoch).map_err(|why| match why {
-            JournalClaim::Fenced(fenced) => (
-                NotAdmittedKind::Fenced,
+            JournalClaimError::Fenced(fenced) => (
+                AdmissionErrorKind::Fenced,
                 format!(
                     "another process has taken this session over (turn {}): what this one does no longer counts",
                     fenced.epoch
                 ),
             ),
-            JournalClaim::Disk(err) => (NotAdmittedKind::Busy, disk(&err)),
+            JournalClaimError::Disk(err) => (AdmissionErrorKind::Busy, disk(&err)),
         })?;
         if run.lent.get().is_none() {
-            let wanted = WantedRun { id: session_id(&name).into(), dir };
-            let ask = Arc::new(AskCaller(Arc::downgrade(&run)));
-            let lent = self.lender.lend(wanted, ask).await.map_err(|why| (NotAdmittedKind::Place, why))?;
+            let wanted = RunRequest { id: session_id(&name).into(), dir };
+            let ask = Arc::new(RemoteApprover(Arc::downgrade(&run)));
+            let lent = self.lender.lend(wanted, ask).await.map_err(|why| (AdmissionErrorKind::Place, why))?;
             run.lent.set(lent).ok();
             runs.insert(name, Arc::clone(&run));
             tokio::spawn(Arc::clone(&run).watch_news());
             tokio::spawn(Arc::clone(self).keep(Arc::downgrade(&run)));
         }
         let Some(lent) = run.lent.get() else {
-            return Err((NotAdmittedKind::Busy, String::from("the session could not be opened")));
+            return Err((AdmissionErrorKind::Busy, String::from("the session could not be opened")));
         };
         let welcome = Welcome {
             protocol: PROTOCOL,
@@ -128,13 +133,13 @@ impl FarRuns {
         Ok((run, welcome))
     }
 
-    fn journal(&self, name: &str) -> Result<RunJournal, NotAdmitted> {
+    fn journal(&self, name: &str) -> Result<RunJournal, AdmissionError> {
         RunJournal::open(&self.dir.join("runs").join(format!("{name}.jsonl"))).map_err(|why| match why {
-            JournalTrouble::TakenOrder => (
-                NotAdmittedKind::Busy,
+            JournalError::TakenOrder => (
+                AdmissionErrorKind::Busy,
                 String::from("another tool host of this machine has this session; end it, or use that one"),
             ),
-            JournalTrouble::Disk(err) => (NotAdmittedKind::Busy, disk(&err)),
+            JournalError::Disk(err) => (AdmissionErrorKind::Busy, disk(&err)),
         })
     }
 
@@ -151,7 +156,7 @@ impl FarRuns {
     }
 
     /// Ends a run that its caller left, after a while.
-    async fn keep(self: Arc<Self>, run: Weak<FarRun>) {
+    async fn keep(self: Arc<Self>, run: Weak<HostRun>) {
         let _mark = self.mark();
         loop {
             let Some(watched) = run.upgrade() else { return };
@@ -172,7 +177,7 @@ impl FarRuns {
     }
 
     /// Ends a run: what it has running, then its session.
-    pub(crate) async fn close(&self, run: &Arc<FarRun>) {
+    pub(crate) async fn close(&self, run: &Arc<HostRun>) {
         run.closed.cancel();
         {
             let mut runs = self.runs.lock().await;
@@ -188,7 +193,7 @@ impl FarRuns {
 
     /// Ends all runs.
     pub async fn close_all(&self) {
-        let all: Vec<Arc<FarRun>> = self.runs.lock().await.values().cloned().collect();
+        let all: Vec<Arc<HostRun>> = self.runs.lock().await.values().cloned().collect();
         for run in all {
             self.close(&run).await;
         }

@@ -13,7 +13,7 @@ use std::{
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{connection, runs::FarRuns};
+use super::{connection, runs::HostRunRegistry};
 use crate::pipe::LinePipe;
 
 /// The longest path that a socket may have everywhere.
@@ -24,14 +24,14 @@ const NO_ROOM: Duration = Duration::from_millis(100);
 
 /// Where the process of a person is found.
 #[derive(Clone, Debug)]
-pub struct SocketPlace {
+pub struct SocketPath {
     /// The socket.
     pub socket: PathBuf,
     /// Held by the process as long as it lives; its pid is in it.
     pub lock: PathBuf,
 }
 
-impl SocketPlace {
+impl SocketPath {
     /// The place that belongs to a directory, which only its owner sees into.
     pub fn below(dir: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -69,8 +69,8 @@ impl SocketPlace {
 /// Serves callers at a socket until `stop`, or until nobody was there for
 /// `idle`. Returns at once where another process does so already.
 pub async fn serve_socket(
-    place: &SocketPlace,
-    runs: Arc<FarRuns>,
+    place: &SocketPath,
+    runs: Arc<HostRunRegistry>,
     idle: Duration,
     stop: CancellationToken,
 ) -> io::Result<()> {

@@ -12,7 +12,7 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{connection, runs::FarRuns};
+use super::{connection, runs::HostRunRegistry};
 use crate::pipe::{LinePipe, socket_limits};
 
 /// How callers come in.
@@ -32,7 +32,7 @@ const NO_ROOM: Duration = Duration::from_millis(100);
 /// Serves callers at an address until `stop`.
 pub async fn serve_web(
     listener: TcpListener,
-    runs: Arc<FarRuns>,
+    runs: Arc<HostRunRegistry>,
     options: WebOptions,
     stop: CancellationToken,
 ) -> io::Result<()> {

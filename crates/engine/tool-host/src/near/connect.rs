@@ -21,7 +21,7 @@ use tokio_tungstenite::{
 };
 use url::Url;
 
-use super::LinkTrouble;
+use super::LinkError;
 use crate::{
     address::{HostAddress, HostConfig},
     pipe::{LinePipe, socket_limits},
@@ -53,7 +53,7 @@ const MEETING_TRIES: u32 = 20;
 const MEETING_PAUSE: Duration = Duration::from_millis(100);
 
 /// Opens a connection to a host.
-pub(super) async fn connect(host: &HostConfig) -> Result<Connected, LinkTrouble> {
+pub(super) async fn connect(host: &HostConfig) -> Result<Connected, LinkError> {
     match &host.address {
         HostAddress::Ssh { .. } => over_ssh(host),
         HostAddress::Web { url } => {
@@ -70,8 +70,8 @@ pub(super) async fn connect(host: &HostConfig) -> Result<Connected, LinkTrouble>
     }
 }
 
-fn over_ssh(host: &HostConfig) -> Result<Connected, LinkTrouble> {
-    let wrong = || LinkTrouble::lasting("no program is named that could connect");
+fn over_ssh(host: &HostConfig) -> Result<Connected, LinkError> {
+    let wrong = || LinkError::lasting("no program is named that could connect");
     let (program, args) = host.ssh_line().ok_or_else(wrong)?;
     let mut command = Command::new(&program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -79,7 +79,7 @@ fn over_ssh(host: &HostConfig) -> Result<Connected, LinkTrouble> {
     command.kill_on_drop(true).process_group(0);
     let mut child = command
         .spawn()
-        .map_err(|err| LinkTrouble::lasting(format!("{} cannot be started: {err}", program.display())))?;
+        .map_err(|err| LinkError::lasting(format!("{} cannot be started: {err}", program.display())))?;
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong()) };
     let said = Arc::new(Mutex::new(String::new()));
     if let Some(stderr) = child.stderr.take() {
@@ -107,7 +107,7 @@ pub(crate) async fn web_socket(
     url: &Url,
     host: &HostConfig,
     headers: &[(&'static str, &'static str)],
-) -> Result<WebSocketStream<reqwest::Upgraded>, LinkTrouble> {
+) -> Result<WebSocketStream<reqwest::Upgraded>, LinkError> {
     let failed = |err: reqwest::Error| {
         let mut words = err.to_string();
         let mut source = std::error::Error::source(&err);
@@ -115,7 +115,7 @@ pub(crate) async fn web_socket(
             words = inner.to_string();
             source = inner.source();
         }
-        LinkTrouble::passing(words)
+        LinkError::passing(words)
     };
     let mut client = reqwest::Client::builder().http1_only().redirect(reqwest::redirect::Policy::none());
     if url.scheme() == "http" {
@@ -143,23 +143,23 @@ pub(crate) async fn web_socket(
                 None => "it wants a token: set HAFT_HOST_TOKEN, or `tokenFile` of the host in your settings",
                 Some(_) => "it does not take the token",
             };
-            return Err(LinkTrouble::lasting(what));
+            return Err(LinkError::lasting(what));
         }
         StatusCode::SERVICE_UNAVAILABLE => {
-            return Err(LinkTrouble::passing(NOBODY_WAITS));
+            return Err(LinkError::passing(NOBODY_WAITS));
         }
         status if status.is_server_error() => {
-            return Err(LinkTrouble::passing(format!("it answered {status}")));
+            return Err(LinkError::passing(format!("it answered {status}")));
         }
         status => {
-            return Err(LinkTrouble::lasting(format!(
+            return Err(LinkError::lasting(format!(
                 "no tool host is at this address (it answered {status})"
             )));
         }
     }
     let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
     if accepted.is_none_or(|it| it.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes()) {
-        return Err(LinkTrouble::lasting("no tool host is at this address"));
+        return Err(LinkError::lasting("no tool host is at this address"));
     }
     let stream = response.upgrade().await.map_err(failed)?;
     Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(socket_limits())).await)
@@ -167,24 +167,24 @@ pub(crate) async fn web_socket(
 
 impl Connected {
     /// Why a connection is over that nobody ended, as far as somebody knows.
-    pub(super) async fn ended_because(&mut self, was_open: bool) -> LinkTrouble {
+    pub(super) async fn ended_because(&mut self, was_open: bool) -> LinkError {
         let Some(RunningSsh { child, said }) = &mut self.ssh else {
-            return LinkTrouble::passing("the connection broke");
+            return LinkError::passing("the connection broke");
         };
         let status = tokio::time::timeout(END_LIMIT, child.wait()).await.ok().and_then(Result::ok);
         let said = text::one_line(said.lock().unwrap_or_else(PoisonError::into_inner).trim(), 400);
         let said = if said.is_empty() { said } else { format!(": {said}") };
         match status.and_then(|it| it.code()) {
             // What a shell says about a program that is not there.
-            Some(127) if !was_open => LinkTrouble::lasting(format!(
+            Some(127) if !was_open => LinkError::lasting(format!(
                 "haft is not found there{said}. Install it there, or name its path with `command` of the host in your \
                  settings"
             )),
             Some(code) if !was_open && code != 255 => {
-                LinkTrouble::lasting(format!("haft ended there with code {code}{said}"))
+                LinkError::lasting(format!("haft ended there with code {code}{said}"))
             }
-            Some(code) => LinkTrouble::passing(format!("ssh ended with code {code}{said}")),
-            None => LinkTrouble::passing(format!("ssh ended{said}")),
+            Some(code) => LinkError::passing(format!("ssh ended with code {code}{said}")),
+            None => LinkError::passing(format!("ssh ended{said}")),
         }
     }
 }

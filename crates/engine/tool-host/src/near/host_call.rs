@@ -6,11 +6,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{HostSet, link::CallNews};
+use super::{HostSet, link::RemoteCallEvent};
 use crate::frame::CallKey;
 
 /// Who makes a call.
-pub(super) struct HostCallMaker<'a> {
+pub(super) struct RemoteCaller<'a> {
     pub(super) set: &'a HostSet,
     pub(super) host: usize,
     pub(super) tool: &'a str,
@@ -18,12 +18,12 @@ pub(super) struct HostCallMaker<'a> {
 }
 
 /// Tells the host that nobody waits any more, unless there is a report.
-struct HostCallWait<'a> {
-    maker: &'a HostCallMaker<'a>,
+struct RemoteCallGuard<'a> {
+    maker: &'a RemoteCaller<'a>,
     is_over: bool,
 }
 
-impl Drop for HostCallWait<'_> {
+impl Drop for RemoteCallGuard<'_> {
     fn drop(&mut self) {
         if !self.is_over
             && let Some(it) = self.maker.set.hosts.get(self.maker.host)
@@ -36,11 +36,11 @@ impl Drop for HostCallWait<'_> {
 /// Waits for the end of a call: tells how far it is, asks the person what the
 /// far rules ask, and takes an interrupt to the host.
 pub(super) async fn heard(
-    maker: &HostCallMaker<'_>,
-    mut news: mpsc::UnboundedReceiver<CallNews>,
+    maker: &RemoteCaller<'_>,
+    mut news: mpsc::UnboundedReceiver<RemoteCallEvent>,
     cx: Option<&ToolContext<Value>>,
-) -> CallNews {
-    let mut waiting = HostCallWait { maker, is_over: false };
+) -> RemoteCallEvent {
+    let mut waiting = RemoteCallGuard { maker, is_over: false };
     let mut asking = FuturesUnordered::new();
     let mut withdrawals: Vec<(u64, CancellationToken)> = Vec::new();
     let mut is_cancelled = false;
@@ -51,15 +51,15 @@ pub(super) async fn heard(
             event = news.recv() => match event {
                 None => {
                     waiting.is_over = true;
-                    let trouble = super::LinkTrouble::lasting("the connection is closed");
-                    return CallNews::Lost { trouble, was_sent: true };
+                    let trouble = super::LinkError::lasting("the connection is closed");
+                    return RemoteCallEvent::Lost { trouble, was_sent: true };
                 }
-                Some(CallNews::Progress(data)) => {
+                Some(RemoteCallEvent::Progress(data)) => {
                     if let Some(cx) = cx {
                         cx.progress(&data);
                     }
                 }
-                Some(CallNews::Ask(frame)) => {
+                Some(RemoteCallEvent::Ask(frame)) => {
                     let (question, gone) = (frame.question, CancellationToken::new());
                     withdrawals.push((question, gone.clone()));
                     let answer = maker.set.ask(maker.host, *frame);
@@ -70,7 +70,7 @@ pub(super) async fn heard(
                         }
                     });
                 }
-                Some(CallNews::Withdrawn(question)) => {
+                Some(RemoteCallEvent::Withdrawn(question)) => {
                     withdrawals.iter().filter(|it| it.0 == question).for_each(|it| it.1.cancel());
                 }
                 Some(over) => {

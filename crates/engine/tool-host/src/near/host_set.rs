@@ -7,30 +7,30 @@ use std::{
     time::Duration,
 };
 
-use haft_tool::{BoxFuture, CallContext, CallTrace, ContextChange, DynTool, ErrorKind, Output, ToolError};
-use haft_tool_runtime::Report;
+use haft_tool::{BoxFuture, CallContext, CallEffect, ContextChange, DynTool, ErrorKind, Output, ToolError};
+use haft_tool_runtime::CallReport;
 use haft_types::{AgentId, Block, CallId, ToolUse};
 use serde_json::{Value, json};
 
 use super::{
-    HostLink, LinkSetup, LinkTrouble,
-    host_call::{HostCallMaker, heard},
+    HostLink, LinkConfig, LinkError,
+    host_call::{RemoteCaller, heard},
     host_tool::HostTool,
-    link::{CallNews, locked},
+    link::{RemoteCallEvent, locked},
 };
 use crate::{
     address::HostConfig,
-    frame::{AskFrame, CallKey, FarOrder, FarPlace, WireAnswer, WireReport},
+    frame::{AnswerFrame, CallKey, HostCommand, HostLocation, QuestionFrame, ReportFrame},
 };
 
 /// The hosts of a session, the first is the usual one.
 pub struct HostSet {
     pub(super) session: String,
-    pub(super) hosts: Vec<SessionHost>,
+    pub(super) hosts: Vec<ConnectedHost>,
     /// Which host has a task in the background, and whose it is.
     tasks: Mutex<HashMap<String, BackgroundTask>>,
-    person: OnceLock<Arc<dyn NearAsk>>,
-    task_home: OnceLock<Arc<dyn TaskHome>>,
+    person: OnceLock<Arc<dyn RemoteQuestionHandler>>,
+    task_home: OnceLock<Arc<dyn LocalTasks>>,
     notice: Arc<dyn Fn(String) + Send + Sync>,
 }
 
@@ -42,27 +42,27 @@ struct BackgroundTask {
 }
 
 /// Asks the person at the near end.
-pub trait NearAsk: Send + Sync {
+pub trait RemoteQuestionHandler: Send + Sync {
     /// Asks about a call at a host. Dropping the future takes the question back.
-    fn ask(&self, host: String, question: AskFrame) -> BoxFuture<'static, WireAnswer>;
+    fn ask(&self, host: String, question: QuestionFrame) -> BoxFuture<'static, AnswerFrame>;
 }
 
 /// Knows which tasks in the background belong to the near end, such as agents.
-pub trait TaskHome: Send + Sync {
+pub trait LocalTasks: Send + Sync {
     /// Whether the task that a call's input names is one of the near end.
     fn is_near(&self, input: &Value) -> bool;
 }
 
 /// A host of a session.
-pub(super) struct SessionHost {
+pub(super) struct ConnectedHost {
     pub(super) link: HostLink,
-    pub(super) place: FarPlace,
+    pub(super) place: HostLocation,
     /// Where agents are, on hosts that are not the usual one.
     dirs: Mutex<HashMap<AgentId, PathBuf>>,
 }
 
 /// What became of a call whose maker was killed.
-pub enum LeftCall {
+pub enum RecoveredCallState {
     /// It has come to this.
     Ended(Box<Result<Output, ToolError>>),
     /// It never came to its host.
@@ -72,7 +72,7 @@ pub enum LeftCall {
 impl HostSet {
     /// Connects to all hosts at once. One that is not to be had is an error if it
     /// is the usual one; of others the person is told.
-    pub fn open(setups: Vec<LinkSetup>) -> Result<Arc<Self>, String> {
+    pub fn open(setups: Vec<LinkConfig>) -> Result<Arc<Self>, String> {
         let Some(first) = setups.first() else { return Err(String::from("no host is named")) };
         let (session, notice) = (first.session.clone(), Arc::clone(&first.notice));
         let mut seen = BTreeSet::new();
@@ -86,7 +86,7 @@ impl HostSet {
                 return Err(format!("the hosts {one} and {other} are the same place: {at}"));
             }
         }
-        let opened: Vec<(HostLink, Result<_, LinkTrouble>)> = std::thread::scope(|scope| {
+        let opened: Vec<(HostLink, Result<_, LinkError>)> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 setups.iter().map(|it| scope.spawn(|| HostLink::open(it.clone()))).collect();
             threads.into_iter().filter_map(|it| it.join().ok()).collect()
@@ -98,10 +98,10 @@ impl HostSet {
                 Err(trouble) if idx == 0 => return Err(unreachable_host(&link.config, &trouble)),
                 Err(trouble) => {
                     notice(unreachable_host(&link.config, &trouble));
-                    FarPlace { cwd: PathBuf::from(link.config.address.dir()), ..FarPlace::default() }
+                    HostLocation { cwd: PathBuf::from(link.config.address.dir()), ..HostLocation::default() }
                 }
             };
-            hosts.push(SessionHost { link, place, dirs: Mutex::default() });
+            hosts.push(ConnectedHost { link, place, dirs: Mutex::default() });
         }
         Ok(Arc::new(Self {
             session,
@@ -114,12 +114,12 @@ impl HostSet {
     }
 
     /// Questions of far rules go to this person from now on.
-    pub fn asked_of(&self, person: Arc<dyn NearAsk>) {
+    pub fn asked_of(&self, person: Arc<dyn RemoteQuestionHandler>) {
         self.person.set(person).ok();
     }
 
     /// Who knows tasks of the near end.
-    pub fn tasks_known_by(&self, home: Arc<dyn TaskHome>) {
+    pub fn tasks_known_by(&self, home: Arc<dyn LocalTasks>) {
         self.task_home.set(home).ok();
     }
 
@@ -134,12 +134,12 @@ impl HostSet {
     }
 
     /// Where a host works, and its address; the usual one is the first.
-    pub fn places(&self) -> impl Iterator<Item = (&HostConfig, &FarPlace)> {
+    pub fn places(&self) -> impl Iterator<Item = (&HostConfig, &HostLocation)> {
         self.hosts.iter().map(|it| (&it.link.config, &it.place))
     }
 
     /// Where the usual host works.
-    pub fn place(&self) -> &FarPlace {
+    pub fn place(&self) -> &HostLocation {
         // There is a first one, or there is no set.
         &self.hosts[0].place
     }
@@ -182,13 +182,13 @@ impl HostSet {
         CallContext { cwd: Arc::from(dir), home, ..cx.clone() }
     }
 
-    pub(super) fn ask(&self, host: usize, question: AskFrame) -> BoxFuture<'static, WireAnswer> {
+    pub(super) fn ask(&self, host: usize, question: QuestionFrame) -> BoxFuture<'static, AnswerFrame> {
         let name = self.name(host);
         match self.person.get() {
             Some(person) => person.ask(name, question),
             None => {
                 let message = String::from("nobody is there to ask");
-                Box::pin(async { WireAnswer::Deny { message, interrupt: false } })
+                Box::pin(async { AnswerFrame::Deny { message, interrupt: false } })
             }
         }
     }
@@ -203,7 +203,7 @@ impl HostSet {
         &self,
         host: usize,
         agent: &AgentId,
-        mut report: WireReport,
+        mut report: ReportFrame,
     ) -> Result<Output, ToolError> {
         let name = self.name(host);
         for notice in std::mem::take(&mut report.notices) {
@@ -212,11 +212,11 @@ impl HostSet {
         report.harmless();
         for change in &report.changes {
             match change {
-                ContextChange::Trace(CallTrace::BackgroundStarted { id, .. }) => {
+                ContextChange::Trace(CallEffect::BackgroundStarted { id, .. }) => {
                     let task = BackgroundTask { host, agent: agent.clone(), is_running: true };
                     locked(&self.tasks).insert(id.clone(), task);
                 }
-                ContextChange::Trace(CallTrace::BackgroundEnded(id)) => self.note_end(id),
+                ContextChange::Trace(CallEffect::BackgroundEnded(id)) => self.note_end(id),
                 _ => (),
             }
         }
@@ -257,7 +257,7 @@ impl HostSet {
     }
 
     /// What the model reads when a host is not to be had.
-    pub(super) fn lost(&self, host: usize, tool: &str, trouble: &LinkTrouble, was_sent: bool) -> ToolError {
+    pub(super) fn lost(&self, host: usize, tool: &str, trouble: &LinkError, was_sent: bool) -> ToolError {
         let Some(it) = self.hosts.get(host) else { return ToolError::failed("there is no such host") };
         let HostConfig { name, address, .. } = &it.link.config;
         let (kind, what) = match was_sent {
@@ -279,18 +279,20 @@ impl HostSet {
 
     /// What became of a call whose maker was killed; waits for its end if it
     /// still runs.
-    pub async fn resolve(&self, agent: &AgentId, call: &ToolUse) -> LeftCall {
+    pub async fn resolve(&self, agent: &AgentId, call: &ToolUse) -> RecoveredCallState {
         let host =
             self.index_of(call.input.get("host").filter(|_| self.is_several()), &call.input).unwrap_or(0);
-        let Some(it) = self.hosts.get(host) else { return LeftCall::Absent };
+        let Some(it) = self.hosts.get(host) else { return RecoveredCallState::Absent };
         let key = CallKey { agent: agent.clone(), call: call.id.clone() };
-        let maker = HostCallMaker { set: self, host, tool: &call.name, key: key.clone() };
+        let maker = RemoteCaller { set: self, host, tool: &call.name, key: key.clone() };
         match heard(&maker, it.link.find(key), None).await {
-            CallNews::Report(report) => LeftCall::Ended(Box::new(self.taken(host, agent, *report))),
-            CallNews::Lost { trouble, .. } => {
-                LeftCall::Ended(Box::new(Err(self.lost(host, &call.name, &trouble, true))))
+            RemoteCallEvent::Report(report) => {
+                RecoveredCallState::Ended(Box::new(self.taken(host, agent, *report)))
             }
-            _ => LeftCall::Absent,
+            RemoteCallEvent::Lost { trouble, .. } => {
+                RecoveredCallState::Ended(Box::new(Err(self.lost(host, &call.name, &trouble, true))))
+            }
+            _ => RecoveredCallState::Absent,
         }
     }
 
@@ -340,9 +342,9 @@ impl HostSet {
     }
 
     /// Has something done on the host that has a task, or on all of them.
-    pub async fn order(&self, order: FarOrder) -> Vec<(String, Result<Value, String>)> {
+    pub async fn order(&self, order: HostCommand) -> Vec<(String, Result<Value, String>)> {
         let only = match &order {
-            FarOrder::StopTask { id } => locked(&self.tasks).get(id).map(|it| it.host),
+            HostCommand::StopTask { id } => locked(&self.tasks).get(id).map(|it| it.host),
             _ => None,
         };
         let mut outcomes = Vec::new();
@@ -355,7 +357,11 @@ impl HostSet {
     }
 
     /// The same on all hosts; blocks the thread, so long at most for each.
-    pub fn order_and_wait(&self, order: &FarOrder, limit: Duration) -> Vec<(String, Result<Value, String>)> {
+    pub fn order_and_wait(
+        &self,
+        order: &HostCommand,
+        limit: Duration,
+    ) -> Vec<(String, Result<Value, String>)> {
         let each = self
             .hosts
             .iter()
@@ -369,20 +375,20 @@ impl HostSet {
     }
 }
 
-impl LeftCall {
+impl RecoveredCallState {
     /// The report of the call.
-    pub fn report(self, call: &ToolUse) -> Report {
+    pub fn report(self, call: &ToolUse) -> CallReport {
         let (id, name) = (CallId::clone(&call.id), call.name.clone());
         match self {
             Self::Ended(outcome) => match *outcome {
-                Ok(output) => Report::recovered(id, name, output),
+                Ok(output) => CallReport::recovered(id, name, output),
                 Err(error) => {
-                    let mut report = Report::refused(id, name, error.kind, error.message);
+                    let mut report = CallReport::refused(id, name, error.kind, error.message);
                     report.data = error.data.map(|it| *it);
                     report
                 }
             },
-            Self::Absent => Report::refused(
+            Self::Absent => CallReport::refused(
                 id,
                 name,
                 ErrorKind::NotStarted,
@@ -392,6 +398,6 @@ impl LeftCall {
     }
 }
 
-fn unreachable_host(host: &HostConfig, trouble: &LinkTrouble) -> String {
+fn unreachable_host(host: &HostConfig, trouble: &LinkError) -> String {
     format!("host {} ({}) cannot be reached: {trouble}", host.name, host.address)
 }

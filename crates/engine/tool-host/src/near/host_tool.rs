@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use haft_tool::{
-    BoxFuture, CallContext, DynCall, DynTool, Exposure, Output, Permit, Reach, Rendered, ToolContext,
+    AccessSet, BoxFuture, CallContext, DynCall, DynTool, Exposure, Output, Permit, Rendered, ToolContext,
     ToolError, ToolSpec, Verdict,
 };
 use haft_types::Content;
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::{
     HostSet,
-    host_call::{HostCallMaker, heard},
-    link::CallNews,
+    host_call::{RemoteCaller, heard},
+    link::RemoteCallEvent,
 };
 use crate::frame::{CallFrame, CallKey, CallMeta};
 
@@ -150,7 +150,7 @@ impl DynCall for HostCall {
         self.call.is_destructive()
     }
 
-    fn reach(&self, cx: &CallContext) -> Reach {
+    fn reach(&self, cx: &CallContext) -> AccessSet {
         self.call.reach(&self.set.context(self.host, cx))
     }
 
@@ -199,10 +199,10 @@ impl DynCall for HostCall {
             let Some(news) = set.hosts.get(host).map(|it| it.link.call(frame)) else {
                 return Err(ToolError::failed("there is no such host"));
             };
-            let maker = HostCallMaker { set: &set, host, tool: &tool, key };
+            let maker = RemoteCaller { set: &set, host, tool: &tool, key };
             match heard(&maker, news, Some(&cx)).await {
-                CallNews::Report(report) => set.taken(host, &cx.agent_id, *report),
-                CallNews::Lost { trouble, was_sent } => Err(set.lost(host, &tool, &trouble, was_sent)),
+                RemoteCallEvent::Report(report) => set.taken(host, &cx.agent_id, *report),
+                RemoteCallEvent::Lost { trouble, was_sent } => Err(set.lost(host, &tool, &trouble, was_sent)),
                 _ => Err(ToolError::failed("the host does not know the call")),
             }
         })

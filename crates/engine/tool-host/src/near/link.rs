@@ -18,7 +18,7 @@ use tokio::{
 use super::link_task::LinkTask;
 use crate::{
     address::HostConfig,
-    frame::{AskFrame, CallFrame, CallKey, FarNews, FarOrder, Welcome, WireAnswer, WireReport},
+    frame::{AnswerFrame, CallFrame, CallKey, HostCommand, HostNotice, QuestionFrame, ReportFrame, Welcome},
 };
 
 /// A link to a host. When the last one is dropped, the connection ends; the
@@ -26,16 +26,16 @@ use crate::{
 pub struct HostLink {
     /// The host.
     pub config: HostConfig,
-    orders: mpsc::UnboundedSender<LinkOrder>,
-    news: NewsOfHost,
+    orders: mpsc::UnboundedSender<LinkCommand>,
+    news: HostNotices,
 }
 
 /// What agents have to be told, whole and here already.
-pub(super) type NewsOfHost = watch::Sender<BTreeMap<AgentId, Vec<FarNews>>>;
+pub(super) type HostNotices = watch::Sender<BTreeMap<AgentId, Vec<HostNotice>>>;
 
 /// What a link is made of.
 #[derive(Clone)]
-pub struct LinkSetup {
+pub struct LinkConfig {
     /// The host.
     pub config: HostConfig,
     /// The session that calls.
@@ -47,14 +47,14 @@ pub struct LinkSetup {
     /// The version of the program.
     pub version: String,
     /// How long things may take.
-    pub times: LinkTimes,
+    pub times: LinkTimeouts,
     /// Is told what the person should know.
     pub notice: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkTimes {
+pub struct LinkTimeouts {
     /// Until the host has answered.
     pub connect: Duration,
     /// Between two signs of life.
@@ -69,7 +69,7 @@ pub struct LinkTimes {
     pub longest_wait: Duration,
 }
 
-impl Default for LinkTimes {
+impl Default for LinkTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(20),
@@ -83,14 +83,14 @@ impl Default for LinkTimes {
 
 /// Why a host is not to be had.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LinkTrouble {
+pub struct LinkError {
     /// In words.
     pub reason: String,
     /// Whether trying again makes no sense.
     pub is_lasting: bool,
 }
 
-impl LinkTrouble {
+impl LinkError {
     pub(super) fn lasting(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_lasting: true }
     }
@@ -100,7 +100,7 @@ impl LinkTrouble {
     }
 }
 
-impl fmt::Display for LinkTrouble {
+impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
@@ -108,32 +108,32 @@ impl fmt::Display for LinkTrouble {
 
 /// What a call's maker hears.
 #[derive(Debug)]
-pub(super) enum CallNews {
+pub(super) enum RemoteCallEvent {
     /// How far it is.
     Progress(Value),
     /// The far rules want the person to be asked.
-    Ask(Box<AskFrame>),
+    Ask(Box<QuestionFrame>),
     /// Nobody waits for the answer any more.
     Withdrawn(u64),
     /// What came of it.
-    Report(Box<WireReport>),
+    Report(Box<ReportFrame>),
     /// It never came there.
     Absent,
     /// The host is not to be had.
     Lost {
-        trouble: LinkTrouble,
+        trouble: LinkError,
         /// Whether the call may have come there.
         was_sent: bool,
     },
 }
 
 /// What the task of a link is told.
-pub(super) enum LinkOrder {
-    Call { frame: Box<CallFrame>, news: mpsc::UnboundedSender<CallNews> },
-    Find { key: CallKey, news: mpsc::UnboundedSender<CallNews> },
+pub(super) enum LinkCommand {
+    Call { frame: Box<CallFrame>, news: mpsc::UnboundedSender<RemoteCallEvent> },
+    Find { key: CallKey, news: mpsc::UnboundedSender<RemoteCallEvent> },
     Cancel(CallKey),
-    Answer { question: u64, answer: WireAnswer },
-    Order { order: FarOrder, outcome: oneshot::Sender<Result<Value, String>> },
+    Answer { question: u64, answer: AnswerFrame },
+    Order { order: HostCommand, outcome: oneshot::Sender<Result<Value, String>> },
     Close(oneshot::Sender<()>),
 }
 
@@ -152,7 +152,7 @@ impl HostLink {
     /// Connects, and waits until the host has answered. Blocks the thread for as
     /// long as that may take. A host that is not to be had now may be later: the
     /// link tries again when it is used.
-    pub fn open(setup: LinkSetup) -> (Self, Result<Welcome, LinkTrouble>) {
+    pub fn open(setup: LinkConfig) -> (Self, Result<Welcome, LinkError>) {
         let (orders, received) = mpsc::unbounded_channel();
         let news = watch::Sender::new(BTreeMap::new());
         let (first, answered) = std_mpsc::channel();
@@ -160,48 +160,48 @@ impl HostLink {
         let limit = setup.times.connect + Duration::from_secs(1);
         match &*RUNTIME {
             Ok(runtime) => drop(runtime.spawn(LinkTask::new(setup, received, news).run(first))),
-            Err(err) => return (link, Err(LinkTrouble::lasting(format!("no thread is to be had: {err}")))),
+            Err(err) => return (link, Err(LinkError::lasting(format!("no thread is to be had: {err}")))),
         }
         let welcome = answered.recv_timeout(limit);
-        let welcome = welcome.unwrap_or_else(|_| Err(LinkTrouble::passing("it does not answer")));
+        let welcome = welcome.unwrap_or_else(|_| Err(LinkError::passing("it does not answer")));
         (link, welcome)
     }
 
     /// Runs a call there. What it comes to is heard whatever becomes of the
     /// connection.
-    pub(super) fn call(&self, frame: CallFrame) -> mpsc::UnboundedReceiver<CallNews> {
+    pub(super) fn call(&self, frame: CallFrame) -> mpsc::UnboundedReceiver<RemoteCallEvent> {
         let (news, heard) = mpsc::unbounded_channel();
-        self.orders.send(LinkOrder::Call { frame: Box::new(frame), news }).ok();
+        self.orders.send(LinkCommand::Call { frame: Box::new(frame), news }).ok();
         heard
     }
 
     /// What came of a call; nothing is run.
-    pub(super) fn find(&self, key: CallKey) -> mpsc::UnboundedReceiver<CallNews> {
+    pub(super) fn find(&self, key: CallKey) -> mpsc::UnboundedReceiver<RemoteCallEvent> {
         let (news, heard) = mpsc::unbounded_channel();
-        self.orders.send(LinkOrder::Find { key, news }).ok();
+        self.orders.send(LinkCommand::Find { key, news }).ok();
         heard
     }
 
     /// Nobody wants a call any more. What came of it is still told.
     pub(super) fn cancel(&self, key: CallKey) {
-        self.orders.send(LinkOrder::Cancel(key)).ok();
+        self.orders.send(LinkCommand::Cancel(key)).ok();
     }
 
-    pub(super) fn answer(&self, question: u64, answer: WireAnswer) {
-        self.orders.send(LinkOrder::Answer { question, answer }).ok();
+    pub(super) fn answer(&self, question: u64, answer: AnswerFrame) {
+        self.orders.send(LinkCommand::Answer { question, answer }).ok();
     }
 
     /// Has something done that is no call.
-    pub async fn order(&self, order: FarOrder) -> Result<Value, String> {
+    pub async fn order(&self, order: HostCommand) -> Result<Value, String> {
         let (outcome, done) = oneshot::channel();
-        self.orders.send(LinkOrder::Order { order, outcome }).ok();
+        self.orders.send(LinkCommand::Order { order, outcome }).ok();
         done.await.unwrap_or_else(|_| Err(String::from("the connection is closed")))
     }
 
     /// The same; blocks the thread, so long at most.
-    pub fn order_and_wait(&self, order: FarOrder, limit: Duration) -> Result<Value, String> {
+    pub fn order_and_wait(&self, order: HostCommand, limit: Duration) -> Result<Value, String> {
         let (outcome, mut done) = oneshot::channel();
-        self.orders.send(LinkOrder::Order { order, outcome }).ok();
+        self.orders.send(LinkCommand::Order { order, outcome }).ok();
         let (sender, receiver) = std_mpsc::channel();
         match &*RUNTIME {
             Ok(runtime) => drop(runtime.spawn(async move {
@@ -216,12 +216,12 @@ impl HostLink {
     }
 
     /// What agents have to be told.
-    pub fn news(&self) -> watch::Receiver<BTreeMap<AgentId, Vec<FarNews>>> {
+    pub fn news(&self) -> watch::Receiver<BTreeMap<AgentId, Vec<HostNotice>>> {
         self.news.subscribe()
     }
 
     /// Takes what an agent has to be told.
-    pub(super) fn take_news(&self, agent: &AgentId) -> Vec<FarNews> {
+    pub(super) fn take_news(&self, agent: &AgentId) -> Vec<HostNotice> {
         let mut taken = None;
         self.news.send_if_modified(|it| {
             taken = it.remove(agent);
@@ -233,7 +233,7 @@ impl HostLink {
     /// The session is over: ends what it has running there.
     pub async fn close(&self) {
         let (closed, done) = oneshot::channel();
-        if self.orders.send(LinkOrder::Close(closed)).is_ok() {
+        if self.orders.send(LinkCommand::Close(closed)).is_ok() {
             done.await.ok();
         }
     }

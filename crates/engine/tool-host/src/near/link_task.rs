@@ -11,13 +11,13 @@ use tokio::{
 };
 
 use super::{
-    LinkSetup, LinkTrouble,
+    LinkConfig, LinkError,
     connect::{Connected, connect},
-    link::{CallNews, LinkOrder, NewsOfHost},
+    link::{HostNotices, LinkCommand, RemoteCallEvent},
 };
 use crate::frame::{
-    AskFrame, CallFrame, CallKey, FarNews, FarOrder, Hello, NotAdmittedKind, PROTOCOL, ToFar, ToNear,
-    Welcome, WireAnswer,
+    AdmissionErrorKind, AnswerFrame, CallFrame, CallKey, ClientFrame, Hello, HostCommand, HostFrame,
+    HostNotice, PROTOCOL, QuestionFrame, Welcome,
 };
 
 /// Silence that means that the other end is gone, in pings.
@@ -31,28 +31,28 @@ const WORTH_A_WORD: Duration = Duration::from_secs(3);
 
 /// Keeps one link alive.
 pub(super) struct LinkTask {
-    setup: LinkSetup,
+    setup: LinkConfig,
     instance: String,
-    orders: mpsc::UnboundedReceiver<LinkOrder>,
-    news: NewsOfHost,
+    orders: mpsc::UnboundedReceiver<LinkCommand>,
+    news: HostNotices,
     epoch: u64,
     calls: BTreeMap<CallKey, PendingCall>,
     /// Questions of calls, and what was answered.
-    questions: BTreeMap<u64, (CallKey, Option<WireAnswer>)>,
-    waiting: BTreeMap<u64, (FarOrder, OrderAnswer)>,
+    questions: BTreeMap<u64, (CallKey, Option<AnswerFrame>)>,
+    waiting: BTreeMap<u64, (HostCommand, CommandReply)>,
     last_order: u64,
     /// Since when there is no connection, and whether the person knows.
-    lost: Option<Loss>,
+    lost: Option<ConnectionLoss>,
 }
 
-struct Loss {
+struct ConnectionLoss {
     since: Instant,
     patience: Duration,
     is_told: bool,
 }
 
 /// Who wants to know what came of an order.
-enum OrderAnswer {
+enum CommandReply {
     Caller(oneshot::Sender<Result<Value, String>>),
     /// What an agent is told.
     News(AgentId),
@@ -62,22 +62,22 @@ enum OrderAnswer {
 struct PendingCall {
     /// Nothing for one that is only looked for.
     frame: Option<Box<CallFrame>>,
-    news: mpsc::UnboundedSender<CallNews>,
+    news: mpsc::UnboundedSender<RemoteCallEvent>,
     is_cancelled: bool,
     was_sent: bool,
 }
 
 /// Why a connection is over.
 enum ConnectionEnd {
-    Broken(LinkTrouble),
+    Broken(LinkError),
     Closed,
 }
 
 impl LinkTask {
     pub(super) fn new(
-        setup: LinkSetup,
-        orders: mpsc::UnboundedReceiver<LinkOrder>,
-        news: NewsOfHost,
+        setup: LinkConfig,
+        orders: mpsc::UnboundedReceiver<LinkCommand>,
+        news: HostNotices,
     ) -> Self {
         Self {
             setup,
@@ -93,7 +93,7 @@ impl LinkTask {
         }
     }
 
-    pub(super) async fn run(mut self, first: std_mpsc::Sender<Result<Welcome, LinkTrouble>>) {
+    pub(super) async fn run(mut self, first: std_mpsc::Sender<Result<Welcome, LinkError>>) {
         let mut connection = match self.open().await {
             Ok((connection, welcome)) => {
                 first.send(Ok(welcome)).ok();
@@ -144,7 +144,7 @@ impl LinkTask {
     }
 
     fn lose(&mut self, patience: Duration) {
-        self.lost = Some(Loss { since: Instant::now(), patience, is_told: false });
+        self.lost = Some(ConnectionLoss { since: Instant::now(), patience, is_told: false });
     }
 
     fn recovered(&mut self) {
@@ -155,7 +155,7 @@ impl LinkTask {
 
     /// Whether there is no use in trying once more. Tells the person when a loss
     /// lasts.
-    fn is_hopeless(&mut self, trouble: &LinkTrouble) -> bool {
+    fn is_hopeless(&mut self, trouble: &LinkError) -> bool {
         let Some(loss) = &mut self.lost else { return true };
         let lasted = loss.since.elapsed();
         let is_hopeless = trouble.is_lasting || loss.patience <= lasted;
@@ -169,13 +169,13 @@ impl LinkTask {
         is_hopeless
     }
 
-    fn give_up(&mut self, trouble: &LinkTrouble) {
+    fn give_up(&mut self, trouble: &LinkError) {
         self.lost = None;
         for (_, call) in std::mem::take(&mut self.calls) {
-            call.news.send(CallNews::Lost { trouble: trouble.clone(), was_sent: call.was_sent }).ok();
+            call.news.send(RemoteCallEvent::Lost { trouble: trouble.clone(), was_sent: call.was_sent }).ok();
         }
         for (_, (_, answer)) in std::mem::take(&mut self.waiting) {
-            if let OrderAnswer::Caller(outcome) = answer {
+            if let CommandReply::Caller(outcome) = answer {
                 outcome.send(Err(format!("the host cannot be reached: {trouble}"))).ok();
             }
         }
@@ -200,7 +200,7 @@ impl LinkTask {
     }
 
     /// Connects, and says who we are.
-    async fn open(&mut self) -> Result<(OpenConnection, Welcome), LinkTrouble> {
+    async fn open(&mut self) -> Result<(OpenConnection, Welcome), LinkError> {
         let opening = async {
             let mut connected = connect(&self.setup.config).await?;
             let hello = Hello {
@@ -213,27 +213,27 @@ impl LinkTask {
                 attended: self.setup.attended,
                 ping_ms: u64::try_from(self.setup.times.ping.as_millis()).unwrap_or(u64::MAX),
             };
-            let line = line_of(&ToFar::Hello(hello));
+            let line = line_of(&ClientFrame::Hello(hello));
             connected.pipe.outgoing.send(line).await.ok();
             loop {
                 let Some(line) = connected.pipe.incoming.recv().await else {
                     return Err(connected.ended_because(false).await);
                 };
                 match serde_json::from_str(&line) {
-                    Ok(ToNear::Welcome(welcome)) if welcome.protocol == PROTOCOL => {
+                    Ok(HostFrame::Welcome(welcome)) if welcome.protocol == PROTOCOL => {
                         return Ok((connected, *welcome));
                     }
-                    Ok(ToNear::Welcome(welcome)) => return Err(other_language(&self.setup, &welcome)),
-                    Ok(ToNear::Refused { kind, reason }) => {
-                        let is_lasting = kind != NotAdmittedKind::Busy;
-                        return Err(LinkTrouble { reason, is_lasting });
+                    Ok(HostFrame::Welcome(welcome)) => return Err(other_language(&self.setup, &welcome)),
+                    Ok(HostFrame::Refused { kind, reason }) => {
+                        let is_lasting = kind != AdmissionErrorKind::Busy;
+                        return Err(LinkError { reason, is_lasting });
                     }
                     // Shells that greet, and what may come later.
                     _ => (),
                 }
             }
         };
-        let late = |_| Err(LinkTrouble::passing("it does not answer"));
+        let late = |_| Err(LinkError::passing("it does not answer"));
         let opened = tokio::time::timeout(self.setup.times.connect, opening).await;
         let (connected, welcome) = opened.unwrap_or_else(late)?;
         self.epoch = welcome.epoch;
@@ -278,9 +278,9 @@ impl LinkTask {
                 _ = ping.tick() => {
                     if open.silence < heard.elapsed() {
                         let reason = format!("nothing was heard for {} s", heard.elapsed().as_secs());
-                        return ConnectionEnd::Broken(LinkTrouble::passing(reason));
+                        return ConnectionEnd::Broken(LinkError::passing(reason));
                     }
-                    vec![line_of(&ToFar::Ping)]
+                    vec![line_of(&ClientFrame::Ping)]
                 }
             };
             for line in said {
@@ -299,30 +299,30 @@ struct OpenConnection {
 }
 
 impl OpenConnection {
-    async fn say(&mut self, line: String) -> Result<(), LinkTrouble> {
+    async fn say(&mut self, line: String) -> Result<(), LinkError> {
         match tokio::time::timeout(self.silence, self.connected.pipe.outgoing.send(line)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.connected.ended_because(true).await),
-            Err(_) => Err(LinkTrouble::passing("it takes nothing any more")),
+            Err(_) => Err(LinkError::passing("it takes nothing any more")),
         }
     }
 
     /// Says that the session is over, and waits until it is.
     async fn bye(mut self) {
-        if self.say(line_of(&ToFar::Bye)).await.is_ok() {
+        if self.say(line_of(&ClientFrame::Bye)).await.is_ok() {
             let ended = async { while self.connected.pipe.incoming.recv().await.is_some() {} };
             tokio::time::timeout(CLOSE_LIMIT, ended).await.ok();
         }
     }
 }
 
-fn line_of(frame: &ToFar) -> String {
+fn line_of(frame: &ClientFrame) -> String {
     // What is made of numbers, texts and lists can always be written.
     serde_json::to_string(frame).unwrap_or_default()
 }
 
-fn other_language(setup: &LinkSetup, welcome: &Welcome) -> LinkTrouble {
-    LinkTrouble::lasting(format!(
+fn other_language(setup: &LinkConfig, welcome: &Welcome) -> LinkError {
+    LinkError::lasting(format!(
         "it runs haft {} (protocol {}), this is haft {} (protocol {PROTOCOL}): update the older one",
         welcome.version, welcome.protocol, setup.version
     ))
@@ -341,28 +341,28 @@ enum TakenOrder {
 impl LinkTask {
     /// Takes an order; what it leaves to be said is said as soon as there is a
     /// connection.
-    fn take(&mut self, order: LinkOrder) -> TakenOrder {
+    fn take(&mut self, order: LinkCommand) -> TakenOrder {
         match order {
-            LinkOrder::Call { frame, news } => self.add(frame.meta.key.clone(), Some(frame), news),
-            LinkOrder::Find { key, news } => self.add(key, None, news),
-            LinkOrder::Cancel(key) => {
+            LinkCommand::Call { frame, news } => self.add(frame.meta.key.clone(), Some(frame), news),
+            LinkCommand::Find { key, news } => self.add(key, None, news),
+            LinkCommand::Cancel(key) => {
                 if let Some(call) = self.calls.get_mut(&key) {
                     call.is_cancelled = true;
                 }
                 TakenOrder::Cancel(key)
             }
-            LinkOrder::Answer { question, answer } => {
+            LinkCommand::Answer { question, answer } => {
                 if let Some((_, slot)) = self.questions.get_mut(&question) {
                     *slot = Some(answer);
                 }
                 TakenOrder::Answer(question)
             }
-            LinkOrder::Order { order, outcome } => {
+            LinkCommand::Order { order, outcome } => {
                 self.last_order += 1;
-                self.waiting.insert(self.last_order, (order, OrderAnswer::Caller(outcome)));
+                self.waiting.insert(self.last_order, (order, CommandReply::Caller(outcome)));
                 TakenOrder::Order(self.last_order)
             }
-            LinkOrder::Close(closed) => TakenOrder::Close(closed),
+            LinkCommand::Close(closed) => TakenOrder::Close(closed),
         }
     }
 
@@ -370,7 +370,7 @@ impl LinkTask {
         &mut self,
         key: CallKey,
         frame: Option<Box<CallFrame>>,
-        news: mpsc::UnboundedSender<CallNews>,
+        news: mpsc::UnboundedSender<RemoteCallEvent>,
     ) -> TakenOrder {
         let call = PendingCall { frame, news, is_cancelled: false, was_sent: false };
         self.calls.insert(key.clone(), call);
@@ -383,7 +383,7 @@ impl LinkTask {
             TakenOrder::Call(key) => self.call_frames(key),
             TakenOrder::Cancel(key) => {
                 let is_known = self.calls.contains_key(key);
-                is_known.then(|| ToFar::Cancel { key: key.clone() }).into_iter().collect()
+                is_known.then(|| ClientFrame::Cancel { key: key.clone() }).into_iter().collect()
             }
             TakenOrder::Answer(question) => self.answer_frame(*question).into_iter().collect(),
             TakenOrder::Order(id) => self.order_frame(*id).into_iter().collect(),
@@ -392,35 +392,35 @@ impl LinkTask {
         frames.iter().map(line_of).collect()
     }
 
-    fn call_frames(&mut self, key: &CallKey) -> Vec<ToFar> {
+    fn call_frames(&mut self, key: &CallKey) -> Vec<ClientFrame> {
         let Some(call) = self.calls.get_mut(key) else { return Vec::new() };
         call.was_sent = true;
         let first = match &call.frame {
             Some(frame) => {
                 let mut frame = frame.clone();
                 frame.meta.epoch = self.epoch;
-                ToFar::Call(frame)
+                ClientFrame::Call(frame)
             }
-            None => ToFar::Find { key: key.clone() },
+            None => ClientFrame::Find { key: key.clone() },
         };
-        let cancel = call.is_cancelled.then(|| ToFar::Cancel { key: key.clone() });
+        let cancel = call.is_cancelled.then(|| ClientFrame::Cancel { key: key.clone() });
         std::iter::once(first).chain(cancel).collect()
     }
 
-    fn answer_frame(&self, question: u64) -> Option<ToFar> {
+    fn answer_frame(&self, question: u64) -> Option<ClientFrame> {
         let (_, answer) = self.questions.get(&question)?;
-        Some(ToFar::Answer { question, answer: answer.clone()? })
+        Some(ClientFrame::Answer { question, answer: answer.clone()? })
     }
 
-    fn order_frame(&self, id: u64) -> Option<ToFar> {
+    fn order_frame(&self, id: u64) -> Option<ClientFrame> {
         let (order, _) = self.waiting.get(&id)?;
-        Some(ToFar::Order { id, order: order.clone() })
+        Some(ClientFrame::Order { id, order: order.clone() })
     }
 
     /// Everything that has no answer yet.
     fn everything_again(&mut self) -> Vec<String> {
         let calls: Vec<CallKey> = self.calls.keys().cloned().collect();
-        let mut frames: Vec<ToFar> = calls.iter().flat_map(|key| self.call_frames(key)).collect();
+        let mut frames: Vec<ClientFrame> = calls.iter().flat_map(|key| self.call_frames(key)).collect();
         frames.extend(self.questions.keys().filter_map(|it| self.answer_frame(*it)));
         frames.extend(self.waiting.keys().filter_map(|it| self.order_frame(*it)));
         frames.iter().map(line_of).collect()
@@ -436,24 +436,24 @@ impl LinkTask {
             }
         };
         match frame {
-            ToNear::Progress { key, data } => self.tell(&key, CallNews::Progress(data)),
-            ToNear::Ask(frame) => return self.asked(frame),
-            ToNear::Withdrawn { question } => {
+            HostFrame::Progress { key, data } => self.tell(&key, RemoteCallEvent::Progress(data)),
+            HostFrame::Ask(frame) => return self.asked(frame),
+            HostFrame::Withdrawn { question } => {
                 if let Some((key, _)) = self.questions.remove(&question) {
-                    self.tell(&key, CallNews::Withdrawn(question));
+                    self.tell(&key, RemoteCallEvent::Withdrawn(question));
                 }
             }
-            ToNear::Report { key, report } => {
-                self.finish(&key, CallNews::Report(report));
-                return vec![line_of(&ToFar::Heard { key })];
+            HostFrame::Report { key, report } => {
+                self.finish(&key, RemoteCallEvent::Report(report));
+                return vec![line_of(&ClientFrame::Heard { key })];
             }
-            ToNear::Absent { key } => self.finish(&key, CallNews::Absent),
-            ToNear::Done { id, outcome } => match self.waiting.remove(&id) {
-                Some((_, OrderAnswer::Caller(waits))) => drop(waits.send(outcome)),
-                Some((_, OrderAnswer::News(agent))) => self.keep_news(agent, outcome),
+            HostFrame::Absent { key } => self.finish(&key, RemoteCallEvent::Absent),
+            HostFrame::Done { id, outcome } => match self.waiting.remove(&id) {
+                Some((_, CommandReply::Caller(waits))) => drop(waits.send(outcome)),
+                Some((_, CommandReply::News(agent))) => self.keep_news(agent, outcome),
                 None => (),
             },
-            ToNear::NewsWaits { agents } => {
+            HostFrame::NewsWaits { agents } => {
                 let ids: Vec<u64> = agents.into_iter().filter_map(|it| self.fetch_news(it)).collect();
                 return ids
                     .into_iter()
@@ -461,16 +461,16 @@ impl LinkTask {
                     .map(|it| line_of(&it))
                     .collect();
             }
-            ToNear::Notice { text } => {
+            HostFrame::Notice { text } => {
                 (self.setup.notice)(format!("host {}: {text}", self.setup.config.name))
             }
-            ToNear::Ping | ToNear::Welcome(_) | ToNear::Refused { .. } => (),
+            HostFrame::Ping | HostFrame::Welcome(_) | HostFrame::Refused { .. } => (),
         }
         Vec::new()
     }
 
     /// A question. One that comes again is asked once, and answered again.
-    fn asked(&mut self, frame: Box<AskFrame>) -> Vec<String> {
+    fn asked(&mut self, frame: Box<QuestionFrame>) -> Vec<String> {
         let (question, key) = (frame.question, frame.key.clone());
         if self.questions.contains_key(&question) {
             return self.answer_frame(question).iter().map(line_of).collect();
@@ -478,44 +478,45 @@ impl LinkTask {
         match self.calls.contains_key(&key) {
             true => {
                 self.questions.insert(question, (key.clone(), None));
-                self.tell(&key, CallNews::Ask(frame));
+                self.tell(&key, RemoteCallEvent::Ask(frame));
                 Vec::new()
             }
             // Nobody here knows the call: nobody can say yes to it.
             false => {
                 let message = String::from("nobody waits for this call any more");
-                let answer = WireAnswer::Deny { message, interrupt: false };
-                vec![line_of(&ToFar::Answer { question, answer })]
+                let answer = AnswerFrame::Deny { message, interrupt: false };
+                vec![line_of(&ClientFrame::Answer { question, answer })]
             }
         }
     }
 
     /// Orders what an agent has to be told, unless that is on its way.
     fn fetch_news(&mut self, agent: AgentId) -> Option<u64> {
-        let is_it = |it: &(FarOrder, OrderAnswer)| matches!(&it.1, OrderAnswer::News(of) if *of == agent);
+        let is_it =
+            |it: &(HostCommand, CommandReply)| matches!(&it.1, CommandReply::News(of) if *of == agent);
         if self.waiting.values().any(is_it) {
             return None;
         }
         self.last_order += 1;
-        let order = FarOrder::TakeNews { agent: agent.clone() };
-        self.waiting.insert(self.last_order, (order, OrderAnswer::News(agent)));
+        let order = HostCommand::TakeNews { agent: agent.clone() };
+        self.waiting.insert(self.last_order, (order, CommandReply::News(agent)));
         Some(self.last_order)
     }
 
     fn keep_news(&self, agent: AgentId, outcome: Result<Value, String>) {
-        let news = outcome.ok().and_then(|it| serde_json::from_value::<Vec<FarNews>>(it).ok());
+        let news = outcome.ok().and_then(|it| serde_json::from_value::<Vec<HostNotice>>(it).ok());
         if let Some(news) = news.filter(|it| !it.is_empty()) {
             self.news.send_modify(|it| it.entry(agent).or_default().extend(news));
         }
     }
 
-    fn tell(&self, key: &CallKey, news: CallNews) {
+    fn tell(&self, key: &CallKey, news: RemoteCallEvent) {
         if let Some(call) = self.calls.get(key) {
             call.news.send(news).ok();
         }
     }
 
-    fn finish(&mut self, key: &CallKey, news: CallNews) {
+    fn finish(&mut self, key: &CallKey, news: RemoteCallEvent) {
         if let Some(call) = self.calls.remove(key) {
             call.news.send(news).ok();
         }

@@ -8,5 +8,5 @@ mod link;
 mod link_task;
 
 pub(crate) use connect::web_socket;
-pub use host_set::{HostSet, LeftCall, NearAsk, TaskHome};
-pub use link::{HostLink, LinkSetup, LinkTimes, LinkTrouble};
+pub use host_set::{HostSet, LocalTasks, RecoveredCallState, RemoteQuestionHandler};
+pub use link::{HostLink, LinkConfig, LinkError, LinkTimeouts};

@@ -8,8 +8,8 @@ use std::{
 
 use haft_tool::{BoxFuture, ErrorKind};
 use haft_tool_host::{
-    HostConfig, LinkSetup, NearAsk,
-    frame::{AskFrame, FarOrder, WireAnswer},
+    HostConfig, LinkConfig, RemoteQuestionHandler,
+    frame::{AnswerFrame, HostCommand, QuestionFrame},
 };
 use haft_types::AgentId;
 use serde_json::json;
@@ -23,7 +23,7 @@ async fn a_host_that_is_not_to_be_had_is_named_with_a_reason() {
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = deaf.local_addr().unwrap();
-    let with = |config: HostConfig| LinkSetup { config, ..setup("a", far.address, "s") };
+    let with = |config: HostConfig| LinkConfig { config, ..setup("a", far.address, "s") };
     let at = |address: &dyn std::fmt::Display| HostConfig::read(&format!("a=http://{address}/")).unwrap();
     for (setup, want) in [
         (with(at(&far.address)), "wants a token"),
@@ -49,7 +49,7 @@ async fn a_host_that_went_away_is_an_error_the_model_can_act_on() {
     let set = open(vec![setup]).await.unwrap();
     let dir = far.end().await;
     // Until the near end has seen the loss, a call counts as sent and its end as unknown.
-    let outcomes = set.order(FarOrder::TakeNews { agent: AgentId::Main }).await;
+    let outcomes = set.order(HostCommand::TakeNews { agent: AgentId::Main }).await;
     assert!(outcomes[0].1.is_err(), "{outcomes:?}");
     let mut session = near(&set, dir.path());
     let report = one(&mut session, mark("c", json!({"name": "m"}))).await;
@@ -77,12 +77,12 @@ async fn the_far_rules_decide_over_there() {
 
 /// A person who says what the test says.
 struct Person {
-    says: WireAnswer,
+    says: AnswerFrame,
     asked: Mutex<Vec<String>>,
 }
 
-impl NearAsk for Person {
-    fn ask(&self, host: String, question: AskFrame) -> BoxFuture<'static, WireAnswer> {
+impl RemoteQuestionHandler for Person {
+    fn ask(&self, host: String, question: QuestionFrame) -> BoxFuture<'static, AnswerFrame> {
         self.asked.lock().unwrap().push(format!("{host}: {}", question.tool));
         let says = self.says.clone();
         Box::pin(async move { says })
@@ -91,8 +91,8 @@ impl NearAsk for Person {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_far_rules_ask_is_asked_of_the_person_here() {
-    let no = || WireAnswer::Deny { message: String::from("not today"), interrupt: false };
-    let yes = || WireAnswer::Allow { updates: Vec::new() };
+    let no = || AnswerFrame::Deny { message: String::from("not today"), interrupt: false };
+    let yes = || AnswerFrame::Allow { updates: Vec::new() };
     for (attended, says, runs, want) in [
         (true, yes(), true, "marked m "),
         (true, no(), false, "not today"),
@@ -100,9 +100,9 @@ async fn what_far_rules_ask_is_asked_of_the_person_here() {
     ] {
         let rules = FarRules { ask: vec![String::from("Mark")], ..FarRules::default() };
         let far = Far::start(rules).await;
-        let set = open(vec![LinkSetup { attended, ..setup("a", far.address, "s1") }]).await.unwrap();
+        let set = open(vec![LinkConfig { attended, ..setup("a", far.address, "s1") }]).await.unwrap();
         let person = Arc::new(Person { says, asked: Mutex::default() });
-        set.asked_of(Arc::clone(&person) as Arc<dyn NearAsk>);
+        set.asked_of(Arc::clone(&person) as Arc<dyn RemoteQuestionHandler>);
         let mut session = near(&set, far.dir.path());
         let report = one(&mut session, mark("c", json!({"name": "m"}))).await;
         assert!(text(&report).contains(want), "{}", text(&report));

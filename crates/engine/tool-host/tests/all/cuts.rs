@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_tool_runtime::Report;
+use haft_tool_runtime::CallReport;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ async fn each_effect_is_there_once_however_often_the_wire_is_cut() {
         let running = session.run_message(calls, &never);
         tokio::pin!(running);
         let mut cuts = 0;
-        let reports: Vec<Report> = loop {
+        let reports: Vec<CallReport> = loop {
             tokio::select! {
                 reports = &mut running => break reports,
                 () = tokio::time::sleep(Duration::from_millis(random.u64(5..60))), if cuts < 40 => {

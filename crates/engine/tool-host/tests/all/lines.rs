@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_tool_host::{FarLimits, FarRuns, SocketPlace, serve_socket};
+use haft_tool_host::{HostLimits, HostRunRegistry, SocketPath, serve_socket};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -15,7 +15,7 @@ use crate::rig::MarkLender;
 
 struct FarProcess {
     dir: tempfile::TempDir,
-    place: SocketPlace,
+    place: SocketPath,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -28,9 +28,9 @@ impl FarProcess {
             ask: Vec::new(),
             closed: watch::Sender::new(0),
         };
-        let limits = FarLimits { linger: Duration::from_secs(60), ..FarLimits::default() };
-        let runs = FarRuns::new(dir.path().join("state"), Arc::new(lender), "1.2.3", limits);
-        let place = SocketPlace::below(&dir.path().join("host")).unwrap();
+        let limits = HostLimits { linger: Duration::from_secs(60), ..HostLimits::default() };
+        let runs = HostRunRegistry::new(dir.path().join("state"), Arc::new(lender), "1.2.3", limits);
+        let place = SocketPath::below(&dir.path().join("host")).unwrap();
         let at = place.clone();
         let task = tokio::spawn(async move {
             serve_socket(&at, runs, idle, CancellationToken::new()).await.unwrap();

@@ -11,15 +11,16 @@ use std::{
 };
 
 use haft_permission::Policy;
-use haft_tool::{BoxFuture, DynTool, Outcome, Reach, Tool, ToolContext, ToolError, Traits, erase};
+use haft_tool::{AccessSet, BoxFuture, DynTool, Outcome, Tool, ToolContext, ToolError, Traits, erase};
 use haft_tool_host::{
-    FarHands, FarLimits, FarRuns, HostConfig, HostSet, LendSession, LentSession, LinkSetup, LinkTimes,
-    WantedRun, WebOptions,
-    frame::{FarOrder, FarPlace},
+    HostConfig, HostLimits, HostOperations, HostRunRegistry, HostSession, HostSet, LinkConfig, LinkTimeouts,
+    RunRequest, SessionFactory, WebOptions,
+    frame::{HostCommand, HostLocation},
     serve_web,
 };
 use haft_tool_runtime::{
-    Ask, CallSession, Gate, Pipeline, Pool, Report, ResultStore, SessionState, SharedPool, StoreLimits,
+    Approver, CallReport, CallSession, CallSessionState, Gate, Pipeline, Pool, ResultStore, SharedPool,
+    StoreLimits,
 };
 use haft_types::{AgentId, PermissionMode, ToolUse};
 use schemars::JsonSchema;
@@ -76,8 +77,8 @@ impl Tool for Mark {
         true
     }
 
-    fn reach(&self, _input: &MarkInput, _cx: &haft_tool::CallContext) -> Reach {
-        Reach::nothing()
+    fn reach(&self, _input: &MarkInput, _cx: &haft_tool::CallContext) -> AccessSet {
+        AccessSet::nothing()
     }
 
     async fn call(&self, input: MarkInput, cx: &ToolContext<Value>) -> Result<Outcome<String>, ToolError> {
@@ -112,7 +113,7 @@ pub struct MarkLender {
 
 struct NoHands(watch::Sender<usize>);
 
-impl FarHands for NoHands {
+impl HostOperations for NoHands {
     fn news(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
@@ -121,10 +122,10 @@ impl FarHands for NoHands {
         Vec::new()
     }
 
-    fn order(&self, order: FarOrder) -> BoxFuture<'_, Result<Value, String>> {
+    fn order(&self, order: HostCommand) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async move {
             match order {
-                FarOrder::Redo => {
+                HostCommand::Redo => {
                     let count = self.0.send_replace(0);
                     self.0.send_replace(count);
                     Ok(json!("redone"))
@@ -140,8 +141,14 @@ impl FarHands for NoHands {
     }
 }
 
-pub fn pipeline(dir: &Path, deny: &[String], ask: &[String], asker: Option<Arc<dyn Ask>>) -> Arc<Pipeline> {
-    let origin = haft_permission::RuleHome::new("the host's own file", haft_permission::Destination::Session);
+pub fn pipeline(
+    dir: &Path,
+    deny: &[String],
+    ask: &[String],
+    asker: Option<Arc<dyn Approver>>,
+) -> Arc<Pipeline> {
+    let origin =
+        haft_permission::RuleSource::new("the host's own file", haft_permission::Destination::Session);
     let policy = Policy::builder(dir)
         .mode(PermissionMode::BypassPermissions)
         .rules(&origin, haft_permission::Behavior::Deny, deny.to_vec())
@@ -154,18 +161,22 @@ pub fn pipeline(dir: &Path, deny: &[String], ask: &[String], asker: Option<Arc<d
     Arc::new(Pipeline::new(gate, ResultStore::new(dir.join("results"), StoreLimits::default())))
 }
 
-impl LendSession for MarkLender {
+impl SessionFactory for MarkLender {
     fn directory(&self, _wanted: &str) -> Result<PathBuf, String> {
         Ok(self.dir.clone())
     }
 
-    fn lend(&self, _wanted: WantedRun, ask: Arc<dyn Ask>) -> BoxFuture<'_, Result<LentSession, String>> {
+    fn lend(
+        &self,
+        _wanted: RunRequest,
+        ask: Arc<dyn Approver>,
+    ) -> BoxFuture<'_, Result<HostSession, String>> {
         let mark = erase(Mark { file: self.dir.join("marks") });
-        let lent = LentSession {
+        let lent = HostSession {
             pipeline: pipeline(&self.dir, &self.deny, &self.ask, Some(ask)),
             pool: SharedPool::new(Pool::assemble(vec![mark], Vec::new())),
-            state: SessionState::new(&self.dir),
-            place: FarPlace { cwd: self.dir.clone(), ..FarPlace::default() },
+            state: CallSessionState::new(&self.dir),
+            place: HostLocation { cwd: self.dir.clone(), ..HostLocation::default() },
             hands: Arc::new(NoHands(self.closed.clone())),
         };
         Box::pin(async move { Ok(lent) })
@@ -202,8 +213,8 @@ impl Far {
         let (closed, watched) = watch::channel(0);
         let FarRules { deny, ask, linger } = rules;
         let lender = MarkLender { dir: dir.path().to_owned(), deny, ask, closed };
-        let limits = FarLimits { linger, ping: PING, ..FarLimits::default() };
-        let runs = FarRuns::new(dir.path().join("state"), Arc::new(lender), "1.2.3", limits);
+        let limits = HostLimits { linger, ping: PING, ..HostLimits::default() };
+        let runs = HostRunRegistry::new(dir.path().join("state"), Arc::new(lender), "1.2.3", limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
         let options =
@@ -285,8 +296,8 @@ async fn carry(
     }
 }
 
-pub fn times() -> LinkTimes {
-    LinkTimes {
+pub fn times() -> LinkTimeouts {
+    LinkTimeouts {
         connect: Duration::from_secs(30),
         ping: PING,
         patience: Duration::from_secs(120),
@@ -295,8 +306,8 @@ pub fn times() -> LinkTimes {
     }
 }
 
-pub fn setup(name: &str, address: std::net::SocketAddr, session: &str) -> LinkSetup {
-    LinkSetup {
+pub fn setup(name: &str, address: std::net::SocketAddr, session: &str) -> LinkConfig {
+    LinkConfig {
         config: HostConfig::read(&format!("{name}=http://{address}/")).unwrap().with_token(TOKEN),
         session: session.to_owned(),
         epoch: None,
@@ -312,7 +323,7 @@ pub fn near(set: &Arc<HostSet>, dir: &Path) -> CallSession {
     let tool: Arc<dyn DynTool> = erase(Mark { file: dir.join("never") });
     let pool = SharedPool::new(Pool::assemble(vec![set.tool(tool, false)], Vec::new()));
     let mut session =
-        CallSession::new(pipeline(dir, &[], &[], None), pool, SessionState::new(set.place().cwd.clone()));
+        CallSession::new(pipeline(dir, &[], &[], None), pool, CallSessionState::new(set.place().cwd.clone()));
     session.limits.concurrency = 64;
     session
 }
@@ -321,14 +332,14 @@ pub fn mark(id: &str, input: Value) -> ToolUse {
     ToolUse { id: id.into(), name: String::from("Mark"), input }
 }
 
-pub async fn open(setups: Vec<LinkSetup>) -> Result<Arc<HostSet>, String> {
+pub async fn open(setups: Vec<LinkConfig>) -> Result<Arc<HostSet>, String> {
     tokio::task::spawn_blocking(move || HostSet::open(setups)).await.unwrap()
 }
 
-pub async fn one(session: &mut CallSession, call: ToolUse) -> Report {
+pub async fn one(session: &mut CallSession, call: ToolUse) -> CallReport {
     session.run_message(vec![call], &CancellationToken::new()).await.remove(0)
 }
 
-pub fn text(report: &Report) -> String {
+pub fn text(report: &CallReport) -> String {
     report.content.to_text()
 }

@@ -13,7 +13,7 @@ use haft_types::{ToolUse, text};
 use haft_workspace::Files;
 use serde_json::{Value, json};
 
-use super::update::{CallAnnounced, CallPlace};
+use super::update::{CallAnnounced, CallLocation};
 
 /// Longest title, in characters: editors show one line.
 const LONGEST_TITLE: usize = 1_000;
@@ -23,7 +23,7 @@ const LONGEST_INPUT: usize = 200_000;
 
 /// Looks at calls with the tools of a session.
 #[derive(Clone)]
-pub(crate) struct CallLooks {
+pub(crate) struct CallInspector {
     pub(crate) pool: SharedPool,
     pub(crate) cwd: Arc<Path>,
     /// The files as tools see them: what is unsaved in the editor is the file.
@@ -32,7 +32,7 @@ pub(crate) struct CallLooks {
 
 /// What a call is about.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CallLook {
+pub(crate) struct CallPresentation {
     pub(crate) title: String,
     pub(crate) kind: &'static str,
     /// Files it reads or writes.
@@ -45,28 +45,28 @@ pub(crate) struct CallLook {
     pub(crate) line: Option<u64>,
 }
 
-impl CallLooks {
+impl CallInspector {
     /// Looks at a call. Only what the tool declares to touch is asked of it, so
     /// that a call looks the same while its server is gone.
-    pub(crate) fn look(&self, call: &ToolUse) -> CallLook {
+    pub(crate) fn look(&self, call: &ToolUse) -> CallPresentation {
         let found = std::panic::catch_unwind(AssertUnwindSafe(|| self.declared(call))).ok().flatten();
-        found.unwrap_or_else(|| CallLook {
+        found.unwrap_or_else(|| CallPresentation {
             title: text::one_line(&format!("{} {}", call.name, call.input), 160),
             kind: "other",
-            ..CallLook::default()
+            ..CallPresentation::default()
         })
     }
 
-    fn declared(&self, call: &ToolUse) -> Option<CallLook> {
+    fn declared(&self, call: &ToolUse) -> Option<CallPresentation> {
         let pool = self.pool.get();
         let cx = CallContext::detached(call.id.clone(), Arc::clone(&self.cwd));
         let parsed = Arc::clone(pool.get(&call.name)?).parse(call.input.clone(), &cx).ok()?;
         let reach = parsed.reach(&cx);
-        let haft_tool::Reach::Declared(accesses) = &reach else { return None };
-        let mut look = CallLook {
+        let haft_tool::AccessSet::Declared(accesses) = &reach else { return None };
+        let mut look = CallPresentation {
             title: parsed.render().headline,
             line: call.input["offset"].as_u64(),
-            ..CallLook::default()
+            ..CallPresentation::default()
         };
         let mut fetches = false;
         for access in accesses {
@@ -112,10 +112,10 @@ impl CallLooks {
     }
 }
 
-impl CallLook {
+impl CallPresentation {
     /// The places an editor may follow.
-    pub(crate) fn locations(&self) -> Vec<CallPlace<'_>> {
-        self.paths.iter().map(|path| CallPlace::of(path, self.line)).collect()
+    pub(crate) fn locations(&self) -> Vec<CallLocation<'_>> {
+        self.paths.iter().map(|path| CallLocation::of(path, self.line)).collect()
     }
 
     /// The update by which the editor hears of the call.

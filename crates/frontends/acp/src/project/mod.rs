@@ -12,11 +12,11 @@ mod teller;
 mod update;
 
 pub(crate) use self::{
-    calls::CallLooks,
+    calls::CallInspector,
     content::fenced,
     journal::JournalView,
     proposal::proposed_diffs,
     replay::replay_log,
-    teller::{TurnAnswer, UpdateTeller, title_of, turn_answer, usage_update},
+    teller::{PromptResponse, UpdateBuilder, title_of, turn_answer, usage_update},
     update::AcpUpdate,
 };

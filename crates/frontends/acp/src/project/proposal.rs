@@ -7,7 +7,7 @@ use haft_types::ToolUse;
 use haft_workspace::{Files, OpenFile};
 use serde_json::Value;
 
-use super::{calls::CallLook, diffs::diff};
+use super::{calls::CallPresentation, diffs::diff};
 
 /// Largest file that is looked into, in bytes.
 const LARGEST: u64 = 4 << 20;
@@ -15,7 +15,7 @@ const LARGEST: u64 = 4 << 20;
 /// The diff a call would make, where its input says so: the content of a file, or
 /// texts to be replaced. Waits for the disk, and for the editor where it has the
 /// file unsaved.
-pub(crate) fn proposed_diffs(call: &ToolUse, look: &CallLook, files: Option<&Files>) -> Vec<Value> {
+pub(crate) fn proposed_diffs(call: &ToolUse, look: &CallPresentation, files: Option<&Files>) -> Vec<Value> {
     let [path] = look.writes.as_slice() else { return Vec::new() };
     let unsaved = files.and_then(|files| unsaved(path, files));
     let Some(there) = unsaved.map(Some).map_or_else(|| current(path), Some) else { return Vec::new() };
@@ -65,7 +65,7 @@ mod tests {
         let path = dir.join("a.txt");
         std::fs::write(&path, "one two one\n").unwrap();
         let check = |path: &Path, input: Value, want: &[(Option<&str>, &str)]| {
-            let look = CallLook { writes: vec![path.to_owned()], ..CallLook::default() };
+            let look = CallPresentation { writes: vec![path.to_owned()], ..CallPresentation::default() };
             let call = ToolUse { id: "c".into(), name: "any".into(), input: input.clone() };
             let shown = proposed_diffs(&call, &look, None);
             let sides: Vec<(Option<&str>, &str)> =

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use haft_agent::log::{AskedLine, ConversationLine, LogEntry, LogState};
+use haft_agent::log::{ConversationLine, LogEntry, LogState, RequestLine};
 use haft_model::Catalog;
 use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::{
     diffs,
     journal::JournalView,
     read_ahead::read_ahead,
-    teller::{UpdateTeller, person_said, title_of, usage_update},
+    teller::{UpdateBuilder, person_said, title_of, usage_update},
     update::AcpUpdate,
 };
 
@@ -22,7 +22,7 @@ const REMINDER: &str = "<system-reminder>";
 /// Tells everything a log holds, in order. Waits for the disk.
 pub(crate) fn replay_log(
     path: &Path,
-    teller: &mut UpdateTeller,
+    teller: &mut UpdateBuilder,
     journal: &JournalView,
     catalog: &Catalog,
     mut tell: impl FnMut(AcpUpdate<'_>),
@@ -62,7 +62,7 @@ pub(crate) fn replay_log(
 }
 
 fn note_request(
-    asked: &AskedLine,
+    asked: &RequestLine,
     catalog: &Catalog,
     used: &mut Option<(Usage, u64)>,
     usd: &mut Option<f64>,
@@ -75,7 +75,7 @@ fn note_request(
 
 fn user(
     line: &ConversationLine,
-    teller: &mut UpdateTeller,
+    teller: &mut UpdateBuilder,
     changed: &mut dyn FnMut(&CallId) -> Vec<Value>,
     tell: &mut impl FnMut(AcpUpdate<'_>),
 ) {
@@ -100,7 +100,7 @@ fn user(
 }
 
 /// Whether a call ran a command: what that changed is in no result.
-fn runs_command(teller: &UpdateTeller, call: &CallId) -> bool {
+fn runs_command(teller: &UpdateBuilder, call: &CallId) -> bool {
     teller.open_call(call).is_some_and(|look| look.command.is_some())
 }
 

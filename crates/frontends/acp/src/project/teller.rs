@@ -8,22 +8,22 @@ use std::{
 
 use haft_agent::{
     AgentEvent, EndReason, TurnEnd,
-    log::{ShownLine, ShownPiece, ShownWhy},
+    log::{ShownContent, ShownLine, ShownReason},
 };
 use haft_model::{ModelError, ModelEvent};
-use haft_session::{Happening, SessionEvent};
+use haft_session::{SessionEvent, SessionEventKind};
 use haft_tool::ProgressEvent;
 use haft_types::{AgentId, CallId, Content, MessageBlock, ToolUse, Usage, text};
 use serde_json::{Value, json};
 
 use super::{
-    calls::{CallLook, CallLooks},
+    calls::{CallInspector, CallPresentation},
     content::{chunk_content, fenced, of_result, text_block},
     diffs,
-    update::{AcpUpdate, CallAnnounced, CallChange, CallContent, CallPlace, ChunkUpdate, ContentBlock},
+    update::{AcpUpdate, CallAnnounced, CallChange, CallContent, CallLocation, ChunkUpdate, ContentBlock},
 };
 use crate::{
-    client::ClientAbilities,
+    client::EditorCapabilities,
     wire::{AUTH_REQUIRED, AcpError},
 };
 
@@ -37,9 +37,9 @@ const CHILD_LINES: usize = 12;
 const LONGEST_PART: usize = 200_000;
 
 /// Makes updates of what one session does.
-pub(crate) struct UpdateTeller {
-    pub(crate) looks: CallLooks,
-    abilities: ClientAbilities,
+pub(crate) struct UpdateBuilder {
+    pub(crate) looks: CallInspector,
+    abilities: EditorCapabilities,
     /// The answer that is coming in, as its provider calls it.
     answer: String,
     /// What of the current block was told already.
@@ -49,7 +49,7 @@ pub(crate) struct UpdateTeller {
 }
 
 struct OpenCall {
-    look: CallLook,
+    look: CallPresentation,
     /// When its progress was told last.
     told: Option<SystemTime>,
     /// What a child does for it.
@@ -57,16 +57,16 @@ struct OpenCall {
 }
 
 /// How a prompt ended, for the editor.
-pub(crate) type TurnAnswer = Result<Value, AcpError>;
+pub(crate) type PromptResponse = Result<Value, AcpError>;
 
 /// Which kind of words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum ChunkVoice {
+enum ChunkKind {
     Said,
     Thought,
 }
 
-impl ChunkVoice {
+impl ChunkKind {
     fn update(self, chunk: ChunkUpdate<'_>) -> AcpUpdate<'_> {
         match self {
             Self::Said => AcpUpdate::AgentMessageChunk(chunk),
@@ -75,13 +75,13 @@ impl ChunkVoice {
     }
 }
 
-impl UpdateTeller {
-    pub(crate) fn new(looks: CallLooks, abilities: ClientAbilities) -> Self {
+impl UpdateBuilder {
+    pub(crate) fn new(looks: CallInspector, abilities: EditorCapabilities) -> Self {
         Self { looks, abilities, answer: String::new(), streamed: String::new(), open_calls: HashMap::new() }
     }
 
     /// What a call is about, if it has no result yet.
-    pub(crate) fn open_call(&self, call: &CallId) -> Option<&CallLook> {
+    pub(crate) fn open_call(&self, call: &CallId) -> Option<&CallPresentation> {
         self.open_calls.get(call).map(|it| &it.look)
     }
 
@@ -93,23 +93,23 @@ impl UpdateTeller {
 
     fn typed<'a>(&'a mut self, event: &'a SessionEvent, changes: Vec<Value>) -> Vec<AcpUpdate<'a>> {
         match &event.what {
-            Happening::Agent(it) if event.agent == AgentId::Main => self.agent(it, event.at, changes),
-            Happening::Agent(it) => self.child(it, event.parent_call.as_ref()),
-            Happening::Notice(words) => self.notice("info", words),
-            Happening::Renamed(title) => {
+            SessionEventKind::Agent(it) if event.agent == AgentId::Main => self.agent(it, event.at, changes),
+            SessionEventKind::Agent(it) => self.child(it, event.parent_call.as_ref()),
+            SessionEventKind::Notice(words) => self.notice("info", words),
+            SessionEventKind::Renamed(title) => {
                 vec![AcpUpdate::Other(json!({"sessionUpdate": "session_info_update", "title": title}))]
             }
-            Happening::Cleared(id) => {
+            SessionEventKind::Cleared(id) => {
                 let words = format!("The conversation begins anew, as session {id}; the old one stays.");
-                vec![said(ChunkVoice::Said, words, "")]
+                vec![said(ChunkKind::Said, words, "")]
             }
-            Happening::CommandEnded(it) => {
+            SessionEventKind::CommandEnded(it) => {
                 let name = beside(it.facts.prompts.first());
                 it.result.shown().into_iter().map(|piece| piece_update(&piece, name.clone())).collect()
             }
-            Happening::TurnEnded(it) => {
+            SessionEventKind::TurnEnded(it) => {
                 let name = beside(it.facts.prompts.first());
-                let remark = it.end.reason.remark().map(ShownPiece::Said);
+                let remark = it.end.reason.remark().map(ShownContent::Said);
                 remark.into_iter().map(|piece| piece_update(&piece, name.clone())).collect()
             }
             _ => Vec::new(),
@@ -128,8 +128,8 @@ impl UpdateTeller {
                 self.streamed.clear();
                 Vec::new()
             }
-            AgentEvent::Model(ModelEvent::Text(piece)) => self.piece(ChunkVoice::Said, piece),
-            AgentEvent::Model(ModelEvent::Thinking(piece)) => self.piece(ChunkVoice::Thought, piece),
+            AgentEvent::Model(ModelEvent::Text(piece)) => self.piece(ChunkKind::Said, piece),
+            AgentEvent::Model(ModelEvent::Thinking(piece)) => self.piece(ChunkKind::Thought, piece),
             AgentEvent::Block(it) => self.block(&it.block, &it.message_id),
             AgentEvent::Progress(it) => self.progress(it, at),
             AgentEvent::Result(it) => {
@@ -149,7 +149,7 @@ impl UpdateTeller {
         }
     }
 
-    fn piece<'a>(&'a mut self, voice: ChunkVoice, piece: &'a str) -> Vec<AcpUpdate<'a>> {
+    fn piece<'a>(&'a mut self, voice: ChunkKind, piece: &'a str) -> Vec<AcpUpdate<'a>> {
         if piece.is_empty() {
             return Vec::new();
         }
@@ -164,13 +164,13 @@ impl UpdateTeller {
         message_id: &'a str,
     ) -> Vec<AcpUpdate<'a>> {
         let streamed = std::mem::take(&mut self.streamed);
-        let rest = |voice: ChunkVoice, words: &'a str| {
+        let rest = |voice: ChunkKind, words: &'a str| {
             let rest = words.strip_prefix(streamed.as_str()).unwrap_or_default();
             parts(rest).map(|part| said(voice, part, message_id)).collect()
         };
         match block {
-            MessageBlock::Text { text } => rest(ChunkVoice::Said, text),
-            MessageBlock::Thinking { thinking, .. } => rest(ChunkVoice::Thought, thinking),
+            MessageBlock::Text { text } => rest(ChunkKind::Said, text),
+            MessageBlock::Thinking { thinking, .. } => rest(ChunkKind::Thought, thinking),
             MessageBlock::ToolUse(call) => vec![AcpUpdate::ToolCall(self.called(call))],
             _ => Vec::new(),
         }
@@ -187,7 +187,7 @@ impl UpdateTeller {
     fn withdrawn<'a>(&mut self, message_id: &'a str) -> Vec<AcpUpdate<'a>> {
         self.streamed.clear();
         let words = "\n\n*The answer broke off here and does not count.*\n\n";
-        vec![said(ChunkVoice::Said, words, message_id)]
+        vec![said(ChunkKind::Said, words, message_id)]
     }
 
     /// Calls of an answer that broke off come again under other names.
@@ -245,7 +245,7 @@ impl UpdateTeller {
             && let [path] = look.paths.as_slice()
         {
             let path = path.to_string_lossy().into_owned().into();
-            update.locations = vec![CallPlace { path, line: Some(line) }];
+            update.locations = vec![CallLocation { path, line: Some(line) }];
         }
         let mut updates = vec![AcpUpdate::ToolCallUpdate(update)];
         updates.extend(data.filter(|_| !failed).and_then(plan).map(AcpUpdate::Other));
@@ -255,15 +255,15 @@ impl UpdateTeller {
     /// What was shown beside the conversation, from the log.
     pub(crate) fn shown<'a>(&mut self, line: &'a ShownLine) -> Vec<AcpUpdate<'a>> {
         let message = match line.why {
-            ShownWhy::BrokenOff | ShownWhy::Interrupted => line.name.clone(),
-            ShownWhy::Command | ShownWhy::Ended => beside(Some(&line.name)),
+            ShownReason::BrokenOff | ShownReason::Interrupted => line.name.clone(),
+            ShownReason::Command | ShownReason::Ended => beside(Some(&line.name)),
         };
         let mut out = Vec::new();
         if !line.typed.is_empty() {
             out.push(typed_by_person(text_block(line.typed.as_str()), &line.name));
         }
         out.extend(line.pieces.iter().map(|piece| piece_update(piece, message.clone())));
-        if line.why == ShownWhy::BrokenOff {
+        if line.why == ShownReason::BrokenOff {
             out.extend(self.withdrawn(&line.name));
         }
         out
@@ -318,7 +318,7 @@ fn parts(words: &str) -> impl Iterator<Item = &str> {
 
 /// Words of the model. Those of no message belong to none.
 fn said<'a>(
-    voice: ChunkVoice,
+    voice: ChunkKind,
     words: impl Into<Cow<'a, str>>,
     message: impl Into<Cow<'a, str>>,
 ) -> AcpUpdate<'a> {
@@ -374,17 +374,17 @@ fn beside(prompt: Option<&String>) -> String {
 }
 
 /// A piece of what is shown beside the conversation.
-fn piece_update<'a>(piece: &ShownPiece, message: String) -> AcpUpdate<'a> {
+fn piece_update<'a>(piece: &ShownContent, message: String) -> AcpUpdate<'a> {
     let (voice, words) = match piece {
-        ShownPiece::Thought(words) => (ChunkVoice::Thought, words.clone()),
-        ShownPiece::Said(words) => (ChunkVoice::Said, words.clone()),
-        ShownPiece::Printed(words) => (ChunkVoice::Said, fenced(words)),
+        ShownContent::Thought(words) => (ChunkKind::Thought, words.clone()),
+        ShownContent::Said(words) => (ChunkKind::Said, words.clone()),
+        ShownContent::Printed(words) => (ChunkKind::Said, fenced(words)),
     };
     said(voice, words, message)
 }
 
 /// What a prompt is answered with.
-pub(crate) fn turn_answer(end: &TurnEnd) -> TurnAnswer {
+pub(crate) fn turn_answer(end: &TurnEnd) -> PromptResponse {
     let reason = match &end.reason {
         EndReason::Completed
         | EndReason::Stopped(_)

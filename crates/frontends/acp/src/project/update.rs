@@ -63,7 +63,7 @@ pub(crate) struct CallAnnounced<'a> {
     pub(crate) status: &'static str,
     pub(crate) raw_input: Cow<'a, Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) locations: Vec<CallPlace<'a>>,
+    pub(crate) locations: Vec<CallLocation<'a>>,
 }
 
 /// A change of a call that the editor has heard of.
@@ -75,7 +75,7 @@ pub(crate) struct CallChange<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<Vec<CallContent<'a>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) locations: Vec<CallPlace<'a>>,
+    pub(crate) locations: Vec<CallLocation<'a>>,
 }
 
 /// Something a call has to show.
@@ -92,7 +92,7 @@ pub(crate) enum CallContent<'a> {
 
 /// A place an editor may follow.
 #[derive(Debug, Serialize)]
-pub(crate) struct CallPlace<'a> {
+pub(crate) struct CallLocation<'a> {
     pub(crate) path: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<u64>,
@@ -110,7 +110,7 @@ impl<'a> CallChange<'a> {
     }
 }
 
-impl<'a> CallPlace<'a> {
+impl<'a> CallLocation<'a> {
     pub(crate) fn of(path: &'a Path, line: Option<u64>) -> Self {
         Self { path: path.to_string_lossy(), line }
     }

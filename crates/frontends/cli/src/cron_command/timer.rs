@@ -8,7 +8,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use crate::output::{CliFailure, Ended, print_bytes, print_line};
+use crate::output::{CliError, Ended, print_bytes, print_line};
 
 /// Marks our line in a crontab.
 const MARK: &str = "# haft cron";
@@ -46,20 +46,20 @@ fn quiet(program: &str, words: &[&str]) -> bool {
     ran.is_ok_and(|it| it.success())
 }
 
-fn home() -> Result<PathBuf, CliFailure> {
+fn home() -> Result<PathBuf, CliError> {
     std::env::var_os("HOME")
         .map(PathBuf::from)
-        .ok_or_else(|| CliFailure::Message(String::from("there is no home directory")))
+        .ok_or_else(|| CliError::Message(String::from("there is no home directory")))
 }
 
-fn unit_dir() -> Result<PathBuf, CliFailure> {
+fn unit_dir() -> Result<PathBuf, CliError> {
     match std::env::var_os("XDG_CONFIG_HOME") {
         Some(dir) => Ok(PathBuf::from(dir).join("systemd/user")),
         None => Ok(home()?.join(".config/systemd/user")),
     }
 }
 
-fn agent_file() -> Result<PathBuf, CliFailure> {
+fn agent_file() -> Result<PathBuf, CliError> {
     Ok(home()?.join("Library/LaunchAgents").join(format!("{AGENT}.plist")))
 }
 
@@ -73,14 +73,14 @@ fn crontab() -> String {
 
 /// Whether some timer of ours is set up.
 pub(super) fn is_installed() -> bool {
-    let there = |path: Result<PathBuf, CliFailure>| path.is_ok_and(|it| it.exists());
+    let there = |path: Result<PathBuf, CliError>| path.is_ok_and(|it| it.exists());
     there(unit_dir().map(|it| it.join(format!("{UNIT}.timer"))))
         || there(agent_file())
         || crontab().contains(MARK)
 }
 
 /// The files of a timer: where, and what.
-fn files(kind: TimerKind, program: &Path) -> Result<Vec<(PathBuf, String)>, CliFailure> {
+fn files(kind: TimerKind, program: &Path) -> Result<Vec<(PathBuf, String)>, CliError> {
     let program = program.display();
     Ok(match kind {
         TimerKind::Systemd => {
@@ -143,9 +143,7 @@ pub(super) fn install(only_print: bool) -> Ended {
                 _ => quiet("launchctl", &["load", "-w", &files[0].0.to_string_lossy()]),
             };
             if !started {
-                return Err(CliFailure::Message(String::from(
-                    "the timer is written but could not be started",
-                )));
+                return Err(CliError::Message(String::from("the timer is written but could not be started")));
             }
         }
     }
@@ -182,8 +180,8 @@ pub(super) fn uninstall() -> Ended {
     print_line("the timer is gone").map(|()| ExitCode::SUCCESS)
 }
 
-fn set_crontab(text: &str) -> Result<(), CliFailure> {
-    let failed = |why: &str| CliFailure::Message(format!("the crontab could not be changed: {why}"));
+fn set_crontab(text: &str) -> Result<(), CliError> {
+    let failed = |why: &str| CliError::Message(format!("the crontab could not be changed: {why}"));
     let mut child = Command::new("crontab")
         .arg("-")
         .stdin(Stdio::piped())

@@ -7,21 +7,21 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_session::{CallLimits, Premises, WallDemand};
+use haft_session::{CallLimits, SandboxDemand, SessionEnvironment};
 use haft_shell::run::find_bash;
 
-use super::Finding;
+use super::CheckResult;
 use crate::{login_command::found_in, update_command::InstallChannel};
 
-pub(super) fn program() -> Finding {
+pub(super) fn program() -> CheckResult {
     let (channel, program) = InstallChannel::here();
     let from = format!("haft {} from {} ({})", env!("CARGO_PKG_VERSION"), channel.name, program.display());
-    Finding::ok("program", from)
+    CheckResult::ok("program", from)
 }
 
 /// Other programs of our name in the search path: the first one is what people
 /// start.
-pub(super) fn twins() -> Option<Finding> {
+pub(super) fn twins() -> Option<CheckResult> {
     let own = std::env::current_exe().and_then(|it| it.canonicalize()).ok()?;
     let path = std::env::var_os("PATH")?;
     let mut others: Vec<PathBuf> = std::env::split_paths(&path)
@@ -33,11 +33,11 @@ pub(super) fn twins() -> Option<Finding> {
     others.dedup();
     let first = others.first()?;
     let found = format!("another program named haft is in PATH: {}", first.display());
-    Some(Finding::warn("twins", found, "remove one of them, or start this one by its path"))
+    Some(CheckResult::warn("twins", found, "remove one of them, or start this one by its path"))
 }
 
 /// Whether what Haft keeps can be written, and by nobody else.
-pub(super) fn home(premises: &Premises) -> Finding {
+pub(super) fn home(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "home";
     let state = premises.state_dir();
     if premises.home.is_none() && premises.variable("HAFT_CONFIG_DIR").is_none() {
@@ -46,7 +46,11 @@ pub(super) fn home(premises: &Premises) -> Finding {
             None => String::from("HOME is not set"),
         };
         let found = format!("{what}; sessions are kept in {}", state.display());
-        return Finding::warn(NAME, found, "set HOME or HAFT_CONFIG_DIR to keep sessions, trust and keys");
+        return CheckResult::warn(
+            NAME,
+            found,
+            "set HOME or HAFT_CONFIG_DIR to keep sessions, trust and keys",
+        );
     }
     let mut there: &Path = &state;
     while !there.exists() {
@@ -82,15 +86,15 @@ pub(super) fn home(premises: &Premises) -> Finding {
             "{remedy} HAFT_CONFIG_DIR to one that can be written; until then sessions are kept in the temp \
              directory, and keys and trust cannot be"
         );
-        return Finding::warn(NAME, found, remedy);
+        return CheckResult::warn(NAME, found, remedy);
     }
     let _ = std::fs::remove_file(&probe);
     let mode = std::fs::metadata(&state).map(|it| it.mode() & 0o777).unwrap_or(0o700);
     if mode & 0o022 != 0 {
         let found = format!("{} can be written by others (mode {mode:o})", state.display());
-        return Finding::fail(NAME, found, format!("chmod go-w {}", state.display()));
+        return CheckResult::fail(NAME, found, format!("chmod go-w {}", state.display()));
     }
-    Finding::ok(NAME, format!("{} can be written", state.display()))
+    CheckResult::ok(NAME, format!("{} can be written", state.display()))
 }
 
 /// What a program prints about itself.
@@ -100,18 +104,18 @@ fn version(program: &Path) -> Option<String> {
     text.lines().next().map(str::to_owned)
 }
 
-fn found(premises: &Premises, name: &str) -> Option<PathBuf> {
+fn found(premises: &SessionEnvironment, name: &str) -> Option<PathBuf> {
     found_in(premises.variables.os_text("PATH").as_deref(), name)
 }
 
-pub(super) fn shell(premises: &Premises) -> Finding {
+pub(super) fn shell(premises: &SessionEnvironment) -> CheckResult {
     shell_finding(find_bash(premises.variables.os_text("PATH").as_deref()))
 }
 
-fn shell_finding(bash: Option<PathBuf>) -> Finding {
+fn shell_finding(bash: Option<PathBuf>) -> CheckResult {
     match bash {
-        Some(path) => Finding::ok("shell", path.display().to_string()),
-        None => Finding::fail(
+        Some(path) => CheckResult::ok("shell", path.display().to_string()),
+        None => CheckResult::fail(
             "shell",
             "there is no bash, so no command can run",
             "install bash (apk add bash, apt-get install bash, …), or put its directory into PATH",
@@ -119,10 +123,10 @@ fn shell_finding(bash: Option<PathBuf>) -> Finding {
     }
 }
 
-pub(super) fn git(premises: &Premises) -> Finding {
+pub(super) fn git(premises: &SessionEnvironment) -> CheckResult {
     match found(premises, "git") {
-        Some(path) => Finding::ok("git", version(&path).unwrap_or_else(|| path.display().to_string())),
-        None => Finding::warn(
+        Some(path) => CheckResult::ok("git", version(&path).unwrap_or_else(|| path.display().to_string())),
+        None => CheckResult::warn(
             "git",
             "not in PATH",
             "install git: without it there are no worktrees, reviews and no state of the repository",
@@ -131,7 +135,7 @@ pub(super) fn git(premises: &Premises) -> Finding {
 }
 
 /// Which language servers there are, and which the project would need.
-pub(super) fn language_servers(premises: &Premises) -> Finding {
+pub(super) fn language_servers(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "languages";
     let all = premises.languages_here();
     let served = all.iter().filter_map(|it| Some((it, it.server.as_ref().ok()?)));
@@ -151,7 +155,9 @@ pub(super) fn language_servers(premises: &Premises) -> Finding {
         words.push(format!("{name} ({})", it.language));
     }
     let missing = all.iter().filter(|it| it.in_project).filter_map(|it| match &it.server {
-        Err(haft_session::NoServer::Missing { install, .. }) => Some(format!("{}: {install}", it.language)),
+        Err(haft_session::ServerUnavailable::Missing { install, .. }) => {
+            Some(format!("{}: {install}", it.language))
+        }
         _ => None,
     });
     broken.extend(missing);
@@ -160,8 +166,8 @@ pub(super) fn language_servers(premises: &Premises) -> Finding {
         false => words.join(", "),
     };
     match broken.is_empty() {
-        true => Finding::ok(NAME, found),
-        false => Finding::warn(
+        true => CheckResult::ok(NAME, found),
+        false => CheckResult::warn(
             NAME,
             found,
             format!(
@@ -172,14 +178,14 @@ pub(super) fn language_servers(premises: &Premises) -> Finding {
     }
 }
 
-pub(super) fn sandbox(premises: &Premises) -> Finding {
+pub(super) fn sandbox(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "sandbox";
     let walls = &premises.walls;
     let looked = || -> Result<(bool, String), String> {
         let rules = premises.policy().map_err(|err| err.to_string())?;
         let fence = || rules.fence(&premises.cwd, premises.home.as_deref());
         let limits =
-            CallLimits { wanted: WallDemand::ByName, read_only: rules.forbids_changes(), fence: &fence };
+            CallLimits { wanted: SandboxDemand::ByName, read_only: rules.forbids_changes(), fence: &fence };
         let report = walls.report(&walls.policy(&limits)?)?;
         let backend = report.backend.map(|it| format!("{it:?}").to_lowercase());
         let state = if walls.is_wanted() { "on" } else { "off (sandbox.enabled)" };
@@ -189,14 +195,14 @@ pub(super) fn sandbox(premises: &Premises) -> Finding {
         })
     };
     match looked() {
-        Ok((true, found)) => Finding::ok(NAME, found),
+        Ok((true, found)) => CheckResult::ok(NAME, found),
         Ok((false, found)) if walls.is_wanted() => {
-            Finding::fail(NAME, found, "`haft sandbox check` says why")
+            CheckResult::fail(NAME, found, "`haft sandbox check` says why")
         }
         Ok((false, found)) => {
-            Finding::warn(NAME, found, "`haft sandbox check` says why; installing bubblewrap often helps")
+            CheckResult::warn(NAME, found, "`haft sandbox check` says why; installing bubblewrap often helps")
         }
-        Err(why) => Finding::warn(NAME, why, "`haft sandbox check` says more"),
+        Err(why) => CheckResult::warn(NAME, why, "`haft sandbox check` says more"),
     }
 }
 
@@ -209,13 +215,13 @@ const CERTIFICATES: [&str; 5] = [
     "/etc/ssl/certs",
 ];
 
-pub(super) fn certificates() -> Finding {
+pub(super) fn certificates() -> CheckResult {
     let said = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().find_map(std::env::var_os).map(PathBuf::from);
     let there = said.into_iter().chain(CERTIFICATES.map(PathBuf::from)).find(|it| it.exists());
     match there {
-        Some(path) => Finding::ok("certificates", path.display().to_string()),
-        None if cfg!(target_os = "macos") => Finding::ok("certificates", "the system's"),
-        None => Finding::warn(
+        Some(path) => CheckResult::ok("certificates", path.display().to_string()),
+        None if cfg!(target_os = "macos") => CheckResult::ok("certificates", "the system's"),
+        None => CheckResult::warn(
             "certificates",
             "this system has none, so no https server can be trusted",
             "install ca-certificates, or set SSL_CERT_FILE",
@@ -223,34 +229,34 @@ pub(super) fn certificates() -> Finding {
     }
 }
 
-pub(super) fn terminal() -> Finding {
+pub(super) fn terminal() -> CheckResult {
     const NAME: &str = "terminal";
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Finding::ok(NAME, "none here: haft -p works without one");
+        return CheckResult::ok(NAME, "none here: haft -p works without one");
     }
     let kind = std::env::var("TERM").unwrap_or_default();
     if kind.is_empty() || kind == "dumb" {
         let remedy = "set TERM to what your terminal is, for example xterm-256color";
-        return Finding::warn(NAME, format!("TERM is {kind:?}: no colours, no full screen"), remedy);
+        return CheckResult::warn(NAME, format!("TERM is {kind:?}: no colours, no full screen"), remedy);
     }
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];
     let locale = names.iter().find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
     let locale = locale.unwrap_or_default();
     if !locale.to_ascii_lowercase().replace('-', "").contains("utf8") {
         let remedy = "set LANG to a UTF-8 locale, for example C.UTF-8";
-        return Finding::warn(NAME, format!("{kind}; the locale {locale:?} is not UTF-8"), remedy);
+        return CheckResult::warn(NAME, format!("{kind}; the locale {locale:?} is not UTF-8"), remedy);
     }
-    Finding::ok(NAME, format!("{kind}, {locale}"))
+    CheckResult::ok(NAME, format!("{kind}, {locale}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor_command::Health;
+    use crate::doctor_command::CheckStatus;
 
     #[test]
     fn shell_without_bash_fails() {
-        assert_eq!(shell_finding(None).health, Health::Fail);
-        assert_eq!(shell_finding(Some(PathBuf::from("/nix/store/x/bin/bash"))).health, Health::Ok);
+        assert_eq!(shell_finding(None).health, CheckStatus::Fail);
+        assert_eq!(shell_finding(Some(PathBuf::from("/nix/store/x/bin/bash"))).health, CheckStatus::Ok);
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 /// How a check ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Health {
+pub(crate) enum CheckStatus {
     Ok,
     Warn,
     Fail,
@@ -32,9 +32,9 @@ pub(crate) enum Health {
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Finding {
+pub(crate) struct CheckResult {
     pub(crate) name: &'static str,
-    pub(crate) health: Health,
+    pub(crate) health: CheckStatus,
     /// What was found.
     pub(crate) found: String,
     /// What to do about it; empty where there is nothing to do.
@@ -42,17 +42,17 @@ pub(crate) struct Finding {
     pub(crate) remedy: String,
 }
 
-impl Finding {
+impl CheckResult {
     pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, health: Health::Ok, found: found.into(), remedy: String::new() }
+        Self { name, health: CheckStatus::Ok, found: found.into(), remedy: String::new() }
     }
 
     pub(crate) fn warn(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name, health: Health::Warn, found: found.into(), remedy: remedy.into() }
+        Self { name, health: CheckStatus::Warn, found: found.into(), remedy: remedy.into() }
     }
 
     pub(crate) fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name, health: Health::Fail, found: found.into(), remedy: remedy.into() }
+        Self { name, health: CheckStatus::Fail, found: found.into(), remedy: remedy.into() }
     }
 }
 
@@ -65,23 +65,23 @@ pub(crate) fn run(args: &DoctorArgs, options: &Options) -> Ended {
     let began = Instant::now();
     let findings = findings(options, args.online);
     let took = began.elapsed().as_millis();
-    let worst = |health: Health| findings.iter().any(|it| it.health == health);
+    let worst = |health: CheckStatus| findings.iter().any(|it| it.health == health);
     if options.json {
-        let line = json!({"ok": !worst(Health::Fail), "checks": findings, "took_ms": took});
+        let line = json!({"ok": !worst(CheckStatus::Fail), "checks": findings, "took_ms": took});
         print_line(&line.to_string())?;
     } else {
         print_bytes(show::clean(&text(&findings)).as_bytes())?;
-        print_line(match (worst(Health::Fail), worst(Health::Warn)) {
+        print_line(match (worst(CheckStatus::Fail), worst(CheckStatus::Warn)) {
             (true, _) => "\nIt does not work yet: see the lines with ✗.",
             (false, true) => "\nIt works; the lines with ! say what could be better.",
             (false, false) => "\nIt works.",
         })?;
     }
-    Ok(ExitCode::from(u8::from(worst(Health::Fail))))
+    Ok(ExitCode::from(u8::from(worst(CheckStatus::Fail))))
 }
 
 /// Everything that is looked at.
-pub(crate) fn findings(options: &Options, online: bool) -> Vec<Finding> {
+pub(crate) fn findings(options: &Options, online: bool) -> Vec<CheckResult> {
     let mut out = vec![machine::program()];
     out.extend(machine::twins());
     match spec::premises(options) {
@@ -105,22 +105,22 @@ pub(crate) fn findings(options: &Options, online: bool) -> Vec<Finding> {
                 Ok(_) => "repair this first; the rest was not looked at",
                 Err(_) => "`cd` to a directory that is there; the rest was not looked at",
             };
-            out.push(Finding::fail("settings", failure.words(), remedy));
+            out.push(CheckResult::fail("settings", failure.words(), remedy));
         }
     }
-    out.push(Finding::ok("search", "built in; ripgrep is not needed"));
+    out.push(CheckResult::ok("search", "built in; ripgrep is not needed"));
     out.push(machine::certificates());
     out.push(machine::terminal());
     out
 }
 
-fn text(findings: &[Finding]) -> String {
+fn text(findings: &[CheckResult]) -> String {
     let mut rows: Vec<[String; 3]> = Vec::new();
     for it in findings {
         let mark = match it.health {
-            Health::Ok => "✓",
-            Health::Warn => "!",
-            Health::Fail => "✗",
+            CheckStatus::Ok => "✓",
+            CheckStatus::Warn => "!",
+            CheckStatus::Fail => "✗",
         };
         let mut lines = it.found.lines();
         rows.push([mark.to_owned(), it.name.to_owned(), lines.next().unwrap_or_default().to_owned()]);

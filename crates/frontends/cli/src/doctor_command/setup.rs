@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use haft_model::{AnthropicLogin, KeySettings, KeySource, ProviderChoice};
 use haft_schedule::CronStore;
-use haft_session::Premises;
+use haft_session::SessionEnvironment;
 
-use super::Finding;
+use super::CheckResult;
 use crate::{
     cron_command::has_timer,
-    local_servers::{self, FoundState},
+    local_servers::{self, ServerProbe},
     login_command::found_in,
     permissions_command::unknown_tool,
     spec,
 };
 
-fn choice(premises: &Premises) -> Result<ProviderChoice, String> {
+fn choice(premises: &SessionEnvironment) -> Result<ProviderChoice, String> {
     let stored = premises.stored_keys().map_err(|err| err.to_string())?;
     let keys = KeySettings {
         helper: premises.text_setting("apiKeyHelper"),
@@ -28,7 +28,7 @@ fn choice(premises: &Premises) -> Result<ProviderChoice, String> {
 }
 
 /// Who would answer, and what proves who asks.
-pub(super) fn key(premises: &Premises) -> Finding {
+pub(super) fn key(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "key";
     const HELP: &str = "`haft login` keeps a key; or set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or \
                         OPENROUTER_API_KEY; `haft models` shows servers on this machine; `haft demo` needs none";
@@ -42,9 +42,9 @@ pub(super) fn key(premises: &Premises) -> Finding {
         None => format!("{base} without a key"),
     };
     let found = match choice(premises) {
-        Err(why) => return Finding::fail(NAME, why, HELP),
+        Err(why) => return CheckResult::fail(NAME, why, HELP),
         Ok(ProviderChoice::Anthropic { login: AnthropicLogin::ApiKey(KeySource::Env(_)), .. }) => {
-            return Finding::fail(NAME, "there is none", HELP);
+            return CheckResult::fail(NAME, "there is none", HELP);
         }
         Ok(ProviderChoice::Anthropic { base_url, login }) => match login {
             AnthropicLogin::ApiKey(key) => format!("Anthropic at {base_url} with {}", source(&key)),
@@ -61,11 +61,11 @@ pub(super) fn key(premises: &Premises) -> Finding {
         Ok(ProviderChoice::Foundry { base_url, .. }) => format!("Foundry at {base_url}"),
         Ok(_) => String::from("Bedrock"),
     };
-    Finding::ok(NAME, found)
+    CheckResult::ok(NAME, found)
 }
 
 /// What a person should repair in settings, and what waits for trust.
-pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
+pub(super) fn settings(premises: &SessionEnvironment) -> Vec<CheckResult> {
     const NAME: &str = "settings";
     let loaded = premises.loaded();
     let mut out = Vec::new();
@@ -75,10 +75,14 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
         if more > 0 { format!("{}\nand {more} more", lines.join("\n")) } else { lines.join("\n") }
     };
     if !loaded.problems.is_empty() {
-        out.push(Finding::fail(NAME, shown(&loaded.problems), "repair these; until then they do not count"));
+        out.push(CheckResult::fail(
+            NAME,
+            shown(&loaded.problems),
+            "repair these; until then they do not count",
+        ));
     }
     if !loaded.warnings.is_empty() {
-        out.push(Finding::warn(NAME, shown(&loaded.warnings), "look whether this is what you meant"));
+        out.push(CheckResult::warn(NAME, shown(&loaded.warnings), "look whether this is what you meant"));
     }
     out.extend(rules_of_no_tool(&loaded.settings.permissions));
     if !loaded.without_effect.is_empty() {
@@ -89,25 +93,25 @@ pub(super) fn settings(premises: &Premises) -> Vec<Finding> {
             1 => String::from("one thing of this project waits for your trust"),
             count => format!("{count} things of this project wait for your trust"),
         };
-        out.push(Finding::warn("trust", found, "`haft trust` shows them and asks"));
+        out.push(CheckResult::warn("trust", found, "`haft trust` shows them and asks"));
     }
     if out.is_empty() {
-        out.push(Finding::ok(NAME, "no mistakes"));
+        out.push(CheckResult::ok(NAME, "no mistakes"));
     }
     out
 }
 
 /// Rules that match nothing, since they name a tool nobody has.
-fn rules_of_no_tool(permissions: &haft_config::PermissionSettings) -> Option<Finding> {
+fn rules_of_no_tool(permissions: &haft_config::PermissionSettings) -> Option<CheckResult> {
     let rules = [&permissions.allow, &permissions.ask, &permissions.deny].into_iter().flatten();
     let lines: Vec<String> =
         rules.filter_map(|rule| Some(format!("{}: {}", rule.origin, unknown_tool(&rule.value)?))).collect();
     let remedy = "correct these rules, or leave them for the program that has such a tool";
-    (!lines.is_empty()).then(|| Finding::warn("settings", lines.join("\n"), remedy))
+    (!lines.is_empty()).then(|| CheckResult::warn("settings", lines.join("\n"), remedy))
 }
 
 /// Keys that other programs read and Haft does nothing with, file by file.
-fn without_effect(notices: &[haft_config::SettingsNotice]) -> Finding {
+fn without_effect(notices: &[haft_config::SettingsNotice]) -> CheckResult {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for notice in notices {
         let place = notice.place.to_string();
@@ -119,11 +123,11 @@ fn without_effect(notices: &[haft_config::SettingsNotice]) -> Finding {
     let lines: Vec<String> =
         lines.iter().map(|(place, names)| format!("{place}: {}", names.join(", "))).collect();
     let found = format!("without effect in Haft:\n{}", lines.join("\n"));
-    Finding::warn("settings", found, "take them out, or leave them for the program that reads them")
+    CheckResult::warn("settings", found, "take them out, or leave them for the program that reads them")
 }
 
 /// Whether the programs of MCP servers are there. None is started.
-pub(super) fn mcp(premises: &Premises) -> Finding {
+pub(super) fn mcp(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "mcp";
     let loaded = premises.loaded();
     let servers = &loaded.settings.mcp_servers;
@@ -140,25 +144,27 @@ pub(super) fn mcp(premises: &Premises) -> Finding {
         })
         .collect();
     match (servers.len(), missing.is_empty()) {
-        (0, _) => Finding::ok(NAME, "no servers are named"),
-        (1, true) => Finding::ok(NAME, "1 server named; `haft mcp list` tries it"),
-        (count, true) => Finding::ok(NAME, format!("{count} servers named; `haft mcp list` tries them")),
-        (_, false) => Finding::warn(NAME, missing.join("\n"), "install it, or `haft mcp remove` the server"),
+        (0, _) => CheckResult::ok(NAME, "no servers are named"),
+        (1, true) => CheckResult::ok(NAME, "1 server named; `haft mcp list` tries it"),
+        (count, true) => CheckResult::ok(NAME, format!("{count} servers named; `haft mcp list` tries them")),
+        (_, false) => {
+            CheckResult::warn(NAME, missing.join("\n"), "install it, or `haft mcp remove` the server")
+        }
     }
 }
 
 /// Whether stored prompts have a timer that runs them.
-pub(super) fn timer(premises: &Premises) -> Finding {
+pub(super) fn timer(premises: &SessionEnvironment) -> CheckResult {
     let (stored, them) = match CronStore::at(premises.state_dir().join("cron")).list().jobs.len() {
-        0 => return Finding::ok("timer", "no prompts are stored, so none is needed"),
+        0 => return CheckResult::ok("timer", "no prompts are stored, so none is needed"),
         1 => (String::from("one prompt is stored"), "it"),
         count => (format!("{count} prompts are stored"), "them"),
     };
     match has_timer() {
-        true => Finding::ok("timer", format!("set up; {stored}")),
+        true => CheckResult::ok("timer", format!("set up; {stored}")),
         false => {
             let found = format!("{stored}, but nothing runs {them}");
-            Finding::warn("timer", found, "`haft cron install` sets up a timer")
+            CheckResult::warn("timer", found, "`haft cron install` sets up a timer")
         }
     }
 }
@@ -172,11 +178,11 @@ const SEARCHES: [(&str, &str); 5] = [
     ("SEARXNG_URL", "SearXNG"),
 ];
 
-pub(super) fn web_search(premises: &Premises) -> Finding {
+pub(super) fn web_search(premises: &SessionEnvironment) -> CheckResult {
     const NAME: &str = "web search";
     let set = |name: &str| premises.variable(name).is_some_and(|it| !it.trim().is_empty());
     if let Some((_, service)) = SEARCHES.iter().find(|(name, _)| set(name)) {
-        return Finding::ok(NAME, format!("with {service}"));
+        return CheckResult::ok(NAME, format!("with {service}"));
     }
     let own = matches!(
         choice(premises),
@@ -185,16 +191,16 @@ pub(super) fn web_search(premises: &Premises) -> Finding {
                 && !matches!(login, AnthropicLogin::ApiKey(KeySource::Env(_)))
     );
     match own {
-        true => Finding::ok(NAME, "with the provider's own search"),
+        true => CheckResult::ok(NAME, "with the provider's own search"),
         false => {
             let names: Vec<&str> = SEARCHES.iter().map(|(name, _)| *name).collect();
-            Finding::warn(NAME, "nobody searches", format!("set one of {}", names.join(", ")))
+            CheckResult::warn(NAME, "nobody searches", format!("set one of {}", names.join(", ")))
         }
     }
 }
 
 /// Whether the provider can be reached. No key is sent.
-pub(super) fn reach(premises: &Premises) -> Vec<Finding> {
+pub(super) fn reach(premises: &SessionEnvironment) -> Vec<CheckResult> {
     const NAME: &str = "provider";
     let Ok(runtime) = spec::runtime() else { return Vec::new() };
     let mut out = Vec::new();
@@ -220,23 +226,25 @@ pub(super) fn reach(premises: &Premises) -> Vec<Finding> {
                 Err(err) => Err(err),
             };
             match asked {
-                Ok(status) => Finding::ok(NAME, format!("{base} answers (status {status} without a key)")),
+                Ok(status) => {
+                    CheckResult::ok(NAME, format!("{base} answers (status {status} without a key)"))
+                }
                 Err(err) => {
                     let why = local_servers::with_causes(err);
                     let remedy = "look at the address, the network and HTTPS_PROXY";
-                    Finding::fail(NAME, format!("{base} cannot be reached: {why}"), remedy)
+                    CheckResult::fail(NAME, format!("{base} cannot be reached: {why}"), remedy)
                 }
             }
         }));
     }
     for server in runtime.block_on(local_servers::find(&|name| premises.variable(name))) {
-        if server.state == FoundState::Running {
+        if server.state == ServerProbe::Running {
             let models = match server.models.len() {
                 1 => String::from("one model"),
                 count => format!("{count} models"),
             };
             let found = format!("{} at {} with {models}", server.name, server.url);
-            out.push(Finding::ok("local", found));
+            out.push(CheckResult::ok("local", found));
         }
     }
     out

@@ -3,18 +3,18 @@
 use std::{io::IsTerminal as _, process::ExitCode};
 
 use futures_util::StreamExt as _;
-use haft_fleet::FleetDesk;
+use haft_fleet::FleetClient;
 use haft_types::text::one_line;
 use serde_json::Value;
 use tokio::io::AsyncBufReadExt as _;
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, complain, print_bytes, print_foreign, print_line},
+    output::{CliError, Ended, complain, print_bytes, print_foreign, print_line},
     show,
 };
 
-pub(super) async fn logs(desk: &FleetDesk, id: &str, follow: bool, from: u64, options: &Options) -> Ended {
+pub(super) async fn logs(desk: &FleetClient, id: &str, follow: bool, from: u64, options: &Options) -> Ended {
     let run = desk.run(id).await?.head.id;
     let is_read = std::io::stdout().is_terminal() && !options.json;
     let mut lines = desk.lines(&run, from, follow).await?;
@@ -22,20 +22,20 @@ pub(super) async fn logs(desk: &FleetDesk, id: &str, follow: bool, from: u64, op
         let line = line?;
         match is_read {
             false => print_line(&line.text)?,
-            true => print_read(&line.text, &mut SpokenText::default())?,
+            true => print_read(&line.text, &mut ShownAnswer::default())?,
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Follows a run and says to it what is typed.
-pub(super) async fn attach(desk: &FleetDesk, id: &str) -> Ended {
+pub(super) async fn attach(desk: &FleetClient, id: &str) -> Ended {
     let run = desk.run(id).await?.head.id;
     let mut lines = desk.lines(&run, 0, true).await?;
     let mut live = desk.store().log.follow_live(run.clone());
     let mut typed = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     let (mut is_typed, mut is_live) = (true, true);
-    let mut spoken = SpokenText::default();
+    let mut spoken = ShownAnswer::default();
     loop {
         tokio::select! {
             line = lines.next() => match line {
@@ -62,14 +62,14 @@ pub(super) async fn attach(desk: &FleetDesk, id: &str) -> Ended {
 /// An answer comes twice to whoever looks on, while it is written and as a line: it
 /// is shown once.
 #[derive(Debug, Default)]
-struct SpokenText {
+struct ShownAnswer {
     /// Shown while it was written; its line has not come.
     ahead: String,
     /// Shown as a line; it may still come as it was written.
     behind: String,
 }
 
-impl SpokenText {
+impl ShownAnswer {
     /// What is new of a piece that was just written.
     fn live<'a>(&mut self, piece: &'a str) -> &'a str {
         // A line break before what a line has shown already is not the beginning of something else.
@@ -113,7 +113,7 @@ fn common_start(one: &str, other: &str) -> usize {
 }
 
 /// A line for a person.
-fn print_read(line: &str, spoken: &mut SpokenText) -> Result<(), CliFailure> {
+fn print_read(line: &str, spoken: &mut ShownAnswer) -> Result<(), CliError> {
     let Ok(line) = serde_json::from_str::<Value>(line) else { return print_foreign(line) };
     let text = match line["type"].as_str() {
         Some("user" | "assistant") => {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_shown_once_whichever_way_it_comes_first() {
-        let mut spoken = SpokenText::default();
+        let mut spoken = ShownAnswer::default();
         assert_eq!((spoken.live("one "), spoken.live("two")), ("one ", "two"));
         assert_eq!(spoken.line("one two three"), " three");
         assert_eq!((spoken.live(" th"), spoken.live("ree\n")), ("", "\n"));

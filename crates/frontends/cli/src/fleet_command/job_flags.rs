@@ -2,13 +2,13 @@
 
 use clap::Parser as _;
 use haft_fleet::{JobSession, JobSessions};
-use haft_session::PlaceSpec;
+use haft_session::LocationSpec;
 use serde_json::{Map, Value, json};
 
 use crate::{
     args::{Args, Options},
     fleet_args::FleetJobArgs,
-    output::CliFailure,
+    output::CliError,
     spec,
 };
 
@@ -34,14 +34,14 @@ const OWN: [&str; 14] = [
 pub(crate) struct FlagSessions;
 
 impl JobSessions for FlagSessions {
-    fn session(&self, flags: &Map<String, Value>, place: PlaceSpec) -> Result<JobSession, String> {
+    fn session(&self, flags: &Map<String, Value>, place: LocationSpec) -> Result<JobSession, String> {
         let args = parse(flags)?;
-        let failed = |failure: CliFailure| match failure {
-            CliFailure::Message(message) => message,
-            CliFailure::ClosedPipe => String::from("the output is closed"),
+        let failed = |failure: CliError| match failure {
+            CliError::Message(message) => message,
+            CliError::ClosedPipe => String::from("the output is closed"),
         };
         let mut spec = spec::of_run(&args.run, &args.options).map_err(failed)?;
-        spec.place = PlaceSpec { extra_dirs: args.options.add_dir.clone(), ..place };
+        spec.place = LocationSpec { extra_dirs: args.options.add_dir.clone(), ..place };
         Ok(JobSession { spec, allow_denials: args.run.allow_denials })
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn parse(flags: &Map<String, Value>) -> Result<Args, String> {
 }
 
 /// What the command line says about a job, as a job file would.
-pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, CliFailure> {
+pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, CliError> {
     let mut flags = Map::new();
     let mut set = |name: &str, value: Value| {
         if !value.is_null() {
@@ -102,7 +102,7 @@ pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, Cl
             None => set(flag, json!(true)),
         }
     }
-    parse(&flags).map_err(CliFailure::Message)?;
+    parse(&flags).map_err(CliError::Message)?;
     let mut job = Map::new();
     let mut put = |name: &str, value: Value| {
         let is_empty = value.is_null()
@@ -119,11 +119,11 @@ pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, Cl
         limits.insert(String::from("usd"), json!(usd));
     }
     if let Some(time) = &args.max_time {
-        haft_fleet::jobs::duration_of(time).map_err(CliFailure::Message)?;
+        haft_fleet::jobs::duration_of(time).map_err(CliError::Message)?;
         limits.insert(String::from("time"), json!(time));
     }
     if let Some(disk) = &args.max_disk {
-        haft_fleet::jobs::size_of(disk).map_err(CliFailure::Message)?;
+        haft_fleet::jobs::size_of(disk).map_err(CliError::Message)?;
         limits.insert(String::from("disk"), json!(disk));
     }
     put("limits", Value::Object(limits));
@@ -153,10 +153,10 @@ pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, Cl
     Ok(Value::Object(job))
 }
 
-fn workspace_of(args: &FleetJobArgs) -> Result<Map<String, Value>, CliFailure> {
+fn workspace_of(args: &FleetJobArgs) -> Result<Map<String, Value>, CliError> {
     let mut workspace = Map::new();
     let mut put = |name: &str, value: String| drop(workspace.insert(name.to_owned(), Value::String(value)));
-    let whole = |path: &std::path::Path| -> Result<String, CliFailure> {
+    let whole = |path: &std::path::Path| -> Result<String, CliError> {
         let path = path.canonicalize().map_err(|err| format!("{}: {err}", path.display()))?;
         Ok(path.display().to_string())
     };

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_fleet::FleetDesk;
+use haft_fleet::FleetClient;
 use haft_fleet_store::{BlobHash, Counts, JobFilter, JobRecord, JobState, PageOfJobs, Revision};
 use haft_types::text::one_line;
 use jiff::Timestamp;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, print_bytes, print_foreign, print_line},
+    output::{CliError, Ended, print_bytes, print_foreign, print_line},
     show,
 };
 
 /// So many of the slowest and of the last failures are shown.
 const MOST_SHOWN: usize = 5;
 
-pub(super) async fn status(desk: &FleetDesk, filter: &JobFilter, watch: bool, options: &Options) -> Ended {
+pub(super) async fn status(desk: &FleetClient, filter: &JobFilter, watch: bool, options: &Options) -> Ended {
     let is_seen = std::io::stdout().is_terminal() && !options.json;
     let (mut seen, mut drawn, mut last) = (Revision::default(), 0, String::new());
     loop {
@@ -63,7 +63,7 @@ fn counts_json(counts: &Counts) -> Value {
 }
 
 /// One line per job.
-async fn print_jobs(desk: &FleetDesk, filter: &JobFilter) -> Result<(), CliFailure> {
+async fn print_jobs(desk: &FleetClient, filter: &JobFilter) -> Result<(), CliError> {
     let mut page = PageOfJobs::default();
     loop {
         let found =
@@ -93,7 +93,7 @@ fn job_json(job: &JobRecord) -> Value {
     })
 }
 
-async fn table(desk: &FleetDesk, filter: &JobFilter, counts: &Counts) -> Result<String, CliFailure> {
+async fn table(desk: &FleetClient, filter: &JobFilter, counts: &Counts) -> Result<String, CliError> {
     let mut text = String::new();
     let states: Vec<String> = JobState::ALL
         .iter()
@@ -149,10 +149,10 @@ async fn table(desk: &FleetDesk, filter: &JobFilter, counts: &Counts) -> Result<
 }
 
 async fn jobs_in(
-    desk: &FleetDesk,
+    desk: &FleetClient,
     filter: &JobFilter,
     states: &[JobState],
-) -> Result<Vec<JobRecord>, CliFailure> {
+) -> Result<Vec<JobRecord>, CliError> {
     let wanted: Vec<JobState> =
         states.iter().copied().filter(|it| filter.states.is_empty() || filter.states.contains(it)).collect();
     if wanted.is_empty() {
@@ -178,7 +178,7 @@ fn since(at: Option<Timestamp>) -> String {
 }
 
 /// Everything about one job; or a result that a log names as a blob.
-pub(super) async fn show(desk: &FleetDesk, id: &str) -> Ended {
+pub(super) async fn show(desk: &FleetClient, id: &str) -> Ended {
     if let Some(hash) = id.strip_prefix("blob:") {
         let hash = BlobHash::parse(hash).map_err(|err| err.to_string())?;
         let bytes = desk.blob(hash).await?;

@@ -14,16 +14,16 @@ mod worker;
 
 use std::process::ExitCode;
 
-use haft_fleet::{FleetDesk, JobFailure, SubmitTarget, parse_where};
+use haft_fleet::{FleetClient, JobFailure, SubmitTarget, parse_where};
 use haft_fleet_store::{JobFilter, JobState};
 
 use crate::{
     args::Options,
     fleet_args::{FleetCommand, FleetWhere, FleetWhich},
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliError, Ended, complain, print_line},
 };
 
-impl From<JobFailure> for CliFailure {
+impl From<JobFailure> for CliError {
     fn from(failure: JobFailure) -> Self {
         Self::Message(failure.0)
     }
@@ -84,7 +84,7 @@ async fn carry_out(command: FleetCommand, options: &Options) -> Ended {
         FleetCommand::Resume(which) => pause(desk, &which, false).await,
         FleetCommand::Results { name, patches, files, csv, apply, which } => {
             let filter = filter_of(desk, Some(&name), &which).await?;
-            let order = results::ResultsWish { patches, files, csv, apply };
+            let order = results::ResultsOptions { patches, files, csv, apply };
             results::results(desk, &filter, &order, options).await
         }
         FleetCommand::Cost { name, by, which } => {
@@ -112,7 +112,7 @@ async fn carry_out(command: FleetCommand, options: &Options) -> Ended {
 }
 
 /// Keeps jobs from starting, or lets them, and says of which that is true now.
-async fn pause(desk: &FleetDesk, which: &FleetWhich, pauses: bool) -> Ended {
+async fn pause(desk: &FleetClient, which: &FleetWhich, pauses: bool) -> Ended {
     let word = if pauses { "paused" } else { "may start" };
     if let (Some(name), None) = (&which.name, &which.which.conditions)
         && let SubmitTarget::Batch(batch) = desk.find(name).await?
@@ -124,7 +124,7 @@ async fn pause(desk: &FleetDesk, which: &FleetWhich, pauses: bool) -> Ended {
     let filter = filter_of_which(desk, which).await?;
     let jobs = desk.pause_jobs(&filter, pauses).await?;
     if jobs.is_empty() {
-        return Err(CliFailure::Message(String::from("no job that is meant is still open")));
+        return Err(CliError::Message(String::from("no job that is meant is still open")));
     }
     let mut is_done = true;
     for (id, is_paused) in jobs {
@@ -139,10 +139,10 @@ async fn pause(desk: &FleetDesk, which: &FleetWhich, pauses: bool) -> Ended {
 }
 
 async fn filter_of(
-    desk: &FleetDesk,
+    desk: &FleetClient,
     name: Option<&str>,
     which: &FleetWhere,
-) -> Result<JobFilter, CliFailure> {
+) -> Result<JobFilter, CliError> {
     let mut filter = match name {
         None => desk.filter(),
         Some(name) => match desk.find(name).await? {
@@ -156,6 +156,6 @@ async fn filter_of(
     Ok(filter)
 }
 
-async fn filter_of_which(desk: &FleetDesk, which: &FleetWhich) -> Result<JobFilter, CliFailure> {
+async fn filter_of_which(desk: &FleetClient, which: &FleetWhich) -> Result<JobFilter, CliError> {
     filter_of(desk, which.name.as_deref(), &which.which).await
 }

@@ -5,19 +5,19 @@ use std::{
     process::{ExitCode, Stdio},
 };
 
-use haft_fleet::{FleetDesk, RunResult};
+use haft_fleet::{FleetClient, RunResult};
 use haft_fleet_store::{BlobHash, JobFilter, JobState};
 use haft_types::text::one_line;
 use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, complain, print_bytes, print_line},
+    output::{CliError, Ended, complain, print_bytes, print_line},
     show,
 };
 
 /// What is wanted of results.
-pub(super) struct ResultsWish {
+pub(super) struct ResultsOptions {
     pub(super) patches: Option<PathBuf>,
     pub(super) files: Option<PathBuf>,
     pub(super) csv: bool,
@@ -25,9 +25,9 @@ pub(super) struct ResultsWish {
 }
 
 pub(super) async fn results(
-    desk: &FleetDesk,
+    desk: &FleetClient,
     filter: &JobFilter,
-    order: &ResultsWish,
+    order: &ResultsOptions,
     options: &Options,
 ) -> Ended {
     if let Some(id) = &order.apply {
@@ -52,7 +52,7 @@ pub(super) async fn results(
     Ok(ExitCode::from(u8::from(!all_done)))
 }
 
-fn print_result(job: &RunResult) -> Result<(), CliFailure> {
+fn print_result(job: &RunResult) -> Result<(), CliError> {
     let record = &job.record;
     let said = record.summary["result"]["result"].as_str().unwrap_or_default();
     let said = if said.is_empty() { record.reason.as_deref().unwrap_or_default() } else { said };
@@ -70,7 +70,7 @@ fn print_result(job: &RunResult) -> Result<(), CliFailure> {
     print_bytes(show::clean(&text).as_bytes()).map(drop)
 }
 
-fn print_csv(jobs: &[RunResult]) -> Result<(), CliFailure> {
+fn print_csv(jobs: &[RunResult]) -> Result<(), CliError> {
     let mut names: Vec<&String> = jobs.iter().flat_map(|it| it.record.head.labels.keys()).collect();
     names.sort();
     names.dedup();
@@ -133,7 +133,7 @@ fn csv_row(cells: &[String]) -> String {
     cells.iter().map(cell).collect::<Vec<_>>().join(",")
 }
 
-async fn write_patches(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result<usize, CliFailure> {
+async fn write_patches(desk: &FleetClient, jobs: &[RunResult], dir: &Path) -> Result<usize, CliError> {
     std::fs::create_dir_all(dir)?;
     let mut written = 0;
     for job in jobs {
@@ -147,7 +147,7 @@ async fn write_patches(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Resu
     Ok(written)
 }
 
-async fn write_files(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result<usize, CliFailure> {
+async fn write_files(desk: &FleetClient, jobs: &[RunResult], dir: &Path) -> Result<usize, CliError> {
     let mut written = 0;
     for job in jobs {
         for file in job.record.summary["files"].as_array().into_iter().flatten() {
@@ -165,10 +165,10 @@ async fn write_files(desk: &FleetDesk, jobs: &[RunResult], dir: &Path) -> Result
 }
 
 /// Applies the patch of a job where we are.
-async fn apply(desk: &FleetDesk, id: &str) -> Ended {
+async fn apply(desk: &FleetClient, id: &str) -> Ended {
     let job = RunResult { record: desk.run(id).await? };
     let Some(hash) = job.patch() else {
-        return Err(CliFailure::Message(format!("{} has no patch", job.record.head.id)));
+        return Err(CliError::Message(format!("{} has no patch", job.record.head.id)));
     };
     let patch = desk.blob(hash).await?;
     if patch.is_empty() {
@@ -190,7 +190,7 @@ async fn apply(desk: &FleetDesk, id: &str) -> Ended {
 }
 
 /// Whether git could apply a patch where we are.
-fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, CliFailure> {
+fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, CliError> {
     let mut git = std::process::Command::new("git");
     git.arg("apply").args(how).args(["--whitespace=nowarn", "-"]).stdin(Stdio::piped());
     if !speaks {
@@ -204,9 +204,9 @@ fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, CliFailur
     Ok(child.wait()?.success())
 }
 
-pub(super) async fn cost(desk: &FleetDesk, filter: &JobFilter, by: &[String], options: &Options) -> Ended {
+pub(super) async fn cost(desk: &FleetClient, filter: &JobFilter, by: &[String], options: &Options) -> Ended {
     let jobs = desk.jobs(filter).await?;
-    let sums = FleetDesk::costs(&jobs, by);
+    let sums = FleetClient::costs(&jobs, by);
     for (key, usd, count) in &sums {
         match options.json {
             true => {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use haft_fleet::{
-    FleetDesk,
+    FleetClient,
     jobs::{PlannedJob, duration_of},
 };
 use haft_fleet_store::{FiringTime, FleetName, JobClass, JobHead, MissedSlots, NewSchedule, RunId};
@@ -15,11 +15,11 @@ use super::{stored_prompts, submit::planned_job};
 use crate::{
     args::Options,
     fleet_args::{FleetCommand, FleetMissed},
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
     show,
 };
 
-pub(super) async fn run(desk: &FleetDesk, command: FleetCommand, options: &Options) -> Ended {
+pub(super) async fn run(desk: &FleetClient, command: FleetCommand, options: &Options) -> Ended {
     let FleetCommand::Schedule { name, cron, zone, every, missed, from_cron, remove, job } = command else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -37,7 +37,7 @@ pub(super) async fn run(desk: &FleetDesk, command: FleetCommand, options: &Optio
             clockwork.unschedule(desk.tenant().clone(), name.clone()).await.map_err(|err| err.to_string())?;
         return match removed {
             true => Ok(ExitCode::SUCCESS),
-            false => Err(CliFailure::Message(format!("there is no schedule {name}"))),
+            false => Err(CliError::Message(format!("there is no schedule {name}"))),
         };
     }
     let when = match (cron, every) {
@@ -46,7 +46,7 @@ pub(super) async fn run(desk: &FleetDesk, command: FleetCommand, options: &Optio
             FiringTime::Every { from: Timestamp::now(), seconds: duration_of(&every)?.as_secs().max(1) }
         }
         (None, None) => {
-            return Err(CliFailure::Message(String::from("say when: --cron EXPRESSION or --every TIME")));
+            return Err(CliError::Message(String::from("say when: --cron EXPRESSION or --every TIME")));
         }
     };
     let job = planned_job(desk, &job, None, options)?;
@@ -56,12 +56,12 @@ pub(super) async fn run(desk: &FleetDesk, command: FleetCommand, options: &Optio
 }
 
 pub(super) fn schedule_of(
-    desk: &FleetDesk,
+    desk: &FleetClient,
     name: FleetName,
     when: FiringTime,
     missed: FleetMissed,
     job: &PlannedJob,
-) -> Result<NewSchedule, CliFailure> {
+) -> Result<NewSchedule, CliError> {
     let missed = match missed {
         FleetMissed::Skip => MissedSlots::Skip,
         FleetMissed::Once => MissedSlots::Once,
@@ -87,7 +87,7 @@ pub(super) fn schedule_of(
     Ok(NewSchedule { name, when, missed, head, body })
 }
 
-async fn list(desk: &FleetDesk, options: &Options) -> Ended {
+async fn list(desk: &FleetClient, options: &Options) -> Ended {
     let all = desk.store().clockwork.schedules().await.map_err(|err| err.to_string())?;
     if all.is_empty() && !options.json {
         print_line("no schedules; `haft fleet schedule NAME --cron \"0 7 * * *\" -p \"…\"` sets one up")?;

@@ -10,8 +10,8 @@ use axum::{
     routing::post,
 };
 use haft_fleet::{
-    FleetDesk,
-    jobs::{BatchBudget, BatchRate, FilePlace, JobBody, JobPlan, PlannedJob, WorkspaceOrder, job_id},
+    FleetClient,
+    jobs::{BatchBudget, BatchRate, FileLocation, JobBody, JobPlan, PlannedJob, WorkspaceOrder, job_id},
 };
 use haft_fleet_store::RunId;
 use haft_mcp_server::{AcceptLimits, accept};
@@ -24,19 +24,24 @@ use super::job_flags;
 use crate::{
     args::Options,
     interrupt::Interrupt,
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliError, Ended, complain, print_line},
     spec,
     webhook::{HttpAnswer, JudgedDelivery, SAYS, body_of, judged},
 };
 
-struct FrontDesk {
-    desk: FleetDesk,
+struct FleetHttpServer {
+    desk: FleetClient,
     triggers: BTreeMap<String, Trigger>,
     /// The hash of the token, so that comparing takes the same time for any.
     token: Option<[u8; 32]>,
 }
 
-pub(super) async fn run(desk: &FleetDesk, at: SocketAddr, token: Option<&Path>, options: &Options) -> Ended {
+pub(super) async fn run(
+    desk: &FleetClient,
+    at: SocketAddr,
+    token: Option<&Path>,
+    options: &Options,
+) -> Ended {
     let premises = spec::premises(options)?;
     let set = premises.loaded().settings.get("triggers").map(|it| it.value);
     let (triggers, wrong) = set.as_ref().map(read_triggers).unwrap_or_default();
@@ -47,7 +52,7 @@ pub(super) async fn run(desk: &FleetDesk, at: SocketAddr, token: Option<&Path>, 
             let text = std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?;
             match text.trim() {
                 short if short.len() < 16 => {
-                    return Err(CliFailure::Message(format!(
+                    return Err(CliError::Message(format!(
                         "{}: a token has 16 characters or more",
                         path.display()
                     )));
@@ -56,7 +61,7 @@ pub(super) async fn run(desk: &FleetDesk, at: SocketAddr, token: Option<&Path>, 
             }
         }
     };
-    let front = Arc::new(FrontDesk { desk: desk.clone(), triggers, token });
+    let front = Arc::new(FleetHttpServer { desk: desk.clone(), triggers, token });
     let app = Router::new()
         .route("/jobs", post(take_job))
         .route("/hooks/{name}", post(take_delivery))
@@ -74,7 +79,7 @@ pub(super) async fn run(desk: &FleetDesk, at: SocketAddr, token: Option<&Path>, 
 }
 
 /// A job as in a job file, with `key` to submit it once.
-async fn take_job(State(front): State<Arc<FrontDesk>>, request: Request) -> HttpAnswer {
+async fn take_job(State(front): State<Arc<FleetHttpServer>>, request: Request) -> HttpAnswer {
     let (parts, body) = match body_of(request).await {
         Ok(read) => read,
         Err(refused) => return refused,
@@ -91,7 +96,7 @@ async fn take_job(State(front): State<Arc<FrontDesk>>, request: Request) -> Http
     }
 }
 
-fn parse_job(front: &FrontDesk, body: &[u8]) -> Result<PlannedJob, String> {
+fn parse_job(front: &FleetHttpServer, body: &[u8]) -> Result<PlannedJob, String> {
     let mut fields: Map<String, Value> =
         serde_json::from_slice(body).map_err(|err| format!("the body is no job: {err}"))?;
     let mut head = |name: &str| match fields.shift_remove(name) {
@@ -116,7 +121,7 @@ fn parse_job(front: &FrontDesk, body: &[u8]) -> Result<PlannedJob, String> {
 }
 
 fn planned(
-    front: &FrontDesk,
+    front: &FleetHttpServer,
     dedup: Option<String>,
     pool: Option<String>,
     class: Option<String>,
@@ -133,11 +138,11 @@ fn planned(
         labels: BTreeMap::new(),
         needs: haft_fleet_store::JobNeeds::default(),
         body,
-        place: FilePlace::default(),
+        place: FileLocation::default(),
     }
 }
 
-async fn submit(front: &FrontDesk, job: PlannedJob) -> HttpAnswer {
+async fn submit(front: &FleetHttpServer, job: PlannedJob) -> HttpAnswer {
     let plan = JobPlan {
         batch: String::new(),
         jobs: vec![job],
@@ -153,7 +158,7 @@ async fn submit(front: &FrontDesk, job: PlannedJob) -> HttpAnswer {
 
 /// One signed delivery. Whoever is not known learns nothing but a number.
 async fn take_delivery(
-    State(front): State<Arc<FrontDesk>>,
+    State(front): State<Arc<FleetHttpServer>>,
     Named(name): Named<String>,
     request: Request,
 ) -> HttpAnswer {

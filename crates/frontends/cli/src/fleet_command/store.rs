@@ -2,13 +2,13 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use haft_fleet::FleetDesk;
+use haft_fleet::FleetClient;
 use haft_fleet_store::{FleetAddress, FleetName, FleetStore};
 use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
 };
 
 /// A fleet, as this command sees it.
@@ -16,18 +16,18 @@ pub(super) struct OpenFleet {
     /// All of it, for workers.
     pub(super) whole: FleetStore,
     /// What the tenant sees.
-    pub(super) desk: FleetDesk,
+    pub(super) desk: FleetClient,
 }
 
 /// Haft's directory for fleets on this machine.
-pub(super) fn fleet_dir() -> Result<PathBuf, CliFailure> {
+pub(super) fn fleet_dir() -> Result<PathBuf, CliError> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_absolute());
     let home = home.ok_or_else(|| String::from("HOME is not set; --root says where workspaces are made"))?;
     Ok(home.join(".haft/fleet"))
 }
 
 /// The address that `HAFT_FLEET` names; a file at home when it names none.
-pub(super) fn address() -> Result<FleetAddress, CliFailure> {
+pub(super) fn address() -> Result<FleetAddress, CliError> {
     match std::env::var("HAFT_FLEET").ok().filter(|it| !it.trim().is_empty()) {
         Some(text) => Ok(FleetAddress::parse(text.trim()).map_err(|err| format!("HAFT_FLEET: {err}"))?),
         None => Ok(FleetAddress::Sqlite(fleet_dir()?.with_extension("db"))),
@@ -35,25 +35,25 @@ pub(super) fn address() -> Result<FleetAddress, CliFailure> {
 }
 
 /// Opens the store of this command.
-pub(super) async fn open_fleet() -> Result<OpenFleet, CliFailure> {
+pub(super) async fn open_fleet() -> Result<OpenFleet, CliError> {
     let address = address()?;
     // Only our own directory is made: a path with a slip in it is not.
     if let FleetAddress::Sqlite(path) = &address
         && std::env::var_os("HAFT_FLEET").is_some_and(|it| !it.is_empty())
         && let Some(dir) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.is_dir())
     {
-        return Err(CliFailure::Message(format!("HAFT_FLEET: there is no directory {}", dir.display())));
+        return Err(CliError::Message(format!("HAFT_FLEET: there is no directory {}", dir.display())));
     }
     let whole = FleetStore::open(&address).await.map_err(|err| format!("{address}: {err}"))?;
     let tenant = std::env::var("HAFT_FLEET_TENANT").ok().filter(|it| !it.trim().is_empty());
     let tenant = FleetName::parse(tenant.as_deref().unwrap_or("default").trim())
         .map_err(|err| format!("HAFT_FLEET_TENANT: {err}"))?;
-    let desk = FleetDesk::new(whole.for_tenant(tenant.clone()), tenant);
+    let desk = FleetClient::new(whole.for_tenant(tenant.clone()), tenant);
     Ok(OpenFleet { whole, desk })
 }
 
 /// Another store, by its address.
-pub(super) async fn open_at(url: &str) -> Result<FleetStore, CliFailure> {
+pub(super) async fn open_at(url: &str) -> Result<FleetStore, CliError> {
     let address = FleetAddress::parse(url).map_err(|err| format!("--to {url}: {err}"))?;
     Ok(FleetStore::open(&address).await.map_err(|err| format!("{address}: {err}"))?)
 }

@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use haft_fleet::{
-    FleetDesk,
-    jobs::{FilePlace, JobBody, JobLimits, PlannedJob, WorkspaceOrder},
+    FleetClient,
+    jobs::{FileLocation, JobBody, JobLimits, PlannedJob, WorkspaceOrder},
 };
 use haft_fleet_store::{FiringTime, FleetName, JobNeeds, MissedSlots, NewSchedule, ScheduleRecord};
 use haft_schedule::{CronJob, CronSpec, CronStore, MissedPolicy, zone_named};
@@ -15,7 +15,7 @@ use super::{schedules::schedule_of, store};
 use crate::{
     args::Options,
     fleet_args::FleetMissed,
-    output::{CliFailure, complain},
+    output::{CliError, complain},
     spec,
 };
 
@@ -29,9 +29,9 @@ const MACHINE: &str = "machine";
 /// A prompt is marked here before the fleet has it, so that no slot runs twice; whoever
 /// is killed in between begins again.
 pub(super) async fn hand_over(
-    desk: &FleetDesk,
+    desk: &FleetClient,
     options: &Options,
-) -> Result<Vec<(FleetName, String)>, CliFailure> {
+) -> Result<Vec<(FleetName, String)>, CliError> {
     let prompts = CronStore::at(spec::premises(options)?.state_dir().join("cron"));
     let stored = prompts.list();
     stored.problems.iter().for_each(|problem| complain(problem));
@@ -90,11 +90,11 @@ fn machine() -> String {
 
 /// The schedule of a stored prompt; none where it never fires.
 fn schedule(
-    desk: &FleetDesk,
+    desk: &FleetClient,
     name: FleetName,
     job: &CronJob,
     machine: &str,
-) -> Result<Option<NewSchedule>, CliFailure> {
+) -> Result<Option<NewSchedule>, CliError> {
     let when = match job.recurring {
         true => FiringTime::Cron { expression: job.cron.clone(), zone: job.zone.to_string() },
         false => {
@@ -126,7 +126,7 @@ fn schedule(
             limits: JobLimits { time, ..JobLimits::default() },
             ..JobBody::default()
         },
-        place: FilePlace::default(),
+        place: FileLocation::default(),
     };
     let mut schedule = schedule_of(desk, name, when, FleetMissed::Once, &planned)?;
     schedule.missed = match job.missed {

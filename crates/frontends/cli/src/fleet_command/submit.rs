@@ -3,21 +3,21 @@
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use haft_fleet::{
-    FleetDesk, StageVerdict, SubmitReport,
+    FleetClient, StageVerdict, SubmitReport,
     jobs::{
-        FilePlace, FileProblem, FileRefused, JobBody, JobPlan, PlanDefaults, PlannedJob, Share, job_id,
+        FileLocation, FileProblem, FileRefused, JobBody, JobPlan, PlanDefaults, PlannedJob, Share, job_id,
         size_of,
     },
 };
 use haft_fleet_store::{JobFilter, JobNeeds, JobRecord, JobState, MachineShare, RunId};
 use serde_json::{Value, json};
 
-use super::{job_flags, store::OpenFleet, worker::OwnWorker};
+use super::{job_flags, store::OpenFleet, worker::InProcessWorker};
 use crate::{
     args::Options,
     fleet_args::{FleetJobArgs, FleetMapArgs, FleetSubmitArgs},
     interrupt::Interrupt,
-    output::{CliFailure, Ended, complain, print_foreign, print_line},
+    output::{CliError, Ended, complain, print_foreign, print_line},
 };
 
 pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, options: &Options) -> Ended {
@@ -39,7 +39,7 @@ pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, options: &
     if !args.wait {
         print_line(id.as_str())?;
     }
-    let own = OwnWorker::unless_there(&fleet.whole, &pool).await?;
+    let own = InProcessWorker::unless_there(&fleet.whole, &pool).await?;
     if own.is_none() && !args.wait {
         return Ok(ExitCode::SUCCESS);
     }
@@ -56,11 +56,11 @@ pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, options: &
 
 /// One job of the command line.
 pub(super) fn planned_job(
-    desk: &FleetDesk,
+    desk: &FleetClient,
     args: &FleetJobArgs,
     key: Option<&str>,
     options: &Options,
-) -> Result<PlannedJob, CliFailure> {
+) -> Result<PlannedJob, CliError> {
     let mut job = job_flags::job_of(args, options)?;
     let mut head = |name: &str| {
         let taken = job.as_object_mut().and_then(|it| it.shift_remove(name));
@@ -69,7 +69,7 @@ pub(super) fn planned_job(
     let pool = head("pool").unwrap_or_else(|| String::from("default"));
     let class = head("class").unwrap_or_else(|| String::from("normal"));
     if !["urgent", "normal", "bulk"].contains(&class.as_str()) {
-        return Err(CliFailure::Message(format!("--class {class}: urgent, normal and bulk are known")));
+        return Err(CliError::Message(format!("--class {class}: urgent, normal and bulk are known")));
     }
     let concurrency_key = head("concurrency_key");
     // Said again below, in its own words.
@@ -77,9 +77,9 @@ pub(super) fn planned_job(
     let mut body: JobBody = serde_json::from_value(job).map_err(|err| err.to_string())?;
     body.prompt = args.prompt.clone().unwrap_or_default();
     if body.prompt.trim().is_empty() {
-        return Err(CliFailure::Message(String::from("say what to do: -p \"…\"")));
+        return Err(CliError::Message(String::from("say what to do: -p \"…\"")));
     }
-    body.check_sense().map_err(CliFailure::Message)?;
+    body.check_sense().map_err(CliError::Message)?;
     let (id, dedup) = match key {
         Some(key) => {
             let dedup = format!("key/{key}");
@@ -98,17 +98,21 @@ pub(super) fn planned_job(
         },
         runs: Vec::new(),
     };
-    let (labels, place) = (BTreeMap::new(), FilePlace::default());
+    let (labels, place) = (BTreeMap::new(), FileLocation::default());
     Ok(PlannedJob { dedup, id, pool, class, concurrency_key, labels, needs, body, place })
 }
 
-async fn wait_for_one(desk: &FleetDesk, id: &RunId, own: Option<OwnWorker>) -> Result<JobRecord, CliFailure> {
+async fn wait_for_one(
+    desk: &FleetClient,
+    id: &RunId,
+    own: Option<InProcessWorker>,
+) -> Result<JobRecord, CliError> {
     let filter = JobFilter { ids: Some(vec![id.clone()]), ..desk.filter() };
     let interrupt = Interrupt::listen();
     let waited = tokio::select! {
-        waited = desk.wait(&filter, |_| ()) => waited.map(drop).map_err(CliFailure::from),
+        waited = desk.wait(&filter, |_| ()) => waited.map(drop).map_err(CliError::from),
         () = interrupt.cancel.cancelled() => {
-            Err(CliFailure::Message(format!("{id} stays in the queue; `haft fleet cancel {id}` ends it")))
+            Err(CliError::Message(format!("{id} stays in the queue; `haft fleet cancel {id}` ends it")))
         }
     };
     if let Some(own) = own {
@@ -155,7 +159,7 @@ pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, options: &Option
         tenant: desk.tenant().to_string(),
     };
     let mut plan =
-        JobPlan::read(&args.file, &defaults).map_err(|refused| CliFailure::Message(refused.to_string()))?;
+        JobPlan::read(&args.file, &defaults).map_err(|refused| CliError::Message(refused.to_string()))?;
     plan.budget.usd = args.budget_usd.or(plan.budget.usd);
     plan.rate.max_running = args.max_running.or(plan.rate.max_running);
     if let Some(canary) = &args.canary {
@@ -173,7 +177,7 @@ pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, options: &Option
     let waits = args.wait || 1 < ends.len();
     let mut begun = 0;
     let mut all = SubmitReport::default();
-    let mut own: Option<OwnWorker> = None;
+    let mut own: Option<InProcessWorker> = None;
     for end in ends.iter().copied() {
         let report = desk.submit(&plan, &plan.jobs[begun..end], &dir).await?;
         all.queued += report.queued;
@@ -183,7 +187,7 @@ pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, options: &Option
         if own.is_none()
             && let Some(pool) = pools.first()
         {
-            own = OwnWorker::unless_there(&fleet.whole, pool).await?;
+            own = InProcessWorker::unless_there(&fleet.whole, pool).await?;
         }
         if end < wanted {
             complain(&format!("{end} of {wanted} jobs were let go; the next follow when these have worked"));
@@ -205,7 +209,7 @@ pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, options: &Option
     ended
 }
 
-async fn end_worker(own: Option<OwnWorker>) {
+async fn end_worker(own: Option<InProcessWorker>) {
     if let Some(own) = own {
         own.end().await;
     }
@@ -225,7 +229,7 @@ fn stage_ends(rollout: &[Share], all: usize) -> Vec<usize> {
 }
 
 /// Looks at the flags of all jobs; many have the same ones.
-fn check_flags(plan: &JobPlan, file: &Path) -> Result<(), CliFailure> {
+fn check_flags(plan: &JobPlan, file: &Path) -> Result<(), CliError> {
     let mut seen: Vec<&serde_json::Map<String, Value>> = Vec::new();
     let mut problems = Vec::new();
     for job in &plan.jobs {
@@ -241,7 +245,7 @@ fn check_flags(plan: &JobPlan, file: &Path) -> Result<(), CliFailure> {
     }
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(CliFailure::Message(FileRefused(problems).to_string())),
+        false => Err(CliError::Message(FileRefused(problems).to_string())),
     }
 }
 
@@ -260,7 +264,7 @@ fn explain(plan: &JobPlan, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(plan: &JobPlan, report: &SubmitReport, options: &Options) -> Result<(), CliFailure> {
+fn tell(plan: &JobPlan, report: &SubmitReport, options: &Options) -> Result<(), CliError> {
     match options.json {
         true => print_line(
             &json!({"batch": plan.batch, "queued": report.queued, "known": report.known}).to_string(),
@@ -272,7 +276,7 @@ fn tell(plan: &JobPlan, report: &SubmitReport, options: &Options) -> Result<(), 
     }
 }
 
-async fn wait_for_all(desk: &FleetDesk, batch: &str, ids: &[RunId], options: &Options) -> Ended {
+async fn wait_for_all(desk: &FleetClient, batch: &str, ids: &[RunId], options: &Options) -> Ended {
     let filter = JobFilter { ids: Some(ids.to_vec()), ..desk.filter() };
     let waited = desk.wait(&filter, |_| ()).await?;
     let counts: BTreeMap<&str, u64> =

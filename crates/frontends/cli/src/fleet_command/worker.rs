@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use haft_fleet::{
-    FleetDesk, FleetWorker, KeyLimits, SecretRules, WorkerNews, WorkerSettings,
+    FleetClient, FleetWorker, KeyLimits, SecretRules, WorkerEvent, WorkerSettings,
     jobs::{duration_of, size_of},
 };
 use haft_fleet_store::{FleetName, FleetStore, MachineShare};
@@ -19,7 +19,7 @@ use crate::{
     args::Options,
     fleet_args::FleetWorkerArgs,
     interrupt::Interrupt,
-    output::{CliFailure, Ended, complain},
+    output::{CliError, Ended, complain},
 };
 
 /// What the file of a worker says.
@@ -35,9 +35,9 @@ struct WorkerFile {
 const LOOKS: Duration = Duration::from_secs(5);
 
 /// Hands over what is stored on this machine, again and again.
-async fn hand_over_prompts(desk: &FleetDesk, options: &Options) {
+async fn hand_over_prompts(desk: &FleetClient, options: &Options) {
     loop {
-        if let Err(CliFailure::Message(why)) = stored_prompts::hand_over(desk, options).await {
+        if let Err(CliError::Message(why)) = stored_prompts::hand_over(desk, options).await {
             complain(&format!("stored prompts: {why}"));
         }
         tokio::time::sleep(LOOKS).await;
@@ -56,24 +56,24 @@ pub(super) async fn run(fleet: &OpenFleet, args: &FleetWorkerArgs, options: &Opt
     });
     let working = worker.run(interrupt.cancel.clone());
     tokio::select! {
-        ended = working => ended.map_err(|err| CliFailure::Message(err.to_string()))?,
+        ended = working => ended.map_err(|err| CliError::Message(err.to_string()))?,
         () = hand_over_prompts(&fleet.desk, options), if args.cron => (),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn in_words(news: &WorkerNews) -> String {
+fn in_words(news: &WorkerEvent) -> String {
     match news {
-        WorkerNews::Ready => String::from("waits for jobs"),
-        WorkerNews::Took { run, epoch } => format!("{run}: taken (epoch {epoch})"),
-        WorkerNews::Left { run, what } => format!("{run}: {what}"),
-        WorkerNews::Warns { run, text } => format!("{run}: {text}"),
-        WorkerNews::NoRoom(why) => format!("takes no jobs: {why}"),
-        WorkerNews::Trouble(why) => why.clone(),
+        WorkerEvent::Ready => String::from("waits for jobs"),
+        WorkerEvent::Took { run, epoch } => format!("{run}: taken (epoch {epoch})"),
+        WorkerEvent::Left { run, what } => format!("{run}: {what}"),
+        WorkerEvent::Warns { run, text } => format!("{run}: {text}"),
+        WorkerEvent::NoRoom(why) => format!("takes no jobs: {why}"),
+        WorkerEvent::Trouble(why) => why.clone(),
     }
 }
 
-fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, CliFailure> {
+fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, CliError> {
     let pool = FleetName::parse(&args.pool).map_err(|err| err.to_string())?;
     let mut settings =
         WorkerSettings::new(worker_name()?, pool, args.root.clone().map_or_else(fleet_dir, Ok)?);
@@ -100,7 +100,7 @@ fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, CliFailure> {
 }
 
 /// The file that was named, or `worker.json` in the fleet's own directory.
-fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, CliFailure> {
+fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, CliError> {
     let usual = fleet_dir()?.join("worker.json");
     let path = match named {
         Some(path) => path,
@@ -113,7 +113,7 @@ fn worker_file(named: Option<PathBuf>) -> Result<Option<WorkerFile>, CliFailure>
 }
 
 /// A name no other process has.
-fn worker_name() -> Result<FleetName, CliFailure> {
+fn worker_name() -> Result<FleetName, CliError> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain: String =
         host.trim().chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).take(40).collect();
@@ -129,14 +129,14 @@ fn program() -> Option<PathBuf> {
 }
 
 /// A worker in this process, where a pool has none.
-pub(super) struct OwnWorker {
+pub(super) struct InProcessWorker {
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl OwnWorker {
+impl InProcessWorker {
     /// Starts one, unless somebody works for this pool already.
-    pub(super) async fn unless_there(store: &FleetStore, pool: &str) -> Result<Option<Self>, CliFailure> {
+    pub(super) async fn unless_there(store: &FleetStore, pool: &str) -> Result<Option<Self>, CliError> {
         let workers = store.queue.workers().await.map_err(|err| err.to_string())?;
         if workers.iter().any(|it| it.pool.as_str() == pool) {
             return Ok(None);
@@ -159,10 +159,10 @@ impl OwnWorker {
             tokio::spawn(async move {
                 while let Some(news) = news.recv().await {
                     match &news {
-                        WorkerNews::NoRoom(_) | WorkerNews::Trouble(_) | WorkerNews::Warns { .. } => {
+                        WorkerEvent::NoRoom(_) | WorkerEvent::Trouble(_) | WorkerEvent::Warns { .. } => {
                             complain(&in_words(&news));
                         }
-                        WorkerNews::Ready | WorkerNews::Took { .. } | WorkerNews::Left { .. } => (),
+                        WorkerEvent::Ready | WorkerEvent::Took { .. } | WorkerEvent::Left { .. } => (),
                     }
                 }
             });

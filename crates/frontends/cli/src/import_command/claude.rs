@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ImportPlaces, dirs_with, files_in, plan::ImportPlan, text_of};
+use super::{ImportDirs, dirs_with, files_in, plan::ImportPlan, text_of};
 
-pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
+pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     let own = places.own.clone().unwrap_or_else(|| places.home.join(".claude"));
     let roots = [(own.clone(), "every project"), (places.project.join(".claude"), "this project")];
     for (root, whose) in &roots {

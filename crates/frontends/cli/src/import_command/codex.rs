@@ -5,9 +5,9 @@ use std::path::Path;
 use haft_config::{McpScope, SettingsScope};
 use serde_json::{Map, Value, json};
 
-use super::{ImportPlaces, dirs_with, files_in, left_out, plan::ImportPlan, text_of};
+use super::{ImportDirs, dirs_with, files_in, left_out, plan::ImportPlan, text_of};
 
-pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
+pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     let own = places.own.clone().unwrap_or_else(|| places.home.join(".codex"));
     config(&own.join("config.toml"), SettingsScope::User, McpScope::User, plan);
     config(&places.project.join(".codex/config.toml"), SettingsScope::Project, McpScope::Project, plan);

@@ -5,9 +5,9 @@ use std::path::Path;
 use haft_config::{McpScope, SettingsScope};
 use serde_json::{Map, Value, json};
 
-use super::{ImportPlaces, dirs_with, files_in, jsonc, left_out, plan::ImportPlan, rules, text_of};
+use super::{ImportDirs, dirs_with, files_in, jsonc, left_out, plan::ImportPlan, rules, text_of};
 
-pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
+pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     let user = places.home.join(".gemini");
     let project = places.project.join(".gemini");
     let ours = places.project.join(".haft");

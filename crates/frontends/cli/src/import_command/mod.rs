@@ -29,13 +29,13 @@ use self::plan::{ImportPlan, PlannedStep, StepOutcome};
 use crate::{
     args::Options,
     models_command::columns,
-    output::{CliFailure, Ended, print_bytes, print_line},
+    output::{CliError, Ended, print_bytes, print_line},
     setup_args::{ImportArgs, ImportFrom},
     show, spec,
 };
 
 /// Where the files of other agents are.
-struct ImportPlaces {
+struct ImportDirs {
     home: PathBuf,
     project: PathBuf,
     /// `$XDG_CONFIG_HOME`, or what it stands for.
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ImportArgs, options: &Options) -> Ended {
         ImportFrom::Opencode => variable("OPENCODE_CONFIG_DIR"),
     };
     let named = (args.from == ImportFrom::Opencode).then(|| variable("OPENCODE_CONFIG")).flatten();
-    let places = ImportPlaces {
+    let places = ImportDirs {
         config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
         project: premises.store.places().project.clone(),
         home,
@@ -109,19 +109,14 @@ fn can_ask(options: &Options) -> bool {
     !options.json && std::io::stdin().is_terminal()
 }
 
-fn agreed(step: &PlannedStep) -> Result<bool, CliFailure> {
+fn agreed(step: &PlannedStep) -> Result<bool, CliError> {
     print_line(&show::clean(&format!("{} would allow: {}. Take it? [y]es, [n]o", step.theirs, step.ours)))?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn print_table(
-    plan: &ImportPlan,
-    home: &Path,
-    args: &ImportArgs,
-    options: &Options,
-) -> Result<(), CliFailure> {
+fn print_table(plan: &ImportPlan, home: &Path, args: &ImportArgs, options: &Options) -> Result<(), CliError> {
     if options.json {
         let steps: Vec<_> = plan
             .steps

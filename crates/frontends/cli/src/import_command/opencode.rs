@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use haft_config::{McpScope, SettingsScope};
 use serde_json::{Map, Value, json};
 
-use super::{ImportPlaces, dirs_with, files_in, jsonc, left_out, plan::ImportPlan, rules, text_of};
+use super::{ImportDirs, dirs_with, files_in, jsonc, left_out, plan::ImportPlan, rules, text_of};
 
-pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
+pub(super) fn plan(places: &ImportDirs, plan: &mut ImportPlan) {
     let user = places.own.clone().unwrap_or_else(|| places.config.join("opencode"));
     let ours = places.project.join(".haft");
     for name in ["opencode.json", "opencode.jsonc", "config.json"] {

@@ -4,13 +4,13 @@ use std::{path::Path, process::Stdio};
 
 use haft_session::{Command, Prompt};
 use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
-use haft_tui::{AskAnswer, CallFinish, OWN_COMMAND, SessionNews};
+use haft_tui::{CardAnswer, FinishedCall, OWN_COMMAND, UiUpdate};
 use haft_types::text;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    NewsSink, TerminalFace,
-    questions::{self, AnswerStep},
+    InteractiveSession, UpdateSink,
+    questions::{self, CardStep},
 };
 
 /// Terminals take no longer texts.
@@ -18,34 +18,34 @@ const LONGEST_COPY: usize = 100_000;
 /// So much of what a command prints is shown and told.
 const MOST_OUTPUT: usize = 30_000;
 
-impl TerminalFace {
-    pub(super) fn answer(&mut self, id: &str, answer: AskAnswer, news: &NewsSink) {
+impl InteractiveSession {
+    pub(super) fn answer(&mut self, id: &str, answer: CardAnswer, news: &UpdateSink) {
         let Some(handle) = &self.handle else { return };
         // Nobody asks this any more.
         let Some(question) = self.questions.get_mut(id) else { return };
         match question.answer(answer) {
-            Ok(AnswerStep::Done(answer)) => {
+            Ok(CardStep::Done(answer)) => {
                 self.agreed.extend(questions::agreed_for_session(&answer));
                 handle.answer(id, answer);
             }
-            Ok(AnswerStep::Next(card)) => news.tell(SessionNews::Asked(Box::new(card))),
-            Err(why) => news.tell(SessionNews::AnswerRefused { id: id.to_owned(), why }),
+            Ok(CardStep::Next(card)) => news.tell(UiUpdate::Asked(Box::new(card))),
+            Err(why) => news.tell(UiUpdate::AnswerRefused { id: id.to_owned(), why }),
         }
     }
 
     /// Runs a command of the person; the model hears of it with the next prompt.
-    pub(super) fn run_shell(&self, command: String, news: &NewsSink) {
+    pub(super) fn run_shell(&self, command: String, news: &UpdateSink) {
         let (cwd, news, handle) = (self.spec.place.cwd.clone(), news.clone(), self.handle.clone());
         let (id, stop) = (format!("{OWN_COMMAND}{}", uuid::Uuid::new_v4()), self.own_commands.clone());
         let (agent, name) = (None, String::from("$"));
         let headline = command.clone();
-        news.tell(SessionNews::CallBegan { id: id.clone(), agent, name, headline });
+        news.tell(UiUpdate::CallBegan { id: id.clone(), agent, name, headline });
         tokio::spawn(async move {
             let (shown, ok) = match shell_output(&command, &cwd, &stop).await {
                 Ok(output) => output,
                 Err(err) => (format!("the command could not be started: {err}"), false),
             };
-            news.tell(SessionNews::CallEnded(Box::new(own_result(id, &command, &shown, ok))));
+            news.tell(UiUpdate::CallEnded(Box::new(own_result(id, &command, &shown, ok))));
             if let Some(handle) = handle {
                 let told = format!("I ran a command myself:\n$ {command}\n{shown}");
                 handle.prompt(Prompt { wants_answer: false, is_verbatim: true, ..Prompt::text(told) });
@@ -54,12 +54,12 @@ impl TerminalFace {
     }
 
     /// Keeps a note in the memory file of the project.
-    pub(super) fn remember(&self, note: &str, news: &NewsSink) {
+    pub(super) fn remember(&self, note: &str, news: &UpdateSink) {
         let (path, note) = (memory_file(&self.spec.place.cwd), note.to_owned());
         let (news, handle) = (news.clone(), self.handle.clone());
         tokio::task::spawn_blocking(move || {
             let kept = append_note(&path, &note);
-            news.tell(SessionNews::Notice(match kept {
+            news.tell(UiUpdate::Notice(match kept {
                 Ok(()) => format!("kept in {}: {note}", path.display()),
                 Err(err) => format!("{}: {err}; the note was not kept", path.display()),
             }));
@@ -72,11 +72,11 @@ impl TerminalFace {
 
     /// What the terminal itself cannot do with a text that is to be copied: a
     /// multiplexer keeps its own, and long ones are not taken by terminals.
-    pub(super) fn copy(&self, text: String, news: &NewsSink) {
+    pub(super) fn copy(&self, text: String, news: &UpdateSink) {
         let in_tmux = self.spec.place.variables.text("TMUX").is_some_and(|it| !it.is_empty());
         if !in_tmux && LONGEST_COPY < text.len() {
             let why = "the answer is too long for the clipboard of a terminal (100 kB); /export writes it into a file";
-            return news.tell(SessionNews::Notice(why.to_owned()));
+            return news.tell(UiUpdate::Notice(why.to_owned()));
         }
         if !in_tmux {
             return;
@@ -97,7 +97,7 @@ impl TerminalFace {
         });
     }
 
-    pub(super) async fn next_mode(&mut self, news: &NewsSink) {
+    pub(super) async fn next_mode(&mut self, news: &UpdateSink) {
         use haft_types::PermissionMode::{AcceptEdits, Default, Plan};
         let Some(handle) = &self.handle else { return };
         let Some(introduction) = handle.ask(Command::Reload).await else { return };
@@ -111,7 +111,7 @@ impl TerminalFace {
 }
 
 /// What came of a command of the person: folded, and whole for who opens it.
-fn own_result(id: String, command: &str, shown: &str, ok: bool) -> CallFinish {
+fn own_result(id: String, command: &str, shown: &str, ok: bool) -> FinishedCall {
     let style = if ok { LineStyle::Plain } else { LineStyle::Error };
     let lines = shown.lines().map(|line| RenderedLine::new(style, line)).collect();
     let rendered = Rendered { lines, ..Rendered::default() };
@@ -120,7 +120,7 @@ fn own_result(id: String, command: &str, shown: &str, ok: bool) -> CallFinish {
         move || rendered.clone()
     });
     let (agent, name, headline) = (None, String::from("$"), command.to_owned());
-    CallFinish { id, agent, name, headline, failed: !ok, rendered, whole: Some(whole) }
+    FinishedCall { id, agent, name, headline, failed: !ok, rendered, whole: Some(whole) }
 }
 
 async fn shell_output(

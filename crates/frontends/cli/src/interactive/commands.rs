@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haft_agent::SettingsOrder;
+use haft_agent::SettingsChange;
 use haft_model::Effort;
 use haft_session::{Command, EventStream, ModeRefused, Reply, SessionHandle};
 use haft_tool::{LineStyle, RenderedLine};
-use haft_tui::{AlertKind, MeterNews, PanelText, PickRow, SessionNews, SlashName, TermPreferences};
+use haft_tui::{AlertKind, PagerText, PickerRow, SlashName, StatusUpdate, TermPreferences, UiUpdate};
 use haft_types::{PermissionMode, text};
 use serde_json::Value;
 
-use super::{NewsSink, TerminalFace, rewind, sessions};
+use super::{InteractiveSession, UpdateSink, rewind, sessions};
 
 /// What to do when no session can be opened, in four lines.
 pub(super) fn what_to_do(problem: &str) -> Vec<String> {
@@ -26,7 +26,7 @@ pub(super) fn what_to_do(problem: &str) -> Vec<String> {
 }
 
 /// What the settings say about the terminal.
-pub(super) fn preferences(handle: &SessionHandle) -> Vec<SessionNews> {
+pub(super) fn preferences(handle: &SessionHandle) -> Vec<UiUpdate> {
     let loaded = handle.premises().loaded();
     let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
     let words = setting("terminal").unwrap_or(Value::Null);
@@ -59,7 +59,7 @@ pub(super) fn preferences(handle: &SessionHandle) -> Vec<SessionNews> {
     };
     match wanted == TermPreferences::default() {
         true => Vec::new(),
-        false => vec![SessionNews::Preferences(Box::new(wanted))],
+        false => vec![UiUpdate::Preferences(Box::new(wanted))],
     }
 }
 
@@ -75,14 +75,14 @@ fn folds(value: &Value) -> Vec<(String, usize)> {
 }
 
 /// Tells the terminal what the session is.
-pub(super) async fn introduce(handle: &SessionHandle, place: String, news: &NewsSink) {
+pub(super) async fn introduce(handle: &SessionHandle, place: String, news: &UpdateSink) {
     let Some(introduction) = handle.ask(Command::Reload).await else { return };
     let model = handle.ask(Command::FlagSettings).await.map(|it| it.1);
-    news.tell(SessionNews::Meter(MeterNews {
+    news.tell(UiUpdate::Meter(StatusUpdate {
         model,
         mode: Some(introduction.mode.to_string()),
         place: Some(place),
-        ..MeterNews::default()
+        ..StatusUpdate::default()
     }));
     let name = |it: &haft_session::SlashCommand| SlashName {
         name: it.name.clone(),
@@ -94,35 +94,35 @@ pub(super) async fn introduce(handle: &SessionHandle, place: String, news: &News
         .iter()
         .filter(|skill| !introduction.commands.iter().any(|it| it.name == skill.name));
     let names = introduction.commands.iter().chain(skills).map(name).collect();
-    news.tell(SessionNews::Ready(names));
+    news.tell(UiUpdate::Ready(names));
 }
 
 /// Tells what the session has cost, unless a turn has ended meanwhile: what that one
 /// told is newer.
-pub(super) async fn tell_bill(handle: &SessionHandle, turns_ended: &AtomicU64, news: &NewsSink) {
+pub(super) async fn tell_bill(handle: &SessionHandle, turns_ended: &AtomicU64, news: &UpdateSink) {
     let before = turns_ended.load(Ordering::Relaxed);
     let usage = handle.ask(Command::Usage).await;
     if let Some(usage) = usage.filter(|_| turns_ended.load(Ordering::Relaxed) == before) {
-        news.tell(SessionNews::Meter(MeterNews { usd: Some(usage.bill.usd), ..MeterNews::default() }));
+        news.tell(UiUpdate::Meter(StatusUpdate { usd: Some(usage.bill.usd), ..StatusUpdate::default() }));
     }
 }
 
-fn panel(title: &str, text: String) -> SessionNews {
-    SessionNews::Panel(PanelText { title: title.to_owned(), text, lines: Vec::new(), paged: true })
+fn panel(title: &str, text: String) -> UiUpdate {
+    UiUpdate::Panel(PagerText { title: title.to_owned(), text, lines: Vec::new(), paged: true })
 }
 
-fn listed(title: &str, lines: Vec<String>) -> SessionNews {
+fn listed(title: &str, lines: Vec<String>) -> UiUpdate {
     let lines = lines.iter().map(|line| RenderedLine::new(LineStyle::Plain, line.as_str())).collect();
-    SessionNews::Panel(PanelText { title: title.to_owned(), text: String::new(), lines, paged: true })
+    UiUpdate::Panel(PagerText { title: title.to_owned(), text: String::new(), lines, paged: true })
 }
 
-impl TerminalFace {
+impl InteractiveSession {
     /// Carries a command out; a session that was opened by it comes back.
     pub(super) async fn command(
         &mut self,
         name: &str,
         arguments: &str,
-        news: &NewsSink,
+        news: &UpdateSink,
     ) -> Option<EventStream> {
         if name == "doctor" {
             self.doctor(self.handle.as_ref(), news).await;
@@ -137,7 +137,7 @@ impl TerminalFace {
             return None;
         }
         let Some(handle) = self.handle.clone() else {
-            news.tell(SessionNews::Notice(format!("/{name} needs a session, and there is none yet")));
+            news.tell(UiUpdate::Notice(format!("/{name} needs a session, and there is none yet")));
             return (name == "resume").then(|| sessions::pick(self, news)).and(None);
         };
         match name {
@@ -154,7 +154,7 @@ impl TerminalFace {
             "mode" if arguments.is_empty() => pick_mode(news),
             "mode" => match arguments.parse::<PermissionMode>() {
                 Ok(mode) => self.set_mode(mode, news).await,
-                Err(why) => news.tell(SessionNews::Notice(why)),
+                Err(why) => news.tell(UiUpdate::Notice(why)),
             },
             "resume" => sessions::pick(self, news),
             "rewind" => rewind::pick(self, &handle, news).await,
@@ -173,13 +173,13 @@ impl TerminalFace {
                 }
             }
             "export" => self.export(&handle, arguments, news).await,
-            _ => news.tell(SessionNews::Notice(format!("/{name} is not known here"))),
+            _ => news.tell(UiUpdate::Notice(format!("/{name} is not known here"))),
         }
         None
     }
 
     /// Something was chosen.
-    pub(super) async fn picked(&mut self, purpose: &str, id: &str, news: &NewsSink) -> Option<EventStream> {
+    pub(super) async fn picked(&mut self, purpose: &str, id: &str, news: &UpdateSink) -> Option<EventStream> {
         match purpose {
             "model" => self.set_model(id, news).await,
             "mode" => {
@@ -201,39 +201,39 @@ impl TerminalFace {
         None
     }
 
-    pub(super) async fn set_mode(&mut self, mode: PermissionMode, news: &NewsSink) {
+    pub(super) async fn set_mode(&mut self, mode: PermissionMode, news: &UpdateSink) {
         let Some(handle) = &self.handle else { return };
         match handle.ask(|reply| Command::SetMode { mode, reply }).await {
             Some(Ok(mode)) => {
-                news.tell(SessionNews::Meter(MeterNews {
+                news.tell(UiUpdate::Meter(StatusUpdate {
                     mode: Some(mode.to_string()),
-                    ..MeterNews::default()
+                    ..StatusUpdate::default()
                 }));
             }
             Some(Err(ModeRefused::Forbidden)) => {
-                news.tell(SessionNews::Notice(format!("the settings forbid the mode {mode}")));
+                news.tell(UiUpdate::Notice(format!("the settings forbid the mode {mode}")));
             }
-            Some(Err(ModeRefused::NotLaunched)) => news.tell(SessionNews::Notice(format!(
+            Some(Err(ModeRefused::NotLaunched)) => news.tell(UiUpdate::Notice(format!(
                 "the mode {mode} has to be allowed when haft starts (--allow-dangerously-skip-permissions)"
             ))),
             None => (),
         }
     }
 
-    async fn set_model(&mut self, model: &str, news: &NewsSink) {
+    async fn set_model(&mut self, model: &str, news: &UpdateSink) {
         let Some(handle) = &self.handle else { return };
         let model = Some(model.to_owned());
         match handle.ask(|reply| Command::SetModel { model, reply }).await {
             Some(Ok(model)) => {
-                news.tell(SessionNews::Notice(format!("from the next request on {model} answers")));
-                news.tell(SessionNews::Meter(MeterNews { model: Some(model), ..MeterNews::default() }));
+                news.tell(UiUpdate::Notice(format!("from the next request on {model} answers")));
+                news.tell(UiUpdate::Meter(StatusUpdate { model: Some(model), ..StatusUpdate::default() }));
             }
-            Some(Err(refusal)) => news.tell(SessionNews::Notice(refusal)),
+            Some(Err(refusal)) => news.tell(UiUpdate::Notice(refusal)),
             None => (),
         }
     }
 
-    fn set_effort(&mut self, words: &str, news: &NewsSink) {
+    fn set_effort(&mut self, words: &str, news: &UpdateSink) {
         let effort = match words {
             "low" => Effort::Low,
             "medium" => Effort::Medium,
@@ -241,22 +241,21 @@ impl TerminalFace {
             "xhigh" => Effort::Xhigh,
             "max" => Effort::Max,
             _ => {
-                return news
-                    .tell(SessionNews::Notice(String::from("/effort low, medium, high, xhigh or max")));
+                return news.tell(UiUpdate::Notice(String::from("/effort low, medium, high, xhigh or max")));
             }
         };
         if let Some(handle) = &self.handle {
-            handle.send(Command::Order(SettingsOrder::Effort(Some(effort))));
-            news.tell(SessionNews::Meter(MeterNews {
+            handle.send(Command::Order(SettingsChange::Effort(Some(effort))));
+            news.tell(UiUpdate::Meter(StatusUpdate {
                 effort: Some(words.to_owned()),
-                ..MeterNews::default()
+                ..StatusUpdate::default()
             }));
         }
     }
 
-    async fn pick_model(&self, handle: &SessionHandle, news: &NewsSink) {
+    async fn pick_model(&self, handle: &SessionHandle, news: &UpdateSink) {
         let models = handle.ask(Command::Models).await.unwrap_or_default();
-        let row = |(name, id): (String, String)| PickRow {
+        let row = |(name, id): (String, String)| PickerRow {
             id: name.clone(),
             title: name,
             detail: id,
@@ -264,10 +263,10 @@ impl TerminalFace {
         };
         let rows = models.into_iter().map(row).collect();
         let (purpose, title) = (String::from("model"), String::from("Model"));
-        news.tell(SessionNews::Pick { purpose, title, rows, previewed: false });
+        news.tell(UiUpdate::Pick { purpose, title, rows, previewed: false });
     }
 
-    async fn tell_cost(&self, handle: &SessionHandle, news: &NewsSink) {
+    async fn tell_cost(&self, handle: &SessionHandle, news: &UpdateSink) {
         let Some(usage) = handle.ask(Command::Usage).await else { return };
         let mut page =
             String::from("| model | input | cached | written to cache | output |\n|---|--:|--:|--:|--:|\n");
@@ -282,7 +281,7 @@ impl TerminalFace {
         }
         let (api, open) = (usage.api_ms / 1000, usage.open_ms / 1000);
         page.push_str(&format!("\n${:.4} · the model answered for {api} s of {open} s\n", usage.bill.usd));
-        news.tell(SessionNews::Panel(PanelText {
+        news.tell(UiUpdate::Panel(PagerText {
             title: String::from("Cost"),
             text: page,
             lines: Vec::new(),
@@ -290,7 +289,7 @@ impl TerminalFace {
         }));
     }
 
-    async fn tell_status(&self, handle: &SessionHandle, news: &NewsSink) {
+    async fn tell_status(&self, handle: &SessionHandle, news: &UpdateSink) {
         let model = handle.ask(Command::FlagSettings).await.map(|it| it.1).unwrap_or_default();
         let mut lines = vec![
             format!("session   {}", handle.id()),
@@ -306,7 +305,7 @@ impl TerminalFace {
         news.tell(listed("Status", lines));
     }
 
-    async fn task_tail(&self, id: &str, news: &NewsSink) {
+    async fn task_tail(&self, id: &str, news: &UpdateSink) {
         let Some(handle) = &self.handle else { return };
         let task = id.to_owned();
         if let Some(Some(tail)) = handle.ask(|reply| Command::TaskTail { task, reply }).await {
@@ -314,7 +313,7 @@ impl TerminalFace {
         }
     }
 
-    async fn list_extensions(&self, handle: &SessionHandle, what: &str, news: &NewsSink) {
+    async fn list_extensions(&self, handle: &SessionHandle, what: &str, news: &UpdateSink) {
         let Some(introduction) = handle.ask(Command::Reload).await else { return };
         let mut lines: Vec<String> = match what {
             "agents" => {
@@ -350,7 +349,7 @@ impl TerminalFace {
     }
 
     /// What a row of a list shows before it is chosen.
-    pub(super) fn preview(&self, purpose: &str, id: String, news: &NewsSink) {
+    pub(super) fn preview(&self, purpose: &str, id: String, news: &UpdateSink) {
         let Some(handle) = self.handle.clone() else { return };
         let news = news.clone();
         match purpose {
@@ -361,7 +360,7 @@ impl TerminalFace {
                 if let Some(Some(tail)) = handle.ask(|reply| Command::TaskTail { task, reply }).await {
                     let lines =
                         tail.text.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
-                    news.tell(SessionNews::Preview { id, lines });
+                    news.tell(UiUpdate::Preview { id, lines });
                 }
             })),
             _ => (),
@@ -369,19 +368,19 @@ impl TerminalFace {
     }
 
     /// Runs a command of our own program, and shows what it says.
-    fn run_own(&self, arguments: &[&str], news: &NewsSink) {
+    fn run_own(&self, arguments: &[&str], news: &UpdateSink) {
         let Some(mut command) = self.own(arguments) else { return };
         let (news, title) = (news.clone(), format!("haft {}", arguments.join(" ")));
         let is_short = matches!(arguments.first(), Some(&("undo" | "redo")));
         tokio::spawn(async move {
             let lines = said_by(&mut command).await;
-            news.tell(SessionNews::Panel(PanelText { title, text: String::new(), lines, paged: !is_short }));
+            news.tell(UiUpdate::Panel(PagerText { title, text: String::new(), lines, paged: !is_short }));
         });
     }
 
     /// The rules in force: those of settings and flags, in the mode of this session,
     /// and those that were agreed to until it ends.
-    async fn tell_permissions(&self, news: &NewsSink) {
+    async fn tell_permissions(&self, news: &UpdateSink) {
         let Some(mut command) = self.own(&["permissions", "list"]) else { return };
         let mode = match &self.handle {
             Some(handle) => handle.ask(Command::Reload).await.map(|it| it.mode),
@@ -407,11 +406,11 @@ impl TerminalFace {
                 );
             }
             let (title, text) = (String::from("Permissions"), String::new());
-            news.tell(SessionNews::Panel(PanelText { title, text, lines, paged: true }));
+            news.tell(UiUpdate::Panel(PagerText { title, text, lines, paged: true }));
         });
     }
 
-    async fn export(&self, handle: &SessionHandle, file: &str, news: &NewsSink) {
+    async fn export(&self, handle: &SessionHandle, file: &str, news: &UpdateSink) {
         let messages = handle.ask(Command::Messages).await.unwrap_or_default();
         let id: String = handle.id().to_string().chars().take(8).collect();
         let file = if file.is_empty() { format!("haft-{id}.md") } else { file.to_owned() };
@@ -426,7 +425,7 @@ impl TerminalFace {
                 })
             }
         });
-        news.tell(SessionNews::Notice(match written.await {
+        news.tell(UiUpdate::Notice(match written.await {
             Ok(Ok(())) => format!("the conversation is in {}", path.display()),
             Ok(Err(err)) => format!("{}: {err}", path.display()),
             Err(_) => String::from("the conversation was not written"),
@@ -467,7 +466,7 @@ pub(super) fn style_of(line: &str) -> LineStyle {
     }
 }
 
-fn pick_mode(news: &NewsSink) {
+fn pick_mode(news: &UpdateSink) {
     let about = |mode: PermissionMode| match mode {
         PermissionMode::Default => "reads inside the workspace run, everything else asks",
         PermissionMode::AcceptEdits => "edits of files inside the workspace run too",
@@ -476,14 +475,14 @@ fn pick_mode(news: &NewsSink) {
         PermissionMode::DontAsk => "what would ask is denied",
         PermissionMode::BypassPermissions => "what would ask runs",
     };
-    let row = |mode: PermissionMode| PickRow {
+    let row = |mode: PermissionMode| PickerRow {
         id: mode.to_string(),
         title: mode.to_string(),
         detail: about(mode).to_owned(),
         preview: Vec::new(),
     };
     let rows = PermissionMode::ALL.into_iter().map(row).collect();
-    news.tell(SessionNews::Pick {
+    news.tell(UiUpdate::Pick {
         purpose: String::from("mode"),
         title: String::from("Permission mode"),
         rows,
@@ -491,7 +490,7 @@ fn pick_mode(news: &NewsSink) {
     });
 }
 
-fn list_hooks(handle: &SessionHandle, news: &NewsSink) {
+fn list_hooks(handle: &SessionHandle, news: &UpdateSink) {
     let loaded = handle.premises().loaded();
     let hooks = loaded.settings.get("hooks").map(|it| it.value).unwrap_or(Value::Null);
     let lines = match &hooks {

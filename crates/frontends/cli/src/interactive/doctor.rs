@@ -2,14 +2,14 @@
 
 use haft_session::{Command, SessionHandle};
 use haft_tool::{LineStyle, RenderedLine};
-use haft_tui::{PanelText, SessionNews, TermLook};
+use haft_tui::{PagerText, TerminalCaps, UiUpdate};
 
-use super::{NewsSink, TerminalFace, commands::style_of};
+use super::{InteractiveSession, UpdateSink, commands::style_of};
 
-impl TerminalFace {
+impl InteractiveSession {
     /// Looks at everything a person would be asked about when something does not
     /// work.
-    pub(super) async fn doctor(&self, handle: Option<&SessionHandle>, news: &NewsSink) {
+    pub(super) async fn doctor(&self, handle: Option<&SessionHandle>, news: &UpdateSink) {
         let mut lines = self.terminal_facts();
         if let Some(handle) = handle {
             lines.extend(session_facts(handle).await);
@@ -28,13 +28,13 @@ impl TerminalFace {
                 lines.extend(said.lines().map(|line| RenderedLine::new(style_of(line), line)));
             }
             let (title, text) = (String::from("Doctor"), String::new());
-            news.tell(SessionNews::Panel(PanelText { title, text, lines, paged: true }));
+            news.tell(UiUpdate::Panel(PagerText { title, text, lines, paged: true }));
         });
     }
 
     fn terminal_facts(&self) -> Vec<RenderedLine> {
         let variable = |name: &str| self.spec.place.variables.text(name).filter(|it| !it.is_empty());
-        let look = TermLook::of_variables(variable);
+        let look = TerminalCaps::of_variables(variable);
         let said = |name: &str| variable(name).unwrap_or_else(|| String::from("not set"));
         let yes = |it: bool| if it { "yes" } else { "no" };
         let head = |text: &str| RenderedLine::new(LineStyle::Hunk, text);

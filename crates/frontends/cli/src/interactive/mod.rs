@@ -29,13 +29,13 @@ use std::{
     },
 };
 
-use haft_config::Places;
+use haft_config::SettingsPaths;
 use haft_session::{
-    Asking, Command, EventStream, FaceAnswers, LogStart, Prompt, RefusalWords, Reply, Session, SessionHandle,
-    SessionSpec,
+    AnswerableQuestions, ApproverSpec, Command, DenialText, EventStream, LogStart, Prompt, Reply, Session,
+    SessionHandle, SessionSpec,
 };
 use haft_tui::{
-    Ink, InkLine, KeyMap, PromptHistory, SessionNews, TermEffect, TermEvent, TermLook, Tone,
+    ColorRole, KeyMap, PromptHistory, StyledLine, TermEffect, TermEvent, TerminalCaps, TextStyle, UiUpdate,
     plain::{PlainInput, PlainTerminal},
     shell::{OpenTerminal, TermSender, TerminalEnd, TerminalSetup, is_there},
 };
@@ -47,10 +47,10 @@ use tokio::{
 
 use tokio_util::sync::CancellationToken;
 
-use self::{files::IgnoredFiles, news::NewsMaker, questions::AskedQuestion, status_line::StatusLine};
+use self::{files::IgnoredFiles, news::UpdateMapper, questions::OpenCard, status_line::StatusLine};
 use crate::{
     args::{Options, RunArgs},
-    output::{CliFailure, Ended},
+    output::{CliError, Ended},
     spec,
 };
 
@@ -64,22 +64,22 @@ pub(crate) fn is_possible() -> bool {
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
     let mut wanted = spec::of_run(run, options)?;
-    wanted.asking = Asking::Face(RefusalWords::Explained);
-    wanted.face_answers = FaceAnswers { elicitation: true, server_trust: true };
+    wanted.asking = ApproverSpec::Face(DenialText::Explained);
+    wanted.face_answers = AnswerableQuestions { elicitation: true, server_trust: true };
     (wanted.progress, wanted.checkpoints) = (true, true);
     let variable = |name: &str| wanted.place.variables.text(name);
-    let look = TermLook::of_variables(variable);
+    let look = TerminalCaps::of_variables(variable);
     let is_on = |name: &str| variable(name).is_some_and(|it| !it.is_empty() && it != "0");
     let is_plain = is_on("HAFT_ACCESSIBLE") || is_on("ACCESSIBLE") || !look.can_draw();
     let (effects, taken) = unbounded_channel();
     let setup = setup(&wanted, look, effects);
-    let face = TerminalFace::new(wanted, options.clone(), run.prompt.clone());
+    let face = InteractiveSession::new(wanted, options.clone(), run.prompt.clone());
     if is_plain {
         return plain(setup, face, taken);
     }
     let terminal = OpenTerminal::start(setup)?;
     let sender = terminal.sender();
-    let ended = spec::runtime()?.block_on(face.converse(NewsSink::Drawn(sender), taken));
+    let ended = spec::runtime()?.block_on(face.converse(UpdateSink::Drawn(sender), taken));
     let code = match terminal.end(ended.farewell) {
         TerminalEnd::Left => ended.code,
         TerminalEnd::Broke => BROKE,
@@ -88,7 +88,7 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
 }
 
 /// Only lines, for screen readers and terminals that cannot draw.
-fn plain(setup: TerminalSetup, face: TerminalFace, taken: UnboundedReceiver<TermEffect>) -> Ended {
+fn plain(setup: TerminalSetup, face: InteractiveSession, taken: UnboundedReceiver<TermEffect>) -> Ended {
     let (input, inputs) = mpsc::channel();
     let lines = input.clone();
     std::thread::spawn(move || {
@@ -102,16 +102,17 @@ fn plain(setup: TerminalSetup, face: TerminalFace, taken: UnboundedReceiver<Term
     });
     let terminal = PlainTerminal::new(setup, std::io::stdout());
     let shown = std::thread::spawn(move || terminal.run(&inputs));
-    let ended = spec::runtime()?.block_on(face.converse(NewsSink::Plain(input.clone()), taken));
-    input.send(PlainInput::Event(TermEvent::News(SessionNews::Farewell(ended.farewell)))).ok();
+    let ended = spec::runtime()?.block_on(face.converse(UpdateSink::Plain(input.clone()), taken));
+    input.send(PlainInput::Event(TermEvent::News(UiUpdate::Farewell(ended.farewell)))).ok();
     shown.join().ok();
     Ok(ExitCode::from(ended.code))
 }
 
-fn setup(spec: &SessionSpec, look: TermLook, effects: UnboundedSender<TermEffect>) -> TerminalSetup {
+fn setup(spec: &SessionSpec, look: TerminalCaps, effects: UnboundedSender<TermEffect>) -> TerminalSetup {
     let place = shortened_home(&spec.place.cwd, spec.place.home().as_deref());
-    let greeting = InkLine::of("haft", Ink::tone(Tone::Accent).bold()).with(&format!(" · {place}"), Ink::DIM);
-    let places = Places::detect(&spec.place.cwd, &|name| spec.place.variables.os_text(name));
+    let greeting = StyledLine::of("haft", TextStyle::tone(ColorRole::Accent).bold())
+        .with(&format!(" · {place}"), TextStyle::DIM);
+    let places = SettingsPaths::detect(&spec.place.cwd, &|name| spec.place.variables.os_text(name));
     let history = match spec.place.state_dir.clone().or(places.state) {
         Some(dir) => PromptHistory::of_file(&dir.join("history.jsonl"), &spec.place.cwd.to_string_lossy()),
         None => PromptHistory::none(),
@@ -137,15 +138,15 @@ fn shortened_home(path: &std::path::Path, home: Option<&std::path::Path>) -> Str
 
 /// Where news go.
 #[derive(Clone)]
-pub(crate) enum NewsSink {
+pub(crate) enum UpdateSink {
     /// To the thread that draws.
     Drawn(TermSender),
     /// To the thread that writes lines.
     Plain(mpsc::Sender<PlainInput>),
 }
 
-impl NewsSink {
-    pub(crate) fn tell(&self, news: SessionNews) {
+impl UpdateSink {
+    pub(crate) fn tell(&self, news: UiUpdate) {
         match self {
             Self::Drawn(sender) => sender.news(news),
             Self::Plain(sender) => drop(sender.send(PlainInput::Event(TermEvent::News(news)))),
@@ -154,19 +155,19 @@ impl NewsSink {
 }
 
 /// How it ended.
-struct FaceEnd {
+struct SessionExit {
     code: u8,
     farewell: Vec<String>,
 }
 
 /// The face: a session, and what the person is shown and asked of it.
-struct TerminalFace {
+struct InteractiveSession {
     spec: SessionSpec,
     options: Options,
     first: Option<String>,
     handle: Option<SessionHandle>,
-    maker: NewsMaker,
-    questions: HashMap<String, AskedQuestion>,
+    maker: UpdateMapper,
+    questions: HashMap<String, OpenCard>,
     files: Arc<files::FileList>,
     /// What the person said: its name in the log, and its words.
     said: Vec<(String, String)>,
@@ -179,9 +180,9 @@ struct TerminalFace {
     turns_ended: Arc<AtomicU64>,
 }
 
-impl TerminalFace {
+impl InteractiveSession {
     fn new(spec: SessionSpec, options: Options, first: Option<String>) -> Self {
-        let maker = NewsMaker::new(spec.place.cwd.clone());
+        let maker = UpdateMapper::new(spec.place.cwd.clone());
         let files = Arc::new(files::FileList::new(spec.place.cwd.clone(), IgnoredFiles::LeftOut));
         let (handle, questions, said) = (None, HashMap::new(), Vec::new());
         Self {
@@ -201,11 +202,11 @@ impl TerminalFace {
     }
 
     /// Until the person leaves, or somebody ends the program.
-    async fn converse(mut self, news: NewsSink, mut taken: UnboundedReceiver<TermEffect>) -> FaceEnd {
+    async fn converse(mut self, news: UpdateSink, mut taken: UnboundedReceiver<TermEffect>) -> SessionExit {
         let mut signals = Signals::listen(&news);
         let mut events = self.open(&news).await;
         if let Some(first) = self.first.take() {
-            news.tell(SessionNews::Begin(first));
+            news.tell(UiUpdate::Begin(first));
         }
         let code = loop {
             tokio::select! {
@@ -222,28 +223,28 @@ impl TerminalFace {
                     None => events = None,
                 },
                 signal = signals.next() => match signal {
-                    HeardSignal::SizeChanged => if let NewsSink::Drawn(sender) = &news { sender.size_changed() },
-                    HeardSignal::Interrupt => match &news {
-                        NewsSink::Plain(sender) => drop(sender.send(PlainInput::Interrupt)),
+                    SignalAction::SizeChanged => if let UpdateSink::Drawn(sender) = &news { sender.size_changed() },
+                    SignalAction::Interrupt => match &news {
+                        UpdateSink::Plain(sender) => drop(sender.send(PlainInput::Interrupt)),
                         // A terminal that is ours sends a key: this came from somebody else.
-                        NewsSink::Drawn(_) => break 130,
+                        UpdateSink::Drawn(_) => break 130,
                     },
-                    HeardSignal::Suspended => if let NewsSink::Drawn(sender) = &news { sender.suspended() },
-                    HeardSignal::Resumed => if let NewsSink::Drawn(sender) = &news { sender.resumed() },
-                    HeardSignal::End(code) => break code,
+                    SignalAction::Suspended => if let UpdateSink::Drawn(sender) = &news { sender.suspended() },
+                    SignalAction::Resumed => if let UpdateSink::Drawn(sender) = &news { sender.resumed() },
+                    SignalAction::End(code) => break code,
                 },
             }
         };
-        FaceEnd { code, farewell: self.close().await }
+        SessionExit { code, farewell: self.close().await }
     }
 
     /// Opens the session of the spec, and introduces it.
-    async fn open(&mut self, news: &NewsSink) -> Option<EventStream> {
+    async fn open(&mut self, news: &UpdateSink) -> Option<EventStream> {
         let opened = Session::open(self.spec.clone());
         let (handle, events) = match opened {
             Ok(opened) => opened,
             Err(problem) => {
-                news.tell(SessionNews::CannotOpen(commands::what_to_do(&problem.to_string())));
+                news.tell(UiUpdate::CannotOpen(commands::what_to_do(&problem.to_string())));
                 return None;
             }
         };
@@ -265,16 +266,16 @@ impl TerminalFace {
         Some(events)
     }
 
-    fn hear(&mut self, event: &haft_session::SessionEvent, news: &NewsSink) {
-        if let haft_session::Happening::Asked(question) = &event.what {
-            let asked = AskedQuestion::of(question, &self.spec.place.cwd);
-            news.tell(SessionNews::Asked(Box::new(asked.card())));
+    fn hear(&mut self, event: &haft_session::SessionEvent, news: &UpdateSink) {
+        if let haft_session::SessionEventKind::Asked(question) = &event.what {
+            let asked = OpenCard::of(question, &self.spec.place.cwd);
+            news.tell(UiUpdate::Asked(Box::new(asked.card())));
             self.questions.insert(question.id.clone(), asked);
         }
-        if let haft_session::Happening::TurnEnded(_) = &event.what {
+        if let haft_session::SessionEventKind::TurnEnded(_) = &event.what {
             self.turns_ended.fetch_add(1, Ordering::Relaxed);
         }
-        if let haft_session::Happening::Settled(id, _) = &event.what {
+        if let haft_session::SessionEventKind::Settled(id, _) = &event.what {
             self.questions.remove(id);
         }
         for it in self.maker.of(event) {
@@ -293,7 +294,7 @@ impl TerminalFace {
         }
     }
 
-    async fn carry_out(&mut self, effect: TermEffect, news: &NewsSink) -> Option<EventStream> {
+    async fn carry_out(&mut self, effect: TermEffect, news: &UpdateSink) -> Option<EventStream> {
         match effect {
             TermEffect::Send(text) => self.say(text),
             TermEffect::Interrupt => {
@@ -319,7 +320,7 @@ impl TerminalFace {
                 let (list, news) = (Arc::clone(&self.files), news.clone());
                 tokio::task::spawn_blocking(move || {
                     let found = list.fitting(&query);
-                    news.tell(SessionNews::Files { query, found });
+                    news.tell(UiUpdate::Files { query, found });
                 });
             }
             TermEffect::Shell(command) => self.run_shell(command, news),
@@ -377,7 +378,7 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<haft_session::Se
 }
 
 /// What a signal means.
-enum HeardSignal {
+enum SignalAction {
     SizeChanged,
     Suspended,
     Resumed,
@@ -387,23 +388,23 @@ enum HeardSignal {
 
 /// Signals that concern a terminal.
 struct Signals {
-    heard: UnboundedReceiver<HeardSignal>,
+    heard: UnboundedReceiver<SignalAction>,
 }
 
 impl Signals {
-    fn listen(news: &NewsSink) -> Self {
+    fn listen(news: &UpdateSink) -> Self {
         let (sender, heard) = unbounded_channel();
-        let mut kinds: Vec<(SignalKind, fn() -> HeardSignal)> = vec![
-            (SignalKind::window_change(), || HeardSignal::SizeChanged),
-            (SignalKind::from_raw(Signal::CONT.as_raw()), || HeardSignal::Resumed),
-            (SignalKind::interrupt(), || HeardSignal::Interrupt),
-            (SignalKind::terminate(), || HeardSignal::End(143)),
-            (SignalKind::hangup(), || HeardSignal::End(129)),
-            (SignalKind::quit(), || HeardSignal::End(131)),
+        let mut kinds: Vec<(SignalKind, fn() -> SignalAction)> = vec![
+            (SignalKind::window_change(), || SignalAction::SizeChanged),
+            (SignalKind::from_raw(Signal::CONT.as_raw()), || SignalAction::Resumed),
+            (SignalKind::interrupt(), || SignalAction::Interrupt),
+            (SignalKind::terminate(), || SignalAction::End(143)),
+            (SignalKind::hangup(), || SignalAction::End(129)),
+            (SignalKind::quit(), || SignalAction::End(131)),
         ];
         // Who writes lines only took nothing that had to be given back first.
-        if matches!(news, NewsSink::Drawn(_)) {
-            kinds.push((SignalKind::from_raw(Signal::TSTP.as_raw()), || HeardSignal::Suspended));
+        if matches!(news, UpdateSink::Drawn(_)) {
+            kinds.push((SignalKind::from_raw(Signal::TSTP.as_raw()), || SignalAction::Suspended));
         }
         for (kind, heard) in kinds {
             // A signal nobody can listen to does what it always does.
@@ -420,7 +421,7 @@ impl Signals {
         Self { heard }
     }
 
-    async fn next(&mut self) -> HeardSignal {
+    async fn next(&mut self) -> SignalAction {
         match self.heard.recv().await {
             Some(heard) => heard,
             None => std::future::pending().await,
@@ -433,11 +434,11 @@ fn log_of(handle: &SessionHandle) -> Option<PathBuf> {
     handle.log_path().map(PathBuf::from)
 }
 
-impl From<CliFailure> for String {
-    fn from(failure: CliFailure) -> Self {
+impl From<CliError> for String {
+    fn from(failure: CliError) -> Self {
         match failure {
-            CliFailure::ClosedPipe => Self::from("nobody reads it"),
-            CliFailure::Message(message) => message,
+            CliError::ClosedPipe => Self::from("nobody reads it"),
+            CliError::Message(message) => message,
         }
     }
 }

@@ -6,20 +6,20 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::{AgentEvent, EndReason, WithdrawnAnswer};
+use haft_agent::{AgentEvent, EndReason, RetractedAnswer};
 use haft_model::{Catalog, ModelEvent};
-use haft_session::{CommandEnded, CommandResult, Happening, SessionEvent, Speaker, TurnEnded};
-use haft_tool::{CallTrace, ContextChange, ProgressEvent, Rendered};
-use haft_tool_runtime::Report;
-use haft_tui::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, TodoState, TurnPhase};
+use haft_session::{CommandEnded, CommandResult, PromptAuthor, SessionEvent, SessionEventKind, TurnEnded};
+use haft_tool::{CallEffect, ContextChange, ProgressEvent, Rendered};
+use haft_tool_runtime::CallReport;
+use haft_tui::{FinishedCall, PagerText, PickerRow, StatusUpdate, TodoState, TurnPhase, UiUpdate};
 use haft_types::{AgentId, CallId, MessageBlock, Usage, text};
 use serde_json::Value;
 
-use super::{status_line::StatusFacts, unfold::unfolded};
+use super::{status_line::StatusLineInput, unfold::unfolded};
 use crate::print_command::problem;
 
 /// Translates, and remembers what a translation needs.
-pub(super) struct NewsMaker {
+pub(super) struct UpdateMapper {
     cwd: PathBuf,
     catalog: Option<Arc<Catalog>>,
     /// The model whose window is measured.
@@ -30,14 +30,14 @@ pub(super) struct NewsMaker {
     ended_early: HashSet<CallId>,
     changed: Vec<String>,
     /// Commands in the background, and agents.
-    commands: Vec<PickRow>,
-    children: Vec<PickRow>,
+    commands: Vec<PickerRow>,
+    children: Vec<PickerRow>,
     wants_bill: bool,
     wants_status: bool,
-    facts: StatusFacts,
+    facts: StatusLineInput,
 }
 
-impl NewsMaker {
+impl UpdateMapper {
     pub(super) fn new(cwd: PathBuf) -> Self {
         Self {
             cwd,
@@ -50,7 +50,7 @@ impl NewsMaker {
             children: Vec::new(),
             wants_bill: false,
             wants_status: true,
-            facts: StatusFacts::default(),
+            facts: StatusLineInput::default(),
         }
     }
 
@@ -69,7 +69,7 @@ impl NewsMaker {
     }
 
     /// What the person's own line is told.
-    pub(super) fn facts(&self) -> &StatusFacts {
+    pub(super) fn facts(&self) -> &StatusLineInput {
         &self.facts
     }
 
@@ -78,10 +78,10 @@ impl NewsMaker {
         std::mem::take(&mut self.wants_bill)
     }
 
-    pub(super) fn of(&mut self, event: &SessionEvent) -> Vec<SessionNews> {
+    pub(super) fn of(&mut self, event: &SessionEvent) -> Vec<UiUpdate> {
         let news = self.news_of(event);
         for it in &news {
-            let SessionNews::Meter(meter) = it else { continue };
+            let UiUpdate::Meter(meter) = it else { continue };
             self.wants_status = true;
             let facts = &mut self.facts;
             facts.model = meter.model.clone().unwrap_or(std::mem::take(&mut facts.model));
@@ -92,35 +92,35 @@ impl NewsMaker {
         news
     }
 
-    fn news_of(&mut self, event: &SessionEvent) -> Vec<SessionNews> {
+    fn news_of(&mut self, event: &SessionEvent) -> Vec<UiUpdate> {
         match &event.what {
-            Happening::Agent(what) if event.agent == AgentId::Main => self.of_agent(what),
-            Happening::Agent(what) => self.of_child(&event.agent, what),
-            Happening::ChildStarted(child) => child_began(child),
-            Happening::Notice(text) => vec![SessionNews::Notice(text.clone())],
-            Happening::TurnBegan(turn) => {
+            SessionEventKind::Agent(what) if event.agent == AgentId::Main => self.of_agent(what),
+            SessionEventKind::Agent(what) => self.of_child(&event.agent, what),
+            SessionEventKind::ChildStarted(child) => child_began(child),
+            SessionEventKind::Notice(text) => vec![UiUpdate::Notice(text.clone())],
+            SessionEventKind::TurnBegan(turn) => {
                 self.model.clone_from(&turn.facts.model);
                 let mut news = vec![
-                    SessionNews::TurnBegan,
-                    SessionNews::Meter(MeterNews {
+                    UiUpdate::TurnBegan,
+                    UiUpdate::Meter(StatusUpdate {
                         model: Some(turn.facts.model.clone()),
                         mode: Some(turn.facts.mode.to_string()),
-                        ..MeterNews::default()
+                        ..StatusUpdate::default()
                     }),
                 ];
-                if let Some(prompt) = turn.prompt.as_ref().filter(|it| it.speaker == Speaker::Task) {
-                    news.push(SessionNews::Said(text::one_line(&prompt.words(), 200)));
+                if let Some(prompt) = turn.prompt.as_ref().filter(|it| it.speaker == PromptAuthor::Task) {
+                    news.push(UiUpdate::Said(text::one_line(&prompt.words(), 200)));
                 }
                 news
             }
-            Happening::TaskStarted(task, _) => {
-                vec![SessionNews::Notice(format!(
+            SessionEventKind::TaskStarted(task, _) => {
+                vec![UiUpdate::Notice(format!(
                     "goes on in the background: {}",
                     text::one_line(&task.command, 120)
                 ))]
             }
-            Happening::TasksRunning(tasks) => {
-                let row = |task: &haft_shell::run::TaskInfo| PickRow {
+            SessionEventKind::TasksRunning(tasks) => {
+                let row = |task: &haft_shell::run::TaskInfo| PickerRow {
                     id: task.id.clone(),
                     title: text::one_line(&task.command, 200),
                     detail: format!("{} · {} s", task.id, task.elapsed.as_secs()),
@@ -129,19 +129,19 @@ impl NewsMaker {
                 self.commands = tasks.iter().map(row).collect();
                 vec![self.in_background()]
             }
-            Happening::TaskEnded(task, _) => {
-                vec![SessionNews::Notice(format!("ended: {}", text::one_line(&task.command, 120)))]
+            SessionEventKind::TaskEnded(task, _) => {
+                vec![UiUpdate::Notice(format!("ended: {}", text::one_line(&task.command, 120)))]
             }
-            Happening::ChildProgress(child, progress) => vec![SessionNews::CallProgress {
+            SessionEventKind::ChildProgress(child, progress) => vec![UiUpdate::CallProgress {
                 id: child.call.to_string(),
                 tail: Vec::new(),
                 note: child_note(progress),
             }],
-            Happening::ChildEnded(child, _) if child.in_background => {
-                vec![SessionNews::Notice(format!("the agent has ended: {}", child.description))]
+            SessionEventKind::ChildEnded(child, _) if child.in_background => {
+                vec![UiUpdate::Notice(format!("the agent has ended: {}", child.description))]
             }
-            Happening::ChildrenRunning(children) => {
-                let row = |child: &Arc<haft_session::ChildFacts>| PickRow {
+            SessionEventKind::ChildrenRunning(children) => {
+                let row = |child: &Arc<haft_session::ChildIdentity>| PickerRow {
                     id: child.id.to_string(),
                     title: format!("{}: {}", child.kind, child.description),
                     detail: format!("{} from {}", child.model, child.model_from),
@@ -150,40 +150,43 @@ impl NewsMaker {
                 self.children = children.iter().map(row).collect();
                 vec![self.in_background()]
             }
-            Happening::ModeChanged(mode) => {
-                vec![SessionNews::Meter(MeterNews { mode: Some(mode.to_string()), ..MeterNews::default() })]
+            SessionEventKind::ModeChanged(mode) => {
+                vec![UiUpdate::Meter(StatusUpdate {
+                    mode: Some(mode.to_string()),
+                    ..StatusUpdate::default()
+                })]
             }
-            Happening::ModelChanged(model) => {
+            SessionEventKind::ModelChanged(model) => {
                 self.model.clone_from(model);
-                vec![SessionNews::Meter(MeterNews { model: Some(model.clone()), ..MeterNews::default() })]
+                vec![UiUpdate::Meter(StatusUpdate { model: Some(model.clone()), ..StatusUpdate::default() })]
             }
-            Happening::Settled(id, _) => vec![SessionNews::Withdrawn(id.clone())],
-            Happening::Cleared(_) => vec![SessionNews::Cleared],
-            Happening::CompactionBegan => {
-                vec![SessionNews::TurnBegan, SessionNews::Phase(TurnPhase::Compacting)]
+            SessionEventKind::Settled(id, _) => vec![UiUpdate::Withdrawn(id.clone())],
+            SessionEventKind::Cleared(_) => vec![UiUpdate::Cleared],
+            SessionEventKind::CompactionBegan => {
+                vec![UiUpdate::TurnBegan, UiUpdate::Phase(TurnPhase::Compacting)]
             }
-            Happening::CommandEnded(command) => of_command(command),
-            Happening::TurnEnded(turn) => self.of_end(turn),
-            Happening::Broke(why) => vec![SessionNews::Notice(format!("the session broke off: {why}"))],
+            SessionEventKind::CommandEnded(command) => of_command(command),
+            SessionEventKind::TurnEnded(turn) => self.of_end(turn),
+            SessionEventKind::Broke(why) => vec![UiUpdate::Notice(format!("the session broke off: {why}"))],
             _ => Vec::new(),
         }
     }
 
-    fn in_background(&self) -> SessionNews {
-        SessionNews::Tasks(self.commands.iter().chain(&self.children).cloned().collect())
+    fn in_background(&self) -> UiUpdate {
+        UiUpdate::Tasks(self.commands.iter().chain(&self.children).cloned().collect())
     }
 
-    fn of_agent(&mut self, event: &AgentEvent) -> Vec<SessionNews> {
+    fn of_agent(&mut self, event: &AgentEvent) -> Vec<UiUpdate> {
         match event {
             AgentEvent::Model(event) => self.of_model(event),
             AgentEvent::Block(it) => match &it.block {
                 MessageBlock::ToolUse(_) => Vec::new(),
-                _ => vec![SessionNews::BlockEnded],
+                _ => vec![UiUpdate::BlockEnded],
             },
             AgentEvent::Called(call) => {
                 let headline = self.shortened(&call.headline);
                 self.headlines.insert(call.id.to_string(), headline.clone());
-                vec![SessionNews::CallBegan {
+                vec![UiUpdate::CallBegan {
                     id: call.id.to_string(),
                     agent: None,
                     name: call.name.clone(),
@@ -197,20 +200,20 @@ impl NewsMaker {
             }
             AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Vec::new(),
             AgentEvent::Result(it) => self.of_result(&it.report, Some(&it.input)),
-            AgentEvent::Notice(text) => vec![SessionNews::Notice(text.clone())],
+            AgentEvent::Notice(text) => vec![UiUpdate::Notice(text.clone())],
             AgentEvent::Retrying(retry) => {
                 let in_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(0);
                 let why = text::one_line(&retry.reason, 120);
                 let phase = TurnPhase::Retrying { why, in_ms, attempt: (retry.attempt, retry.most) };
-                vec![SessionNews::Phase(phase)]
+                vec![UiUpdate::Phase(phase)]
             }
             AgentEvent::Withdrawn(it) => vec![answer_broke(it)],
-            AgentEvent::Compacted(it) => vec![SessionNews::Notice(format!(
+            AgentEvent::Compacted(it) => vec![UiUpdate::Notice(format!(
                 "the conversation was made shorter: {} → {} tokens",
                 text::thousands(it.tokens_before),
                 text::thousands(it.tokens_after)
             ))],
-            AgentEvent::Bust(it) => vec![SessionNews::Notice(format!(
+            AgentEvent::Bust(it) => vec![UiUpdate::Notice(format!(
                 "the provider's cache was lost, {} tokens billed again: {}",
                 text::thousands(it.tokens),
                 it.detail
@@ -220,13 +223,13 @@ impl NewsMaker {
     }
 
     /// What an agent that another one started says and does is its own transcript.
-    fn of_child(&mut self, agent: &AgentId, event: &AgentEvent) -> Vec<SessionNews> {
+    fn of_child(&mut self, agent: &AgentId, event: &AgentEvent) -> Vec<UiUpdate> {
         let news = match event {
-            AgentEvent::Model(ModelEvent::Text(piece)) => vec![SessionNews::Text(piece.clone())],
-            AgentEvent::Model(ModelEvent::Started { .. }) => vec![SessionNews::AnswerBegan],
+            AgentEvent::Model(ModelEvent::Text(piece)) => vec![UiUpdate::Text(piece.clone())],
+            AgentEvent::Model(ModelEvent::Started { .. }) => vec![UiUpdate::AnswerBegan],
             AgentEvent::Withdrawn(it) => vec![answer_broke(it)],
             AgentEvent::Block(it) if !matches!(it.block, MessageBlock::ToolUse(_)) => {
-                vec![SessionNews::BlockEnded]
+                vec![UiUpdate::BlockEnded]
             }
             AgentEvent::Called(call) => {
                 let headline = self.shortened(&call.headline);
@@ -239,22 +242,22 @@ impl NewsMaker {
             }
             AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Vec::new(),
             AgentEvent::Result(it) => self.of_result(&it.report, Some(&it.input)),
-            AgentEvent::Notice(text) => vec![SessionNews::Notice(text.clone())],
+            AgentEvent::Notice(text) => vec![UiUpdate::Notice(text.clone())],
             _ => Vec::new(),
         };
         let id = agent.to_string();
-        let own = |news: SessionNews| SessionNews::AgentNews { id: id.clone(), news: Box::new(news) };
+        let own = |news: UiUpdate| UiUpdate::AgentNews { id: id.clone(), news: Box::new(news) };
         // The list of what is to be done is the main agent's.
-        news.into_iter().filter(|it| !matches!(it, SessionNews::Todos(_))).map(own).collect()
+        news.into_iter().filter(|it| !matches!(it, UiUpdate::Todos(_))).map(own).collect()
     }
 
-    fn of_model(&mut self, event: &ModelEvent) -> Vec<SessionNews> {
+    fn of_model(&mut self, event: &ModelEvent) -> Vec<UiUpdate> {
         match event {
-            ModelEvent::Text(piece) => vec![SessionNews::Text(piece.clone())],
-            ModelEvent::Thinking(piece) => vec![SessionNews::Thinking(piece.clone())],
-            ModelEvent::ToolStarted { name, .. } => vec![SessionNews::CallWritten(name.clone())],
+            ModelEvent::Text(piece) => vec![UiUpdate::Text(piece.clone())],
+            ModelEvent::Thinking(piece) => vec![UiUpdate::Thinking(piece.clone())],
+            ModelEvent::ToolStarted { name, .. } => vec![UiUpdate::CallWritten(name.clone())],
             ModelEvent::Started { .. } => {
-                vec![SessionNews::AnswerBegan, SessionNews::Phase(TurnPhase::Waiting)]
+                vec![UiUpdate::AnswerBegan, UiUpdate::Phase(TurnPhase::Waiting)]
             }
             ModelEvent::Usage(usage) => self.of_usage(*usage).into_iter().collect(),
             ModelEvent::Stopped(_) => {
@@ -265,17 +268,17 @@ impl NewsMaker {
         }
     }
 
-    fn of_usage(&self, usage: Usage) -> Option<SessionNews> {
+    fn of_usage(&self, usage: Usage) -> Option<UiUpdate> {
         let used = usage.input_tokens
             + usage.output_tokens
             + usage.cache_creation_input_tokens
             + usage.cache_read_input_tokens;
         let window = self.catalog.as_ref()?.get(&self.model).window.max(1);
         let context_percent = u8::try_from((100 * used / window).min(100)).ok();
-        Some(SessionNews::Meter(MeterNews { context_percent, ..MeterNews::default() }))
+        Some(UiUpdate::Meter(StatusUpdate { context_percent, ..StatusUpdate::default() }))
     }
 
-    fn of_result(&mut self, report: &Report, input: Option<&Value>) -> Vec<SessionNews> {
+    fn of_result(&mut self, report: &CallReport, input: Option<&Value>) -> Vec<UiUpdate> {
         let id = report.id.to_string();
         let headline = match self.headlines.remove(&id) {
             Some(headline) => headline,
@@ -284,15 +287,15 @@ impl NewsMaker {
         let mut news = Vec::new();
         for change in &report.changes {
             match change {
-                ContextChange::Trace(CallTrace::FileChanged(path)) => {
+                ContextChange::Trace(CallEffect::FileChanged(path)) => {
                     let path = self.shortened(&path.display().to_string());
                     if !self.changed.contains(&path) {
                         self.changed.push(path);
                     }
                 }
-                ContextChange::Trace(CallTrace::Todos(items)) => {
+                ContextChange::Trace(CallEffect::Todos(items)) => {
                     let todo = |it: &haft_tool::WorkItem| (it.text.clone(), todo_state(&it.status));
-                    news.push(SessionNews::Todos(items.iter().map(todo).collect()));
+                    news.push(UiUpdate::Todos(items.iter().map(todo).collect()));
                 }
                 _ => (),
             }
@@ -306,7 +309,7 @@ impl NewsMaker {
         for line in &mut rendered.lines {
             line.text = self.shortened(&line.text);
         }
-        news.push(SessionNews::CallEnded(Box::new(CallFinish {
+        news.push(UiUpdate::CallEnded(Box::new(FinishedCall {
             id,
             agent: None,
             name: report.name.clone(),
@@ -318,14 +321,11 @@ impl NewsMaker {
         news
     }
 
-    fn of_end(&mut self, turn: &TurnEnded) -> Vec<SessionNews> {
+    fn of_end(&mut self, turn: &TurnEnded) -> Vec<UiUpdate> {
         let interrupted = turn.end.reason == EndReason::Interrupted;
         vec![
-            SessionNews::Meter(MeterNews { usd: Some(turn.bill.usd), ..MeterNews::default() }),
-            SessionNews::TurnEnded {
-                problem: problem(&turn.end.reason).filter(|_| !interrupted),
-                interrupted,
-            },
+            UiUpdate::Meter(StatusUpdate { usd: Some(turn.bill.usd), ..StatusUpdate::default() }),
+            UiUpdate::TurnEnded { problem: problem(&turn.end.reason).filter(|_| !interrupted), interrupted },
         ]
     }
 
@@ -338,14 +338,14 @@ impl NewsMaker {
 
 /// An agent begins its own transcript with its task.
 /// An answer does not count any more.
-fn answer_broke(answer: &WithdrawnAnswer) -> SessionNews {
-    SessionNews::AnswerBroke { calls: answer.calls.iter().map(ToString::to_string).collect() }
+fn answer_broke(answer: &RetractedAnswer) -> UiUpdate {
+    UiUpdate::AnswerBroke { calls: answer.calls.iter().map(ToString::to_string).collect() }
 }
 
-fn child_began(child: &haft_session::ChildFacts) -> Vec<SessionNews> {
+fn child_began(child: &haft_session::ChildIdentity) -> Vec<UiUpdate> {
     let (id, title) = (child.id.to_string(), format!("{}: {}", child.kind, child.description));
-    let task = Box::new(SessionNews::SaidBefore(child.prompt.clone()));
-    vec![SessionNews::AgentBegan { id: id.clone(), title }, SessionNews::AgentNews { id, news: task }]
+    let task = Box::new(UiUpdate::SaidBefore(child.prompt.clone()));
+    vec![UiUpdate::AgentBegan { id: id.clone(), title }, UiUpdate::AgentNews { id, news: task }]
 }
 
 /// What an agent does, in the line of the call that started it.
@@ -363,7 +363,7 @@ fn todo_state(status: &str) -> TodoState {
     }
 }
 
-fn of_progress(event: &ProgressEvent) -> Option<SessionNews> {
+fn of_progress(event: &ProgressEvent) -> Option<UiUpdate> {
     let data = &event.data;
     let tail: Vec<String> =
         data["tail"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -374,26 +374,26 @@ fn of_progress(event: &ProgressEvent) -> Option<SessionNews> {
     });
     let said = data["message"].as_str().map(|it| text::one_line(it, 80));
     let note = [lines, far, said].into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    Some(SessionNews::CallProgress { id: event.call_id.to_string(), tail, note })
+    Some(UiUpdate::CallProgress { id: event.call_id.to_string(), tail, note })
 }
 
 /// What came of a command of the session.
-fn of_command(command: &CommandEnded) -> Vec<SessionNews> {
+fn of_command(command: &CommandEnded) -> Vec<UiUpdate> {
     let panel = |title: &str, text: &str| {
         let (title, text) = (title.to_owned(), text.to_owned());
-        SessionNews::Panel(PanelText { title, text, lines: Vec::new(), paged: false })
+        UiUpdate::Panel(PagerText { title, text, lines: Vec::new(), paged: false })
     };
-    let ended = SessionNews::TurnEnded { problem: None, interrupted: false };
+    let ended = UiUpdate::TurnEnded { problem: None, interrupted: false };
     match &command.result {
         CommandResult::Cleared => vec![ended],
         CommandResult::Compacted { .. } => vec![ended],
         CommandResult::NotCompacted(why) => {
-            vec![SessionNews::Notice(format!("not made shorter: {why}")), ended]
+            vec![UiUpdate::Notice(format!("not made shorter: {why}")), ended]
         }
         CommandResult::Context(text) | CommandResult::Cost(text) => vec![panel("", text), ended],
         CommandResult::Failed(name, why) => {
             let problem = Some(format!("{name}: {why}"));
-            vec![SessionNews::TurnEnded { problem, interrupted: false }]
+            vec![UiUpdate::TurnEnded { problem, interrupted: false }]
         }
     }
 }

@@ -5,10 +5,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_tui::{PictureNews, SessionNews};
+use haft_tui::{PastedImage, UiUpdate};
 use haft_types::Variables;
 
-use super::{NewsSink, TerminalFace};
+use super::{InteractiveSession, UpdateSink};
 
 /// Programs that print a picture of the clipboard.
 const READERS: [(&str, &[&str]); 3] = [
@@ -18,46 +18,46 @@ const READERS: [(&str, &[&str]); 3] = [
 ];
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-impl TerminalFace {
+impl InteractiveSession {
     /// Looks whether a path that was pasted leads to a picture.
-    pub(super) fn look_at_picture(&self, pasted: String, news: &NewsSink) {
+    pub(super) fn look_at_picture(&self, pasted: String, news: &UpdateSink) {
         let (news, place) = (news.clone(), self.spec.place.clone());
         tokio::task::spawn_blocking(move || {
             let found = find(&pasted, &place.cwd, place.home().as_deref(), &place.variables);
-            news.tell(SessionNews::Picture(found));
+            news.tell(UiUpdate::Picture(found));
         });
     }
 
     /// Takes a picture out of the clipboard.
-    pub(super) fn take_clipboard_picture(&self, news: &NewsSink) {
+    pub(super) fn take_clipboard_picture(&self, news: &UpdateSink) {
         let (news, variables) = (news.clone(), self.spec.place.variables.clone());
         tokio::task::spawn_blocking(move || {
             let found = match clipboard() {
-                Some(path) => PictureNews::There {
+                Some(path) => PastedImage::There {
                     label: String::from("picture of the clipboard"),
                     path: path.display().to_string(),
                 },
-                None => PictureNews::Missing { text: String::new(), why: no_clipboard(&variables) },
+                None => PastedImage::Missing { text: String::new(), why: no_clipboard(&variables) },
             };
-            news.tell(SessionNews::Picture(found));
+            news.tell(UiUpdate::Picture(found));
         });
     }
 }
 
-fn find(pasted: &str, cwd: &Path, home: Option<&Path>, variables: &Variables) -> PictureNews {
+fn find(pasted: &str, cwd: &Path, home: Option<&Path>, variables: &Variables) -> PastedImage {
     let path = match (pasted.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => cwd.join(pasted),
     };
     if path.is_file() {
         let name = path.file_name().map_or_else(|| pasted.to_owned(), |it| it.to_string_lossy().into_owned());
-        return PictureNews::There { path: path.display().to_string(), label: format!("picture {name}") };
+        return PastedImage::There { path: path.display().to_string(), label: format!("picture {name}") };
     }
     let why = match is_remote(variables) {
         true => format!("{pasted} is not on this machine: copy it here first (scp), then paste its path"),
         false => format!("there is no file {pasted}; it is text now"),
     };
-    PictureNews::Missing { text: pasted.to_owned(), why }
+    PastedImage::Missing { text: pasted.to_owned(), why }
 }
 
 fn is_remote(variables: &Variables) -> bool {

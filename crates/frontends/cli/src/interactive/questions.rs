@@ -7,33 +7,33 @@ use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleTex
 use haft_session::{PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion};
 use haft_tool::{LineStyle, RenderedLine};
 use haft_tool_runtime::Answer;
-use haft_tui::{AskAnswer, AskCard, AskKind, ChoiceRow};
+use haft_tui::{CardAnswer, ChoiceOption, QuestionCard, QuestionKind};
 use haft_types::AgentId;
 use serde_json::Value;
 
-use super::person_question::PersonQuestion;
+use super::person_question::UserChoiceQuestion;
 use crate::person::form;
 
 /// A question that waits, and what its rows mean.
-pub(super) struct AskedQuestion {
+pub(super) struct OpenCard {
     question: Arc<SessionQuestion>,
     cwd: String,
-    rows: Vec<(ChoiceRow, RowMeaning)>,
+    rows: Vec<(ChoiceOption, OptionMeaning)>,
     /// Questions of a call that is one, and what was answered so far.
-    asked: Vec<PersonQuestion>,
+    asked: Vec<UserChoiceQuestion>,
     answered: serde_json::Map<String, Value>,
 }
 
 /// What becomes of an answer.
-pub(super) enum AnswerStep {
+pub(super) enum CardStep {
     /// The session is told.
     Done(QuestionAnswer),
     /// The next part is asked.
-    Next(AskCard),
+    Next(QuestionCard),
 }
 
 /// What a row means.
-enum RowMeaning {
+enum OptionMeaning {
     Yes(Vec<PermissionUpdate>),
     No,
     Stop,
@@ -43,18 +43,18 @@ enum RowMeaning {
     Rule(RuleList),
 }
 
-impl AskedQuestion {
+impl OpenCard {
     pub(super) fn of(question: &Arc<SessionQuestion>, cwd: &Path) -> Self {
         let rows = match &question.subject {
             QuestionSubject::Permission(asked) => permission_rows(asked, &question.agent),
             QuestionSubject::Elicitation(asked) => page_rows(asked),
             QuestionSubject::ServerTrust(_) => vec![
-                (row('y', "Yes, start it from now on, exactly as it is"), RowMeaning::Yes(Vec::new())),
-                (row('n', "No"), RowMeaning::No),
+                (row('y', "Yes, start it from now on, exactly as it is"), OptionMeaning::Yes(Vec::new())),
+                (row('n', "No"), OptionMeaning::No),
             ],
         };
         let asked = match &question.subject {
-            QuestionSubject::Permission(it) if it.needs_person => PersonQuestion::all(&it.input),
+            QuestionSubject::Permission(it) if it.needs_person => UserChoiceQuestion::all(&it.input),
             _ => Vec::new(),
         };
         let (question, cwd) = (Arc::clone(question), cwd.display().to_string());
@@ -65,12 +65,12 @@ impl AskedQuestion {
         text.replace(&format!("{}/", self.cwd), "")
     }
 
-    pub(super) fn card(&self) -> AskCard {
+    pub(super) fn card(&self) -> QuestionCard {
         if let Some(part) = self.asked.get(self.answered.len()) {
             let from = self.question.asker.clone();
             return part.card(&self.question.id, from, self.asked.len() - self.answered.len());
         }
-        let rows: Vec<ChoiceRow> = self.rows.iter().map(|it| it.0.clone()).collect();
+        let rows: Vec<ChoiceOption> = self.rows.iter().map(|it| it.0.clone()).collect();
         let (title, headline, body, kind) = match &self.question.subject {
             QuestionSubject::Permission(asked) => {
                 let headline = self.shortened(&asked.shown.headline);
@@ -80,18 +80,18 @@ impl AskedQuestion {
                     Some(plan) => {
                         let body =
                             plan.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
-                        (String::from("The plan is ready"), String::new(), body, AskKind::Choice(rows))
+                        (String::from("The plan is ready"), String::new(), body, QuestionKind::Choice(rows))
                     }
                     None => {
                         let title = format!("{} wants to run", asked.tool);
-                        (title, headline, self.body(asked), AskKind::Choice(rows))
+                        (title, headline, self.body(asked), QuestionKind::Choice(rows))
                     }
                 }
             }
             QuestionSubject::Elicitation(asked) => {
                 let kind = match (&asked.url, &asked.schema) {
-                    (None, Some(schema)) => AskKind::Form(form::fields(schema)),
-                    _ => AskKind::Choice(rows),
+                    (None, Some(schema)) => QuestionKind::Form(form::fields(schema)),
+                    _ => QuestionKind::Choice(rows),
                 };
                 let wants = if asked.url.is_some() { "wants you to open a page" } else { "asks" };
                 let title = format!("The MCP server {} {wants}", asked.server);
@@ -101,7 +101,7 @@ impl AskedQuestion {
                 let news = if waiting.has_changed() { "has changed" } else { "names" };
                 let title = format!("The project {news} the MCP server {}", waiting.server.name);
                 let body = vec![RenderedLine::new(LineStyle::Plain, waiting.server.summary())];
-                (title, String::new(), body, AskKind::Choice(rows))
+                (title, String::new(), body, QuestionKind::Choice(rows))
             }
         };
         let from = match (&self.question.asker, &self.question.agent) {
@@ -109,7 +109,7 @@ impl AskedQuestion {
             (None, AgentId::Main) => None,
             (None, child) => Some(child.to_string()),
         };
-        AskCard { id: self.question.id.clone(), from, title, headline, body, kind }
+        QuestionCard { id: self.question.id.clone(), from, title, headline, body, kind }
     }
 
     /// The change or the command, then why it is asked, part by part.
@@ -134,17 +134,17 @@ impl AskedQuestion {
     }
 
     /// What the session is told; or why the answer cannot be taken.
-    pub(super) fn answer(&mut self, answer: AskAnswer) -> Result<AnswerStep, String> {
+    pub(super) fn answer(&mut self, answer: CardAnswer) -> Result<CardStep, String> {
         let Some(part) = self.asked.get(self.answered.len()) else {
-            return self.plain_answer(answer).map(AnswerStep::Done);
+            return self.plain_answer(answer).map(CardStep::Done);
         };
         let Some(words) = part.words(&answer) else {
             let no = Answer::no("the user did not want to answer");
-            return Ok(AnswerStep::Done(QuestionAnswer::Permission(no)));
+            return Ok(CardStep::Done(QuestionAnswer::Permission(no)));
         };
         self.answered.insert(part.question.clone(), Value::from(words));
         if self.answered.len() < self.asked.len() {
-            return Ok(AnswerStep::Next(self.card()));
+            return Ok(CardStep::Next(self.card()));
         }
         let QuestionSubject::Permission(asked) = &self.question.subject else {
             return Err(String::from("this is no question to a person"));
@@ -152,40 +152,42 @@ impl AskedQuestion {
         let mut input = asked.input.clone();
         input["answers"] = Value::Object(std::mem::take(&mut self.answered));
         let answer = Answer::Allow { updated_input: Some(input), updates: Vec::new() };
-        Ok(AnswerStep::Done(QuestionAnswer::Permission(answer)))
+        Ok(CardStep::Done(QuestionAnswer::Permission(answer)))
     }
 
-    fn plain_answer(&self, answer: AskAnswer) -> Result<QuestionAnswer, String> {
+    fn plain_answer(&self, answer: CardAnswer) -> Result<QuestionAnswer, String> {
         let (row, words) = match answer {
-            AskAnswer::Choice(choice) => (self.rows.get(choice.row), choice.words),
-            AskAnswer::Form(values) => return self.form_answer(&values),
-            AskAnswer::Many(..) | AskAnswer::Cancelled => (None, String::new()),
+            CardAnswer::Choice(choice) => (self.rows.get(choice.row), choice.words),
+            CardAnswer::Form(values) => return self.form_answer(&values),
+            CardAnswer::Many(..) | CardAnswer::Cancelled => (None, String::new()),
         };
-        let meaning = row.map_or(&RowMeaning::No, |it| &it.1);
+        let meaning = row.map_or(&OptionMeaning::No, |it| &it.1);
         Ok(match &self.question.subject {
             QuestionSubject::Permission(_) => QuestionAnswer::Permission(match meaning {
-                RowMeaning::Yes(updates) => Answer::Allow { updated_input: None, updates: updates.clone() },
-                RowMeaning::No if words.trim().is_empty() => Answer::no("the user said no"),
-                RowMeaning::No => Answer::no(format!("the user said no, and: {}", words.trim())),
-                RowMeaning::Edited => {
+                OptionMeaning::Yes(updates) => {
+                    Answer::Allow { updated_input: None, updates: updates.clone() }
+                }
+                OptionMeaning::No if words.trim().is_empty() => Answer::no("the user said no"),
+                OptionMeaning::No => Answer::no(format!("the user said no, and: {}", words.trim())),
+                OptionMeaning::Edited => {
                     Answer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
                 }
-                RowMeaning::Rule(list) => {
+                OptionMeaning::Rule(list) => {
                     let list = RuleList { rules: vec![written_rule(&words)?], ..list.clone() };
                     Answer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
                 }
-                RowMeaning::Stop => Answer::Deny {
+                OptionMeaning::Stop => Answer::Deny {
                     message: String::from("the user said no and stopped the work"),
                     interrupt: true,
                 },
             }),
             QuestionSubject::Elicitation(_) => QuestionAnswer::Elicitation(match (row, meaning) {
-                (_, RowMeaning::Yes(_)) => ElicitAnswer::Accept(serde_json::Map::new()),
+                (_, OptionMeaning::Yes(_)) => ElicitAnswer::Accept(serde_json::Map::new()),
                 (None, _) => ElicitAnswer::Decline,
                 _ => ElicitAnswer::Decline,
             }),
             QuestionSubject::ServerTrust(_) => {
-                QuestionAnswer::ServerTrust(matches!(meaning, RowMeaning::Yes(_)))
+                QuestionAnswer::ServerTrust(matches!(meaning, OptionMeaning::Yes(_)))
             }
         })
     }
@@ -235,8 +237,8 @@ fn only_rule(rules: &[PermissionUpdate]) -> Option<(RuleList, String)> {
     Some((list.clone(), text))
 }
 
-fn row(key: char, label: &str) -> ChoiceRow {
-    ChoiceRow { key, label: label.to_owned(), ..ChoiceRow::default() }
+fn row(key: char, label: &str) -> ChoiceOption {
+    ChoiceOption { key, label: label.to_owned(), ..ChoiceOption::default() }
 }
 
 /// The plan that is to be approved, if it is one.
@@ -244,21 +246,21 @@ fn plan_of(asked: &PermissionQuestion) -> Option<&str> {
     asked.input["plan"].as_str().filter(|_| asked.needs_person)
 }
 
-fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceRow, RowMeaning)> {
+fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceOption, OptionMeaning)> {
     if plan_of(asked).is_some() {
         let input = serde_json::to_string_pretty(&asked.input).unwrap_or_default();
-        let edit = ChoiceRow { edits: Some(input), ..row('e', "Yes, but edit it first") };
-        let no = ChoiceRow { words: true, ..row('n', "No, go on planning, and say what is missing") };
+        let edit = ChoiceOption { edits: Some(input), ..row('e', "Yes, but edit it first") };
+        let no = ChoiceOption { words: true, ..row('n', "No, go on planning, and say what is missing") };
         return vec![
-            (row('y', "Yes, begin"), RowMeaning::Yes(Vec::new())),
-            (edit, RowMeaning::Edited),
-            (no, RowMeaning::No),
-            (row('x', "No, and stop"), RowMeaning::Stop),
+            (row('y', "Yes, begin"), OptionMeaning::Yes(Vec::new())),
+            (edit, OptionMeaning::Edited),
+            (no, OptionMeaning::No),
+            (row('x', "No, and stop"), OptionMeaning::Stop),
         ];
     }
     let decision = &asked.decision;
-    let once = ChoiceRow { twice: decision.insists(), ..row('y', "Yes, this once") };
-    let mut rows = vec![(once, RowMeaning::Yes(Vec::new()))];
+    let once = ChoiceOption { twice: decision.insists(), ..row('y', "Yes, this once") };
+    let mut rows = vec![(once, OptionMeaning::Yes(Vec::new()))];
     let rules: Vec<PermissionUpdate> = decision
         .suggestions
         .iter()
@@ -269,37 +271,37 @@ fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceRo
     if !agent.is_main() && !rules.is_empty() && rules.iter().all(is_rule) {
         let to_it: Vec<PermissionUpdate> = rules.iter().cloned().map(for_agent).collect();
         let label = "Yes, and the same to this agent until it ends";
-        rows.push((lasting('g', label, &to_it), RowMeaning::Yes(to_it)));
+        rows.push((lasting('g', label, &to_it), OptionMeaning::Yes(to_it)));
     }
     if !rules.is_empty() {
         let here: Vec<PermissionUpdate> = rules.iter().cloned().map(for_session).collect();
         let label = "Yes, and the same until the session ends";
-        rows.push((lasting('s', label, &here), RowMeaning::Yes(here)));
+        rows.push((lasting('s', label, &here), OptionMeaning::Yes(here)));
     }
     if rules.iter().any(|it| it.destination().persists()) {
         let label = "Yes, always here (written into the settings)";
-        rows.push((lasting('a', label, &rules), RowMeaning::Yes(rules.clone())));
+        rows.push((lasting('a', label, &rules), OptionMeaning::Yes(rules.clone())));
     }
     if let Some((list, given)) = only_rule(&rules) {
         let label = match list.destination.persists() {
             true => "Yes, and always by a rule you change first",
             false => "Yes, and until the session ends by a rule you change first",
         };
-        let own = ChoiceRow { words: true, given, ..row('r', label) };
-        rows.push((own, RowMeaning::Rule(list)));
+        let own = ChoiceOption { words: true, given, ..row('r', label) };
+        rows.push((own, OptionMeaning::Rule(list)));
     }
     for update in &decision.suggestions {
         if let PermissionUpdate::SetMode { mode, .. } = update {
             let label = format!("Yes, and go on in {mode} mode");
-            rows.push((row('m', &label), RowMeaning::Yes(vec![update.clone()])));
+            rows.push((row('m', &label), OptionMeaning::Yes(vec![update.clone()])));
         }
     }
     let input = serde_json::to_string_pretty(&asked.input).unwrap_or_default();
-    let edit = ChoiceRow { edits: Some(input), ..row('e', "Yes, but edit it first") };
-    rows.push((edit, RowMeaning::Edited));
-    let no = ChoiceRow { words: true, ..row('n', "No, and say what to do instead") };
-    rows.push((no, RowMeaning::No));
-    rows.push((row('x', "No, and stop"), RowMeaning::Stop));
+    let edit = ChoiceOption { edits: Some(input), ..row('e', "Yes, but edit it first") };
+    rows.push((edit, OptionMeaning::Edited));
+    let no = ChoiceOption { words: true, ..row('n', "No, and say what to do instead") };
+    rows.push((no, OptionMeaning::No));
+    rows.push((row('x', "No, and stop"), OptionMeaning::Stop));
     rows
 }
 
@@ -330,7 +332,7 @@ fn for_session(update: PermissionUpdate) -> PermissionUpdate {
 
 /// A yes that lasts shows the rule, and what else it would let run. One that is
 /// wider than the call has to be said twice.
-fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceRow {
+fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceOption {
     let (mut detail, mut twice) = (Vec::new(), false);
     for update in updates {
         let shown = preview(update);
@@ -344,7 +346,7 @@ fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceRow {
             twice |= list.rules.iter().any(|rule| is_wide(&rule.rule_content));
         }
     }
-    ChoiceRow { detail, twice, ..row(key, label) }
+    ChoiceOption { detail, twice, ..row(key, label) }
 }
 
 /// What an answer allows until the session ends, in words.
@@ -354,9 +356,9 @@ pub(super) fn agreed_for_session(answer: &QuestionAnswer) -> Vec<String> {
     updates.iter().filter(lasts).map(|it| preview(it).summary).collect()
 }
 
-fn page_rows(asked: &Elicitation) -> Vec<(ChoiceRow, RowMeaning)> {
+fn page_rows(asked: &Elicitation) -> Vec<(ChoiceOption, OptionMeaning)> {
     let yes = if asked.url.is_some() { "I have opened it" } else { "Yes" };
-    vec![(row('y', yes), RowMeaning::Yes(Vec::new())), (row('n', "No"), RowMeaning::No)]
+    vec![(row('y', yes), OptionMeaning::Yes(Vec::new())), (row('n', "No"), OptionMeaning::No)]
 }
 
 /// An address is shown with its host, and never opened by us.
@@ -414,7 +416,7 @@ mod tests {
                 asker: None,
                 subject: QuestionSubject::Permission(Box::new(asked)),
             };
-            let card = AskedQuestion::of(&Arc::new(question), Path::new("/w")).card();
+            let card = OpenCard::of(&Arc::new(question), Path::new("/w")).card();
             let is_said = card.body.iter().any(|line| line.text.contains("cannot be brought back"));
             assert_eq!(is_said, is_destructive);
         }

@@ -4,18 +4,18 @@ use std::path::Path;
 
 use haft_session::{Command, EventStream, LogStart, RewindReport, SessionHandle};
 use haft_tool::RenderedLine;
-use haft_tui::{PickRow, SessionNews};
+use haft_tui::{PickerRow, UiUpdate};
 use haft_types::text;
 use serde_json::Value;
 
-use super::{NewsSink, TerminalFace, log_of};
+use super::{InteractiveSession, UpdateSink, log_of};
 
 /// Lists what the person said, with what has changed since.
-pub(super) async fn pick(face: &TerminalFace, handle: &SessionHandle, news: &NewsSink) {
+pub(super) async fn pick(face: &InteractiveSession, handle: &SessionHandle, news: &UpdateSink) {
     if face.said.is_empty() {
-        return news.tell(SessionNews::Notice(String::from("there is nothing to go back to yet")));
+        return news.tell(UiUpdate::Notice(String::from("there is nothing to go back to yet")));
     }
-    let now = PickRow {
+    let now = PickerRow {
         id: String::from("now"),
         title: String::from("(stay here)"),
         detail: String::from("nothing changes"),
@@ -36,7 +36,7 @@ pub(super) async fn pick(face: &TerminalFace, handle: &SessionHandle, news: &New
             Some(Err(why)) => text::one_line(&why, 80),
             None => String::new(),
         };
-        rows.push(PickRow {
+        rows.push(PickerRow {
             id: uuid.clone(),
             title: text::one_line(words, 100),
             detail,
@@ -44,29 +44,29 @@ pub(super) async fn pick(face: &TerminalFace, handle: &SessionHandle, news: &New
         });
     }
     let (purpose, title) = (String::from("rewind"), String::from("Go back to before"));
-    news.tell(SessionNews::Pick { purpose, title, rows, previewed: true });
+    news.tell(UiUpdate::Pick { purpose, title, rows, previewed: true });
 }
 
 /// What going back would change, line by line.
-pub(super) async fn preview(handle: &SessionHandle, id: String, news: &NewsSink) {
+pub(super) async fn preview(handle: &SessionHandle, id: String, news: &UpdateSink) {
     let prompt = id.clone();
     let looked = handle.ask(|reply| Command::Rewind { prompt, dry_run: true, reply }).await;
     let Some(Ok(RewindReport::Preview { patch, .. })) = looked else { return };
     let lines =
         patch.iter().map(|line| RenderedLine::new(super::commands::style_of(line), line.as_str())).collect();
-    news.tell(SessionNews::Preview { id, lines });
+    news.tell(UiUpdate::Preview { id, lines });
 }
 
-fn shown(face: &TerminalFace, path: &Path) -> String {
+fn shown(face: &InteractiveSession, path: &Path) -> String {
     path.strip_prefix(&face.spec.place.cwd).unwrap_or(path).display().to_string()
 }
 
 /// Asks what is to go back.
-pub(super) fn ask_how(face: &TerminalFace, id: &str, news: &NewsSink) {
+pub(super) fn ask_how(face: &InteractiveSession, id: &str, news: &UpdateSink) {
     if id == "now" || !face.said.iter().any(|it| it.0 == id) {
         return;
     }
-    let row = |how: &str, title: &str, detail: &str| PickRow {
+    let row = |how: &str, title: &str, detail: &str| PickerRow {
         id: format!("{how} {id}"),
         title: title.to_owned(),
         detail: detail.to_owned(),
@@ -79,11 +79,15 @@ pub(super) fn ask_how(face: &TerminalFace, id: &str, news: &NewsSink) {
         row("files", "files only", "the conversation goes on; haft redo brings them back"),
     ];
     let (purpose, title) = (String::from("rewind-how"), String::from("What goes back"));
-    news.tell(SessionNews::Pick { purpose, title, rows, previewed: false });
+    news.tell(UiUpdate::Pick { purpose, title, rows, previewed: false });
 }
 
 /// Goes back.
-pub(super) async fn go_back(face: &mut TerminalFace, choice: &str, news: &NewsSink) -> Option<EventStream> {
+pub(super) async fn go_back(
+    face: &mut InteractiveSession,
+    choice: &str,
+    news: &UpdateSink,
+) -> Option<EventStream> {
     let (how, prompt) = choice.split_once(' ')?;
     let handle = face.handle.clone()?;
     if how == "both" || how == "files" {
@@ -91,13 +95,13 @@ pub(super) async fn go_back(face: &mut TerminalFace, choice: &str, news: &NewsSi
         let done = handle.ask(|reply| Command::Rewind { prompt: name, dry_run: false, reply }).await;
         match done {
             Some(Ok(RewindReport::Done(kept))) if kept.is_empty() => {
-                news.tell(SessionNews::Notice(String::from("files are as they were then")));
+                news.tell(UiUpdate::Notice(String::from("files are as they were then")));
             }
             Some(Ok(RewindReport::Done(kept))) => {
-                news.tell(SessionNews::Notice(format!("left as they are:\n{}", kept.join("\n"))));
+                news.tell(UiUpdate::Notice(format!("left as they are:\n{}", kept.join("\n"))));
             }
             Some(Err(why)) => {
-                news.tell(SessionNews::Notice(why));
+                news.tell(UiUpdate::Notice(why));
                 return None;
             }
             _ => (),
@@ -120,11 +124,11 @@ pub(super) async fn go_back(face: &mut TerminalFace, choice: &str, news: &NewsSi
         Some(line) => (LogStart::Session(id), true, Some(line)),
         None => (LogStart::New, false, None),
     };
-    news.tell(SessionNews::Notice(String::from("back to before that message; it is the draft now")));
+    news.tell(UiUpdate::Notice(String::from("back to before that message; it is the draft now")));
     let opened = face.open(news).await;
     // Another fork of it would begin at the same line.
     face.spec.log.until = None;
-    news.tell(SessionNews::Draft(words));
+    news.tell(UiUpdate::Draft(words));
     opened
 }
 

@@ -9,13 +9,13 @@ use std::{
 };
 
 use haft_agent::log::{LogEntry, sessions};
-use haft_session::{CallPort, Command, EventStream, LogStart, SessionHandle, SessionLogs};
+use haft_session::{CallPipeline, Command, EventStream, LogStart, SessionHandle, SessionLogs};
 use haft_tool::{CallContext, LineStyle, Rendered, RenderedLine};
-use haft_tui::{CallFinish, PickRow, SessionNews};
+use haft_tui::{FinishedCall, PickerRow, UiUpdate};
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse, text};
 use serde_json::Value;
 
-use super::{NewsSink, TerminalFace, news::NewsMaker};
+use super::{InteractiveSession, UpdateSink, news::UpdateMapper};
 
 /// How a log says that the person stopped the work.
 const INTERRUPTION: &str = "[Request interrupted by user";
@@ -29,7 +29,7 @@ const FIRST_ROWS: usize = 100;
 const MORE_ROWS: usize = 2_000;
 
 /// Lists the sessions of this directory.
-pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
+pub(super) fn pick(face: &InteractiveSession, news: &UpdateSink) {
     let logs = SessionLogs::of(&face.spec.place, &face.spec.log.kept);
     let current = face.handle.as_ref().map(|it| it.id().to_string()).unwrap_or_default();
     let news = news.clone();
@@ -39,25 +39,24 @@ pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
         all.retain(|it| it.id != current);
         all.sort_by_key(|it| std::cmp::Reverse(it.modified));
         if all.is_empty() {
-            return news
-                .tell(SessionNews::Notice(String::from("there is no other session of this directory")));
+            return news.tell(UiUpdate::Notice(String::from("there is no other session of this directory")));
         }
         // Titles are in the logs, and there may be thousands: the newest are shown first.
         let older = all.split_off(FIRST_ROWS.min(all.len()));
         let (purpose, title) = (String::from("session"), String::from("Go on with"));
         let rows = all.iter_mut().map(session_row).collect();
-        news.tell(SessionNews::Pick { purpose: purpose.clone(), title, rows, previewed: true });
+        news.tell(UiUpdate::Pick { purpose: purpose.clone(), title, rows, previewed: true });
         let mut older = older.into_iter().peekable();
         while older.peek().is_some() {
             let rows = older.by_ref().take(MORE_ROWS).map(|mut it| session_row(&mut it)).collect();
-            news.tell(SessionNews::PickMore { purpose: purpose.clone(), rows });
+            news.tell(UiUpdate::PickMore { purpose: purpose.clone(), rows });
         }
     });
 }
 
-fn session_row(info: &mut sessions::SessionInfo) -> PickRow {
+fn session_row(info: &mut sessions::SessionInfo) -> PickerRow {
     info.read_title();
-    PickRow {
+    PickerRow {
         detail: format!("{} · {}", ago(info.modified), info.id.chars().take(8).collect::<String>()),
         title: text::one_line(&info.title, 120),
         id: info.id.clone(),
@@ -76,7 +75,11 @@ fn ago(then: SystemTime) -> String {
 }
 
 /// Closes the session and goes on with another.
-pub(super) async fn take_up(face: &mut TerminalFace, id: &str, news: &NewsSink) -> Option<EventStream> {
+pub(super) async fn take_up(
+    face: &mut InteractiveSession,
+    id: &str,
+    news: &UpdateSink,
+) -> Option<EventStream> {
     if let Some(handle) = face.handle.take() {
         handle.close().await;
     }
@@ -85,21 +88,21 @@ pub(super) async fn take_up(face: &mut TerminalFace, id: &str, news: &NewsSink) 
     face.agreed.clear();
     face.spec.log.start = LogStart::Session(id.to_owned());
     (face.spec.log.id, face.spec.log.fork, face.spec.log.until) = (None, false, None);
-    news.tell(SessionNews::Notice(format!("going on with session {id}")));
+    news.tell(UiUpdate::Notice(format!("going on with session {id}")));
     face.open(news).await
 }
 
-impl TerminalFace {
+impl InteractiveSession {
     /// Shows the end of what was said in a session that is taken up.
-    pub(super) async fn show_before(&mut self, handle: &SessionHandle, news: &NewsSink) {
+    pub(super) async fn show_before(&mut self, handle: &SessionHandle, news: &UpdateSink) {
         let messages = handle.ask(Command::Messages).await.unwrap_or_default();
         let hidden = messages.len().saturating_sub(SHOWN);
         let mut past = PastCalls::of(handle);
-        let mut told = |message: &Message| -> Vec<SessionNews> {
+        let mut told = |message: &Message| -> Vec<UiUpdate> {
             message.content.iter().flat_map(|block| past.before(message.role, block, &self.maker)).collect()
         };
         if 0 < hidden {
-            news.tell(SessionNews::Earlier(messages.iter().take(hidden).flat_map(&mut told).collect()));
+            news.tell(UiUpdate::Earlier(messages.iter().take(hidden).flat_map(&mut told).collect()));
         }
         for it in messages.iter().skip(hidden).flat_map(&mut told) {
             news.tell(it);
@@ -149,7 +152,7 @@ fn words_of(content: &Value) -> Option<String> {
 const PREVIEWED: usize = 12;
 
 /// The end of what was said in a session.
-pub(super) fn preview(face: &TerminalFace, id: String, news: NewsSink) {
+pub(super) fn preview(face: &InteractiveSession, id: String, news: UpdateSink) {
     let path = SessionLogs::of(&face.spec.place, &face.spec.log.kept).path(&id);
     tokio::task::spawn_blocking(move || {
         let mut said: VecDeque<Vec<RenderedLine>> = VecDeque::new();
@@ -170,7 +173,7 @@ pub(super) fn preview(face: &TerminalFace, id: String, news: NewsSink) {
         if let Err(err) = read {
             lines = vec![RenderedLine::new(LineStyle::Error, format!("{}: {err}", path.display()))];
         }
-        news.tell(SessionNews::Preview { id, lines });
+        news.tell(UiUpdate::Preview { id, lines });
     });
 }
 
@@ -196,7 +199,7 @@ fn previewed(role: Role, block: &MessageBlock) -> Vec<RenderedLine> {
 
 /// The calls of a conversation that is taken up: results name theirs by id alone.
 struct PastCalls {
-    port: CallPort,
+    port: CallPipeline,
     calls: HashMap<CallId, PastCall>,
 }
 
@@ -214,22 +217,22 @@ impl PastCalls {
     }
 
     /// What a block of a message was when it was said.
-    fn before(&mut self, role: Role, block: &MessageBlock, maker: &NewsMaker) -> Vec<SessionNews> {
+    fn before(&mut self, role: Role, block: &MessageBlock, maker: &UpdateMapper) -> Vec<UiUpdate> {
         match block {
             MessageBlock::Text { text } if role == Role::User => match is_said(text) {
-                true => vec![SessionNews::SaidBefore(text.clone())],
+                true => vec![UiUpdate::SaidBefore(text.clone())],
                 false if text.starts_with(INTERRUPTION) => {
-                    vec![SessionNews::Notice(String::from("stopped"))]
+                    vec![UiUpdate::Notice(String::from("stopped"))]
                 }
                 // What the program told the model is not the person's.
                 false => Vec::new(),
             },
-            MessageBlock::Text { text } => vec![SessionNews::Text(text.clone()), SessionNews::BlockEnded],
+            MessageBlock::Text { text } => vec![UiUpdate::Text(text.clone()), UiUpdate::BlockEnded],
             MessageBlock::ToolUse(call) => {
                 let past = self.read(call, maker);
                 let (id, name, headline) = (call.id.to_string(), past.name.clone(), past.headline.clone());
                 self.calls.insert(call.id.clone(), past);
-                vec![SessionNews::CallBegan { id, agent: None, name, headline }]
+                vec![UiUpdate::CallBegan { id, agent: None, name, headline }]
             }
             MessageBlock::ToolResult { tool_use_id, content, is_error } => {
                 let said = content.to_text();
@@ -243,7 +246,7 @@ impl PastCalls {
                     true => vec![RenderedLine::new(style, maker.shortened(&first))],
                     false => diff,
                 };
-                vec![SessionNews::CallEnded(Box::new(CallFinish {
+                vec![UiUpdate::CallEnded(Box::new(FinishedCall {
                     id: tool_use_id.to_string(),
                     agent: None,
                     name,
@@ -258,7 +261,7 @@ impl PastCalls {
     }
 
     /// A call as it was shown while it ran; its input where its tool is not here any more.
-    fn read(&self, call: &ToolUse, maker: &NewsMaker) -> PastCall {
+    fn read(&self, call: &ToolUse, maker: &UpdateMapper) -> PastCall {
         let state = &self.port.state;
         let cx = CallContext {
             home: state.home.clone(),

@@ -8,12 +8,12 @@ use std::{
 };
 
 use haft_session::SessionHandle;
-use haft_tui::{MeterNews, SessionNews};
+use haft_tui::{StatusUpdate, UiUpdate};
 use haft_types::text;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::NewsSink;
+use super::UpdateSink;
 
 /// It is asked at most so often.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -28,18 +28,18 @@ pub(super) struct StatusLine {
     command: String,
     cwd: PathBuf,
     /// Whether it is being asked, and what changed meanwhile.
-    state: Arc<Mutex<AskingState>>,
+    state: Arc<Mutex<StatusLineState>>,
 }
 
 #[derive(Default)]
-struct AskingState {
+struct StatusLineState {
     busy: bool,
-    next: Option<StatusFacts>,
+    next: Option<StatusLineInput>,
 }
 
 /// What the program is told about the session.
 #[derive(Clone, Default)]
-pub(super) struct StatusFacts {
+pub(super) struct StatusLineInput {
     pub(super) model: String,
     pub(super) mode: String,
     pub(super) usd: f64,
@@ -59,7 +59,7 @@ impl StatusLine {
     }
 
     /// Asks it; what changes while it is being asked is told after a pause.
-    pub(super) fn ask(&self, session: String, facts: &StatusFacts, news: &NewsSink) {
+    pub(super) fn ask(&self, session: String, facts: &StatusLineInput, news: &UpdateSink) {
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.next = Some(facts.clone());
@@ -71,9 +71,9 @@ impl StatusLine {
         tokio::spawn(async move {
             while let Some(facts) = line.take_next() {
                 let said = tokio::time::timeout(PATIENCE, line.run(&session, &facts)).await.ok().flatten();
-                news.tell(SessionNews::Meter(MeterNews {
+                news.tell(UiUpdate::Meter(StatusUpdate {
                     status_line: Some(said.unwrap_or_default()),
-                    ..MeterNews::default()
+                    ..StatusUpdate::default()
                 }));
                 tokio::time::sleep(PAUSE).await;
             }
@@ -81,14 +81,14 @@ impl StatusLine {
     }
 
     /// What is to be told next; when there is nothing, nobody asks any more.
-    fn take_next(&self) -> Option<StatusFacts> {
+    fn take_next(&self) -> Option<StatusLineInput> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let next = state.next.take();
         state.busy = next.is_some();
         next
     }
 
-    async fn run(&self, session: &str, facts: &StatusFacts) -> Option<String> {
+    async fn run(&self, session: &str, facts: &StatusLineInput) -> Option<String> {
         let cwd = self.cwd.to_string_lossy();
         let told = json!({
             "hook_event_name": "Status",

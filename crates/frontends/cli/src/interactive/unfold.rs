@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use haft_tool::{LineStyle, Rendered, RenderedLine, RenderedRest, Rendering};
+use haft_tool::{CollapsedLines, LineStyle, Rendered, RenderedLine, Rendering};
 
 /// Bytes of a file that are shown; it has the others.
 const MOST_BYTES: u64 = 16 << 20;
@@ -19,9 +19,9 @@ pub(super) fn unfolded(rendering: Rendering) -> Rendering {
 
 fn whole(mut rendered: Rendered) -> Rendered {
     match std::mem::take(&mut rendered.rest) {
-        RenderedRest::Nothing => (),
-        RenderedRest::Lines(rest) => rendered.lines.extend(rest),
-        RenderedRest::File { path, .. } => match text_of(&path) {
+        CollapsedLines::Nothing => (),
+        CollapsedLines::Lines(rest) => rendered.lines.extend(rest),
+        CollapsedLines::File { path, .. } => match text_of(&path) {
             Ok((text, is_all)) => {
                 rendered.lines = text.lines().map(|line| RenderedLine::new(LineStyle::Plain, line)).collect();
                 if !is_all {
@@ -51,30 +51,30 @@ fn text_of(path: &Path) -> io::Result<(String, bool)> {
 mod tests {
     use super::*;
 
-    fn lines_of(rest: RenderedRest) -> Vec<String> {
+    fn lines_of(rest: CollapsedLines) -> Vec<String> {
         let lines = vec![RenderedLine::new(LineStyle::Plain, "one")];
         let rendered = Rendered { lines, rest, ..Rendered::default() };
         let whole = unfolded(Rendering::new(move || rendered.clone())).make();
-        assert_eq!(whole.rest, RenderedRest::Nothing);
+        assert_eq!(whole.rest, CollapsedLines::Nothing);
         whole.lines.into_iter().map(|line| line.text).collect()
     }
 
     #[test]
     fn the_rest_comes_behind_from_wherever_it_is() -> io::Result<()> {
-        assert_eq!(lines_of(RenderedRest::Nothing), ["one"]);
+        assert_eq!(lines_of(CollapsedLines::Nothing), ["one"]);
         assert_eq!(
-            lines_of(RenderedRest::Lines(vec![RenderedLine::new(LineStyle::Dim, "two")])),
+            lines_of(CollapsedLines::Lines(vec![RenderedLine::new(LineStyle::Dim, "two")])),
             ["one", "two"]
         );
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("out");
         std::fs::write(&path, b"one\ntwo\nthr\xffee\n")?;
         assert_eq!(
-            lines_of(RenderedRest::File { path: path.clone(), hidden: 2 }),
+            lines_of(CollapsedLines::File { path: path.clone(), hidden: 2 }),
             ["one", "two", "thr\u{fffd}ee"]
         );
         std::fs::remove_file(&path)?;
-        let lines = lines_of(RenderedRest::File { path, hidden: 2 });
+        let lines = lines_of(CollapsedLines::File { path, hidden: 2 });
         assert!(lines[0] == "one" && lines[1].contains("the rest was in"), "{lines:?}");
         Ok(())
     }

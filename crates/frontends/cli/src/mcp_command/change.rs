@@ -6,21 +6,21 @@ use haft_config::McpScope;
 use haft_mcp_client::{ServerScope, declared_servers};
 use serde_json::{Map, Value, json};
 
-use super::ServerDesk;
+use super::McpCommands;
 use super::args::{AddArgs, ScopeArg, TransportArg};
 use crate::{
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
     trust_command,
 };
 
-pub(super) fn add(desk: &ServerDesk, args: AddArgs) -> Ended {
+pub(super) fn add(desk: &McpCommands, args: AddArgs) -> Ended {
     let (name, scope) = (args.name.clone(), args.scope);
     let entry = entry(args)?;
     store(desk, &name, entry, scope)
 }
 
 /// The entry the flags describe.
-fn entry(args: AddArgs) -> Result<Map<String, Value>, CliFailure> {
+fn entry(args: AddArgs) -> Result<Map<String, Value>, CliError> {
     let looks_like_address =
         ["http://", "https://"].iter().any(|scheme| args.command_or_url.starts_with(scheme));
     let transport = match args.transport {
@@ -29,7 +29,7 @@ fn entry(args: AddArgs) -> Result<Map<String, Value>, CliFailure> {
         None => TransportArg::Stdio,
     };
     let refuse =
-        |flag: &str, wants: &str| Err(CliFailure::Message(format!("{flag} is for servers with {wants}")));
+        |flag: &str, wants: &str| Err(CliError::Message(format!("{flag} is for servers with {wants}")));
     let mut entry = Map::from_iter([(String::from("type"), json!(transport.name()))]);
     if transport == TransportArg::Stdio {
         if !args.header.is_empty() {
@@ -50,7 +50,7 @@ fn entry(args: AddArgs) -> Result<Map<String, Value>, CliFailure> {
         return refuse("--env", "a command");
     }
     if !args.args.is_empty() {
-        return Err(CliFailure::Message(format!("an address takes no arguments: {}", args.args.join(" "))));
+        return Err(CliError::Message(format!("an address takes no arguments: {}", args.args.join(" "))));
     }
     entry.insert(String::from("url"), json!(args.command_or_url));
     let headers = pairs(&args.header, ':', "--header", "Name: value")?;
@@ -63,7 +63,7 @@ fn entry(args: AddArgs) -> Result<Map<String, Value>, CliFailure> {
     Ok(entry)
 }
 
-fn oauth(args: &AddArgs) -> Result<Option<Value>, CliFailure> {
+fn oauth(args: &AddArgs) -> Result<Option<Value>, CliError> {
     let mut oauth = Map::new();
     if let Some(id) = &args.client_id {
         oauth.insert(String::from("clientId"), json!(id));
@@ -79,47 +79,47 @@ fn oauth(args: &AddArgs) -> Result<Option<Value>, CliFailure> {
     Ok((!oauth.is_empty()).then_some(Value::Object(oauth)))
 }
 
-fn pairs(texts: &[String], between: char, flag: &str, form: &str) -> Result<Map<String, Value>, CliFailure> {
+fn pairs(texts: &[String], between: char, flag: &str, form: &str) -> Result<Map<String, Value>, CliError> {
     let pair = |text: &String| match text.split_once(between) {
         Some((name, value)) if !name.trim().is_empty() => {
             let value = if between == ':' { value.trim() } else { value };
             Ok((name.trim().to_owned(), json!(value)))
         }
-        _ => Err(CliFailure::Message(format!("{flag} wants {form}, not `{text}`"))),
+        _ => Err(CliError::Message(format!("{flag} wants {form}, not `{text}`"))),
     };
     texts.iter().map(pair).collect()
 }
 
-pub(super) fn add_json(desk: &ServerDesk, name: &str, text: &str, scope: ScopeArg) -> Ended {
+pub(super) fn add_json(desk: &McpCommands, name: &str, text: &str, scope: ScopeArg) -> Ended {
     let parsed: Value = serde_json::from_str(text).map_err(|err| format!("the entry is not JSON: {err}"))?;
     let Value::Object(entry) = parsed else {
-        return Err(CliFailure::Message(String::from("the entry is not a JSON object")));
+        return Err(CliError::Message(String::from("the entry is not a JSON object")));
     };
     if !["command", "url", "httpUrl"].iter().any(|key| entry.get(*key).is_some_and(Value::is_string)) {
-        return Err(CliFailure::Message(String::from("the entry has neither a `command` nor a `url`")));
+        return Err(CliError::Message(String::from("the entry has neither a `command` nor a `url`")));
     }
     store(desk, name, entry, scope)
 }
 
-fn store(desk: &ServerDesk, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> Ended {
+fn store(desk: &McpCommands, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> Ended {
     let address = ["url", "httpUrl"].iter().find_map(|key| entry.get(*key)).and_then(Value::as_str);
     // What holds variables is an address only once they are known.
     if let Some(address) = address.filter(|it| !it.contains("${"))
         && !["http://", "https://", "ws://", "wss://"].iter().any(|it| address.starts_with(it))
     {
-        return Err(CliFailure::Message(format!(
+        return Err(CliError::Message(format!(
             "`{address}` is no address: it begins with http:// or https://"
         )));
     }
     let (_, problems) = declared_servers(&json!({"mcpServers": {name: entry}}), ServerScope::User);
     if let Some(problem) = problems.first() {
-        return Err(CliFailure::Message(problem.reason.clone()));
+        return Err(CliError::Message(problem.reason.clone()));
     }
     let loaded = desk.premises.loaded();
     let there = loaded.settings.mcp_servers.iter();
     let already = there.into_iter().any(|it| it.name == name && it.scope == scope.scope());
     if already {
-        return Err(CliFailure::Message(format!(
+        return Err(CliError::Message(format!(
             "there is a server {name} in the {} scope already; remove it first",
             scope.name()
         )));
@@ -131,7 +131,7 @@ fn store(desk: &ServerDesk, name: &str, entry: Map<String, Value>, scope: ScopeA
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn remove(desk: &ServerDesk, name: &str, scope: Option<ScopeArg>) -> Ended {
+pub(super) fn remove(desk: &McpCommands, name: &str, scope: Option<ScopeArg>) -> Ended {
     let all = [ScopeArg::Local, ScopeArg::Project, ScopeArg::User];
     let holding: Vec<ScopeArg> = all.into_iter().filter(|it| holds(desk, it.scope(), name)).collect();
     let from = match (scope, holding.as_slice()) {
@@ -140,21 +140,21 @@ pub(super) fn remove(desk: &ServerDesk, name: &str, scope: Option<ScopeArg>) -> 
         (None, []) => {
             let loaded = desk.premises.loaded();
             let elsewhere = loaded.settings.mcp_servers.iter().find(|it| it.name == name);
-            return Err(CliFailure::Message(match elsewhere {
+            return Err(CliError::Message(match elsewhere {
                 Some(server) => format!("{name} stands in {}; take it out there", server.origin),
                 None => format!("there is no server named {name}"),
             }));
         }
         (None, several) => {
             let names: Vec<&str> = several.iter().map(|it| it.name()).collect();
-            return Err(CliFailure::Message(format!(
+            return Err(CliError::Message(format!(
                 "{name} stands in several scopes ({}); say which with --scope",
                 names.join(", ")
             )));
         }
     };
     if !desk.premises.store.remove_server(from.scope(), name).map_err(|err| err.to_string())? {
-        return Err(CliFailure::Message(format!(
+        return Err(CliError::Message(format!(
             "there is no server named {name} in the {} scope",
             from.name()
         )));
@@ -164,6 +164,6 @@ pub(super) fn remove(desk: &ServerDesk, name: &str, scope: Option<ScopeArg>) -> 
 }
 
 /// Whether the file we write for a scope names this server.
-fn holds(desk: &ServerDesk, scope: McpScope, name: &str) -> bool {
+fn holds(desk: &McpCommands, scope: McpScope, name: &str) -> bool {
     desk.premises.store.names_server(scope, name)
 }

@@ -6,35 +6,35 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp_client::{CallbackListener, Endpoint, LoginFlow, Manager, ServerConfig};
+use haft_mcp_client::{CallbackListener, LoginFlow, McpManager, ServerConfig, ServerEndpoint};
 
-use super::ServerDesk;
+use super::McpCommands;
 use super::status::find;
-use crate::output::{CliFailure, Ended, print_line, write_error};
+use crate::output::{CliError, Ended, print_line, write_error};
 
 /// How long a person may take in the browser.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// The one server, ready to be talked to.
-fn connect<'a>(desk: &'a ServerDesk, name: &str) -> Result<(&'a Manager, ServerConfig), CliFailure> {
+fn connect<'a>(desk: &'a McpCommands, name: &str) -> Result<(&'a McpManager, ServerConfig), CliError> {
     find(desk, name)?;
     let found = desk.servers.found();
     let Some(config) = found.usable.into_iter().find(|it| it.name == name) else {
         let waiting = found.waiting.iter().find(|it| it.server.name == name).map(|it| it.reason());
         let problem = found.problems.iter().find(|it| it.server == name).map(|it| it.reason.clone());
         let why = waiting.or(problem).unwrap_or_else(|| String::from("cannot be used"));
-        return Err(CliFailure::Message(format!("the MCP server {name} {why}")));
+        return Err(CliError::Message(format!("the MCP server {name} {why}")));
     };
     desk.servers.launch(vec![config.clone()]);
     Ok((desk.servers.manager(), config))
 }
 
-pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> Ended {
+pub(super) async fn login(desk: &McpCommands, name: &str, no_browser: bool) -> Ended {
     let (manager, config) = connect(desk, name)?;
     let oauth = match &config.endpoint {
-        Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it) => &it.oauth,
-        Endpoint::Stdio(_) | Endpoint::InProcess(_) => {
-            return Err(CliFailure::Message(format!(
+        ServerEndpoint::Http(it) | ServerEndpoint::Sse(it) | ServerEndpoint::WebSocket(it) => &it.oauth,
+        ServerEndpoint::Stdio(_) | ServerEndpoint::InProcess(_) => {
+            return Err(CliError::Message(format!(
                 "{name} is a local server; there is nothing to log in to"
             )));
         }
@@ -50,7 +50,7 @@ pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> En
     }
     if let (true, Err(err)) = (oauth.grant.is_headless(), works) {
         desk.servers.stop().await;
-        return Err(CliFailure::Message(err.to_string()));
+        return Err(CliError::Message(err.to_string()));
     }
     let listener = listen(oauth.callback_port).await?;
     let flow = manager.login(name, &listener.redirect_uri()).await.map_err(|err| err.to_string())?;
@@ -64,7 +64,7 @@ pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> En
     }
     let answer = async {
         tokio::select! {
-            came_back = listener.wait(|url| flow.is_answer(url)) => came_back.map_err(CliFailure::from),
+            came_back = listener.wait(|url| flow.is_answer(url)) => came_back.map_err(CliError::from),
             pasted = pasted(&flow) => Ok(pasted),
         }
     };
@@ -78,7 +78,7 @@ pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> En
     Ok(ExitCode::SUCCESS)
 }
 
-async fn listen(port: Option<u16>) -> Result<CallbackListener, CliFailure> {
+async fn listen(port: Option<u16>) -> Result<CallbackListener, CliError> {
     let listener = CallbackListener::bind(port).await;
     let listener = listener.map_err(|err| match port.filter(|_| err.kind() == ErrorKind::AddrInUse) {
         Some(port) => format!(
@@ -127,7 +127,7 @@ fn open(url: &str) {
     command.spawn().ok();
 }
 
-pub(super) async fn logout(desk: &ServerDesk, name: &str) -> Ended {
+pub(super) async fn logout(desk: &McpCommands, name: &str) -> Ended {
     let (manager, _) = connect(desk, name)?;
     let forgotten = manager.logout(name).map_err(|err| err.to_string())?;
     desk.servers.stop().await;

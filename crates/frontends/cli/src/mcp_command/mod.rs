@@ -11,17 +11,17 @@ pub(crate) use args::McpCommand;
 
 use std::sync::Arc;
 
-use haft_session::{Premises, SessionServers, journal_path};
+use haft_session::{SessionEnvironment, SessionServers, journal_path};
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, print_bytes},
+    output::{CliError, Ended, print_bytes},
     spec,
 };
 
 /// What commands about servers work with.
-struct ServerDesk {
-    premises: Arc<Premises>,
+struct McpCommands {
+    premises: Arc<SessionEnvironment>,
     servers: SessionServers,
     /// Whether programs read what is printed.
     json: bool,
@@ -35,7 +35,7 @@ pub(crate) fn run(command: McpCommand, options: &Options) -> Ended {
     let _inside = runtime.enter();
     let premises = spec::premises(options)?;
     let servers = spec::servers(&premises)?;
-    let desk = ServerDesk { premises, servers, json: options.json };
+    let desk = McpCommands { premises, servers, json: options.json };
     match command {
         McpCommand::Add(args) => change::add(&desk, args),
         McpCommand::AddJson { name, entry, scope } => change::add_json(&desk, &name, &entry, scope),
@@ -46,19 +46,19 @@ pub(crate) fn run(command: McpCommand, options: &Options) -> Ended {
         McpCommand::Login { name, no_browser } => runtime.block_on(login::login(&desk, &name, no_browser)),
         McpCommand::Logout { name } => runtime.block_on(login::logout(&desk, &name)),
         McpCommand::Logs { name, lines } => logs(&desk, &name, lines),
-        McpCommand::Serve(_) => Err(CliFailure::Message(String::from("handled above"))),
+        McpCommand::Serve(_) => Err(CliError::Message(String::from("handled above"))),
     }
 }
 
-fn logs(desk: &ServerDesk, name: &str, lines: usize) -> Ended {
+fn logs(desk: &McpCommands, name: &str, lines: usize) -> Ended {
     let path = journal_path(&desk.premises.state_dir(), name);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
             status::find(desk, name)?;
-            return Err(CliFailure::Message(format!("no session has used the server {name} yet")));
+            return Err(CliError::Message(format!("no session has used the server {name} yet")));
         }
-        Err(err) => return Err(CliFailure::Message(format!("{}: {err}", path.display()))),
+        Err(err) => return Err(CliError::Message(format!("{}: {err}", path.display()))),
     };
     let all: Vec<&str> = text.lines().collect();
     let shown = all[all.len().saturating_sub(lines)..].join("\n");

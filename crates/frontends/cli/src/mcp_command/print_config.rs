@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use haft_mcp_server::client_snippets;
 
-use crate::output::{CliFailure, Ended, print_line, write_error};
+use crate::output::{CliError, Ended, print_line, write_error};
 
 /// A client that can use Haft as a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -38,7 +38,7 @@ pub(super) fn run(client: ConfiguredClient) -> Ended {
     let program = std::env::current_exe().ok().and_then(|it| it.to_str().map(str::to_owned));
     let snippets = client_snippets("haft", program.as_deref().unwrap_or("haft"), &["mcp", "serve"]);
     let Some(snippet) = snippets.iter().find(|it| it.client == client.name()) else {
-        return Err(CliFailure::Message(format!("nothing is known about {}", client.name())));
+        return Err(CliError::Message(format!("nothing is known about {}", client.name())));
     };
     write_error(&format!("For {}:", snippet.file));
     print_line(&snippet.text)?;

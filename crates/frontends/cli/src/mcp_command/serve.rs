@@ -3,10 +3,10 @@
 use std::{process::ExitCode, sync::Arc};
 
 use haft_mcp_server::{
-    ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, StructuredResults, ToolServer,
-    serve_http, serve_stdio,
+    ClientApprover, Clients, HttpAuth, HttpOptions, ServerOptions, StructuredResults, TokenIntrospection,
+    ToolServer, serve_http, serve_stdio,
 };
-use haft_session::{Asking, Command, Happening, ServerStart, Session, needs_servers};
+use haft_session::{ApproverSpec, Command, ServerStart, Session, SessionEventKind, needs_servers};
 use haft_tool::{DynTool, Tool as _};
 use haft_tool_runtime::{Pool, SharedPool, ToolSearch};
 use serde_json::json;
@@ -16,7 +16,7 @@ use super::{args::ServeArgs, print_config};
 use crate::{
     args::Options,
     interrupt::stop_on_signal,
-    output::{CliFailure, Ended, complain, write_error},
+    output::{CliError, Ended, complain, write_error},
     spec,
 };
 
@@ -41,7 +41,7 @@ pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
 async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     let clients = Clients::default();
     let mut spec = spec::of_options(options)?;
-    spec.asking = Asking::Port(Arc::new(ClientAsk::new(clients.clone())));
+    spec.asking = ApproverSpec::Port(Arc::new(ClientApprover::new(clients.clone())));
     spec.servers.start = ServerStart::ForHooks;
     // Nobody knows what clients still have: every call stands for itself.
     spec.remembers_results = false;
@@ -49,7 +49,7 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     let (handle, mut events) = Session::open(spec)?;
     let notices = tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            if let Happening::Notice(text) = &event.what {
+            if let SessionEventKind::Notice(text) = &event.what {
                 complain(text);
             }
         }
@@ -75,7 +75,7 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     );
     let stop = stop_on_signal()?;
     let ended = match args.http {
-        None => serve_stdio(server, stop).await.map_err(CliFailure::from),
+        None => serve_stdio(server, stop).await.map_err(CliError::from),
         Some(_) => over_http(server, args, stop).await,
     };
     handle.close().await;
@@ -101,7 +101,7 @@ fn own_tools(pool: &Pool) -> Vec<Arc<dyn DynTool>> {
     own.map(|(_, tool)| Arc::clone(tool)).collect()
 }
 
-async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken) -> Result<(), CliFailure> {
+async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken) -> Result<(), CliError> {
     let bind = args.http.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let options = HttpOptions {
         bind,
@@ -118,7 +118,7 @@ async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken
 }
 
 /// Who may come in.
-fn auth(args: &ServeArgs) -> Result<HttpAuth, CliFailure> {
+fn auth(args: &ServeArgs) -> Result<HttpAuth, CliError> {
     if let Some(name) = &args.token_env {
         let token = std::env::var(name).map_err(|_| format!("--token-env: {name} is not set"))?;
         return token_of(&token, name);
@@ -134,7 +134,7 @@ fn auth(args: &ServeArgs) -> Result<HttpAuth, CliFailure> {
         (Some(resource), _) => resource.clone(),
         (None, Some(bind)) if bind.port() != 0 => format!("http://{bind}/mcp"),
         (None, _) => {
-            return Err(CliFailure::Message(String::from("--oauth-server needs --resource or a fixed port")));
+            return Err(CliError::Message(String::from("--oauth-server needs --resource or a fixed port")));
         }
     };
     let named = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
@@ -147,15 +147,15 @@ fn auth(args: &ServeArgs) -> Result<HttpAuth, CliFailure> {
     if !args.oauth_scope.is_empty() {
         metadata["scopes_supported"] = json!(args.oauth_scope);
     }
-    let check = Introspection::new(endpoint.as_str(), client, resource);
+    let check = TokenIntrospection::new(endpoint.as_str(), client, resource);
     let check = check.of_issuer(issuer.as_str()).with_scopes(args.oauth_scope.clone());
     Ok(HttpAuth::Resource { metadata, check: Arc::new(check) })
 }
 
-fn token_of(text: &str, place: &str) -> Result<HttpAuth, CliFailure> {
+fn token_of(text: &str, place: &str) -> Result<HttpAuth, CliError> {
     let token = text.trim();
     if token.is_empty() {
-        return Err(CliFailure::Message(format!("{place} holds no token")));
+        return Err(CliError::Message(format!("{place} holds no token")));
     }
     Ok(HttpAuth::Token(token.to_owned()))
 }

@@ -3,16 +3,17 @@
 use std::{process::ExitCode, time::Duration};
 
 use haft_mcp_client::{
-    Declared, Era, Manager, Problem, ServerState, ServerStatus, SkippedOffer, tool_prefix,
+    DeclarationProblem, Declared, McpManager, ProtocolRevision, ServerState, ServerStatus, SkippedOffer,
+    tool_prefix,
 };
 use haft_model::wire_schema;
-use haft_session::FoundServers;
+use haft_session::DiscoveredServers;
 use haft_types::{nearest, text};
 use serde_json::{Value, json};
 
-use super::ServerDesk;
+use super::McpCommands;
 use crate::{
-    output::{CliFailure, Ended, print_bytes, print_line},
+    output::{CliError, Ended, print_bytes, print_line},
     show,
 };
 
@@ -39,7 +40,7 @@ enum ToolDetail {
     Named,
 }
 
-pub(super) async fn list(desk: &ServerDesk) -> Ended {
+pub(super) async fn list(desk: &McpCommands) -> Ended {
     if desk.json {
         let rows = look(desk, None, Some(LIST_PATIENCE)).await?;
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
@@ -54,7 +55,7 @@ pub(super) async fn list(desk: &ServerDesk) -> Ended {
         format!("{}  {}\n", show::painted(&name, "1", show::colours()), row.line())
     };
     let mut shown: Vec<String> = Vec::new();
-    let mut print = |rows: Vec<Row>| -> Result<(), CliFailure> {
+    let mut print = |rows: Vec<Row>| -> Result<(), CliError> {
         let new: Vec<&Row> = rows.iter().filter(|row| !shown.contains(&row.name)).collect();
         let out: String = new.iter().map(|row| line(row)).collect();
         shown.extend(new.iter().map(|row| row.name.clone()));
@@ -74,13 +75,13 @@ pub(super) async fn list(desk: &ServerDesk) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn get(desk: &ServerDesk, name: &str) -> Ended {
+pub(super) async fn get(desk: &McpCommands, name: &str) -> Ended {
     find(desk, name)?;
     let rows = look(desk, Some(name), None).await?;
     show_all(desk, &rows, ToolDetail::Named)
 }
 
-pub(super) async fn doctor(desk: &ServerDesk, name: Option<&str>) -> Ended {
+pub(super) async fn doctor(desk: &McpCommands, name: Option<&str>) -> Ended {
     if let Some(name) = name {
         find(desk, name)?;
     }
@@ -93,7 +94,7 @@ pub(super) async fn doctor(desk: &ServerDesk, name: Option<&str>) -> Ended {
 }
 
 /// Everything about these servers. Fails if one of them does not work.
-fn show_all(desk: &ServerDesk, rows: &[Row], tools: ToolDetail) -> Ended {
+fn show_all(desk: &McpCommands, rows: &[Row], tools: ToolDetail) -> Ended {
     if desk.json {
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
     } else {
@@ -105,7 +106,7 @@ fn show_all(desk: &ServerDesk, rows: &[Row], tools: ToolDetail) -> Ended {
 }
 
 /// Fails with the nearest names if nobody named this server.
-pub(super) fn find(desk: &ServerDesk, name: &str) -> Result<(), CliFailure> {
+pub(super) fn find(desk: &McpCommands, name: &str) -> Result<(), CliError> {
     let found = desk.servers.found();
     let names: Vec<&str> = found
         .declared
@@ -119,7 +120,7 @@ pub(super) fn find(desk: &ServerDesk, name: &str) -> Result<(), CliFailure> {
     }
     let near = nearest(name, names, 3);
     let hint = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
-    Err(CliFailure::Message(format!("there is no MCP server named {name}{hint}")))
+    Err(CliError::Message(format!("there is no MCP server named {name}{hint}")))
 }
 
 /// How long a list waits for servers, and how long before it shows what it has.
@@ -129,17 +130,17 @@ const LIST_AT_ONCE: Duration = Duration::from_millis(1500);
 
 /// Connects to all servers, or to one, and says how they are.
 async fn look(
-    desk: &ServerDesk,
+    desk: &McpCommands,
     only: Option<&str>,
     patience: Option<Duration>,
-) -> Result<Vec<Row>, CliFailure> {
+) -> Result<Vec<Row>, CliError> {
     launch(desk, only);
     connect(desk, desk.servers.manager().names(), patience).await;
     Ok(finished_rows(desk, only).await)
 }
 
 /// How servers are when nobody waits any longer; they are stopped.
-async fn finished_rows(desk: &ServerDesk, only: Option<&str>) -> Vec<Row> {
+async fn finished_rows(desk: &McpCommands, only: Option<&str>) -> Vec<Row> {
     let mut rows = rows(desk, only);
     for row in rows.iter_mut().filter(|row| row.is_under_way() && row.reason.is_none()) {
         let name = &row.name;
@@ -150,14 +151,14 @@ async fn finished_rows(desk: &ServerDesk, only: Option<&str>) -> Vec<Row> {
 }
 
 /// Starts all servers, or one.
-fn launch(desk: &ServerDesk, only: Option<&str>) {
+fn launch(desk: &McpCommands, only: Option<&str>) {
     let mut usable = desk.servers.found().usable;
     usable.retain(|it| only.is_none_or(|only| only == it.name));
     desk.servers.launch(usable);
 }
 
 /// Waits for servers, as long as allowed.
-async fn connect(desk: &ServerDesk, names: Vec<String>, patience: Option<Duration>) {
+async fn connect(desk: &McpCommands, names: Vec<String>, patience: Option<Duration>) {
     let manager = desk.servers.manager();
     // Also those whose tools are known: the question is whether they work now.
     let all = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name)));
@@ -168,9 +169,9 @@ async fn connect(desk: &ServerDesk, names: Vec<String>, patience: Option<Duratio
 }
 
 /// How all servers, or one, are now.
-fn rows(desk: &ServerDesk, only: Option<&str>) -> Vec<Row> {
+fn rows(desk: &McpCommands, only: Option<&str>) -> Vec<Row> {
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let FoundServers { waiting, problems, declared, .. } = desk.servers.found();
+    let DiscoveredServers { waiting, problems, declared, .. } = desk.servers.found();
     let manager = desk.servers.manager();
     let statuses = manager.status().into_iter().map(|status| with_wire_notes(status, manager));
     let mut rows: Vec<Row> = statuses
@@ -182,7 +183,7 @@ fn rows(desk: &ServerDesk, only: Option<&str>) -> Vec<Row> {
     for it in waiting.iter().filter(|it| wanted(&it.server.name)) {
         rows.push(Row::plain(&it.server, "waiting", it.reason(), desk));
     }
-    for Problem { server, reason } in problems.iter().filter(|it| wanted(&it.server)) {
+    for DeclarationProblem { server, reason } in problems.iter().filter(|it| wanted(&it.server)) {
         let row = match declared.iter().find(|it| it.name == *server) {
             Some(it) => Row::plain(it, "unusable", reason.clone(), desk),
             None => Row {
@@ -204,7 +205,7 @@ fn rows(desk: &ServerDesk, only: Option<&str>) -> Vec<Row> {
 
 /// Adds what becomes of the tools on their way to a model: what no provider
 /// takes is missing in requests, what is said otherwise there is told.
-fn with_wire_notes(mut status: ServerStatus, manager: &Manager) -> ServerStatus {
+fn with_wire_notes(mut status: ServerStatus, manager: &McpManager) -> ServerStatus {
     for tool in manager.tools_of(&status.name) {
         let spec = tool.spec();
         let name = || spec.name.strip_prefix(&tool_prefix(&status.name)).unwrap_or(&spec.name).to_owned();
@@ -219,18 +220,18 @@ fn with_wire_notes(mut status: ServerStatus, manager: &Manager) -> ServerStatus 
     status
 }
 
-fn offers(manager: &Manager, server: &str) -> Vec<(String, String)> {
+fn offers(manager: &McpManager, server: &str) -> Vec<(String, String)> {
     let tools = manager.tools_of(server);
     tools.iter().map(|tool| (tool.name().to_owned(), text::one_line(&tool.spec().description, 70))).collect()
 }
 
-fn place(desk: &ServerDesk, name: &str) -> Option<String> {
+fn place(desk: &McpCommands, name: &str) -> Option<String> {
     let loaded = desk.premises.store.current();
     loaded.settings.mcp_servers.iter().find(|it| it.name == name).map(|it| it.origin.to_string())
 }
 
 impl Row {
-    fn of_status(status: ServerStatus, declared: &[Declared], desk: &ServerDesk) -> Self {
+    fn of_status(status: ServerStatus, declared: &[Declared], desk: &McpCommands) -> Self {
         let what = declared.iter().find(|it| it.name == status.name).map(Declared::summary);
         let (state, reason) = match &status.state {
             ServerState::Ready => ("ready", None),
@@ -254,7 +255,7 @@ impl Row {
         }
     }
 
-    fn plain(server: &Declared, state: &'static str, reason: String, desk: &ServerDesk) -> Self {
+    fn plain(server: &Declared, state: &'static str, reason: String, desk: &McpCommands) -> Self {
         Self {
             name: server.name.clone(),
             scope: server.scope.name(),
@@ -396,10 +397,10 @@ fn status_lines(status: &ServerStatus, named: &[(String, String)], line: &mut im
     }
 }
 
-fn era(era: Era) -> &'static str {
+fn era(era: ProtocolRevision) -> &'static str {
     match era {
-        Era::Modern => "modern",
-        Era::Legacy => "legacy",
+        ProtocolRevision::Modern => "modern",
+        ProtocolRevision::Legacy => "legacy",
     }
 }
 

@@ -32,19 +32,19 @@ struct Row {
     additional_dirs: Vec<PathBuf>,
     /// What the model of auto mode would say, if it were asked.
     #[serde(default)]
-    classifier: Option<SaidOfClassifier>,
+    classifier: Option<ClassifierStub>,
 }
 
 /// What the model of auto mode says to everything.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum SaidOfClassifier {
+enum ClassifierStub {
     Allow,
     Block,
     Ask,
 }
 
-impl Classifier for SaidOfClassifier {
+impl Classifier for ClassifierStub {
     fn classify<'a>(&'a self, _request: &'a ClassifierRequest) -> BoxFuture<'a, ClassifierAnswer> {
         let answer = match self {
             Self::Allow => ClassifierAnswer::Approve,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     args::{Options, RuleArgs, RuleScope, is_tool_name, tool_names},
-    output::{CliFailure, Ended, print_line},
+    output::{CliError, Ended, print_line},
     show, spec, trust_command,
 };
 
@@ -22,11 +22,11 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> End
     let mode = PermissionMode::Default;
     let policy = policy_of_rules(&premises.cwd, premises.home.as_deref(), mode, rules, Vec::new());
     if let Some(warning) = policy.warnings().first() {
-        return Err(CliFailure::Message(format!("{}: {}", warning.rule.text, warning.message)));
+        return Err(CliError::Message(format!("{}: {}", warning.rule.text, warning.message)));
     }
     for rule in &args.rules {
         if let Some(why) = unknown_tool(rule) {
-            return Err(CliFailure::Message(format!("nothing was saved: {why}")));
+            return Err(CliError::Message(format!("nothing was saved: {why}")));
         }
     }
     let (scope, destination) = match args.scope {
@@ -70,7 +70,7 @@ pub(crate) fn unknown_tool(rule: &str) -> Option<String> {
 
 /// Agrees to these rules where they wait for trust: the person has just said so, also of
 /// those that stood in a file before.
-fn put_in_force(rules: &[String], options: &Options) -> Result<(), CliFailure> {
+fn put_in_force(rules: &[String], options: &Options) -> Result<(), CliError> {
     let premises = spec::premises(options)?;
     let loaded = premises.loaded();
     let Some(pending) = &loaded.pending_trust else { return Ok(()) };
@@ -83,7 +83,7 @@ fn put_in_force(rules: &[String], options: &Options) -> Result<(), CliFailure> {
     let trusted = premises.store.trust(&PendingTrust { folder: pending.folder.clone(), items });
     trusted.map(drop).map_err(|err| {
         let why = trust_command::not_kept(&premises, &err);
-        CliFailure::Message(format!("the rule is written but not in force, trust could not be kept: {why}"))
+        CliError::Message(format!("the rule is written but not in force, trust could not be kept: {why}"))
     })
 }
 
@@ -95,7 +95,7 @@ pub(super) fn revoke(rules: &[String], options: &Options) -> Ended {
     for rule in rules {
         let standing: Vec<_> = known.iter().filter(|it| *it.text == **rule).collect();
         if standing.is_empty() {
-            return Err(CliFailure::Message(format!(
+            return Err(CliError::Message(format!(
                 "no rule {rule} is in force; `haft permissions list` shows the rules as they are written"
             )));
         }
@@ -107,7 +107,7 @@ pub(super) fn revoke(rules: &[String], options: &Options) -> Ended {
                 _ => {
                     let place = &entry.origin.label;
                     let why = format!("{rule} stands in {place} and cannot be taken back from here");
-                    return Err(CliFailure::Message(why));
+                    return Err(CliError::Message(why));
                 }
             };
             let (key, texts) = (key_of(entry.behavior), std::slice::from_ref(rule));
@@ -119,7 +119,7 @@ pub(super) fn revoke(rules: &[String], options: &Options) -> Ended {
     for rule in rules {
         if let Some(entry) = left.rules_as_written().iter().find(|it| *it.text == **rule) {
             let place = &entry.origin.label;
-            return Err(CliFailure::Message(format!("{rule} still stands in {place}; take it out there")));
+            return Err(CliError::Message(format!("{rule} still stands in {place}; take it out there")));
         }
         print_line(&format!("taken back: {}", show::clean(rule)))?;
     }

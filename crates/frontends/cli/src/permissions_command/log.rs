@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, process::ExitCode};
 
-use haft_agent::log::{self, CallLine, LogEntry, LogState};
+use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState};
 use haft_types::{MessageBlock, text};
 use serde_json::json;
 
 use crate::{
     args::Options,
-    output::{CliFailure, Ended, complain, print_line},
+    output::{CliError, Ended, complain, print_line},
     sessions_command::named_or_newest,
     show::{clean, colours, painted},
     spec,
@@ -18,7 +18,7 @@ pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
     let logs = spec::logs(options)?;
     let path = logs.path(&named_or_newest(&logs, session)?);
     let mut inputs: HashMap<String, String> = HashMap::new();
-    let (mut ended, mut judged): (Result<(), CliFailure>, usize) = (Ok(()), 0);
+    let (mut ended, mut judged): (Result<(), CliError>, usize) = (Ok(()), 0);
     let read = log::read(&path, |entry| match entry {
         LogEntry::Assistant(line) => {
             for block in &line.message.message.content {
@@ -42,7 +42,7 @@ pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(call: &CallLine, input: &str, options: &Options) -> Result<(), CliFailure> {
+fn show(call: &CallFinishedLine, input: &str, options: &Options) -> Result<(), CliError> {
     let Some(decision) = &call.decision else { return Ok(()) };
     let ran = call.denied_by.is_none();
     if options.json {

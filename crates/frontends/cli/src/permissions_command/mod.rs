@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Options, PermissionsCommand},
-    output::{CliFailure, Ended, print_bytes, print_line},
+    output::{CliError, Ended, print_bytes, print_line},
     show, spec,
     tool_command::read_input,
 };
@@ -45,11 +45,11 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
 }
 
 /// A tool's name alone is no command line, and without an input there is no call.
-fn refuse_bare_name(name: &str, options: &Options) -> Result<(), CliFailure> {
+fn refuse_bare_name(name: &str, options: &Options) -> Result<(), CliError> {
     let pool = spec::premises(options)?.pool()?;
     if pool.names().any(|it| it == name) {
         let help = format!("haft permissions explain {name} '{{…}}'");
-        return Err(CliFailure::Message(format!("{name} is a tool: say with which input, {help}")));
+        return Err(CliError::Message(format!("{name} is a tool: say with which input, {help}")));
     }
     Ok(())
 }
@@ -130,7 +130,7 @@ fn list(options: &Options) -> Ended {
     print_bytes(out.as_bytes())
 }
 
-impl From<Decision> for CliFailure {
+impl From<Decision> for CliError {
     fn from(decision: Decision) -> Self {
         Self::Message(decision.reason)
     }

@@ -15,7 +15,7 @@ use crate::show::{clean, painted};
 /// Longer forms are not for a terminal.
 const MOST_FIELDS: usize = 50;
 
-pub(super) struct Dialogue<'a, L> {
+pub(super) struct ElicitationDialog<'a, L> {
     pub(super) lines: &'a mut L,
     pub(super) colours: bool,
 }
@@ -26,7 +26,7 @@ enum NoFields {
     Cancelled,
 }
 
-impl<L: TerminalLines> Dialogue<'_, L> {
+impl<L: TerminalLines> ElicitationDialog<'_, L> {
     pub(super) fn ask(&mut self, request: &Elicitation) -> io::Result<ElicitAnswer> {
         let server = painted(&clean(&request.server), "1", self.colours);
         let wants = if request.url.is_some() { "wants you to open a page" } else { "asks" };
@@ -227,7 +227,7 @@ mod tests {
         };
         let mut lines =
             Played { typed: typed.iter().map(|it| (*it).to_owned()).collect(), shown: String::new() };
-        let answer = Dialogue { lines: &mut lines, colours: false }.ask(&request);
+        let answer = ElicitationDialog { lines: &mut lines, colours: false }.ask(&request);
         assert!(lines.typed.is_empty(), "not read: {:?}\n{}", lines.typed, lines.shown);
         (answer.unwrap_or(ElicitAnswer::Cancel), lines.shown)
     }

@@ -1,15 +1,15 @@
 //! A form of a server, for terminals that show it whole.
 
 use haft_tool::check_input;
-use haft_tui::AskField;
+use haft_tui::QuestionField;
 use haft_types::text;
 use serde_json::{Map, Value};
 
 use super::field::FormField;
 
 /// The fields of a form, with what it suggests filled in.
-pub(crate) fn fields(form: &Value) -> Vec<AskField> {
-    let field = |field: &FormField<'_>| AskField {
+pub(crate) fn fields(form: &Value) -> Vec<QuestionField> {
+    let field = |field: &FormField<'_>| QuestionField {
         name: field.name.to_owned(),
         label: field.title(),
         hint: text::one_line(&field.about(), 200),

@@ -13,28 +13,28 @@ use std::sync::{
 use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_tool::BoxFuture;
 
-use dialogue::Dialogue;
+use dialogue::ElicitationDialog;
 use terminal::RawTerminal;
 
 /// Shows the question on the controlling terminal and reads the answer there.
 #[derive(Debug)]
-pub(crate) struct PersonAtTerminal;
+pub(crate) struct ConsoleElicitation;
 
 /// A person answers one question after the other.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-impl Elicit for PersonAtTerminal {
+impl Elicit for ConsoleElicitation {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         Box::pin(async move {
             let _turn = ONE_AT_A_TIME.lock().await;
-            let question = AwaitedQuestion::default();
+            let question = PromptGuard::default();
             let taken_back = Arc::clone(&question.taken_back);
             // A terminal that is gone has neither agreed nor refused.
             let Ok(mut terminal) = RawTerminal::open(taken_back) else { return ElicitAnswer::Cancel };
             let before = terminal.before();
             let asked = tokio::task::spawn_blocking(move || {
                 let colours = terminal.colours();
-                Dialogue { lines: &mut terminal, colours }.ask(&request)
+                ElicitationDialog { lines: &mut terminal, colours }.ask(&request)
             });
             tokio::select! {
                 answer = asked => answer.ok().and_then(Result::ok).unwrap_or(ElicitAnswer::Cancel),
@@ -63,11 +63,11 @@ async fn told_to_end() {
 /// A question somebody waits for. Dropped, it is taken back: the terminal is
 /// free again a moment later.
 #[derive(Default)]
-struct AwaitedQuestion {
+struct PromptGuard {
     taken_back: Arc<AtomicBool>,
 }
 
-impl Drop for AwaitedQuestion {
+impl Drop for PromptGuard {
     fn drop(&mut self) {
         self.taken_back.store(true, Ordering::Relaxed);
     }

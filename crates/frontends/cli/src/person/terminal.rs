@@ -37,16 +37,16 @@ pub(super) trait TerminalLines {
 /// The controlling terminal without line mode and echo, until it is dropped.
 pub(super) struct RawTerminal {
     file: File,
-    before: TerminalBefore,
+    before: SavedTermios,
     taken_back: Arc<AtomicBool>,
 }
 
 /// What a terminal was before, for whoever has to leave in a hurry. Clones are
 /// the same.
 #[derive(Clone)]
-pub(super) struct TerminalBefore(Arc<(File, Termios)>);
+pub(super) struct SavedTermios(Arc<(File, Termios)>);
 
-impl TerminalBefore {
+impl SavedTermios {
     pub(super) fn restore(&self) {
         // A terminal that is gone needs nothing back.
         let _gone = tcsetattr(&self.0.0, OptionalActions::Now, &self.0.1);
@@ -71,12 +71,12 @@ impl RawTerminal {
             .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         // Also drops what was typed before the question was there.
         tcsetattr(&file, OptionalActions::Flush, &keys)?;
-        let before = TerminalBefore(Arc::new((file.try_clone()?, before)));
+        let before = SavedTermios(Arc::new((file.try_clone()?, before)));
         Ok(Self { file, before, taken_back })
     }
 
     /// What it was before.
-    pub(super) fn before(&self) -> TerminalBefore {
+    pub(super) fn before(&self) -> SavedTermios {
         self.before.clone()
     }
 

@@ -4,9 +4,10 @@
 
 use std::{path::Path, process::Stdio, sync::Arc};
 
-use haft_model::{Common, KeySettings, ProviderChoice};
+use haft_model::{KeySettings, ProviderChoice, ProviderOptions};
 use haft_session::{
-    Command, Happening, LogKept, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionSpec,
+    Command, LocationSpec, LogDestination, ModelSpec, Prompt, ProviderSpec, Session, SessionEventKind,
+    SessionSpec,
 };
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use haft_types::{PermissionMode, Variables};
@@ -123,8 +124,8 @@ async fn library(haft: &Haft, model: &MockModel) {
     .collect();
     let keys = KeySettings::default();
     let choice = ProviderChoice::from_env(&|name| variables.text(name), &keys).unwrap();
-    let provider = Arc::new(choice.build(Common::default()).unwrap());
-    let place = PlaceSpec { variables, ..PlaceSpec::new(haft.ws()) };
+    let provider = Arc::new(choice.build(ProviderOptions::default()).unwrap());
+    let place = LocationSpec { variables, ..LocationSpec::new(haft.ws()) };
     let spec = SessionSpec {
         model: Some(ModelSpec {
             provider: ProviderSpec::Given { provider, catalog: None },
@@ -136,7 +137,7 @@ async fn library(haft: &Haft, model: &MockModel) {
     handle.prompt(Prompt::text(PROMPT));
     handle.send(Command::Finish);
     while let Some(event) = events.next().await {
-        if matches!(event.what, Happening::Closed) {
+        if matches!(event.what, SessionEventKind::Closed) {
             break;
         }
     }
@@ -349,13 +350,13 @@ async fn nothing_is_logged_where_nobody_wants_a_log() {
     let haft = project();
     let model = MockModel::start(Script::of([Turn::text("Hi.")])).await.unwrap();
     let variables: Variables = [("HOME", haft.home().display().to_string())].into_iter().collect();
-    let mut spec = SessionSpec::new(PlaceSpec { variables, ..PlaceSpec::new(haft.ws()) });
+    let mut spec = SessionSpec::new(LocationSpec { variables, ..LocationSpec::new(haft.ws()) });
     let env = |name: &str| (name == "ANTHROPIC_BASE_URL").then(|| model.url());
     let choice = ProviderChoice::from_env(&env, &KeySettings::default()).unwrap();
-    let provider = Arc::new(choice.build(Common::default()).unwrap());
+    let provider = Arc::new(choice.build(ProviderOptions::default()).unwrap());
     spec.model =
         Some(ModelSpec { provider: ProviderSpec::Given { provider, catalog: None }, ..ModelSpec::default() });
-    spec.log.kept = LogKept::Nowhere;
+    spec.log.kept = LogDestination::Nowhere;
     spec.permissions.mode = Some(PermissionMode::Plan);
     let (handle, _events) = Session::open(spec).unwrap();
     handle.prompt(Prompt::text("hi"));

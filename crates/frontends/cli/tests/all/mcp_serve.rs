@@ -13,8 +13,8 @@ use std::{
 
 use common::Haft;
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, Endpoint, Era, HttpEndpoint, Manager, ManagerOptions, ServerConfig,
-    ServerState, StdioCommand,
+    Elicit, ElicitAnswer, Elicitation, HttpEndpoint, ManagerOptions, McpManager, ProtocolRevision,
+    ServerConfig, ServerEndpoint, ServerState, StdioCommand,
 };
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -41,14 +41,14 @@ fn person(says: &'static str) -> Arc<Person> {
 }
 
 struct Client {
-    manager: Manager,
+    manager: McpManager,
 }
 
 impl Client {
-    async fn connect(endpoint: Endpoint, era: Era, person: Option<Arc<Person>>) -> Self {
+    async fn connect(endpoint: ServerEndpoint, era: ProtocolRevision, person: Option<Arc<Person>>) -> Self {
         let mut options = ManagerOptions::detached();
         options.host.elicit = person.map(|it| it as Arc<dyn Elicit>);
-        let manager = Manager::new(options);
+        let manager = McpManager::new(options);
         let mut config = ServerConfig::new("haft", endpoint);
         config.era = Some(era);
         config.timeouts.startup = PATIENCE;
@@ -76,7 +76,7 @@ fn words(result: &Value) -> String {
     blocks.iter().filter_map(|it| it["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
-fn over_pipes(haft: &Haft, args: &[&str]) -> Endpoint {
+fn over_pipes(haft: &Haft, args: &[&str]) -> ServerEndpoint {
     let mut command = StdioCommand {
         program: env!("CARGO_BIN_EXE_haft").to_owned(),
         args: [&["mcp", "serve"], args].concat().into_iter().map(str::to_owned).collect(),
@@ -84,12 +84,12 @@ fn over_pipes(haft: &Haft, args: &[&str]) -> Endpoint {
         ..StdioCommand::default()
     };
     command.env.insert(String::from("HOME"), haft.home().display().to_string());
-    Endpoint::Stdio(command)
+    ServerEndpoint::Stdio(command)
 }
 
 #[tokio::test]
 async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [ProtocolRevision::Legacy, ProtocolRevision::Modern] {
         let haft = Haft::new();
         haft.write("a.txt", "alpha\nbeta\n");
         let client = Client::connect(over_pipes(&haft, &["--structured"]), era, None).await;
@@ -144,7 +144,7 @@ async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
 /// Unless data is wanted, results are the text that was written for a model.
 #[tokio::test]
 async fn results_are_text_unless_data_is_asked_for() {
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [ProtocolRevision::Legacy, ProtocolRevision::Modern] {
         let haft = Haft::new();
         haft.write("notes.md", "first\nsecond\n");
         let client =
@@ -173,7 +173,7 @@ async fn results_are_what_the_tools_say_they_are() {
     haft.write("a.txt", "alpha\nbeta\n");
     let args =
         ["--permission-mode", "acceptEdits", "--allowedTools", "Bash,TodoWrite,Config,REPL", "--structured"];
-    let client = Client::connect(over_pipes(&haft, &args), Era::Legacy, None).await;
+    let client = Client::connect(over_pipes(&haft, &args), ProtocolRevision::Legacy, None).await;
     let tools = client.manager.definitions("haft");
     let (a, b) = (haft.ws().join("a.txt"), haft.ws().join("b.txt"));
     for (name, arguments) in [
@@ -207,7 +207,7 @@ async fn results_are_what_the_tools_say_they_are() {
 
 #[tokio::test]
 async fn the_person_at_the_client_decides_and_rules_stand_above() {
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [ProtocolRevision::Legacy, ProtocolRevision::Modern] {
         for (says, written) in [("allow", true), ("deny", false), ("nonsense", false)] {
             let haft = Haft::new();
             haft.write_home(".haft/settings.json", r#"{"permissions": {"deny": ["Edit(secret)"]}}"#);
@@ -234,7 +234,7 @@ async fn large_results_are_resources_and_a_cancelled_command_is_gone() {
     let haft = Haft::new();
     let client = Client::connect(
         over_pipes(&haft, &["--allowedTools", "Bash", "--permission-mode", "acceptEdits"]),
-        Era::Legacy,
+        ProtocolRevision::Legacy,
         None,
     )
     .await;
@@ -296,12 +296,12 @@ impl Http {
         Self { child, url }
     }
 
-    fn endpoint(&self, token: Option<&str>) -> Endpoint {
+    fn endpoint(&self, token: Option<&str>) -> ServerEndpoint {
         let mut endpoint = HttpEndpoint { url: self.url.clone(), ..HttpEndpoint::default() };
         if let Some(token) = token {
             endpoint.headers.insert(String::from("Authorization"), format!("Bearer {token}"));
         }
-        Endpoint::Http(endpoint)
+        ServerEndpoint::Http(endpoint)
     }
 
     /// The status of a bare request.
@@ -332,7 +332,7 @@ async fn over_http_only_the_right_ones_come_in_and_a_signal_ends_it_well() {
     let haft = Haft::new();
     haft.write("a.txt", "alpha\n");
     let mut server = Http::start(&haft, &["--token-env", "THE_TOKEN"], &[("THE_TOKEN", "s3cret")]);
-    for era in [Era::Legacy, Era::Modern] {
+    for era in [ProtocolRevision::Legacy, ProtocolRevision::Modern] {
         let client = Client::connect(server.endpoint(Some("s3cret")), era, None).await;
         let read = client.call("Read", json!({"file_path": haft.ws().join("a.txt")})).await;
         assert!(words(&read).contains("alpha"), "{read}");
@@ -407,7 +407,7 @@ async fn tokens_of_an_authorization_server_must_be_meant_for_us() {
     let args = ["--oauth-server", "https://issuer.test", "--oauth-scope", "use", "--oauth-introspect"];
     let args = [&args[..], &[&introspect, "--resource", "https://tools.test/mcp"]].concat();
     let server = Http::start(&haft, &args, &[]);
-    let client = Client::connect(server.endpoint(Some("good")), Era::Modern, None).await;
+    let client = Client::connect(server.endpoint(Some("good")), ProtocolRevision::Modern, None).await;
     client.manager.shutdown().await;
     for (token, want) in [
         ("bad", "401"),
@@ -498,8 +498,8 @@ async fn tasks_of_clients_without_sessions_are_their_own() {
     let haft = Haft::new();
     let rules = ["--allowedTools", "Bash", "--permission-mode", "acceptEdits"];
     let server = Http::start(&haft, &rules, &[]);
-    let one = Client::connect(server.endpoint(None), Era::Modern, None).await;
-    let other = Client::connect(server.endpoint(None), Era::Modern, None).await;
+    let one = Client::connect(server.endpoint(None), ProtocolRevision::Modern, None).await;
+    let other = Client::connect(server.endpoint(None), ProtocolRevision::Modern, None).await;
     let begin = json!({"command": "echo SECRET; sleep 600", "run_in_background": true});
     let begun = words(&one.call("Bash", begin.clone()).await);
     let name = begun.split(|it: char| !it.is_alphanumeric() && it != '_' && it != '-');
@@ -514,7 +514,7 @@ async fn tasks_of_clients_without_sessions_are_their_own() {
     assert!(!stopped.contains("no task"), "{stopped}");
     one.manager.shutdown().await;
     other.manager.shutdown().await;
-    let only = Client::connect(over_pipes(&haft, &rules), Era::Modern, None).await;
+    let only = Client::connect(over_pipes(&haft, &rules), ProtocolRevision::Modern, None).await;
     let begun = words(&only.call("Bash", begin).await);
     assert!(begun.contains("bash_1") && !begun.contains("bash_1-"), "{begun}");
     only.manager.shutdown().await;

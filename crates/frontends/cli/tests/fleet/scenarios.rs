@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use haft_fleet::FleetDesk;
+use haft_fleet::FleetClient;
 use haft_fleet_store::{FleetAddress, FleetName, FleetStore, JobFilter, RunId};
 use serde_json::{Value, json};
 
@@ -290,7 +290,7 @@ async fn four_senders_are_heard_by_four_runs_in_order() {
     let lines = || std::fs::read_to_string(rig.path("began")).unwrap_or_default().lines().count();
     rig.until("all run", || lines() == 4).await;
     let tenant = FleetName::parse("default").unwrap();
-    let desk = FleetDesk::new(store_of(&rig).await.for_tenant(tenant.clone()), tenant);
+    let desk = FleetClient::new(store_of(&rig).await.for_tenant(tenant.clone()), tenant);
     let send = async |from: usize, numbers: std::ops::Range<usize>| {
         for number in numbers {
             for id in &ids {

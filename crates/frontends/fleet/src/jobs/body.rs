@@ -35,7 +35,7 @@ pub struct JobBody {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// When it is tried again.
-    pub retry: RetryOrder,
+    pub retry: RetrySpec,
     /// What becomes of a call whose outcome nobody knows.
     pub on_unknown: OnUnknown,
     /// When its files are kept.
@@ -207,14 +207,14 @@ impl ResultsOrder {
 /// When a job is tried again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct RetryOrder {
+pub struct RetrySpec {
     /// How often at most.
     pub max: u32,
     /// After what.
     pub on: Vec<RetryOn>,
 }
 
-impl Default for RetryOrder {
+impl Default for RetrySpec {
     fn default() -> Self {
         Self { max: 3, on: vec![RetryOn::Lost, RetryOn::Provider] }
     }

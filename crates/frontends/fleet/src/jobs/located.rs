@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Map, Value};
 
-use super::FilePlace;
+use super::FileLocation;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct PlacedNode {
-    pub(super) at: FilePlace,
+pub(super) struct LocatedNode {
+    pub(super) at: FileLocation,
     pub(super) value: LocatedValue,
 }
 
@@ -18,47 +18,48 @@ pub(super) struct PlacedNode {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LocatedValue {
     One(Value),
-    List(Vec<PlacedNode>),
-    Table(Vec<(String, FilePlace, PlacedNode)>),
+    List(Vec<LocatedNode>),
+    Table(Vec<(String, FileLocation, LocatedNode)>),
 }
 
 /// Something that is wrong at a place.
-pub(super) type Wrong = (FilePlace, String);
+pub(super) type LocatedError = (FileLocation, String);
 
 /// So deep may values be inside each other.
 const DEEPEST: usize = 32;
 /// So many values may a file have when all its references are followed.
 const MOST_VALUES: usize = 2_000_000;
 
-impl PlacedNode {
+impl LocatedNode {
     /// Reads YAML. Several documents, doubled keys and references without end are
     /// refused.
-    pub(super) fn of_yaml(text: &str) -> Result<Self, Wrong> {
-        let mut building = Building::default();
+    pub(super) fn of_yaml(text: &str) -> Result<Self, LocatedError> {
+        let mut building = TreeBuilder::default();
         for event in Parser::new_from_str(text) {
             let (event, span) = event.map_err(|err| scan_error(&err))?;
             building.take(event, span)?;
         }
-        Ok(building
-            .root
-            .unwrap_or(Self { at: FilePlace { row: 1, column: 1 }, value: LocatedValue::One(Value::Null) }))
+        Ok(building.root.unwrap_or(Self {
+            at: FileLocation { row: 1, column: 1 },
+            value: LocatedValue::One(Value::Null),
+        }))
     }
 
     /// Reads JSON. Places come from reading it as YAML, which it is but for a few
     /// escapes; where those are in the way, every value stands at the beginning.
-    pub(super) fn of_json(text: &str) -> Result<Self, Wrong> {
+    pub(super) fn of_json(text: &str) -> Result<Self, LocatedError> {
         let value: Value = serde_json::from_str(text).map_err(|err| {
-            (FilePlace { row: err.line().max(1), column: err.column().max(1) }, err.to_string())
+            (FileLocation { row: err.line().max(1), column: err.column().max(1) }, err.to_string())
         })?;
         match Self::of_yaml(text) {
             Ok(located) if located.plain() == value => Ok(located),
             Err((at, reason)) if reason.contains("twice") => Err((at, reason)),
-            _ => Ok(Self::at_once(value, FilePlace { row: 1, column: 1 })),
+            _ => Ok(Self::at_once(value, FileLocation { row: 1, column: 1 })),
         }
     }
 
     /// A value, all of it at one place.
-    pub(super) fn at_once(value: Value, at: FilePlace) -> Self {
+    pub(super) fn at_once(value: Value, at: FileLocation) -> Self {
         let value = match value {
             Value::Array(items) => {
                 LocatedValue::List(items.into_iter().map(|it| Self::at_once(it, at)).collect())
@@ -90,7 +91,7 @@ impl PlacedNode {
         }
     }
 
-    pub(super) fn table(&self) -> Option<&[(String, FilePlace, Self)]> {
+    pub(super) fn table(&self) -> Option<&[(String, FileLocation, Self)]> {
         match &self.value {
             LocatedValue::Table(fields) => Some(fields),
             _ => None,
@@ -105,7 +106,7 @@ impl PlacedNode {
     }
 
     /// The place of what a path of names and numbers leads to, as far as it leads.
-    pub(super) fn place_of(&self, path: &serde_path_to_error::Path) -> FilePlace {
+    pub(super) fn place_of(&self, path: &serde_path_to_error::Path) -> FileLocation {
         use serde_path_to_error::Segment;
         let mut here = self;
         for segment in path {
@@ -141,8 +142,8 @@ impl PlacedNode {
     /// The same tree with every text changed.
     pub(super) fn with_texts(
         &self,
-        change: &mut dyn FnMut(&str, FilePlace) -> Result<String, Wrong>,
-        wrong: &mut Vec<Wrong>,
+        change: &mut dyn FnMut(&str, FileLocation) -> Result<String, LocatedError>,
+        wrong: &mut Vec<LocatedError>,
     ) -> Self {
         let value = match &self.value {
             LocatedValue::One(Value::String(text)) => match change(text, self.at) {
@@ -174,17 +175,17 @@ impl PlacedNode {
     }
 }
 
-fn scan_error(err: &ScanError) -> Wrong {
+fn scan_error(err: &ScanError) -> LocatedError {
     let mark = err.marker();
-    (FilePlace { row: mark.line().max(1), column: mark.col() + 1 }, err.info().to_owned())
+    (FileLocation { row: mark.line().max(1), column: mark.col() + 1 }, err.info().to_owned())
 }
 
 /// The tree while events come in.
 #[derive(Default)]
-struct Building {
+struct TreeBuilder {
     open: Vec<Open>,
-    anchors: HashMap<usize, PlacedNode>,
-    root: Option<PlacedNode>,
+    anchors: HashMap<usize, LocatedNode>,
+    root: Option<LocatedNode>,
     documents: usize,
     values: usize,
 }
@@ -192,21 +193,21 @@ struct Building {
 /// A list or a table whose end has not come.
 enum Open {
     List {
-        at: FilePlace,
+        at: FileLocation,
         anchor: usize,
-        items: Vec<PlacedNode>,
+        items: Vec<LocatedNode>,
     },
     Table {
-        at: FilePlace,
+        at: FileLocation,
         anchor: usize,
-        fields: Vec<(String, FilePlace, PlacedNode)>,
-        key: Option<(String, FilePlace)>,
+        fields: Vec<(String, FileLocation, LocatedNode)>,
+        key: Option<(String, FileLocation)>,
     },
 }
 
-impl Building {
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Wrong> {
-        let at = FilePlace { row: span.start.line().max(1), column: span.start.col() + 1 };
+impl TreeBuilder {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), LocatedError> {
+        let at = FileLocation { row: span.start.line().max(1), column: span.start.col() + 1 };
         if DEEPEST < self.open.len() {
             return Err((at, format!("values are more than {DEEPEST} deep inside each other")));
         }
@@ -222,7 +223,7 @@ impl Building {
                 let is_text =
                     style != ScalarStyle::Plain || tag.as_ref().is_some_and(|it| it.suffix == "str");
                 let value = if is_text { Value::String(text.into_owned()) } else { plain_scalar(&text) };
-                self.put(PlacedNode { at, value: LocatedValue::One(value) }, anchor)
+                self.put(LocatedNode { at, value: LocatedValue::One(value) }, anchor)
             }
             Event::SequenceStart(anchor, _) => {
                 self.open.push(Open::List { at, anchor, items: Vec::new() });
@@ -234,22 +235,22 @@ impl Building {
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(Open::List { at, anchor, items }) => {
-                    self.put(PlacedNode { at, value: LocatedValue::List(items) }, anchor)
+                    self.put(LocatedNode { at, value: LocatedValue::List(items) }, anchor)
                 }
                 Some(Open::Table { at, anchor, fields, .. }) => {
-                    self.put(PlacedNode { at, value: LocatedValue::Table(fields) }, anchor)
+                    self.put(LocatedNode { at, value: LocatedValue::Table(fields) }, anchor)
                 }
                 None => Ok(()),
             },
             Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
-                Some(value) => self.put(PlacedNode { at, ..value }, 0),
+                Some(value) => self.put(LocatedNode { at, ..value }, 0),
                 None => Err((at, String::from("this refers to itself"))),
             },
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
         }
     }
 
-    fn put(&mut self, value: PlacedNode, anchor: usize) -> Result<(), Wrong> {
+    fn put(&mut self, value: LocatedNode, anchor: usize) -> Result<(), LocatedError> {
         self.values += match anchor {
             0 => value.count(),
             _ => 1,
@@ -316,10 +317,10 @@ mod tests {
 
     #[test]
     fn yaml_is_read_with_its_places() {
-        let tree = PlacedNode::of_yaml("a: 1\nb:\n  - x\n  - {c: 5%, d: \"7\"}\n").unwrap();
+        let tree = LocatedNode::of_yaml("a: 1\nb:\n  - x\n  - {c: 5%, d: \"7\"}\n").unwrap();
         assert_eq!(tree.plain(), json!({"a": 1, "b": ["x", {"c": "5%", "d": "7"}]}));
         let inner = tree.get("b").unwrap().list().unwrap()[1].get("c").unwrap();
-        assert_eq!(inner.at, FilePlace { row: 4, column: 9 });
+        assert_eq!(inner.at, FileLocation { row: 4, column: 9 });
     }
 
     #[test]
@@ -331,11 +332,11 @@ mod tests {
             ("{a: &x [*x]}", 1, ""),
             (&format!("{}{}", "[".repeat(40), "]".repeat(40)), 1, "deep"),
         ] {
-            let (at, reason) = PlacedNode::of_yaml(text).unwrap_err();
+            let (at, reason) = LocatedNode::of_yaml(text).unwrap_err();
             assert!(reason.contains(words), "{text}: {reason}");
             assert!(at.row <= row.max(3), "{text}: {at:?}");
         }
-        assert!(PlacedNode::of_json("{\"a\": 1, \"a\": 2}").unwrap_err().1.contains("twice"));
+        assert!(LocatedNode::of_json("{\"a\": 1, \"a\": 2}").unwrap_err().1.contains("twice"));
     }
 
     #[test]
@@ -346,15 +347,15 @@ mod tests {
             let refs = vec![format!("*a{last}"); 10].join(", ");
             text.push_str(&format!("a{level}: &a{level} [{refs}]\n"));
         }
-        assert!(PlacedNode::of_yaml(&text).is_err());
+        assert!(LocatedNode::of_yaml(&text).is_err());
     }
 
     proptest! {
         #[test]
         fn no_text_makes_the_reader_panic(text in ".{0,200}") {
-            PlacedNode::of_yaml(&text).ok();
+            LocatedNode::of_yaml(&text).ok();
             // What is read as JSON has the value that JSON has.
-            if let Ok(node) = PlacedNode::of_json(&text) {
+            if let Ok(node) = LocatedNode::of_json(&text) {
                 prop_assert_eq!(node.plain(), serde_json::from_str::<Value>(&text).unwrap());
             }
         }
@@ -364,7 +365,7 @@ mod tests {
             table in prop::collection::btree_map("[a-z]{1,6}", "[ -~äß]{0,20}", 0..6)
         ) {
             let text = serde_json::to_string_pretty(&table).unwrap();
-            prop_assert_eq!(PlacedNode::of_json(&text).unwrap().plain(), json!(table));
+            prop_assert_eq!(LocatedNode::of_json(&text).unwrap().plain(), json!(table));
         }
     }
 }

@@ -12,10 +12,10 @@ mod rows;
 mod words;
 
 pub use body::{
-    CheckpointWhen, JobBody, JobLimits, OnQuestion, OnUnknown, ResultsOrder, RetryOn, RetryOrder,
+    CheckpointWhen, JobBody, JobLimits, OnQuestion, OnUnknown, ResultsOrder, RetryOn, RetrySpec,
     WorkspaceOrder, WorkspaceSource,
 };
 pub use measures::{Share, StartRate, duration_of, size_of};
 pub use planned::{BatchBudget, BatchRate, JobPlan, PlanDefaults, PlannedJob};
-pub use problem::{FilePlace, FileProblem, FileRefused};
+pub use problem::{FileLocation, FileProblem, FileRefused};
 pub use words::job_id;

@@ -7,17 +7,20 @@ use haft_fleet_store::{MachineShare, RunId};
 use serde_json::Value;
 
 use super::{
-    FilePlace, PlannedJob,
-    located::{PlacedNode, Wrong},
+    FileLocation, PlannedJob,
+    located::{LocatedError, LocatedNode},
     measures::size_of,
     words::{text_of, unknown_field},
 };
 
 /// A job of the file that is named, and where.
-pub(super) type NeededName = (String, FilePlace);
+pub(super) type NeededName = (String, FileLocation);
 
 /// `needs: {cpu: 4, mem: 8G, gpu: 1, jobs: [a, b]}`, `needs: [a, b]` or `needs: a`.
-pub(super) fn read_needs(part: &PlacedNode, wrong: &mut Vec<Wrong>) -> (MachineShare, Vec<NeededName>) {
+pub(super) fn read_needs(
+    part: &LocatedNode,
+    wrong: &mut Vec<LocatedError>,
+) -> (MachineShare, Vec<NeededName>) {
     let mut machine = MachineShare::default();
     let Some(fields) = part.table() else { return (machine, names(part, wrong)) };
     let mut needed = Vec::new();
@@ -51,7 +54,7 @@ pub(super) fn read_needs(part: &PlacedNode, wrong: &mut Vec<Wrong>) -> (MachineS
     (machine, needed)
 }
 
-fn names(part: &PlacedNode, wrong: &mut Vec<Wrong>) -> Vec<NeededName> {
+fn names(part: &LocatedNode, wrong: &mut Vec<LocatedError>) -> Vec<NeededName> {
     let one = [part.clone()];
     let mut named = Vec::new();
     for it in part.list().unwrap_or(&one) {
@@ -72,7 +75,7 @@ pub(super) fn in_order(
     jobs: Vec<PlannedJob>,
     names: &HashMap<String, String>,
     needed: &HashMap<String, Vec<NeededName>>,
-    wrong: &mut Vec<Wrong>,
+    wrong: &mut Vec<LocatedError>,
 ) -> Vec<PlannedJob> {
     if needed.is_empty() {
         return jobs;
@@ -109,7 +112,7 @@ fn sorted(
     jobs: Vec<PlannedJob>,
     runs: &HashMap<String, Vec<String>>,
     names: &HashMap<String, String>,
-    wrong: &mut Vec<Wrong>,
+    wrong: &mut Vec<LocatedError>,
 ) -> Vec<PlannedJob> {
     let places: HashMap<String, usize> =
         jobs.iter().enumerate().map(|(at, it)| (it.id.clone(), at)).collect();

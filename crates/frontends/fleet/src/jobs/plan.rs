@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    BatchBudget, BatchRate, FilePlace, FileProblem, FileRefused, JobBody, JobPlan, PlanDefaults, PlannedJob,
-    Share, StartRate,
-    located::{LocatedValue, PlacedNode, Wrong},
+    BatchBudget, BatchRate, FileLocation, FileProblem, FileRefused, JobBody, JobPlan, PlanDefaults,
+    PlannedJob, Share, StartRate,
+    located::{LocatedError, LocatedNode, LocatedValue},
     needs::{self, NeededName},
     placeholders, rows,
     words::{JobHeads, job_id, text_of, unknown_field},
@@ -49,12 +49,12 @@ impl JobPlan {
     /// `.csv`. It is taken as a whole, or refused with everything that is wrong.
     pub fn read(path: &Path, defaults: &PlanDefaults) -> Result<Self, FileRefused> {
         let bytes = std::fs::read(path)
-            .map_err(|err| refused(path, vec![(FilePlace::default(), err.to_string())]))?;
+            .map_err(|err| refused(path, vec![(FileLocation::default(), err.to_string())]))?;
         let text = String::from_utf8(bytes).map_err(|err| {
             let good = &err.as_bytes()[..err.utf8_error().valid_up_to()];
             let row = good.iter().filter(|it| **it == b'\n').count() + 1;
             let column = good.iter().rev().take_while(|it| **it != b'\n').count() + 1;
-            refused(path, vec![(FilePlace { row, column }, String::from("this is no UTF-8"))])
+            refused(path, vec![(FileLocation { row, column }, String::from("this is no UTF-8"))])
         })?;
         Self::parse(path, &text, defaults)
     }
@@ -63,10 +63,10 @@ impl JobPlan {
     /// relative to.
     pub fn parse(path: &Path, text: &str, defaults: &PlanDefaults) -> Result<Self, FileRefused> {
         let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default().to_lowercase();
-        let wrong = |problem: Wrong| refused(path, vec![problem]);
+        let wrong = |problem: LocatedError| refused(path, vec![problem]);
         let tree = match ending.as_str() {
-            "yaml" | "yml" => PlacedNode::of_yaml(text).map_err(wrong)?,
-            "json" => PlacedNode::of_json(text).map_err(wrong)?,
+            "yaml" | "yml" => LocatedNode::of_yaml(text).map_err(wrong)?,
+            "json" => LocatedNode::of_json(text).map_err(wrong)?,
             "jsonl" | "ndjson" => table_of(rows::of_json_lines(text).map_err(|it| refused(path, it))?),
             "csv" => table_of(rows::of_csv(text).map_err(|it| refused(path, it))?),
             _ => {
@@ -91,19 +91,19 @@ impl JobPlan {
     }
 }
 
-const START: FilePlace = FilePlace { row: 1, column: 1 };
+const START: FileLocation = FileLocation { row: 1, column: 1 };
 
 impl LocatedValue {
-    fn at(self, at: FilePlace) -> PlacedNode {
-        PlacedNode { at, value: self }
+    fn at(self, at: FileLocation) -> LocatedNode {
+        LocatedNode { at, value: self }
     }
 }
 
-fn table_of(rows: Vec<PlacedNode>) -> PlacedNode {
+fn table_of(rows: Vec<LocatedNode>) -> LocatedNode {
     LocatedValue::Table(vec![(String::from("jobs"), START, LocatedValue::List(rows).at(START))]).at(START)
 }
 
-fn refused(path: &Path, wrong: Vec<Wrong>) -> FileRefused {
+fn refused(path: &Path, wrong: Vec<LocatedError>) -> FileRefused {
     let problem = |(place, reason)| FileProblem { file: path.to_owned(), place, reason };
     FileRefused(wrong.into_iter().map(problem).collect())
 }
@@ -112,7 +112,7 @@ fn refused(path: &Path, wrong: Vec<Wrong>) -> FileRefused {
 struct PlanReading<'a> {
     path: &'a Path,
     defaults: &'a PlanDefaults,
-    wrong: Vec<Wrong>,
+    wrong: Vec<LocatedError>,
     /// Whether every column is only a name for a value.
     is_table: bool,
     /// What jobs are called, by id.
@@ -123,14 +123,14 @@ struct PlanReading<'a> {
 
 /// Rows of jobs, and the file they are in.
 struct JobRows {
-    rows: Vec<PlacedNode>,
-    key: Option<(String, FilePlace)>,
+    rows: Vec<LocatedNode>,
+    key: Option<(String, FileLocation)>,
     /// Whether rows hold nothing but values.
     are_values: bool,
 }
 
 impl PlanReading<'_> {
-    fn plan(mut self, tree: &PlacedNode, text: &str) -> Result<JobPlan, FileRefused> {
+    fn plan(mut self, tree: &LocatedNode, text: &str) -> Result<JobPlan, FileRefused> {
         let Some(fields) = tree.table() else {
             let why = "a job file is a table with `jobs`, or a list of jobs";
             return Err(refused(self.path, vec![(tree.at, why.to_owned())]));
@@ -164,7 +164,7 @@ impl PlanReading<'_> {
         Ok(JobPlan { batch, jobs, budget, rate, rollout })
     }
 
-    fn batch_name(&mut self, tree: &PlacedNode, text: &str) -> String {
+    fn batch_name(&mut self, tree: &LocatedNode, text: &str) -> String {
         if let Some(name) = &self.defaults.batch {
             return name.clone();
         }
@@ -186,7 +186,7 @@ impl PlanReading<'_> {
         format!("{stem}-{}", &hash.to_hex()[..8])
     }
 
-    fn typed<T: Default + for<'de> Deserialize<'de>>(&mut self, part: Option<&PlacedNode>) -> T {
+    fn typed<T: Default + for<'de> Deserialize<'de>>(&mut self, part: Option<&LocatedNode>) -> T {
         let Some(part) = part else { return T::default() };
         match serde_path_to_error::deserialize(part.plain()) {
             Ok(value) => value,
@@ -197,9 +197,9 @@ impl PlanReading<'_> {
         }
     }
 
-    fn rate(&mut self, part: Option<&PlacedNode>) -> BatchRate {
+    fn rate(&mut self, part: Option<&LocatedNode>) -> BatchRate {
         let mut rate = BatchRate::default();
-        for (name, at, value) in part.and_then(PlacedNode::table).unwrap_or_default() {
+        for (name, at, value) in part.and_then(LocatedNode::table).unwrap_or_default() {
             match (name.as_str(), value.plain()) {
                 ("max_running", Value::Number(most)) if most.as_u64().is_some_and(|it| 0 < it) => {
                     rate.max_running = most.as_u64().and_then(|it| u32::try_from(it).ok());
@@ -218,7 +218,7 @@ impl PlanReading<'_> {
         rate
     }
 
-    fn rollout(&mut self, part: Option<&PlacedNode>) -> Vec<Share> {
+    fn rollout(&mut self, part: Option<&LocatedNode>) -> Vec<Share> {
         let Some(part) = part else { return Vec::new() };
         let Some(stages) = part.list() else {
             self.wrong.push((part.at, String::from("a list of stages such as [1, 5%, 100%]")));
@@ -239,7 +239,7 @@ impl PlanReading<'_> {
     }
 
     /// All combinations of the values of a matrix; one empty one without.
-    fn matrix(&mut self, part: Option<&PlacedNode>) -> Vec<Vec<(String, FilePlace, PlacedNode)>> {
+    fn matrix(&mut self, part: Option<&LocatedNode>) -> Vec<Vec<(String, FileLocation, LocatedNode)>> {
         let mut combinations = vec![Vec::new()];
         let Some(part) = part else { return combinations };
         let Some(fields) = part.table() else {
@@ -267,7 +267,7 @@ impl PlanReading<'_> {
         combinations
     }
 
-    fn rows(&mut self, tree: &PlacedNode) -> Option<JobRows> {
+    fn rows(&mut self, tree: &LocatedNode) -> Option<JobRows> {
         let Some(jobs) = tree.get("jobs") else {
             let has_matrix = tree.get("matrix").is_some();
             if !has_matrix {
@@ -312,7 +312,7 @@ impl PlanReading<'_> {
             Ok(rows) => Some(JobRows { rows, key, are_values: true }),
             Err(wrong) => {
                 let told = wrong.into_iter().map(|(place, reason)| {
-                    let FilePlace { row, column } = place;
+                    let FileLocation { row, column } = place;
                     (at, format!("{}: row {row}, column {column}: {reason}", path.display()))
                 });
                 self.wrong.extend(told);
@@ -327,13 +327,13 @@ impl PlanReading<'_> {
 
     fn jobs(
         &mut self,
-        tree: &PlacedNode,
+        tree: &LocatedNode,
         rows: &JobRows,
-        matrix: &[Vec<(String, FilePlace, PlacedNode)>],
+        matrix: &[Vec<(String, FileLocation, LocatedNode)>],
         batch: &str,
     ) -> Vec<PlannedJob> {
         let mut jobs = Vec::new();
-        let mut seen: HashMap<String, FilePlace> = HashMap::new();
+        let mut seen: HashMap<String, FileLocation> = HashMap::new();
         if MOST_JOBS < rows.rows.len().saturating_mul(matrix.len()) {
             self.wrong.push((tree.at, format!("that is more than {MOST_JOBS} jobs")));
             return jobs;
@@ -351,10 +351,10 @@ impl PlanReading<'_> {
         needs::in_order(jobs, &self.names, &self.needed, &mut self.wrong)
     }
 
-    fn default_job(&mut self, tree: &PlacedNode) -> PlacedNode {
+    fn default_job(&mut self, tree: &LocatedNode) -> LocatedNode {
         let empty = LocatedValue::Table(Vec::new()).at(tree.at);
         let given =
-            self.defaults.job.clone().map_or_else(|| empty.clone(), |it| PlacedNode::at_once(it, START));
+            self.defaults.job.clone().map_or_else(|| empty.clone(), |it| LocatedNode::at_once(it, START));
         let of_file = tree.get("defaults").unwrap_or(&empty);
         for (name, at, _) in of_file.table().unwrap_or_default() {
             if !JOB_FIELDS.contains(&name.as_str()) {
@@ -367,12 +367,12 @@ impl PlanReading<'_> {
 
     fn job(
         &mut self,
-        defaults: &PlacedNode,
+        defaults: &LocatedNode,
         rows: &JobRows,
-        row: &PlacedNode,
-        combination: &[(String, FilePlace, PlacedNode)],
+        row: &LocatedNode,
+        combination: &[(String, FileLocation, LocatedNode)],
         batch: &str,
-        seen: &mut HashMap<String, FilePlace>,
+        seen: &mut HashMap<String, FileLocation>,
     ) -> Option<PlannedJob> {
         let fields = row.table()?;
         let is_field = |name: &str| !rows.are_values && JOB_FIELDS.contains(&name);
@@ -446,7 +446,7 @@ impl PlanReading<'_> {
     }
 
     /// What a job needs; those of the file are looked for when all are known.
-    fn needs(&mut self, id: &str, part: Option<&PlacedNode>) -> JobNeeds {
+    fn needs(&mut self, id: &str, part: Option<&LocatedNode>) -> JobNeeds {
         let Some(part) = part else { return JobNeeds::default() };
         let (machine, needed) = needs::read_needs(part, &mut self.wrong);
         if !needed.is_empty() {
@@ -456,7 +456,7 @@ impl PlanReading<'_> {
     }
 
     /// Whether a job makes sense.
-    fn judge(&mut self, body: &JobBody, filled: &PlacedNode, at: FilePlace) {
+    fn judge(&mut self, body: &JobBody, filled: &LocatedNode, at: FileLocation) {
         let place_of = |name: &str| filled.get(name).map_or(at, |it| it.at);
         if body.prompt.trim().is_empty() {
             self.wrong.push((
@@ -479,7 +479,7 @@ impl PlanReading<'_> {
     }
 
     /// `prompt_file` becomes `prompt`; the command line speaks where neither is.
-    fn set_prompt(&mut self, job: &mut PlacedNode, at: FilePlace) {
+    fn set_prompt(&mut self, job: &mut LocatedNode, at: FileLocation) {
         let LocatedValue::Table(fields) = &mut job.value else { return };
         if let Some(place) = fields.iter().position(|(name, _, _)| name == "prompt_file") {
             let (_, _, file) = fields.remove(place);
@@ -507,9 +507,9 @@ impl PlanReading<'_> {
     /// A name that fills nothing and looks like a field is a mistake, not a label.
     fn refuse_unused(
         &mut self,
-        job: &PlacedNode,
+        job: &LocatedNode,
         labels: &BTreeMap<String, String>,
-        fields: &[(String, FilePlace, PlacedNode)],
+        fields: &[(String, FileLocation, LocatedNode)],
         are_values: bool,
     ) {
         if are_values {
@@ -534,11 +534,11 @@ impl PlanReading<'_> {
     fn dedup(
         &mut self,
         rows: &JobRows,
-        row: &PlacedNode,
+        row: &LocatedNode,
         labels: &BTreeMap<String, String>,
-        combination: &[(String, FilePlace, PlacedNode)],
+        combination: &[(String, FileLocation, LocatedNode)],
         batch: &str,
-        seen: &mut HashMap<String, FilePlace>,
+        seen: &mut HashMap<String, FileLocation>,
     ) -> Option<String> {
         let of_matrix: String =
             combination.iter().map(|(_, _, it)| format!("/{}", text_of(&it.plain()))).collect();

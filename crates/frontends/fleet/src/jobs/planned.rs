@@ -6,7 +6,7 @@ use haft_fleet_store::JobNeeds;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{FilePlace, JobBody, Share, StartRate};
+use super::{FileLocation, JobBody, Share, StartRate};
 
 /// What a job file means.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub struct PlannedJob {
     /// The job.
     pub body: JobBody,
     /// Where it stands in the file.
-    pub place: FilePlace,
+    pub place: FileLocation,
 }
 
 /// What all jobs of a batch may cost.

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf};
 
 /// A place in a job file, counted from 1; the default is none in particular.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct FilePlace {
+pub struct FileLocation {
     /// The line.
     pub row: usize,
     /// The character in it.
@@ -17,7 +17,7 @@ pub struct FileProblem {
     /// The file.
     pub file: PathBuf,
     /// Where.
-    pub place: FilePlace,
+    pub place: FileLocation,
     /// What, and what to write instead.
     pub reason: String,
 }
@@ -31,8 +31,8 @@ const MOST_SHOWN: usize = 20;
 
 impl fmt::Display for FileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FilePlace { row, column } = self.place;
-        match self.place == FilePlace::default() {
+        let FileLocation { row, column } = self.place;
+        match self.place == FileLocation::default() {
             true => write!(f, "{}: {}", self.file.display(), self.reason),
             false => write!(f, "{}: row {row}, column {column}: {}", self.file.display(), self.reason),
         }

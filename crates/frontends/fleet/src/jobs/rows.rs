@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::{
-    FilePlace,
-    located::{LocatedValue, PlacedNode, Wrong},
+    FileLocation,
+    located::{LocatedError, LocatedNode, LocatedValue},
 };
 
 /// Rows of a CSV file with names in its first line, as tables of texts.
-pub(super) fn of_csv(text: &str) -> Result<Vec<PlacedNode>, Vec<Wrong>> {
+pub(super) fn of_csv(text: &str) -> Result<Vec<LocatedNode>, Vec<LocatedError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // Rows are counted by their ends, and some have two.
     let text = &text.replace("\r\n", "\n");
@@ -19,7 +19,7 @@ pub(super) fn of_csv(text: &str) -> Result<Vec<PlacedNode>, Vec<Wrong>> {
         )]);
     }
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let at = |row: u64, column: usize| FilePlace { row: usize::try_from(row).unwrap_or(1), column };
+    let at = |row: u64, column: usize| FileLocation { row: usize::try_from(row).unwrap_or(1), column };
     let names = reader.headers().map_err(|err| vec![csv_error(&err)])?.clone();
     let mut wrong = Vec::new();
     for (column, name) in names.iter().enumerate() {
@@ -52,16 +52,16 @@ pub(super) fn of_csv(text: &str) -> Result<Vec<PlacedNode>, Vec<Wrong>> {
         let fields = names.iter().zip(&record).enumerate().map(|(column, (name, value))| {
             let place = at(row, column + 1);
             let value = LocatedValue::One(Value::String(value.trim().to_owned()));
-            (name.trim().to_owned(), place, PlacedNode { at: place, value })
+            (name.trim().to_owned(), place, LocatedNode { at: place, value })
         });
-        rows.push(PlacedNode { at: at(row, 1), value: LocatedValue::Table(fields.collect()) });
+        rows.push(LocatedNode { at: at(row, 1), value: LocatedValue::Table(fields.collect()) });
     }
     if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
 }
 
 /// Where a quoted value begins that never ends: everything behind it would be one value.
-fn open_quote(text: &str) -> Option<FilePlace> {
-    let (mut place, mut begun, mut is_start) = (FilePlace { row: 1, column: 1 }, None, true);
+fn open_quote(text: &str) -> Option<FileLocation> {
+    let (mut place, mut begun, mut is_start) = (FileLocation { row: 1, column: 1 }, None, true);
     let mut chars = text.chars().peekable();
     while let Some(it) = chars.next() {
         match (it, begun) {
@@ -69,7 +69,7 @@ fn open_quote(text: &str) -> Option<FilePlace> {
             ('"', Some(_)) => begun = None,
             ('"', None) if is_start => begun = Some(place),
             (',', None) => place.column += 1,
-            ('\n', None) => place = FilePlace { row: place.row + 1, column: 1 },
+            ('\n', None) => place = FileLocation { row: place.row + 1, column: 1 },
             ('\n', Some(_)) => place.row += 1,
             _ => (),
         }
@@ -78,20 +78,20 @@ fn open_quote(text: &str) -> Option<FilePlace> {
     begun
 }
 
-fn csv_error(err: &csv::Error) -> Wrong {
+fn csv_error(err: &csv::Error) -> LocatedError {
     let row = err.position().map_or(1, csv::Position::line);
-    (FilePlace { row: usize::try_from(row).unwrap_or(1), column: 1 }, err.to_string())
+    (FileLocation { row: usize::try_from(row).unwrap_or(1), column: 1 }, err.to_string())
 }
 
 /// Lines of JSON, a table each.
-pub(super) fn of_json_lines(text: &str) -> Result<Vec<PlacedNode>, Vec<Wrong>> {
+pub(super) fn of_json_lines(text: &str) -> Result<Vec<LocatedNode>, Vec<LocatedError>> {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let row = number + 1;
-        match PlacedNode::of_json(line) {
-            Err((at, reason)) => wrong.push((FilePlace { row, column: at.column }, reason)),
+        match LocatedNode::of_json(line) {
+            Err((at, reason)) => wrong.push((FileLocation { row, column: at.column }, reason)),
             Ok(value) if value.table().is_none() => {
-                wrong.push((FilePlace { row, column: 1 }, String::from("a line must be an object")));
+                wrong.push((FileLocation { row, column: 1 }, String::from("a line must be an object")));
             }
             Ok(value) => rows.push(moved(value, number)),
         }
@@ -100,8 +100,8 @@ pub(super) fn of_json_lines(text: &str) -> Result<Vec<PlacedNode>, Vec<Wrong>> {
 }
 
 /// A tree so many rows further down.
-fn moved(located: PlacedNode, down: usize) -> PlacedNode {
-    let place = |at: FilePlace| FilePlace { row: at.row + down, ..at };
+fn moved(located: LocatedNode, down: usize) -> LocatedNode {
+    let place = |at: FileLocation| FileLocation { row: at.row + down, ..at };
     let value = match located.value {
         LocatedValue::One(one) => LocatedValue::One(one),
         LocatedValue::List(items) => {
@@ -111,5 +111,5 @@ fn moved(located: PlacedNode, down: usize) -> PlacedNode {
             fields.into_iter().map(|(name, at, it)| (name, place(at), moved(it, down))).collect(),
         ),
     };
-    PlacedNode { at: place(located.at), value }
+    LocatedNode { at: place(located.at), value }
 }

@@ -15,22 +15,22 @@ use haft_model::{
 use haft_types::Usage;
 use tokio::sync::mpsc;
 
-use super::{KeyDesk, MoneyDesk, keys::KeyGrant, money::SetAside};
+use super::{RateLimiter, RunBudget, keys::KeyGrant, money::BudgetReservation};
 
 /// So many tokens of an answer are paid for beforehand.
 const USUAL_OUTPUT: u64 = 2_000;
 
 /// Keeps the requests of one run within what it shares with others.
-pub(crate) struct SharedLimits {
+pub(crate) struct LimitedProvider {
     inner: Arc<dyn Provider>,
-    keys: Arc<KeyDesk>,
-    money: Arc<MoneyDesk>,
-    news: mpsc::UnboundedSender<WaitNews>,
+    keys: Arc<RateLimiter>,
+    money: Arc<RunBudget>,
+    news: mpsc::UnboundedSender<LimitWait>,
 }
 
 /// What a run waits for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum WaitNews {
+pub(crate) enum LimitWait {
     /// For a limit, so long.
     Waits(Duration),
     /// For nothing any more.
@@ -43,36 +43,36 @@ pub(crate) enum WaitNews {
     Warns(String),
 }
 
-impl SharedLimits {
+impl LimitedProvider {
     pub(crate) fn new(
         inner: Arc<dyn Provider>,
-        keys: Arc<KeyDesk>,
-        money: Arc<MoneyDesk>,
-        news: mpsc::UnboundedSender<WaitNews>,
+        keys: Arc<RateLimiter>,
+        money: Arc<RunBudget>,
+        news: mpsc::UnboundedSender<LimitWait>,
     ) -> Self {
         Self { inner, keys, money, news }
     }
 }
 
 /// A request on its way, and what was set aside for it.
-struct Flight {
-    keys: Arc<KeyDesk>,
-    money: Arc<MoneyDesk>,
-    news: mpsc::UnboundedSender<WaitNews>,
+struct RequestInFlight {
+    keys: Arc<RateLimiter>,
+    money: Arc<RunBudget>,
+    news: mpsc::UnboundedSender<LimitWait>,
     key: String,
     price: Option<haft_model::Price>,
     grant: Option<KeyGrant>,
-    aside: Option<SetAside>,
+    aside: Option<BudgetReservation>,
     usage: Usage,
 }
 
-impl Flight {
+impl RequestInFlight {
     /// What was really used is known.
     fn land(&mut self) {
         let (grant, aside) = (self.grant.take(), self.aside.take());
         let (keys, money, usage) = (Arc::clone(&self.keys), Arc::clone(&self.money), self.usage);
         let usd = self.price.as_ref().map_or(0.0, |price| price.of(&usage, Speed::Normal));
-        self.news.send(WaitNews::Spent(usd)).ok();
+        self.news.send(LimitWait::Spent(usd)).ok();
         tokio::spawn(async move {
             if let Some(grant) = grant {
                 let fresh = usage.input_tokens + usage.cache_creation_input_tokens;
@@ -85,7 +85,7 @@ impl Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for RequestInFlight {
     /// A stream that was let go of, or a request that failed.
     fn drop(&mut self) {
         if self.grant.is_some() || self.aside.is_some() {
@@ -94,7 +94,7 @@ impl Drop for Flight {
     }
 }
 
-impl Provider for SharedLimits {
+impl Provider for LimitedProvider {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -107,7 +107,7 @@ impl Provider for SharedLimits {
         let inner = Arc::clone(&self.inner);
         let key = self.inner.name().to_owned();
         let price = self.inner.info(&request.model).price;
-        let mut flight = Flight {
+        let mut flight = RequestInFlight {
             keys: Arc::clone(&self.keys),
             money: Arc::clone(&self.money),
             news: self.news.clone(),
@@ -143,7 +143,7 @@ impl Provider for SharedLimits {
     }
 }
 
-impl Flight {
+impl RequestInFlight {
     /// Waits until the request may be sent.
     async fn depart(&mut self, provider: &dyn Provider, request: &Request) -> Result<(), ModelError> {
         let input = provider.estimate_tokens(request);
@@ -152,19 +152,19 @@ impl Flight {
         let has_waited = AtomicBool::new(false);
         let waits = |wait: Duration| {
             has_waited.store(true, Ordering::Relaxed);
-            self.news.send(WaitNews::Waits(wait)).ok();
+            self.news.send(LimitWait::Waits(wait)).ok();
         };
         let drawn = self.keys.draw(&self.key, (provider_name, &request.model), (input, output), &waits).await;
         match drawn {
             Ok(grant) => self.grant = Some(grant),
             Err(wait) => {
-                self.news.send(WaitNews::TooLong(wait)).ok();
+                self.news.send(LimitWait::TooLong(wait)).ok();
                 let message = format!("the key of {} is used up for {} s", self.key, wait.as_secs());
                 return Err(ModelError::RateLimited { message, retry_after: Some(wait) });
             }
         }
         if has_waited.into_inner() {
-            self.news.send(WaitNews::GoesOn).ok();
+            self.news.send(LimitWait::GoesOn).ok();
         }
         // Few answers are as long as they may be; what one costs more is settled.
         let most = Usage { input_tokens: input, output_tokens: output.min(USUAL_OUTPUT), ..Usage::default() };
@@ -172,7 +172,7 @@ impl Flight {
         match self.money.set_aside(usd).await {
             Ok(mut aside) => {
                 for text in std::mem::take(&mut aside.warnings) {
-                    self.news.send(WaitNews::Warns(text)).ok();
+                    self.news.send(LimitWait::Warns(text)).ok();
                 }
                 self.aside = Some(aside);
                 Ok(())

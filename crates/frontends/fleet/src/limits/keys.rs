@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_fleet_store::{Bucket, FleetStore};
+use haft_fleet_store::{FleetStore, TokenBucket};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
@@ -52,16 +52,16 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
 /// Draws for all sessions of a worker. They stand in line: who came first is served
 /// first, and only the first asks the store.
-pub(crate) struct KeyDesk {
+pub(crate) struct RateLimiter {
     store: FleetStore,
     limits: KeyLimits,
-    lines: StdMutex<HashMap<String, Arc<Mutex<AtHand>>>>,
-    frozen: Mutex<HashMap<String, FrozenKey>>,
+    lines: StdMutex<HashMap<String, Arc<Mutex<DrawnTokens>>>>,
+    frozen: Mutex<HashMap<String, ThrottledKey>>,
 }
 
 /// What was drawn of a bucket and not used yet.
 #[derive(Default)]
-struct AtHand {
+struct DrawnTokens {
     left: u64,
     /// Nothing is to be had of the store before.
     empty_until: Option<Instant>,
@@ -69,7 +69,7 @@ struct AtHand {
 
 /// What is known about a key that may be frozen.
 #[derive(Default)]
-struct FrozenKey {
+struct ThrottledKey {
     until: Option<Instant>,
     asked_at: Option<Instant>,
 }
@@ -78,7 +78,7 @@ struct FrozenKey {
 #[derive(Debug, Default)]
 pub(crate) struct KeyGrant(Vec<(String, u64)>);
 
-impl KeyDesk {
+impl RateLimiter {
     pub(crate) fn new(store: &FleetStore, limits: KeyLimits) -> Arc<Self> {
         let (lines, frozen) = (StdMutex::default(), Mutex::default());
         Arc::new(Self { store: store.clone(), limits, lines, frozen })
@@ -159,12 +159,18 @@ impl KeyDesk {
         Ok(())
     }
 
-    fn line(&self, name: &str) -> Arc<Mutex<AtHand>> {
+    fn line(&self, name: &str) -> Arc<Mutex<DrawnTokens>> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(lines.entry(name.to_owned()).or_default())
     }
 
-    async fn draw_one(&self, name: &str, bucket: Bucket, amount: u64, waits: &(dyn Fn(Duration) + Sync)) {
+    async fn draw_one(
+        &self,
+        name: &str,
+        bucket: TokenBucket,
+        amount: u64,
+        waits: &(dyn Fn(Duration) + Sync),
+    ) {
         let line = self.line(name);
         let mut at_hand = match line.try_lock() {
             Ok(at_hand) => at_hand,
@@ -218,14 +224,14 @@ fn frozen_key(key: &str) -> String {
 }
 
 /// How a bucket fills, and what may be drawn of it at once.
-fn bucket_of(kind: &str, per_minute: u64, amount: u64) -> Bucket {
+fn bucket_of(kind: &str, per_minute: u64, amount: u64) -> TokenBucket {
     match kind {
         "requests" => {
             let burst = (per_minute * BURST_PERCENT / 100).max(1);
-            Bucket { capacity: burst, per_minute: per_minute.saturating_sub(burst).max(1) }
+            TokenBucket { capacity: burst, per_minute: per_minute.saturating_sub(burst).max(1) }
         }
         // A request is as long as it is, also after a pause.
-        _ => Bucket { capacity: (per_minute * CHUNK_SECONDS / 60).max(amount).max(1), per_minute },
+        _ => TokenBucket { capacity: (per_minute * CHUNK_SECONDS / 60).max(amount).max(1), per_minute },
     }
 }
 
@@ -238,14 +244,14 @@ mod tests {
 
     use super::*;
 
-    async fn desks(dir: &std::path::Path, requests: u64) -> Vec<Arc<KeyDesk>> {
+    async fn desks(dir: &std::path::Path, requests: u64) -> Vec<Arc<RateLimiter>> {
         let address = FleetAddress::parse(&format!("sqlite:{}", dir.join("fleet.db").display())).unwrap();
         let limits = KeyLimits(
             [(String::from("*"), KeyLimit { requests: Some(requests), ..KeyLimit::default() })].into(),
         );
         let mut desks = Vec::new();
         for _ in 0..2 {
-            desks.push(KeyDesk::new(&FleetStore::open(&address).await.unwrap(), limits.clone()));
+            desks.push(RateLimiter::new(&FleetStore::open(&address).await.unwrap(), limits.clone()));
         }
         desks
     }

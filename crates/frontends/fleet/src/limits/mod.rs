@@ -5,7 +5,7 @@ mod between;
 mod keys;
 mod money;
 
-pub(crate) use between::{SharedLimits, WaitNews};
-pub(crate) use keys::KeyDesk;
+pub(crate) use between::{LimitWait, LimitedProvider};
+pub(crate) use keys::RateLimiter;
 pub use keys::{KeyLimit, KeyLimits};
-pub(crate) use money::{MoneyDesk, money_of};
+pub(crate) use money::{RunBudget, money_of};

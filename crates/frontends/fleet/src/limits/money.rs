@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_fleet_store::{Ceiling, FleetName, FleetStore, LeaseKey, Reserved, RunId};
+use haft_fleet_store::{CounterLimit, FleetName, FleetStore, LeaseKey, Reserved, RunId};
 
 /// The counter of a tenant's, batch's or job's money is in millionths of a dollar.
 const MILLION: f64 = 1_000_000.0;
@@ -19,19 +19,19 @@ const AGAIN: Duration = Duration::from_millis(400);
 const WARNS_AT: i64 = 80;
 
 /// Money of one run.
-pub(crate) struct MoneyDesk {
+pub(crate) struct RunBudget {
     store: FleetStore,
     key: LeaseKey,
     /// Counters from the tenant down to the job, with what they may be.
-    purses: Vec<Purse>,
-    refused: Mutex<Option<MoneyRefused>>,
+    purses: Vec<BudgetCounter>,
+    refused: Mutex<Option<BudgetRefused>>,
     /// Counters that have been warned about, as far as this run knows.
     warned: Mutex<Vec<String>>,
 }
 
 /// One counter.
 #[derive(Clone, Debug)]
-struct Purse {
+struct BudgetCounter {
     key: String,
     what: String,
     most_usd: Option<f64>,
@@ -39,18 +39,18 @@ struct Purse {
 
 /// Why a request was not sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct MoneyRefused(pub(crate) String);
+pub(crate) struct BudgetRefused(pub(crate) String);
 
 /// What was set aside for a request.
 #[derive(Debug)]
-pub(crate) struct SetAside {
+pub(crate) struct BudgetReservation {
     /// In millionths of a dollar.
     amount: i64,
     /// Budgets that come to their end by it, in words.
     pub(crate) warnings: Vec<String>,
 }
 
-impl MoneyDesk {
+impl RunBudget {
     pub(crate) fn new(
         store: &FleetStore,
         key: LeaseKey,
@@ -58,17 +58,17 @@ impl MoneyDesk {
         batch: Option<(&str, Option<f64>)>,
         job_usd: Option<f64>,
     ) -> Arc<Self> {
-        let mut purses = vec![Purse {
+        let mut purses = vec![BudgetCounter {
             key: tenant_key(tenant.0),
             what: format!("the tenant {}", tenant.0),
             most_usd: tenant.1,
         }];
-        purses.extend(batch.map(|(name, most_usd)| Purse {
+        purses.extend(batch.map(|(name, most_usd)| BudgetCounter {
             key: batch_key(tenant.0, name),
             what: format!("the batch {name}"),
             most_usd,
         }));
-        purses.push(Purse {
+        purses.push(BudgetCounter {
             key: job_key(key.run.as_str()),
             what: String::from("the job"),
             most_usd: job_usd,
@@ -83,13 +83,13 @@ impl MoneyDesk {
     }
 
     /// Sets money aside in the whole tree, or says whose budget is spent.
-    pub(crate) async fn set_aside(&self, usd: f64) -> Result<SetAside, MoneyRefused> {
+    pub(crate) async fn set_aside(&self, usd: f64) -> Result<BudgetReservation, BudgetRefused> {
         let amount = micros(usd);
-        let of = self.purses.iter().map(|purse| Ceiling {
+        let of = self.purses.iter().map(|purse| CounterLimit {
             key: purse.key.clone(),
             at_most: purse.most_usd.map_or(i64::MAX, micros),
         });
-        let of: Vec<Ceiling> = of.collect();
+        let of: Vec<CounterLimit> = of.collect();
         let mut tries = 0;
         let reserved = loop {
             let reserved = self.store.clockwork.reserve(amount, of.clone(), Some(self.key.clone())).await;
@@ -103,11 +103,11 @@ impl MoneyDesk {
             }
         };
         match reserved {
-            Ok(Reserved::Yes(are)) => Ok(SetAside { amount, warnings: self.warnings(&are).await }),
+            Ok(Reserved::Yes(are)) => Ok(BudgetReservation { amount, warnings: self.warnings(&are).await }),
             Ok(Reserved::No { key, is, at_most }) => {
                 let purse = self.purses.iter().find(|it| it.key == key);
                 let what = purse.map_or(key.as_str(), |it| it.what.as_str());
-                let refused = MoneyRefused(format!(
+                let refused = BudgetRefused(format!(
                     "the budget of {what} is spent: ${:.2} of ${:.2}, and the next request may cost ${usd:.2}",
                     usd_of(is),
                     usd_of(at_most)
@@ -116,7 +116,7 @@ impl MoneyDesk {
                 Err(refused)
             }
             // Without a word of the store nothing is spent.
-            Err(err) => Err(MoneyRefused(format!("money could not be set aside: {err}"))),
+            Err(err) => Err(BudgetRefused(format!("money could not be set aside: {err}"))),
         }
     }
 
@@ -156,7 +156,7 @@ impl MoneyDesk {
     }
 
     /// What a request really cost.
-    pub(crate) async fn settle(&self, set_aside: SetAside, usd: f64) {
+    pub(crate) async fn settle(&self, set_aside: BudgetReservation, usd: f64) {
         let difference = micros(usd) - set_aside.amount;
         if difference == 0 {
             return;
@@ -167,7 +167,7 @@ impl MoneyDesk {
     }
 
     /// Whose budget was spent, if one was.
-    pub(crate) fn refused(&self) -> Option<MoneyRefused> {
+    pub(crate) fn refused(&self) -> Option<BudgetRefused> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

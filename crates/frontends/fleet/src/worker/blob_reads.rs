@@ -7,10 +7,10 @@ use haft_fleet_store::{BlobHash, FleetStore};
 use haft_hooks::{Callback, Handler, HookCall, HookDefinition, HookEvent, HookMatcher, HookSource};
 use serde_json::{Value, json};
 
-use crate::kept_results::{BlobFile, KeptResults};
+use crate::kept_results::{BlobDownload, LargeResults};
 
 /// Looks at each `Read` before it is judged, and puts a file in the place of a blob.
-pub(super) fn hook(store: &FleetStore, results: &KeptResults) -> HookDefinition {
+pub(super) fn hook(store: &FleetStore, results: &LargeResults) -> HookDefinition {
     let (store, results) = (store.clone(), results.clone());
     let look = move |call: HookCall| {
         let (store, results) = (store.clone(), results.clone());
@@ -26,18 +26,18 @@ pub(super) fn hook(store: &FleetStore, results: &KeptResults) -> HookDefinition 
     )
 }
 
-async fn answer(store: &FleetStore, results: &KeptResults, input: &Value) -> Value {
+async fn answer(store: &FleetStore, results: &LargeResults, input: &Value) -> Value {
     let Some(hash) = input["file_path"].as_str().and_then(blob_named) else { return json!({}) };
     // Read itself says that there is no such file; nothing was forbidden.
     let told = |why: String| json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": why}});
     match results.file_of(store, hash).await {
-        Ok(BlobFile::There(path)) => {
+        Ok(BlobDownload::There(path)) => {
             let mut input = input.clone();
             input["file_path"] = json!(path);
             json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": input}})
         }
-        Ok(BlobFile::Unknown) => told(format!("The store of this fleet has no blob:{hash}.")),
-        Ok(BlobFile::NotWritten(why)) => told(format!("blob:{hash} could not become a file: {why}.")),
+        Ok(BlobDownload::Unknown) => told(format!("The store of this fleet has no blob:{hash}.")),
+        Ok(BlobDownload::NotWritten(why)) => told(format!("blob:{hash} could not become a file: {why}.")),
         Err(err) => told(format!("The store of the fleet could not be asked for blob:{hash}: {err}.")),
     }
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     FleetWorker,
     job::{JobStopped, ReadyJob},
-    leases::HeldLease,
+    leases::ActiveLease,
     outcome::{JobOutcome, result_json},
     results::ResultCollector,
     room,
@@ -27,7 +27,7 @@ const LAST_WORD: Duration = Duration::from_secs(60);
 pub(super) async fn finish(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
-    held: &HeldLease,
+    held: &ActiveLease,
     job: &mut ReadyJob,
     ended: EndedRun,
 ) -> String {

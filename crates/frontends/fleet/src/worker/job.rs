@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    FleetWorker, disk::DiskWatch, ending, leases::HeldLease, outcome::JobOutcome, run::run, takeover,
+    FleetWorker, disk::DiskWatch, ending, leases::ActiveLease, outcome::JobOutcome, run::run, takeover,
 };
 use crate::{
     checkpoint::Checkpoints,
     fence::StoreFence,
     jobs::{JobBody, RetryOn},
-    kept_results::KeptResults,
-    limits::MoneyDesk,
+    kept_results::LargeResults,
+    limits::RunBudget,
     run_lines::{FORMAT, FleetState, RunHistory},
     secrets::ValueMask,
-    workspace::{RunDirs, RunWorkspace, SetupOrder, WorkspaceHome, make_workspace, run_setup},
+    workspace::{RunDirs, RunWorkspace, SetupContext, WorkspaceHome, make_workspace, run_setup},
 };
 
 /// So many takeovers without a new line, or workers that died in a row before a call
@@ -36,9 +36,9 @@ pub(super) struct ReadyJob {
     pub(super) workspace: RunWorkspace,
     pub(super) checkpoints: Checkpoints,
     pub(super) history: RunHistory,
-    pub(super) money: Arc<MoneyDesk>,
+    pub(super) money: Arc<RunBudget>,
     pub(super) disk: DiskWatch,
-    pub(super) results: KeptResults,
+    pub(super) results: LargeResults,
 }
 
 /// Why a job did not come to its session, or left it.
@@ -66,7 +66,7 @@ impl From<StoreError> for JobStopped {
 pub(super) async fn work(
     worker: &Arc<FleetWorker>,
     lease: Lease,
-    held: &HeldLease,
+    held: &ActiveLease,
     drain: &CancellationToken,
 ) -> String {
     let dirs = RunDirs::new(&worker.settings.root, lease.key.run.as_str(), lease.key.epoch);
@@ -136,7 +136,7 @@ async fn variables_of(
 async fn prepare(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
-    held: &HeldLease,
+    held: &ActiveLease,
     dirs: &RunDirs,
 ) -> Result<ReadyJob, JobStopped> {
     let body = body_of(&lease.body)?;
@@ -153,7 +153,7 @@ async fn prepare(
         return Err(newer_log(*format, haft));
     }
     let key = lease.key.clone();
-    let results = KeptResults::new(head.tenant.clone(), &dirs.state(), &key.run);
+    let results = LargeResults::new(head.tenant.clone(), &dirs.state(), &key.run);
     results.bring_back(&worker.store, &mut history).await?;
     let fence = StoreFence::begin(
         &worker.store,
@@ -204,7 +204,7 @@ async fn prepare(
         })?;
     }
     let batch = head.batch.as_ref().map(|batch| (batch.as_str(), lease.body["batch_usd"].as_f64()));
-    let money = MoneyDesk::new(
+    let money = RunBudget::new(
         &worker.store,
         key,
         (head.tenant.as_str(), worker.settings.tenant_usd),
@@ -247,10 +247,10 @@ async fn set_up(
     dirs: &RunDirs,
     workspace: &RunWorkspace,
     variables: &Variables,
-    (held, disk): (&HeldLease, &DiskWatch),
+    (held, disk): (&ActiveLease, &DiskWatch),
     fence: &StoreFence,
 ) -> Result<(), JobStopped> {
-    let order = SetupOrder { order: &body.workspace, dirs, work: &workspace.dir, variables };
+    let order = SetupContext { order: &body.workspace, dirs, work: &workspace.dir, variables };
     let both = CancellationToken::new();
     let shown = fence.clone();
     let setup = run_setup(order, &both, move |text: &str| {

@@ -17,12 +17,12 @@ pub(crate) struct Leases {
     worker: FleetName,
     lease: Duration,
     clock: LeaseClock,
-    held: Mutex<HashMap<LeaseKey, HeldLease>>,
+    held: Mutex<HashMap<LeaseKey, ActiveLease>>,
 }
 
 /// A lease, and what is to happen to its run.
 #[derive(Clone)]
-pub(crate) struct HeldLease {
+pub(crate) struct ActiveLease {
     pub(crate) key: LeaseKey,
     /// Fires when the run is another's.
     pub(crate) lost: CancellationToken,
@@ -36,12 +36,12 @@ impl Leases {
         Self { store, worker, lease, clock: LeaseClock::new(lease), held: Mutex::default() }
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<LeaseKey, HeldLease>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<LeaseKey, ActiveLease>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn hold(&self, key: LeaseKey) -> HeldLease {
-        let lease = HeldLease {
+    pub(crate) fn hold(&self, key: LeaseKey) -> ActiveLease {
+        let lease = ActiveLease {
             key: key.clone(),
             lost: CancellationToken::new(),
             cancelled: CancellationToken::new(),
@@ -51,7 +51,7 @@ impl Leases {
         lease
     }
 
-    pub(crate) fn let_go(&self, lease: &HeldLease) {
+    pub(crate) fn let_go(&self, lease: &ActiveLease) {
         self.held().remove(&lease.key);
     }
 

@@ -15,15 +15,15 @@ mod takeover;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_fleet_store::{FleetName, FleetStore, Lease, MachineShare, StoreError, TakeJobs};
-use haft_session::{PlaceSpec, SessionSpec};
+use haft_fleet_store::{ClaimJobs, FleetName, FleetStore, Lease, MachineShare, StoreError};
+use haft_session::{LocationSpec, SessionSpec};
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::leases::Leases;
 use crate::{
-    limits::{KeyDesk, KeyLimits},
+    limits::{KeyLimits, RateLimiter},
     secrets::SecretRules,
 };
 
@@ -92,7 +92,7 @@ impl WorkerSettings {
 pub trait JobSessions: Send + Sync {
     /// The session of these flags in this place. The error is for whoever wrote
     /// the job.
-    fn session(&self, flags: &Map<String, Value>, place: PlaceSpec) -> Result<JobSession, String>;
+    fn session(&self, flags: &Map<String, Value>, place: LocationSpec) -> Result<JobSession, String>;
 }
 
 /// A session that a job wants.
@@ -105,7 +105,7 @@ pub struct JobSession {
 
 /// What a worker tells whoever started it.
 #[derive(Clone, Debug)]
-pub enum WorkerNews {
+pub enum WorkerEvent {
     /// It waits for jobs.
     Ready,
     /// It works on a job.
@@ -140,9 +140,9 @@ pub struct FleetWorker {
     pub(crate) store: FleetStore,
     pub(crate) settings: WorkerSettings,
     pub(crate) sessions: Arc<dyn JobSessions>,
-    pub(crate) keys: Arc<KeyDesk>,
+    pub(crate) keys: Arc<RateLimiter>,
     pub(crate) leases: Leases,
-    news: mpsc::UnboundedSender<WorkerNews>,
+    news: mpsc::UnboundedSender<WorkerEvent>,
 }
 
 /// How long one question for jobs waits.
@@ -156,14 +156,14 @@ impl FleetWorker {
         store: FleetStore,
         settings: WorkerSettings,
         sessions: Arc<dyn JobSessions>,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<WorkerNews>) {
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<WorkerEvent>) {
         let (news, receiver) = mpsc::unbounded_channel();
-        let keys = KeyDesk::new(&store, settings.key_limits.clone());
+        let keys = RateLimiter::new(&store, settings.key_limits.clone());
         let leases = Leases::new(store.clone(), settings.name.clone(), settings.lease);
         (Arc::new(Self { store, settings, sessions, keys, leases, news }), receiver)
     }
 
-    pub(crate) fn tell(&self, news: WorkerNews) {
+    pub(crate) fn tell(&self, news: WorkerEvent) {
         // Nobody has to listen.
         self.news.send(news).ok();
     }
@@ -175,7 +175,7 @@ impl FleetWorker {
         let renewing = tokio::spawn(Arc::clone(&self).renew_leases(over.clone()));
         let ticking = tokio::spawn(Arc::clone(&self).tick(over.clone()));
         let mut running: JoinSet<()> = JoinSet::new();
-        self.tell(WorkerNews::Ready);
+        self.tell(WorkerEvent::Ready);
         let ended = self.take_jobs(&mut running, &drain).await;
         while running.join_next().await.is_some() {}
         over.cancel();
@@ -197,7 +197,7 @@ impl FleetWorker {
             if let Err(why) = &room
                 && !std::mem::replace(&mut told_no_room, true)
             {
-                self.tell(WorkerNews::NoRoom(why.clone()));
+                self.tell(WorkerEvent::NoRoom(why.clone()));
             }
             told_no_room &= room.is_err();
             if free == 0 || room.is_err() {
@@ -210,7 +210,7 @@ impl FleetWorker {
             }
             let wait =
                 if self.settings.until_empty { Duration::from_millis(200) } else { self.settings.patience };
-            let ask = TakeJobs {
+            let ask = ClaimJobs {
                 worker: self.settings.name.clone(),
                 pool: self.settings.pool.clone(),
                 most: free,
@@ -237,7 +237,7 @@ impl FleetWorker {
                 }
                 Ok(leases) => leases.into_iter().for_each(|lease| self.begin(lease, running, drain)),
                 Err(err) if err.is_passing() => {
-                    self.tell(WorkerNews::Trouble(err.to_string()));
+                    self.tell(WorkerEvent::Trouble(err.to_string()));
                     tokio::select! {
                         () = drain.cancelled() => return Ok(()),
                         () = tokio::time::sleep(Duration::from_secs(1)) => (),
@@ -263,18 +263,18 @@ impl FleetWorker {
 
     fn begin(self: &Arc<Self>, lease: Lease, running: &mut JoinSet<()>, drain: &CancellationToken) {
         let held = self.leases.hold(lease.key.clone());
-        self.tell(WorkerNews::Took { run: lease.key.run.to_string(), epoch: lease.key.epoch });
+        self.tell(WorkerEvent::Took { run: lease.key.run.to_string(), epoch: lease.key.epoch });
         let (worker, drain) = (Arc::clone(self), drain.clone());
         running.spawn(async move {
             let run = lease.key.run.to_string();
             let what = job::work(&worker, lease, &held, &drain).await;
             worker.leases.let_go(&held);
-            worker.tell(WorkerNews::Left { run, what });
+            worker.tell(WorkerEvent::Left { run, what });
         });
     }
 
     async fn renew_leases(self: Arc<Self>, over: CancellationToken) {
-        let trouble = |text: String| self.tell(WorkerNews::Trouble(text));
+        let trouble = |text: String| self.tell(WorkerEvent::Trouble(text));
         self.leases.keep(&over, &trouble).await;
     }
 

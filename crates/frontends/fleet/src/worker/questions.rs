@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Ask, Question};
+use haft_tool_runtime::{Answer, Approver, Question};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 /// The questions of a run that wait, and answers that came before their question: a
 /// run that moved asks again. Clones are the same.
 #[derive(Clone)]
-pub(super) struct RunQuestions(Arc<QuestionsInner>);
+pub(super) struct RunApprover(Arc<QuestionsInner>);
 
 struct QuestionsInner {
     waiting: Mutex<OpenAnswers>,
@@ -32,7 +32,7 @@ struct OpenAnswers {
     answers: HashMap<String, Value>,
 }
 
-impl RunQuestions {
+impl RunApprover {
     /// Without any; the receiver hears whenever that changes.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<()>) {
         let (news, receiver) = mpsc::unbounded_channel();
@@ -76,7 +76,7 @@ impl RunQuestions {
 
 /// Takes a question back that nobody waits for any more.
 struct AskedCallGuard<'a> {
-    desk: &'a RunQuestions,
+    desk: &'a RunApprover,
     call: String,
 }
 
@@ -88,7 +88,7 @@ impl Drop for AskedCallGuard<'_> {
     }
 }
 
-impl Ask for RunQuestions {
+impl Approver for RunApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let call = question.call_id.as_str().to_owned();
         let asked = json!({
@@ -180,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_may_come_before_its_question() {
-        let (desk, mut news) = RunQuestions::new();
+        let (desk, mut news) = RunApprover::new();
         desk.answer(&json!({"call": "c1", "text": "yes"}));
         news.recv().await.unwrap();
         assert_eq!(desk.wait_for("c1", json!({"call": "c1"})).unwrap()["text"], "yes");

@@ -7,26 +7,26 @@ use haft_agent::AgentEvent;
 use haft_fleet_store::{ControlEntry, JobState, Lease, StoreError, StoreStream, cancel_control};
 use haft_model::{ModelEvent, Provider};
 use haft_session::{
-    Asking, CloseHow, Command, EventStream, Happening, LogKept, LogStart, OpenError, PlaceSpec, Prompt,
-    Session, SessionHandle, TurnEnded,
+    ApproverSpec, CloseMode, Command, EventStream, LocationSpec, LogDestination, LogStart, OpenError, Prompt,
+    Session, SessionEventKind, SessionHandle, TurnEnded,
 };
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    FleetWorker, JobSession, WorkerNews, blob_reads,
+    FleetWorker, JobSession, WorkerEvent, blob_reads,
     job::{JobStopped, ReadyJob},
-    leases::HeldLease,
+    leases::ActiveLease,
     outcome::JobOutcome,
-    questions::RunQuestions,
+    questions::RunApprover,
     room,
-    run_post::RunPost,
+    run_post::RunMail,
     takeover,
 };
 use crate::{
     jobs::{CheckpointWhen, OnQuestion, WorkspaceSource},
-    limits::{SharedLimits, WaitNews},
+    limits::{LimitWait, LimitedProvider},
     run_lines::FleetState,
 };
 
@@ -66,7 +66,7 @@ struct Watched<'a> {
     kept_calls: u64,
     /// Whether it ends because its workspace grew too large.
     is_over_disk: bool,
-    questions: RunQuestions,
+    questions: RunApprover,
     /// Calls whose question is in the log.
     asked: std::collections::HashSet<String>,
 }
@@ -75,12 +75,12 @@ struct Watched<'a> {
 pub(super) async fn run(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
-    held: &HeldLease,
+    held: &ActiveLease,
     drain: &CancellationToken,
     job: &mut ReadyJob,
 ) -> Result<EndedRun, JobStopped> {
     let (waits, mut wait_news) = mpsc::unbounded_channel();
-    let (questions, mut asked) = RunQuestions::new();
+    let (questions, mut asked) = RunApprover::new();
     let (handle, events, allow_denials) = open(worker, lease, job, waits, &questions)?;
     let has_begun = job.history.has_begun;
     if has_begun {
@@ -136,33 +136,33 @@ fn open(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
     job: &ReadyJob,
-    waits: mpsc::UnboundedSender<WaitNews>,
-    questions: &RunQuestions,
+    waits: mpsc::UnboundedSender<LimitWait>,
+    questions: &RunApprover,
 ) -> Result<(SessionHandle, EventStream, bool), JobStopped> {
     let wrong = |why: String| JobStopped::Ends(JobOutcome::failed(2, why, None));
     let state = job.dirs.state();
     let failed = |err: std::io::Error| wrong(format!("{}: {err}", state.display()));
     std::fs::create_dir_all(&state).map_err(failed)?;
     lend_keys(&state);
-    let place = PlaceSpec {
+    let place = LocationSpec {
         variables: job.variables.clone(),
         secret_names: job.body.secrets.clone(),
         state_dir: Some(state.clone()),
         program: worker.settings.program.clone(),
-        ..PlaceSpec::new(&job.workspace.dir)
+        ..LocationSpec::new(&job.workspace.dir)
     };
     let JobSession { mut spec, allow_denials } =
         worker.sessions.session(&job.body.flags, place).map_err(wrong)?;
     let log = session_log(job);
     spec.log.id = Some(lease.key.run.as_str().into());
-    spec.log.kept = LogKept::File(log.clone());
+    spec.log.kept = LogDestination::File(log.clone());
     spec.log.fence = Some(Arc::new(job.fence.clone()));
     spec.log.entrypoint = Some(String::from("haft-fleet"));
     if job.body.on_question == OnQuestion::Wait {
-        spec.asking = Asking::Port(Arc::new(questions.clone()));
+        spec.asking = ApproverSpec::Port(Arc::new(questions.clone()));
     }
     spec.hooks.push(blob_reads::hook(&worker.store, &job.results));
-    spec.far_post = Some(Arc::new(RunPost {
+    spec.far_post = Some(Arc::new(RunMail {
         store: worker.store.clone(),
         tenant: lease.head.tenant.clone(),
         run: lease.key.run.to_string(),
@@ -176,7 +176,7 @@ fn open(
         model.limits.max_time = job.body.limits.time.or(model.limits.max_time);
         let (keys, money) = (Arc::clone(&worker.keys), Arc::clone(&job.money));
         model.between = Some(Arc::new(move |inner: Arc<dyn Provider>| -> Arc<dyn Provider> {
-            Arc::new(SharedLimits::new(inner, Arc::clone(&keys), Arc::clone(&money), waits.clone()))
+            Arc::new(LimitedProvider::new(inner, Arc::clone(&keys), Arc::clone(&money), waits.clone()))
         }));
     }
     if let Ok(WorkspaceSource::Host(host)) = job.body.workspace.source() {
@@ -209,8 +209,8 @@ impl Watched<'_> {
         &mut self,
         mut events: EventStream,
         mut controls: StoreStream<ControlEntry>,
-        (wait_news, asked): (&mut mpsc::UnboundedReceiver<WaitNews>, &mut mpsc::UnboundedReceiver<()>),
-        held: &HeldLease,
+        (wait_news, asked): (&mut mpsc::UnboundedReceiver<LimitWait>, &mut mpsc::UnboundedReceiver<()>),
+        held: &ActiveLease,
         drain: &CancellationToken,
     ) -> Result<(), JobStopped> {
         let (lost, over_disk) = (self.job.fence.lost(), self.job.disk.over.clone());
@@ -248,7 +248,7 @@ impl Watched<'_> {
                 Some(()) = asked.recv() => self.take_questions(),
                 event = events.next() => {
                     let Some(event) = event else { return Ok(()) };
-                    if matches!(event.what, Happening::Closed) {
+                    if matches!(event.what, SessionEventKind::Closed) {
                         return Ok(());
                     }
                     let is_main = event.agent.is_main();
@@ -258,28 +258,30 @@ impl Watched<'_> {
         }
     }
 
-    async fn take(&mut self, what: Happening, is_main: bool, lost: &CancellationToken) {
+    async fn take(&mut self, what: SessionEventKind, is_main: bool, lost: &CancellationToken) {
         match what {
-            Happening::Agent(AgentEvent::Model(ModelEvent::Text(piece))) if is_main => self.show(&piece),
-            Happening::Agent(AgentEvent::Model(ModelEvent::Stopped(_))) => {
+            SessionEventKind::Agent(AgentEvent::Model(ModelEvent::Text(piece))) if is_main => {
+                self.show(&piece)
+            }
+            SessionEventKind::Agent(AgentEvent::Model(ModelEvent::Stopped(_))) => {
                 self.show("\n");
                 self.tell_store();
             }
-            Happening::Agent(AgentEvent::Model(ModelEvent::Started { .. }))
+            SessionEventKind::Agent(AgentEvent::Model(ModelEvent::Started { .. }))
                 if is_main && self.job.body.checkpoint == CheckpointWhen::Turn =>
             {
                 self.checkpoint(lost).await;
             }
-            Happening::Agent(AgentEvent::Called(call)) => {
+            SessionEventKind::Agent(AgentEvent::Called(call)) => {
                 self.last = format!("{} {}", call.name, haft_types::text::one_line(&call.headline, 80));
                 self.last = self.job.mask.masked(&self.last);
             }
-            Happening::Agent(AgentEvent::Result(_)) => match self.job.body.checkpoint {
+            SessionEventKind::Agent(AgentEvent::Result(_)) => match self.job.body.checkpoint {
                 CheckpointWhen::Call => self.checkpoint(lost).await,
                 CheckpointWhen::Turn if self.job.fence.is_idle() => self.checkpoint(lost).await,
                 CheckpointWhen::Turn | CheckpointWhen::End => (),
             },
-            Happening::TurnEnded(turn) => {
+            SessionEventKind::TurnEnded(turn) => {
                 self.ended.denied |= !turn.end.denials.is_empty();
                 self.ended.turn = Some(turn);
             }
@@ -320,19 +322,19 @@ impl Watched<'_> {
         }
     }
 
-    fn take_wait(&mut self, news: WaitNews) {
+    fn take_wait(&mut self, news: LimitWait) {
         match news {
-            WaitNews::Spent(usd) => {
+            LimitWait::Spent(usd) => {
                 self.ended.usd += usd;
                 self.ended.requests += 1;
             }
-            WaitNews::Waits(_) => self.change(JobState::Waiting),
-            WaitNews::GoesOn => self.change(JobState::Running),
-            WaitNews::TooLong(wait) => self.ended.waits = Some(wait),
-            WaitNews::Warns(text) => {
+            LimitWait::Waits(_) => self.change(JobState::Waiting),
+            LimitWait::GoesOn => self.change(JobState::Running),
+            LimitWait::TooLong(wait) => self.ended.waits = Some(wait),
+            LimitWait::Warns(text) => {
                 self.job.fence.note(&FleetState::Warning { text: text.clone() });
                 self.worker
-                    .tell(WorkerNews::Warns { run: self.lease.key.run.to_string(), text: text.clone() });
+                    .tell(WorkerEvent::Warns { run: self.lease.key.run.to_string(), text: text.clone() });
                 self.ended.warning = Some(text);
                 self.told_at = None;
                 self.tell_store();
@@ -441,7 +443,7 @@ impl Watched<'_> {
 
     async fn stop_session(&self) {
         self.handle.interrupt();
-        self.handle.send(Command::Close(CloseHow::AtOnce));
+        self.handle.send(Command::Close(CloseMode::AtOnce));
         tokio::time::timeout(Duration::from_secs(2), self.handle.close()).await.ok();
     }
 }

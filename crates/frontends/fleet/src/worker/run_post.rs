@@ -1,21 +1,21 @@
 //! Messages of a run to others of its tenant.
 
 use haft_fleet_store::{FleetName, FleetStore, NewControl};
-use haft_session::FarPost;
+use haft_session::RemoteMail;
 use haft_tool::{BoxFuture, CallContext};
 use serde_json::json;
 
-use crate::{client::FleetDesk, secrets::ValueMask};
+use crate::{client::FleetClient, secrets::ValueMask};
 
 /// Carries messages of one run.
-pub(super) struct RunPost {
+pub(super) struct RunMail {
     pub(super) store: FleetStore,
     pub(super) tenant: FleetName,
     pub(super) run: String,
     pub(super) mask: ValueMask,
 }
 
-impl FarPost for RunPost {
+impl RemoteMail for RunMail {
     fn send<'a>(
         &'a self,
         run: &'a str,
@@ -23,7 +23,7 @@ impl FarPost for RunPost {
         cx: &'a CallContext,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
-            let desk = FleetDesk::new(self.store.for_tenant(self.tenant.clone()), self.tenant.clone());
+            let desk = FleetClient::new(self.store.for_tenant(self.tenant.clone()), self.tenant.clone());
             let to = desk.run(run).await.map_err(|err| err.0)?;
             let id = to.head.id;
             if id.as_str() == self.run {

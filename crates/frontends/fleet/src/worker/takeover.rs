@@ -1,7 +1,7 @@
 //! Going on with a run that another worker had.
 
 use haft_fleet_store::{Lease, StoreError};
-use haft_session::{Prompt, Speaker};
+use haft_session::{Prompt, PromptAuthor};
 use serde_json::json;
 
 use super::FleetWorker;
@@ -132,7 +132,7 @@ pub(super) fn notice(history: &RunHistory, workspace: &RunWorkspace, epoch: u64)
     Prompt {
         wants_answer: false,
         is_verbatim: true,
-        speaker: Speaker::Task,
+        speaker: PromptAuthor::Task,
         origin: Some(json!({"kind": "fleet-takeover", "epoch": epoch})),
         ..Prompt::text(text)
     }

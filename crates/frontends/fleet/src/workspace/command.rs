@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How a command ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct ShellEnd {
+pub(crate) struct ShellExit {
     /// Its exit code; none when it was ended.
     pub(crate) code: Option<i32>,
     /// What it printed, the end of it.
@@ -34,7 +34,7 @@ pub(crate) async fn run_command(
     limit: Duration,
     cancel: &CancellationToken,
     mut tell: impl FnMut(&str) + Send,
-) -> Result<ShellEnd, String> {
+) -> Result<ShellExit, String> {
     let mut line = tokio::process::Command::new("/bin/sh");
     line.args(["-c", command]).current_dir(dir).env_clear();
     line.envs(variables.inherited());
@@ -44,9 +44,9 @@ pub(crate) async fn run_command(
         .process_group(0)
         .kill_on_drop(true);
     let mut child = line.spawn().map_err(|err| format!("{command}: {err}"))?;
-    let group = GroupOf(child.id());
+    let group = ProcessGroupGuard(child.id());
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let mut end = ShellEnd::default();
+    let mut end = ShellExit::default();
     let mut text = Vec::new();
     let deadline = tokio::time::sleep(limit);
     tokio::pin!(deadline);
@@ -80,9 +80,9 @@ pub(crate) async fn run_command(
 }
 
 /// A process group that ends with its owner.
-struct GroupOf(Option<u32>);
+struct ProcessGroupGuard(Option<u32>);
 
-impl GroupOf {
+impl ProcessGroupGuard {
     fn kill(&self) {
         let pid = self.0.and_then(|it| i32::try_from(it).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
@@ -91,7 +91,7 @@ impl GroupOf {
     }
 }
 
-impl Drop for GroupOf {
+impl Drop for ProcessGroupGuard {
     fn drop(&mut self) {
         self.kill();
     }
@@ -164,7 +164,7 @@ impl FleetGit {
         line.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         line.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).process_group(0);
         let mut child = line.spawn().map_err(|err| format!("git cannot be started: {err}"))?;
-        let _group = GroupOf(child.id());
+        let _group = ProcessGroupGuard(child.id());
         if let (Some(input), Some(mut stdin)) = (self.input, child.stdin.take()) {
             tokio::spawn(async move {
                 use tokio::io::AsyncWriteExt as _;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use command::{FleetGit, run_command};
 pub(crate) use git::{changes_since, push_branch};
 pub(crate) use make::make_workspace;
-pub(crate) use setup::{SetupOrder, run_setup};
+pub(crate) use setup::{SetupContext, run_setup};
 
 /// A workspace that is ready.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use crate::jobs::WorkspaceOrder;
 const USUAL_LIMIT: Duration = Duration::from_secs(1_800);
 
 /// What a setup needs.
-pub(crate) struct SetupOrder<'a> {
+pub(crate) struct SetupContext<'a> {
     pub(crate) order: &'a WorkspaceOrder,
     pub(crate) dirs: &'a RunDirs,
     pub(crate) work: &'a Path,
@@ -26,11 +26,11 @@ pub(crate) struct SetupOrder<'a> {
 
 /// Runs the setup of a workspace, if it has one. What it prints is told.
 pub(crate) async fn run_setup(
-    setup: SetupOrder<'_>,
+    setup: SetupContext<'_>,
     cancel: &CancellationToken,
     mut tell: impl FnMut(&str) + Send,
 ) -> Result<(), String> {
-    let SetupOrder { order, dirs, work, variables } = setup;
+    let SetupContext { order, dirs, work, variables } = setup;
     let Some(command) = &order.setup else { return Ok(()) };
     let cached = cache_file(order, dirs, work);
     if let Some(file) = cached.as_ref().filter(|file| file.is_file()) {

@@ -1,12 +1,12 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_agent::LateInput;
-use haft_config::Layer;
+use haft_agent::LateInputPolicy;
+use haft_config::SettingsLayer;
 use haft_hooks::{HookCall, HookEvent};
 use haft_model::{Provider, Thinking};
 use haft_session::{
-    Asking, LogKept, LogStart, ModelSpec, OpenError, PlaceSpec, PluginDir, ProviderSpec, RuleOrigin,
-    ServerStart, SessionSpec,
+    ApproverSpec, LocationSpec, LogDestination, LogStart, ModelSpec, OpenError, PluginDir, ProviderSpec,
+    RuleOrigin, ServerStart, SessionSpec,
 };
 use haft_tool::DynTool;
 use haft_tool_runtime::Answer;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     Agent, Asked, HookReply,
-    closures::{AskClosure, hook},
+    closures::{ClosureApprover, hook},
 };
 
 /// What an agent is made of. See [`Agent::builder`].
@@ -46,7 +46,7 @@ pub enum BuildError {
 impl AgentBuilder {
     pub(super) fn new(provider: Arc<dyn Provider>) -> Self {
         let mut spec = program_spec(PathBuf::new());
-        spec.late_input = LateInput::GoOn;
+        spec.late_input = LateInputPolicy::GoOn;
         let provider = ProviderSpec::Given { provider, catalog: None };
         Self { spec, model: ModelSpec { provider, ..ModelSpec::default() }, cwd: None }
     }
@@ -124,8 +124,8 @@ impl AgentBuilder {
     /// skills and memory. Without this only settings of the organisation count. What a
     /// project's files allow or run needs `haft trust` or [`Self::trust_project`].
     #[must_use]
-    pub fn settings(mut self, layers: impl IntoIterator<Item = Layer>) -> Self {
-        let layers: Vec<Layer> = layers.into_iter().collect();
+    pub fn settings(mut self, layers: impl IntoIterator<Item = SettingsLayer>) -> Self {
+        let layers: Vec<SettingsLayer> = layers.into_iter().collect();
         if !layers.is_empty() {
             self.spec.permissions.deny.retain(|rule| rule != WITHOUT_SETTINGS);
             self.spec.servers.start = ServerStart::FirstPrompt;
@@ -208,7 +208,7 @@ impl AgentBuilder {
         F: Fn(Asked) -> A + Send + Sync + 'static,
         A: Future<Output = Answer> + Send + 'static,
     {
-        self.spec.asking = Asking::Port(Arc::new(AskClosure(answer)));
+        self.spec.asking = ApproverSpec::Port(Arc::new(ClosureApprover(answer)));
         self
     }
 
@@ -271,7 +271,7 @@ impl AgentBuilder {
     /// Keeps the session in this file.
     #[must_use]
     pub fn log(mut self, path: impl Into<PathBuf>) -> Self {
-        self.spec.log.kept = LogKept::File(path.into());
+        self.spec.log.kept = LogDestination::File(path.into());
         self
     }
 
@@ -280,8 +280,8 @@ impl AgentBuilder {
     #[must_use]
     pub fn resume(mut self, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        if self.spec.log.kept == LogKept::Nowhere {
-            self.spec.log.kept = LogKept::File(path.clone());
+        if self.spec.log.kept == LogDestination::Nowhere {
+            self.spec.log.kept = LogDestination::File(path.clone());
         }
         self.spec.log.start = LogStart::File(path);
         self
@@ -310,12 +310,12 @@ const WITHOUT_SETTINGS: &str = haft_session::SETTINGS_TOOL;
 /// What a program gets that says nothing: its own tools, no settings but the
 /// organisation's, no log, nobody to ask.
 pub(crate) fn program_spec(cwd: PathBuf) -> SessionSpec {
-    let mut spec = SessionSpec::new(PlaceSpec::new(cwd));
+    let mut spec = SessionSpec::new(LocationSpec::new(cwd));
     spec.settings.sources = Some(Vec::new());
     spec.permissions.origin = RuleOrigin::Program;
     spec.permissions.deny.push(WITHOUT_SETTINGS.to_owned());
     spec.tools.built_in = false;
     spec.servers.start = ServerStart::Never;
-    spec.log.kept = LogKept::Nowhere;
+    spec.log.kept = LogDestination::Nowhere;
     spec
 }

@@ -7,7 +7,7 @@ use haft_hooks::{
     HookOutput, HookSource, PermissionDecision, SpecificOutput, StopRequest,
 };
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Ask, Question};
+use haft_tool_runtime::{Answer, Approver, Question};
 use haft_types::CallId;
 use serde_json::{Map, Value};
 
@@ -25,9 +25,9 @@ pub struct Asked {
 }
 
 /// Asks a closure.
-pub(super) struct AskClosure<F>(pub(super) F);
+pub(super) struct ClosureApprover<F>(pub(super) F);
 
-impl<F, A> Ask for AskClosure<F>
+impl<F, A> Approver for ClosureApprover<F>
 where
     F: Fn(Asked) -> A + Send + Sync,
     A: Future<Output = Answer> + Send + 'static,

@@ -6,7 +6,7 @@ mod run;
 
 use std::path::PathBuf;
 
-use haft_agent::{Spending, TurnEnd};
+use haft_agent::{RunUsage, TurnEnd};
 use haft_session::{Command, EventStream, Prompt, Session, SessionHandle, SessionSpec};
 use haft_types::Message;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ pub use self::{
 pub struct Agent {
     handle: SessionHandle,
     events: EventStream,
-    spending: Spending,
+    spending: RunUsage,
 }
 
 impl Agent {
@@ -45,7 +45,7 @@ impl Agent {
     pub fn of(spec: SessionSpec) -> Result<Self, BuildError> {
         tokio::runtime::Handle::try_current().map_err(|_| BuildError::Runtime)?;
         let (handle, events) = Session::open(spec)?;
-        Ok(Self { handle, events, spending: Spending::default() })
+        Ok(Self { handle, events, spending: RunUsage::default() })
     }
 
     /// Works on a prompt until the model is done, a bound is reached, or the
@@ -76,7 +76,7 @@ impl Agent {
     }
 
     /// Tokens and money so far.
-    pub fn spending(&self) -> &Spending {
+    pub fn spending(&self) -> &RunUsage {
         &self.spending
     }
 

@@ -1,5 +1,5 @@
 use haft_agent::{AgentEvent, EndReason, TurnEnd};
-use haft_session::{CommandEnded, CommandResult, Happening, Prompt, SessionEvent, TurnEnded};
+use haft_session::{CommandEnded, CommandResult, Prompt, SessionEvent, SessionEventKind, TurnEnded};
 use haft_types::Usage;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,7 @@ impl<'a> AgentRun<'a> {
         loop {
             let event = self.next_happening().await?;
             // What agents do that it started is in the happenings.
-            if let (true, Happening::Agent(event)) = (event.agent.is_main(), event.what) {
+            if let (true, SessionEventKind::Agent(event)) = (event.agent.is_main(), event.what) {
                 return Some(event);
             }
         }
@@ -64,19 +64,19 @@ impl<'a> AgentRun<'a> {
         };
         self.agent.note(&event);
         match &event.what {
-            Happening::TurnEnded(turn) if turn.facts.prompts.contains(&self.name) => {
+            SessionEventKind::TurnEnded(turn) if turn.facts.prompts.contains(&self.name) => {
                 self.end = Some(turn.end.clone());
                 None
             }
-            Happening::CommandEnded(command) if command.facts.prompts.contains(&self.name) => {
+            SessionEventKind::CommandEnded(command) if command.facts.prompts.contains(&self.name) => {
                 self.end = Some(of_command(command));
                 None
             }
-            Happening::Broke(problem) => {
+            SessionEventKind::Broke(problem) => {
                 self.end = Some(ended(EndReason::Stopped(problem.clone()), String::new()));
                 None
             }
-            Happening::Closed => {
+            SessionEventKind::Closed => {
                 self.end = Some(ended(EndReason::Interrupted, String::new()));
                 None
             }
@@ -107,7 +107,7 @@ impl Drop for AgentRun<'_> {
 impl Agent {
     /// Keeps count of what the session has used.
     fn note(&mut self, event: &SessionEvent) {
-        if let Happening::TurnEnded(turn) = &event.what {
+        if let SessionEventKind::TurnEnded(turn) = &event.what {
             let TurnEnded { end, bill, .. } = turn.as_ref();
             self.spending.usage += end.usage;
             self.spending.usd = bill.usd;

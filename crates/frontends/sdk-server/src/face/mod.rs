@@ -13,24 +13,24 @@ use std::{
 
 use haft_json_lines::{InputLine, LineWriter, read_elicitation};
 use haft_session::{
-    CloseHow, Command, EventStream, Happening, QuestionAnswer, QuestionSubject, SessionEvent, SessionHandle,
-    SessionQuestion, Settled, read_permission_answer,
+    CloseMode, Command, EventStream, QuestionAnswer, QuestionSubject, SessionEvent, SessionEventKind,
+    SessionHandle, SessionQuestion, Settled, read_permission_answer,
 };
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    HostInput, HostServers, Inbound, LaunchFields, Projection, SdkHost, ask::permission_request,
+    ClientMcpServers, HostInput, InboundLine, LaunchFields, Projection, SdkClient, ask::permission_request,
     elicit::elicitation_request, host::fits,
 };
 
 /// A session that a host drives over standard input and output.
-pub struct SdkFace {
+pub struct SdkServer {
     handle: SessionHandle,
     events: EventStream,
     projection: Projection,
-    host: SdkHost,
-    servers: HostServers,
+    host: SdkClient,
+    servers: ClientMcpServers,
     /// Questions the host was asked, by id.
     questions: HashMap<String, QuestionForm>,
     /// Names of the host's agents.
@@ -77,14 +77,14 @@ const MAX_REPORTED_TYPES: usize = 20;
 /// The key of an echoed introduction.
 pub(crate) const INTRODUCTION: &str = "haft_introduction";
 
-impl SdkFace {
+impl SdkServer {
     /// Drives this session.
     pub fn new(
         handle: SessionHandle,
         events: EventStream,
         projection: Projection,
-        host: SdkHost,
-        servers: HostServers,
+        host: SdkClient,
+        servers: ClientMcpServers,
         complain: fn(&str),
     ) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl SdkFace {
                     EndSignal::Terminate => {
                         code.get_or_insert(143);
                         self.host.close();
-                        self.handle.send(Command::Close(CloseHow::AtOnce));
+                        self.handle.send(Command::Close(CloseMode::AtOnce));
                     }
                     EndSignal::Interrupt => {
                         code.get_or_insert(0);
@@ -136,7 +136,7 @@ impl SdkFace {
                 () = broken.cancelled(), if code.is_none() => {
                     code = Some(1);
                     self.host.close();
-                    self.handle.send(Command::Close(CloseHow::AtOnce));
+                    self.handle.send(Command::Close(CloseMode::AtOnce));
                 }
                 line = lines.next(), if input_open => match line {
                     None => {
@@ -148,11 +148,11 @@ impl SdkFace {
                     Some(line) => if let Err(failed) = self.hear_line(line) {
                         code = Some(failed);
                         self.host.close();
-                        self.handle.send(Command::Close(CloseHow::AtOnce));
+                        self.handle.send(Command::Close(CloseMode::AtOnce));
                     },
                 },
                 event = self.events.next() => match event {
-                    None | Some(SessionEvent { what: Happening::Closed, .. }) => break,
+                    None | Some(SessionEvent { what: SessionEventKind::Closed, .. }) => break,
                     Some(event) => self.tell(&event),
                 },
                 () = at(self.introduction.as_ref().map(|it| it.1)) => self.introduce(),
@@ -178,13 +178,13 @@ impl SdkFace {
     }
 
     fn hear(&mut self, line: &[u8]) -> Result<(), u8> {
-        match Inbound::parse(line) {
+        match InboundLine::parse(line) {
             None => return Err(self.not_understood(line)),
-            Some(Inbound::User(prompt)) => self.handle.send(Command::Prompt(prompt)),
-            Some(Inbound::Control(control)) => self.control(control),
-            Some(Inbound::Answer { request_id, answer }) => self.answered(&request_id, answer),
-            Some(Inbound::Unknown(kind)) => self.report_unknown(kind),
-            Some(Inbound::Cancel | Inbound::Nothing) => (),
+            Some(InboundLine::User(prompt)) => self.handle.send(Command::Prompt(prompt)),
+            Some(InboundLine::Control(control)) => self.control(control),
+            Some(InboundLine::Answer { request_id, answer }) => self.answered(&request_id, answer),
+            Some(InboundLine::Unknown(kind)) => self.report_unknown(kind),
+            Some(InboundLine::Cancel | InboundLine::Nothing) => (),
         }
         Ok(())
     }
@@ -214,22 +214,24 @@ impl SdkFace {
 
     fn tell(&mut self, event: &SessionEvent) {
         match &event.what {
-            Happening::Asked(question) => return self.ask(question),
-            Happening::Settled(id, how) => {
+            SessionEventKind::Asked(question) => return self.ask(question),
+            SessionEventKind::Settled(id, how) => {
                 if self.questions.remove(id).is_some() && *how == Settled::TakenBack {
                     self.out.frame(&json!({"type": "control_cancel_request", "request_id": id}));
                 }
                 return;
             }
-            Happening::Notice(text) => return (self.complain)(&format!("haft: {text}")),
-            Happening::Echo(frame) if frame.get(INTRODUCTION).is_some() => return self.introduced(frame),
+            SessionEventKind::Notice(text) => return (self.complain)(&format!("haft: {text}")),
+            SessionEventKind::Echo(frame) if frame.get(INTRODUCTION).is_some() => {
+                return self.introduced(frame);
+            }
             // A host that waits for its introduction hears it before the first result.
-            Happening::Agent(haft_agent::AgentEvent::Result(_))
-            | Happening::TurnEnded(_)
-            | Happening::Appended(_)
-            | Happening::CommandEnded(_)
-            | Happening::TaskStarted(..)
-            | Happening::ChildStarted(_) => self.introduce(),
+            SessionEventKind::Agent(haft_agent::AgentEvent::Result(_))
+            | SessionEventKind::TurnEnded(_)
+            | SessionEventKind::Appended(_)
+            | SessionEventKind::CommandEnded(_)
+            | SessionEventKind::TaskStarted(..)
+            | SessionEventKind::ChildStarted(_) => self.introduce(),
             _ => (),
         }
         for frame in self.projection.of(event) {
@@ -249,7 +251,7 @@ impl SdkFace {
             }
         };
         if !fits(&request) {
-            let why = failed(&crate::HostError::TooLong.to_string());
+            let why = failed(&crate::SdkClientError::TooLong.to_string());
             return self.handle.answer(&question.id, QuestionAnswer::Unasked(why));
         }
         self.questions.insert(question.id.clone(), form);

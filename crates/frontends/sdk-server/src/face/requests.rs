@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use haft_agent::SettingsOrder;
-use haft_mcp_client::{Manager, ServerScope, tool_prefix};
+use haft_agent::SettingsChange;
+use haft_mcp_client::{McpManager, ServerScope, tool_prefix};
 use haft_model::Thinking;
 use haft_session::{
-    Activity, Command, ContextUsage, FileContent, HostParts, Introduction, ModeRefused, PluginDir, Reply,
-    RewindReport, ServerSwitch, SessionUsage, SlashCommand, WrittenScope,
+    Activity, ClientParts, Command, ContextUsage, FileContent, ModeRefused, PluginDir, Reply, RewindReport,
+    ServerSwitch, SessionIntroduction, SessionUsage, SlashCommand, WrittenScope,
 };
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{INTRODUCTION, SdkFace};
+use super::{INTRODUCTION, SdkServer};
 use crate::{
     Control, ControlRequest, FileAnswer, FileEncoding, InitializeRequest, InterruptAnswer, ModelChoice,
     PROTOCOL_VERSION, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource,
@@ -46,7 +46,7 @@ fn response(request_id: &str, answered: AnsweredRequest) -> Value {
     }
 }
 
-impl SdkFace {
+impl SdkServer {
     /// Carries out one request. Everything but the servers' business is answered
     /// at once, also while a turn runs.
     pub(super) fn control(&mut self, control: Control) {
@@ -111,7 +111,7 @@ impl SdkFace {
 
     fn rare(&mut self, id: String, request: ControlRequest) {
         let command = match request {
-            ControlRequest::ReloadSkills => Command::Reload(answering(id, |it: Introduction| {
+            ControlRequest::ReloadSkills => Command::Reload(answering(id, |it: SessionIntroduction| {
                 let skills = it.skills.iter();
                 let skills: Vec<Value> =
                     skills.map(|it| json!({"name": it.name, "description": it.description})).collect();
@@ -119,7 +119,7 @@ impl SdkFace {
             })),
             ControlRequest::ReloadPlugins => {
                 let manager = self.handle.servers().clone();
-                Command::Reload(answering(id, move |it: Introduction| {
+                Command::Reload(answering(id, move |it: SessionIntroduction| {
                     let servers = crate::status::mcp_servers(&manager.status());
                     Ok(json!({
                         "commands": commands_json(&it.commands), "agents": agents_json(&it.agents),
@@ -240,7 +240,7 @@ impl SdkFace {
         self.stops_single_tasks = request.per_task_stop_affordance;
         self.projection.leave_out(hooks.iter().map(|it| it.id.clone()));
         let plugins = request.plugins.map(|plugins| {
-            let dir = |it: crate::HostPlugin| PluginDir {
+            let dir = |it: crate::ClientPlugin| PluginDir {
                 path: PathBuf::from(it.path),
                 with_servers: !it.skip_mcp_discovery,
             };
@@ -248,7 +248,7 @@ impl SdkFace {
         });
         self.servers.limit_calls(&request.sdk_mcp_server_configs);
         self.agents = request.agents.iter().map(|it| it.0.clone()).collect();
-        let parts = HostParts {
+        let parts = ClientParts {
             plugins,
             hooks,
             agents: request.agents,
@@ -261,7 +261,7 @@ impl SdkFace {
             server_configs: request.sdk_mcp_server_configs,
             agent_summaries: request.agent_progress_summaries,
         };
-        let reply = Reply::echoed(move |it: Introduction| {
+        let reply = Reply::echoed(move |it: SessionIntroduction| {
             let mut frame = succeed(&id, introduction_json(&it));
             for (field, applied) in launch_fields {
                 frame["response"]["response"][field] = applied;
@@ -281,17 +281,17 @@ impl SdkFace {
         match budget {
             SettingChange::Keep => (),
             SettingChange::Reset => {
-                self.handle.send(Command::Order(SettingsOrder::Thinking(Thinking::Default)))
+                self.handle.send(Command::Order(SettingsChange::Thinking(Thinking::Default)))
             }
             SettingChange::Set(tokens) => {
-                self.handle.send(Command::Order(SettingsOrder::Thinking(Thinking::of_budget(Some(tokens)))));
+                self.handle.send(Command::Order(SettingsChange::Thinking(Thinking::of_budget(Some(tokens)))));
             }
         }
         match display {
             SettingChange::Keep => (),
-            SettingChange::Reset => self.handle.send(Command::Order(SettingsOrder::ThinkingDisplay(None))),
+            SettingChange::Reset => self.handle.send(Command::Order(SettingsChange::ThinkingDisplay(None))),
             SettingChange::Set(display) => {
-                self.handle.send(Command::Order(SettingsOrder::ThinkingDisplay(Some(display))));
+                self.handle.send(Command::Order(SettingsChange::ThinkingDisplay(Some(display))));
             }
         }
     }
@@ -393,7 +393,7 @@ fn models_json(models: &[(String, String)]) -> Vec<Value> {
     shown.collect()
 }
 
-fn introduction_json(it: &Introduction) -> Value {
+fn introduction_json(it: &SessionIntroduction) -> Value {
     let agents: Vec<Value> = it
         .agents
         .iter()
@@ -462,7 +462,7 @@ fn context_json(usage: &ContextUsage, agents: &[String]) -> Value {
 }
 
 /// Servers of the host itself are not ours to ask.
-fn refuse_own(manager: &Manager, server: &str) -> Result<(), String> {
+fn refuse_own(manager: &McpManager, server: &str) -> Result<(), String> {
     let status = manager.status().into_iter().find(|it| it.name == server);
     match status {
         None => Err(format!("Server not found: {server}")),
@@ -473,7 +473,7 @@ fn refuse_own(manager: &Manager, server: &str) -> Result<(), String> {
     }
 }
 
-async fn call(manager: &Manager, name: &str, arguments: Map<String, Value>) -> Result<Value, String> {
+async fn call(manager: &McpManager, name: &str, arguments: Map<String, Value>) -> Result<Value, String> {
     let servers = manager.names().into_iter();
     let found = servers.filter_map(|server| {
         let tool = name.strip_prefix(&tool_prefix(&server))?.to_owned();
@@ -488,7 +488,7 @@ async fn call(manager: &Manager, name: &str, arguments: Map<String, Value>) -> R
     manager.call_for_user(&server, &tool, arguments, &stop).await.map_err(|err| err.to_string())
 }
 
-async fn read(manager: &Manager, server: &str, uri: &str) -> Result<Value, String> {
+async fn read(manager: &McpManager, server: &str, uri: &str) -> Result<Value, String> {
     if !uri.starts_with("ui://") {
         return Err(format!("mcp_read_resource reads ui:// resources, not {uri}"));
     }

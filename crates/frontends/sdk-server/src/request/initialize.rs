@@ -32,7 +32,7 @@ pub struct InitializeRequest {
     /// The only skills the model gets, if the host names some.
     pub skills: Option<Vec<String>>,
     /// Plugins of the host; `None` where it does not speak of plugins.
-    pub plugins: Option<Vec<HostPlugin>>,
+    pub plugins: Option<Vec<ClientPlugin>>,
     /// A name for the session.
     pub title: Option<String>,
     /// The directory whose project the host trusts (`workspaceTrust`).
@@ -57,7 +57,7 @@ pub struct InitializeRequest {
 
 /// A plugin that the host brings.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HostPlugin {
+pub struct ClientPlugin {
     /// Its directory, as the host wrote it.
     pub path: String,
     /// Whether its MCP servers are left out.
@@ -123,10 +123,10 @@ fn agents(agents: &Value) -> Vec<(String, HostAgent)> {
         .collect()
 }
 
-fn plugins(plugins: &Value) -> Option<Vec<HostPlugin>> {
+fn plugins(plugins: &Value) -> Option<Vec<ClientPlugin>> {
     let plugin = |it: &Value| {
         let skip_mcp_discovery = it["skipMcpDiscovery"] == true;
-        Some(HostPlugin { path: string(&it["path"])?, skip_mcp_discovery })
+        Some(ClientPlugin { path: string(&it["path"])?, skip_mcp_discovery })
     };
     Some(plugins.as_array()?.iter().filter_map(plugin).collect())
 }

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use self::fields::RequestFields;
 pub use self::{
     answer::{FileAnswer, InterruptAnswer, RewindAnswer, ServersAnswer, TaskOutputAnswer},
-    initialize::{HostPlugin, InitializeRequest},
+    initialize::{ClientPlugin, InitializeRequest},
     problem::RequestProblem,
 };
 

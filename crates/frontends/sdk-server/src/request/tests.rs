@@ -268,8 +268,8 @@ fn introductions_are_never_refused() {
                 (text("a"), HostAgent { definition: json!(7), ..HostAgent::default() }),
             ],
             plugins: Some(vec![
-                HostPlugin { path: text("p"), skip_mcp_discovery: true },
-                HostPlugin { path: text("q"), skip_mcp_discovery: false },
+                ClientPlugin { path: text("p"), skip_mcp_discovery: true },
+                ClientPlugin { path: text("q"), skip_mcp_discovery: false },
             ]),
             tool_aliases: [(text("x"), text("Read"))].into(),
             forward_subagent_text: true,

@@ -8,14 +8,14 @@
 mod languages;
 mod reader;
 
-use crate::text::{Ink, InkSpan, Tone};
+use crate::text::{ColorRole, StyledSpan, TextStyle};
 
 use languages::{CodeLanguage, find};
 pub(crate) use reader::LineState;
 
 /// What a stretch of code is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum CodeSort {
+pub(crate) enum TokenClass {
     Plain,
     Comment,
     Text,
@@ -28,30 +28,30 @@ pub(crate) enum CodeSort {
     Hunk,
 }
 
-impl CodeSort {
-    fn ink(self) -> Ink {
+impl TokenClass {
+    fn ink(self) -> TextStyle {
         match self {
-            Self::Plain => Ink::PLAIN,
-            Self::Comment => Ink { italic: true, ..Ink::DIM },
-            Self::Text => Ink::tone(Tone::Text),
-            Self::Keyword => Ink::tone(Tone::Keyword),
-            Self::Number => Ink::tone(Tone::Number),
-            Self::Name => Ink::tone(Tone::Name),
-            Self::Added => Ink::tone(Tone::Good),
-            Self::Removed => Ink::tone(Tone::Bad),
-            Self::Hunk => Ink::tone(Tone::Accent),
+            Self::Plain => TextStyle::PLAIN,
+            Self::Comment => TextStyle { italic: true, ..TextStyle::DIM },
+            Self::Text => TextStyle::tone(ColorRole::Text),
+            Self::Keyword => TextStyle::tone(ColorRole::Keyword),
+            Self::Number => TextStyle::tone(ColorRole::Number),
+            Self::Name => TextStyle::tone(ColorRole::Name),
+            Self::Added => TextStyle::tone(ColorRole::Good),
+            Self::Removed => TextStyle::tone(ColorRole::Bad),
+            Self::Hunk => TextStyle::tone(ColorRole::Accent),
         }
     }
 }
 
 /// Colours the lines of one piece of code, from its first to its last.
 #[derive(Clone, Debug)]
-pub(crate) struct CodeInker {
+pub(crate) struct CodeHighlighter {
     language: Option<&'static CodeLanguage>,
     state: LineState,
 }
 
-impl CodeInker {
+impl CodeHighlighter {
     /// For a language as people call it after a fence, or as a file is called. An
     /// unknown one is code in one colour.
     pub(crate) fn new(name: &str) -> Self {
@@ -59,24 +59,24 @@ impl CodeInker {
     }
 
     /// The next line.
-    pub(crate) fn line(&mut self, text: &str) -> Vec<InkSpan> {
+    pub(crate) fn line(&mut self, text: &str) -> Vec<StyledSpan> {
         let (spans, state) = self.look(text);
         self.state = state;
         spans
     }
 
     /// A line that may not be complete yet.
-    pub(crate) fn partial(&self, text: &str) -> Vec<InkSpan> {
+    pub(crate) fn partial(&self, text: &str) -> Vec<StyledSpan> {
         self.look(text).0
     }
 
-    fn look(&self, text: &str) -> (Vec<InkSpan>, LineState) {
+    fn look(&self, text: &str) -> (Vec<StyledSpan>, LineState) {
         let Some(language) = self.language else {
-            return (vec![InkSpan::new(text, Ink::tone(Tone::Code))], LineState::Code);
+            return (vec![StyledSpan::new(text, TextStyle::tone(ColorRole::Code))], LineState::Code);
         };
-        let mut spans: Vec<InkSpan> = Vec::new();
+        let mut spans: Vec<StyledSpan> = Vec::new();
         let state = reader::read_line(language, self.state, text, |piece, sort| {
-            let span = InkSpan::new(piece, sort.ink());
+            let span = StyledSpan::new(piece, sort.ink());
             // Blanks have no colour, so they go with what stands before them.
             match spans.last_mut().filter(|it| it.ink == span.ink || piece.trim().is_empty()) {
                 Some(last) => last.text.push(&span.text),

@@ -1,7 +1,7 @@
 //! One reader for all languages of the table.
 
 use super::{
-    CodeSort,
+    TokenClass,
     languages::{CodeLanguage, CodeQuote, LanguageTrait},
 };
 
@@ -25,7 +25,7 @@ pub(super) fn read_line(
     language: &CodeLanguage,
     state: LineState,
     line: &str,
-    mut put: impl FnMut(&str, CodeSort),
+    mut put: impl FnMut(&str, TokenClass),
 ) -> LineState {
     if language.has(LanguageTrait::Diff) {
         put(line, diff_sort(line));
@@ -47,13 +47,13 @@ pub(super) fn read_line(
     }
 }
 
-fn diff_sort(line: &str) -> CodeSort {
+fn diff_sort(line: &str) -> TokenClass {
     match line.as_bytes() {
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => CodeSort::Name,
-        [b'+', ..] | [b'>', ..] => CodeSort::Added,
-        [b'-', ..] | [b'<', ..] => CodeSort::Removed,
-        [b'@', b'@', ..] => CodeSort::Hunk,
-        _ => CodeSort::Plain,
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => TokenClass::Name,
+        [b'+', ..] | [b'>', ..] => TokenClass::Added,
+        [b'-', ..] | [b'<', ..] => TokenClass::Removed,
+        [b'@', b'@', ..] => TokenClass::Hunk,
+        _ => TokenClass::Plain,
     }
 }
 
@@ -81,7 +81,7 @@ impl<'a> CodeReader<'a> {
         self.at = self.line.len();
     }
 
-    fn step(&mut self) -> CodeSort {
+    fn step(&mut self) -> TokenClass {
         match self.state {
             LineState::Comment(depth) => self.comment(depth),
             LineState::Text(number) => self.text(number),
@@ -92,10 +92,10 @@ impl<'a> CodeReader<'a> {
     }
 
     /// Up to the end of a comment of several lines.
-    fn comment(&mut self, depth: u16) -> CodeSort {
+    fn comment(&mut self, depth: u16) -> TokenClass {
         let Some((open, close)) = self.language.block else {
             self.state = LineState::Code;
-            return CodeSort::Plain;
+            return TokenClass::Plain;
         };
         let mut depth = depth;
         while !self.rest().is_empty() && 0 < depth {
@@ -110,21 +110,21 @@ impl<'a> CodeReader<'a> {
             }
         }
         self.state = if 0 < depth { LineState::Comment(depth) } else { LineState::Code };
-        CodeSort::Comment
+        TokenClass::Comment
     }
 
     /// Up to the end of a text, from inside of it.
-    fn text(&mut self, number: usize) -> CodeSort {
+    fn text(&mut self, number: usize) -> TokenClass {
         let quote = &self.language.quotes[number];
         loop {
             let rest = self.rest();
             if rest.is_empty() {
-                return CodeSort::Text;
+                return TokenClass::Text;
             }
             if rest.starts_with(quote.close) {
                 self.take(quote.close.len());
                 self.state = LineState::Code;
-                return CodeSort::Text;
+                return TokenClass::Text;
             }
             let mut chars = rest.chars();
             let first = chars.next().map_or(1, char::len_utf8);
@@ -133,7 +133,7 @@ impl<'a> CodeReader<'a> {
         }
     }
 
-    fn raw(&mut self, hashes: usize) -> CodeSort {
+    fn raw(&mut self, hashes: usize) -> TokenClass {
         let close = format!("\"{}", "#".repeat(hashes));
         match self.rest().find(&close) {
             Some(at) => {
@@ -142,44 +142,44 @@ impl<'a> CodeReader<'a> {
             }
             None => self.take_all(),
         }
-        CodeSort::Text
+        TokenClass::Text
     }
 
     /// Inside of a tag: names, texts, and its end.
-    fn tag(&mut self) -> CodeSort {
+    fn tag(&mut self) -> TokenClass {
         let rest = self.rest();
         match rest.chars().next() {
             Some('>') => {
                 self.take(1);
                 self.state = LineState::Code;
-                CodeSort::Keyword
+                TokenClass::Keyword
             }
             Some(quote @ ('"' | '\'')) => {
                 let end = rest[1..].find(quote).map_or(rest.len(), |at| at + 2);
                 self.take(end);
-                CodeSort::Text
+                TokenClass::Text
             }
             Some(it) if is_word(it) => {
                 self.take(word_length(rest, "-:."));
-                CodeSort::Name
+                TokenClass::Name
             }
             _ => {
                 self.take(rest.chars().next().map_or(1, char::len_utf8));
-                CodeSort::Plain
+                TokenClass::Plain
             }
         }
     }
 
-    fn code(&mut self) -> CodeSort {
+    fn code(&mut self) -> TokenClass {
         let (rest, language) = (self.rest(), self.language);
         let first = rest.chars().next().unwrap_or(' ');
         if first.is_whitespace() {
             self.take(rest.len() - rest.trim_start().len());
-            return CodeSort::Plain;
+            return TokenClass::Plain;
         }
         if self.begins_comment(rest) {
             self.take_all();
-            return CodeSort::Comment;
+            return TokenClass::Comment;
         }
         if let Some((open, _)) = language.block.filter(|it| rest.starts_with(it.0)) {
             self.take(open.len());
@@ -193,22 +193,22 @@ impl<'a> CodeReader<'a> {
         }
         if first.is_ascii_digit() {
             self.take(number_length(rest));
-            return CodeSort::Number;
+            return TokenClass::Number;
         }
         if matches!(first, '$') && language.has(LanguageTrait::Variables) {
             let braced = rest.starts_with("${").then(|| rest.find('}').map_or(rest.len(), |at| at + 1));
             self.take(braced.unwrap_or_else(|| 1 + word_length(&rest[1..], "").max(1)));
-            return CodeSort::Name;
+            return TokenClass::Name;
         }
         if matches!(first, '@' | '#') && language.has(LanguageTrait::Attributes) {
             self.take(1 + word_length(&rest[1..], "."));
-            return CodeSort::Name;
+            return TokenClass::Name;
         }
         if is_word(first) {
             return self.word(rest);
         }
         self.take(first.len_utf8());
-        CodeSort::Plain
+        TokenClass::Plain
     }
 
     fn begins_comment(&self, rest: &str) -> bool {
@@ -220,10 +220,10 @@ impl<'a> CodeReader<'a> {
         })
     }
 
-    fn markup(&mut self, rest: &str) -> CodeSort {
+    fn markup(&mut self, rest: &str) -> TokenClass {
         if !rest.starts_with('<') {
             self.take(rest.find('<').unwrap_or(rest.len()));
-            return CodeSort::Plain;
+            return TokenClass::Plain;
         }
         let lead =
             if rest.starts_with("</") || rest.starts_with("<!") || rest.starts_with("<?") { 2 } else { 1 };
@@ -231,13 +231,13 @@ impl<'a> CodeReader<'a> {
         self.take(lead + name);
         if 0 < name {
             self.state = LineState::Tag;
-            return CodeSort::Keyword;
+            return TokenClass::Keyword;
         }
-        CodeSort::Plain
+        TokenClass::Plain
     }
 
     /// A text that begins here.
-    fn quoted(&mut self, rest: &str, first: char) -> Option<CodeSort> {
+    fn quoted(&mut self, rest: &str, first: char) -> Option<TokenClass> {
         let language = self.language;
         if language.has(LanguageTrait::Rust) {
             let raw = rest.strip_prefix('b').unwrap_or(rest).strip_prefix('r');
@@ -260,11 +260,11 @@ impl<'a> CodeReader<'a> {
         // A text that something is assigned to is a name.
         let names = language.has(LanguageTrait::QuotedKeys) && self.rest().trim_start().starts_with(':');
         debug_assert!(from < self.at, "a quote has a length");
-        Some(if names { CodeSort::Name } else { sort })
+        Some(if names { TokenClass::Name } else { sort })
     }
 
     /// A character, or the name of a lifetime.
-    fn apostrophe(&mut self, rest: &str) -> CodeSort {
+    fn apostrophe(&mut self, rest: &str) -> TokenClass {
         let mut chars = rest[1..].chars();
         let second = chars.next();
         let length = match second {
@@ -275,16 +275,16 @@ impl<'a> CodeReader<'a> {
         match length {
             Some(length) => {
                 self.take(length);
-                CodeSort::Text
+                TokenClass::Text
             }
             None => {
                 self.take(1 + word_length(&rest[1..], ""));
-                CodeSort::Name
+                TokenClass::Name
             }
         }
     }
 
-    fn word(&mut self, rest: &str) -> CodeSort {
+    fn word(&mut self, rest: &str) -> TokenClass {
         let language = self.language;
         let joined = if language.has(LanguageTrait::Dashes) { "-" } else { "" };
         let word = &rest[..word_length(rest, joined)];
@@ -292,7 +292,7 @@ impl<'a> CodeReader<'a> {
         self.take(word.len());
         let behind = self.rest().trim_start();
         if begins && language.assigns.is_some_and(|sign| behind.starts_with(sign)) {
-            return CodeSort::Name;
+            return TokenClass::Name;
         }
         let is_member = self.line[..self.at - word.len()].ends_with('.');
         let known = match language.has(LanguageTrait::AnyCase) {
@@ -300,11 +300,11 @@ impl<'a> CodeReader<'a> {
             false => language.words.split(' ').any(|it| it == word),
         };
         if known && !is_member {
-            return CodeSort::Keyword;
+            return TokenClass::Keyword;
         }
         let mut chars = word.chars();
         let is_type = chars.next().is_some_and(char::is_uppercase) && chars.any(char::is_lowercase);
-        if is_type && language.has(LanguageTrait::Types) { CodeSort::Name } else { CodeSort::Plain }
+        if is_type && language.has(LanguageTrait::Types) { TokenClass::Name } else { TokenClass::Plain }
     }
 }
 

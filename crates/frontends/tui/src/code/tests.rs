@@ -2,22 +2,22 @@ use super::*;
 
 /// Every piece with its colour: `k:fn`, `t:"x"`; plain pieces alone.
 fn shown(language: &str, lines: &[&str]) -> String {
-    let mut inker = CodeInker::new(language);
+    let mut inker = CodeHighlighter::new(language);
     let mut out = Vec::new();
     for line in lines {
         let spans = inker.line(line);
         let whole: String = spans.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(whole, *line, "nothing is lost");
-        let letter = |ink: Ink| match ink {
-            it if it == CodeSort::Comment.ink() => "c:",
-            it if it == CodeSort::Text.ink() => "t:",
-            it if it == CodeSort::Keyword.ink() => "k:",
-            it if it == CodeSort::Number.ink() => "n:",
-            it if it == CodeSort::Name.ink() => "a:",
-            it if it == CodeSort::Added.ink() => "+:",
-            it if it == CodeSort::Removed.ink() => "-:",
-            it if it == CodeSort::Hunk.ink() => "@:",
-            it if it == Ink::tone(Tone::Code) => "?:",
+        let letter = |ink: TextStyle| match ink {
+            it if it == TokenClass::Comment.ink() => "c:",
+            it if it == TokenClass::Text.ink() => "t:",
+            it if it == TokenClass::Keyword.ink() => "k:",
+            it if it == TokenClass::Number.ink() => "n:",
+            it if it == TokenClass::Name.ink() => "a:",
+            it if it == TokenClass::Added.ink() => "+:",
+            it if it == TokenClass::Removed.ink() => "-:",
+            it if it == TokenClass::Hunk.ink() => "@:",
+            it if it == TextStyle::tone(ColorRole::Code) => "?:",
             _ => "",
         };
         let pieces: Vec<String> =
@@ -72,7 +72,7 @@ proptest::proptest! {
     ) {
         let names =
             ["rust", "py", "ts", "go", "c", "java", "php", "rb", "sh", "make", "json", "yaml", "toml", "sql", "html", "css", "lua", "hs", "zig", "tf", "r", "ps1", "diff", "clj", "dockerfile"];
-        let mut inker = CodeInker::new(names[which % names.len()]);
+        let mut inker = CodeHighlighter::new(names[which % names.len()]);
         for line in &lines {
             let partial: String = inker.partial(line).iter().map(|it| it.text.as_str()).collect();
             let whole: String = inker.line(line).iter().map(|it| it.text.as_str()).collect();

@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::{
     layout::ScreenRow,
     paint::Caret,
-    text::{Ink, InkSpan, Tone, grapheme_width, width_of},
+    text::{ColorRole, StyledSpan, TextStyle, grapheme_width, width_of},
 };
 
 /// Pastes longer than this, or with more lines, become a mark.
@@ -458,7 +458,7 @@ impl Composer {
     }
 
     /// The rows of the text behind a sign, and where the caret is in them.
-    pub fn rows(&self, width: usize, sign: &str, ink: Ink) -> (Vec<ScreenRow>, Caret) {
+    pub fn rows(&self, width: usize, sign: &str, ink: TextStyle) -> (Vec<ScreenRow>, Caret) {
         self.rows_with(width, sign, ink, 0..0)
     }
 
@@ -467,14 +467,18 @@ impl Composer {
         &self,
         width: usize,
         sign: &str,
-        ink: Ink,
+        ink: TextStyle,
         selected: std::ops::Range<usize>,
     ) -> (Vec<ScreenRow>, Caret) {
         let places = self.places(width);
         let count = places.last().map_or(0, |it| it.1) + 1;
         let mut rows: Vec<ScreenRow> = Vec::with_capacity(count);
         for number in 0..count {
-            let lead = if number == 0 { InkSpan::new(sign, ink) } else { InkSpan::new("  ", Ink::PLAIN) };
+            let lead = if number == 0 {
+                StyledSpan::new(sign, ink)
+            } else {
+                StyledSpan::new("  ", TextStyle::PLAIN)
+            };
             rows.push(ScreenRow { spans: vec![lead], soft: false });
         }
         let mut caret = Caret::default();
@@ -486,9 +490,9 @@ impl Composer {
             let Some(grapheme) = next.filter(|it| *it != "\n") else { continue };
             let shown = self.shown(grapheme);
             let is_mark = shown != grapheme;
-            let mut ink = if is_mark { Ink::tone(Tone::Info) } else { Ink::PLAIN };
+            let mut ink = if is_mark { TextStyle::tone(ColorRole::Info) } else { TextStyle::PLAIN };
             ink.reverse = selected.contains(at);
-            let span = InkSpan::new(&shown, ink);
+            let span = StyledSpan::new(&shown, ink);
             match rows[*row].spans.last_mut().filter(|it| it.ink == ink && *column != 0) {
                 Some(last) => last.text.push(&span.text),
                 None => rows[*row].spans.push(span),

@@ -88,7 +88,7 @@ fn long_pastes_are_a_mark_and_whole_when_sent() {
     composer.insert("see ");
     composer.paste(&long);
     composer.insert(" end");
-    let (rows, caret) = composer.rows(80, "> ", Ink::PLAIN);
+    let (rows, caret) = composer.rows(80, "> ", TextStyle::PLAIN);
     assert_eq!(rows[0].to_text(), "> see [pasted text 1, 40 lines] end");
     assert_eq!(caret.column, rows[0].width());
     assert_eq!(composer.whole(), format!("see {long} end"));
@@ -105,7 +105,7 @@ proptest::proptest! {
         let mut composer = Composer::default();
         composer.set(&text);
         composer.go(CaretMove::To(at));
-        let (rows, caret) = composer.rows(width, "> ", Ink::PLAIN);
+        let (rows, caret) = composer.rows(width, "> ", TextStyle::PLAIN);
         proptest::prop_assert!(caret.row < rows.len());
         proptest::prop_assert!(caret.column <= width);
         proptest::prop_assert!(rows.iter().all(|row| row.width() <= width), "{rows:?}");
@@ -124,7 +124,7 @@ fn a_paste_that_comes_in_pieces_is_one() {
     composer.insert(" y");
     assert_eq!(composer.whole(), format!("x {} y", line.repeat(20_003)));
     assert_eq!(composer.text().chars().count(), "x m y".len());
-    let (rows, _) = composer.rows(80, "› ", Ink::PLAIN);
+    let (rows, _) = composer.rows(80, "› ", TextStyle::PLAIN);
     assert_eq!(rows[0].to_text(), "› x [pasted text 1, 20003 lines] y");
     // As a whole it goes, and comes back.
     composer.undo();

@@ -6,8 +6,8 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::table::{TableRows, TableStream};
 use crate::{
-    code::CodeInker,
-    text::{Fit, Ink, InkLine, InkSpan, Tone, width_of},
+    code::CodeHighlighter,
+    text::{ColorRole, StyledLine, StyledSpan, TextStyle, WrapMode, width_of},
 };
 
 /// What is read beside the usual.
@@ -16,9 +16,9 @@ const OPTIONS: Options =
 
 /// Renders blocks.
 #[derive(Clone, Debug)]
-pub(super) struct BlockMaker {
+pub(super) struct BlockRenderer {
     /// How prose meets the margin.
-    pub(super) fit: Fit,
+    pub(super) fit: WrapMode,
     pub(super) width: usize,
     /// Whether marks of Markdown are kept because ink does not show.
     pub(super) marks: bool,
@@ -26,10 +26,10 @@ pub(super) struct BlockMaker {
 
 /// Lines that are being made.
 struct BlockLines<'a> {
-    maker: &'a BlockMaker,
-    out: Vec<InkLine>,
-    line: InkLine,
-    ink: Vec<Ink>,
+    maker: &'a BlockRenderer,
+    out: Vec<StyledLine>,
+    line: StyledLine,
+    ink: Vec<TextStyle>,
     links: Vec<(Arc<str>, usize)>,
     /// What rows begin with: quotes and list items.
     lead: Vec<String>,
@@ -37,29 +37,29 @@ struct BlockLines<'a> {
     lists: Vec<Option<u64>>,
     table: Option<TableRows>,
     /// The code block that is open.
-    code: Option<CodeInker>,
+    code: Option<CodeHighlighter>,
 }
 
-impl BlockMaker {
+impl BlockRenderer {
     /// A line of a code block: nothing stands before or behind it, so that it
     /// can be copied.
-    pub(super) fn code_line(&self, spans: Vec<InkSpan>) -> InkLine {
-        let mut line = InkLine { spans, fit: Fit::Flow };
+    pub(super) fn code_line(&self, spans: Vec<StyledSpan>) -> StyledLine {
+        let mut line = StyledLine { spans, fit: WrapMode::Flow };
         if self.marks {
-            line.spans.iter_mut().for_each(|span| span.ink = Ink::PLAIN);
+            line.spans.iter_mut().for_each(|span| span.ink = TextStyle::PLAIN);
         }
         line
     }
 
     /// The fence of a code block, where ink does not show what is code.
-    pub(super) fn fence_line(&self, text: &str) -> Option<InkLine> {
-        self.marks.then(|| InkLine::of(text, Ink::PLAIN))
+    pub(super) fn fence_line(&self, text: &str) -> Option<StyledLine> {
+        self.marks.then(|| StyledLine::of(text, TextStyle::PLAIN))
     }
 
     /// A whole block. One that follows a list item and is indented belongs to it.
-    pub(super) fn lines(&self, source: &str, after_item: bool) -> Vec<InkLine> {
+    pub(super) fn lines(&self, source: &str, after_item: bool) -> Vec<StyledLine> {
         if self.marks {
-            return source.lines().map(|line| InkLine::of(line, Ink::PLAIN).fit(self.fit)).collect();
+            return source.lines().map(|line| StyledLine::of(line, TextStyle::PLAIN).fit(self.fit)).collect();
         }
         let blanks = source.bytes().take_while(|it| *it == b' ').count();
         let indent = if after_item { blanks.min(8) } else { 0 };
@@ -100,7 +100,7 @@ impl BlockMaker {
     }
 
     /// The cells of a row of a table, if it is one.
-    pub(super) fn table_row(&self, table: &TableStream, line: &str) -> Option<Vec<InkLine>> {
+    pub(super) fn table_row(&self, table: &TableStream, line: &str) -> Option<Vec<StyledLine>> {
         let columns = table.columns();
         let (head, delimiter) = ("|x".repeat(columns), "|-".repeat(columns));
         let rows = self.table_rows(&format!("{head}|\n{delimiter}|\n{}\n", line.trim()))?;
@@ -120,12 +120,12 @@ impl BlockMaker {
 }
 
 impl<'a> BlockLines<'a> {
-    fn new(maker: &'a BlockMaker) -> Self {
+    fn new(maker: &'a BlockRenderer) -> Self {
         Self {
             maker,
             out: Vec::new(),
-            line: InkLine::blank(),
-            ink: vec![Ink::PLAIN],
+            line: StyledLine::blank(),
+            ink: vec![TextStyle::PLAIN],
             links: Vec::new(),
             lead: Vec::new(),
             lists: Vec::new(),
@@ -134,13 +134,13 @@ impl<'a> BlockLines<'a> {
         }
     }
 
-    fn ink(&self) -> Ink {
+    fn ink(&self) -> TextStyle {
         self.ink.last().copied().unwrap_or_default()
     }
 
-    fn put(&mut self, text: &str, ink: Ink) {
+    fn put(&mut self, text: &str, ink: TextStyle) {
         self.begin_line();
-        let mut span = InkSpan::new(text, ink);
+        let mut span = StyledSpan::new(text, ink);
         span.link = self.links.last().map(|it| Arc::clone(&it.0));
         match self.line.spans.last_mut().filter(|it| it.ink == span.ink && it.link == span.link) {
             Some(last) => last.text.push(&span.text),
@@ -154,8 +154,8 @@ impl<'a> BlockLines<'a> {
             return;
         }
         for lead in &mut self.lead {
-            let ink = if lead.contains('│') { Ink::DIM } else { Ink::tone(Tone::Accent) };
-            self.line.spans.push(InkSpan::new(lead, ink));
+            let ink = if lead.contains('│') { TextStyle::DIM } else { TextStyle::tone(ColorRole::Accent) };
+            self.line.spans.push(StyledSpan::new(lead, ink));
             // A mark stands on its first line only.
             if !lead.contains('│') {
                 *lead = " ".repeat(width_of(lead));
@@ -169,14 +169,14 @@ impl<'a> BlockLines<'a> {
         }
         let mut line = std::mem::take(&mut self.line);
         let lead: usize = self.lead.iter().map(|it| width_of(it)).sum();
-        line.fit = if 0 < lead { Fit::Hang(u16::try_from(lead).unwrap_or(0)) } else { self.maker.fit };
+        line.fit = if 0 < lead { WrapMode::Hang(u16::try_from(lead).unwrap_or(0)) } else { self.maker.fit };
         if self.code.is_some() {
-            line.fit = Fit::Flow;
+            line.fit = WrapMode::Flow;
         }
         self.out.push(line);
     }
 
-    fn add_ink(&mut self, change: impl FnOnce(&mut Ink)) {
+    fn add_ink(&mut self, change: impl FnOnce(&mut TextStyle)) {
         let mut ink = self.ink();
         change(&mut ink);
         self.ink.push(ink);
@@ -196,7 +196,7 @@ impl<'a> BlockLines<'a> {
             }
             Event::Text(text) => self.put(&text, self.ink()),
             Event::Code(code) => {
-                let ink = Ink { tone: Tone::Code, ..self.ink() };
+                let ink = TextStyle { tone: ColorRole::Code, ..self.ink() };
                 self.put(&code, ink);
             }
             Event::Html(text) | Event::InlineHtml(text) => {
@@ -210,11 +210,11 @@ impl<'a> BlockLines<'a> {
             }
             Event::SoftBreak => self.put(" ", self.ink()),
             Event::HardBreak => self.break_line(),
-            Event::Rule => self.put("───", Ink::DIM),
+            Event::Rule => self.put("───", TextStyle::DIM),
             Event::TaskListMarker(done) => {
-                self.put(if done { "☑ " } else { "☐ " }, Ink::PLAIN);
+                self.put(if done { "☑ " } else { "☐ " }, TextStyle::PLAIN);
             }
-            Event::FootnoteReference(name) => self.put(&format!("[^{name}]"), Ink::DIM),
+            Event::FootnoteReference(name) => self.put(&format!("[^{name}]"), TextStyle::DIM),
             Event::InlineMath(text) | Event::DisplayMath(text) => self.put(&text, self.ink()),
         }
     }
@@ -231,7 +231,7 @@ impl<'a> BlockLines<'a> {
                     CodeBlockKind::Fenced(info) => info.to_string(),
                     CodeBlockKind::Indented => String::new(),
                 };
-                self.code = Some(CodeInker::new(&language));
+                self.code = Some(CodeHighlighter::new(&language));
             }
             Tag::List(first) => {
                 self.break_line();
@@ -319,7 +319,7 @@ impl<'a> BlockLines<'a> {
             .find(|(at, _)| width_of(&words[..*at]) >= from)
             .map_or("", |it| &words[it.0..]);
         if !url.is_empty() && !url.contains(shown.trim()) && !url.starts_with('#') {
-            self.put(&format!(" ({url})"), Ink::DIM);
+            self.put(&format!(" ({url})"), TextStyle::DIM);
         }
     }
 }

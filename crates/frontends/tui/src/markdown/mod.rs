@@ -6,15 +6,15 @@
 //! the whole, by construction. pulldown-cmark reads what is inside a block.
 
 use crate::{
-    code::CodeInker,
-    look::{TermLook, WrapStyle},
-    text::{Fit, Ink, InkLine},
+    code::CodeHighlighter,
+    look::{TerminalCaps, WrapStyle},
+    text::{StyledLine, TextStyle, WrapMode},
 };
 
 mod block;
 mod table;
 
-use block::BlockMaker;
+use block::BlockRenderer;
 use table::TableStream;
 
 /// Lines of an unfinished block that are held back at most.
@@ -23,7 +23,7 @@ const MOST_HELD: usize = 200;
 /// Markdown that is still coming.
 #[derive(Clone, Debug)]
 pub struct MarkdownStream {
-    maker: BlockMaker,
+    maker: BlockRenderer,
     /// Whole lines of the block that is open.
     open: Vec<String>,
     /// The line that is not complete.
@@ -32,8 +32,8 @@ pub struct MarkdownStream {
     table: Option<TableStream>,
     /// A blank line stood before what comes next.
     gap: bool,
-    last: BlockSort,
-    finished: Vec<InkLine>,
+    last: LastBlock,
+    finished: Vec<StyledLine>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,12 +41,12 @@ struct CodeFence {
     mark: char,
     length: usize,
     indent: usize,
-    inker: CodeInker,
+    inker: CodeHighlighter,
 }
 
 /// What was written last, for the space between blocks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum BlockSort {
+enum LastBlock {
     Nothing,
     Prose,
     Item,
@@ -57,19 +57,19 @@ enum BlockSort {
 
 impl MarkdownStream {
     /// Nothing was said yet.
-    pub fn new(look: &TermLook, width: usize) -> Self {
+    pub fn new(look: &TerminalCaps, width: usize) -> Self {
         let fit = match look.wrap {
-            WrapStyle::Terminal => Fit::Flow,
-            WrapStyle::Words => Fit::Hang(0),
+            WrapStyle::Terminal => WrapMode::Flow,
+            WrapStyle::Words => WrapMode::Hang(0),
         };
         Self {
-            maker: BlockMaker { fit, width, marks: !look.can_draw() },
+            maker: BlockRenderer { fit, width, marks: !look.can_draw() },
             open: Vec::new(),
             partial: String::new(),
             fence: None,
             table: None,
             gap: false,
-            last: BlockSort::Nothing,
+            last: LastBlock::Nothing,
             finished: Vec::new(),
         }
     }
@@ -105,12 +105,12 @@ impl MarkdownStream {
     }
 
     /// Lines that will not change any more, handed out once.
-    pub fn take_finished(&mut self) -> Vec<InkLine> {
+    pub fn take_finished(&mut self) -> Vec<StyledLine> {
         std::mem::take(&mut self.finished)
     }
 
     /// How the rest looks now.
-    pub fn tail(&self) -> Vec<InkLine> {
+    pub fn tail(&self) -> Vec<StyledLine> {
         if self.fence.is_some() {
             return self.code_tail();
         }
@@ -132,21 +132,23 @@ impl MarkdownStream {
             return out;
         }
         if self.wants_blank(sort) {
-            out.push(InkLine::blank());
+            out.push(StyledLine::blank());
         }
-        let head = (sort == BlockSort::Table).then(|| self.head_tail(&lines)).flatten();
+        let head = (sort == LastBlock::Table).then(|| self.head_tail(&lines)).flatten();
         match (head, sort) {
             (Some(head), _) => out.extend(head),
-            (None, BlockSort::Table) => out.extend(lines.iter().map(|line| InkLine::of(line, Ink::PLAIN))),
+            (None, LastBlock::Table) => {
+                out.extend(lines.iter().map(|line| StyledLine::of(line, TextStyle::PLAIN)))
+            }
             _ => {
-                out.extend(self.maker.lines(&closed_for_now(&lines.join("\n")), self.last == BlockSort::Item))
+                out.extend(self.maker.lines(&closed_for_now(&lines.join("\n")), self.last == LastBlock::Item))
             }
         }
         out
     }
 
     /// The line of code that is being written; the end of a fence is not shown.
-    fn code_tail(&self) -> Vec<InkLine> {
+    fn code_tail(&self) -> Vec<StyledLine> {
         let Some(fence) = &self.fence else { return Vec::new() };
         let begins_end =
             fence.is_closed_by(&self.partial) || self.partial.trim().chars().all(|it| it == fence.mark);
@@ -158,7 +160,7 @@ impl MarkdownStream {
 
     /// A line that will be the head of a table, if what is behind it is on the way
     /// to be its delimiter.
-    fn head_tail(&self, lines: &[String]) -> Option<Vec<InkLine>> {
+    fn head_tail(&self, lines: &[String]) -> Option<Vec<StyledLine>> {
         let is_on_the_way = |it: &String| it.chars().all(|it| matches!(it, '|' | '-' | ':' | ' '));
         if self.maker.marks || 2 < lines.len() || !lines.iter().skip(1).all(is_on_the_way) {
             return None;
@@ -167,23 +169,23 @@ impl MarkdownStream {
     }
 
     /// What is not finished of a table, with the row that is being written.
-    fn table_tail(&self, table: &TableStream) -> Vec<InkLine> {
+    fn table_tail(&self, table: &TableStream) -> Vec<StyledLine> {
         let partial = self.partial.as_str();
         if partial.contains('|') {
             return table.tail(self.maker.table_row(table, &closed_for_now(partial)).as_deref());
         }
         let mut out = table.tail(None);
         if !partial.trim().is_empty() && !partial.trim_start().starts_with('`') {
-            out.push(InkLine::blank());
+            out.push(StyledLine::blank());
             out.extend(self.maker.lines(partial, /*after_item*/ false));
         }
         out
     }
 
-    fn wants_blank(&self, sort: BlockSort) -> bool {
-        let set_apart = |it| matches!(it, BlockSort::Code | BlockSort::Table | BlockSort::Heading);
-        self.last != BlockSort::Nothing
-            && (self.gap || set_apart(sort) || (set_apart(self.last) && self.last != BlockSort::Heading))
+    fn wants_blank(&self, sort: LastBlock) -> bool {
+        let set_apart = |it| matches!(it, LastBlock::Code | LastBlock::Table | LastBlock::Heading);
+        self.last != LastBlock::Nothing
+            && (self.gap || set_apart(sort) || (set_apart(self.last) && self.last != LastBlock::Heading))
     }
 
     fn take_line(&mut self, line: String) {
@@ -210,17 +212,17 @@ impl MarkdownStream {
         }
         if let Some((fence, info)) = CodeFence::opened_by(&line) {
             self.close();
-            if self.wants_blank(BlockSort::Code) {
-                self.finished.push(InkLine::blank());
+            if self.wants_blank(LastBlock::Code) {
+                self.finished.push(StyledLine::blank());
             }
             self.finished.extend(self.maker.fence_line(&format!("```{info}")));
-            (self.fence, self.last, self.gap) = (Some(fence), BlockSort::Code, false);
+            (self.fence, self.last, self.gap) = (Some(fence), LastBlock::Code, false);
             return;
         }
         if self.begin_table(&line) {
             return;
         }
-        let is_table = self.sort_of(&self.open) == BlockSort::Table && !self.open.is_empty();
+        let is_table = self.sort_of(&self.open) == LastBlock::Table && !self.open.is_empty();
         let begins = is_heading(&line)
             || is_item(&line)
             || (is_table && !line.contains('|'))
@@ -240,17 +242,17 @@ impl MarkdownStream {
     /// of lists are shown when they are complete.
     fn begin_table(&mut self, line: &str) -> bool {
         let [head] = self.open.as_slice() else { return false };
-        let is_inner = head.starts_with("    ") || (self.last == BlockSort::Item && head.starts_with("  "));
+        let is_inner = head.starts_with("    ") || (self.last == LastBlock::Item && head.starts_with("  "));
         let is_head = head.contains('|') && !is_item(head) && !head.trim_start().starts_with('>');
         if self.maker.marks || is_inner || !is_head || !is_delimiter(line) {
             return false;
         }
         let Some(table) = self.maker.table(head, line) else { return false };
         self.open.clear();
-        if self.wants_blank(BlockSort::Table) {
-            self.finished.push(InkLine::blank());
+        if self.wants_blank(LastBlock::Table) {
+            self.finished.push(StyledLine::blank());
         }
-        (self.table, self.last, self.gap) = (Some(table), BlockSort::Table, false);
+        (self.table, self.last, self.gap) = (Some(table), LastBlock::Table, false);
         true
     }
 
@@ -279,24 +281,24 @@ impl MarkdownStream {
         let lines = std::mem::take(&mut self.open);
         let sort = self.sort_of(&lines);
         if self.wants_blank(sort) {
-            self.finished.push(InkLine::blank());
+            self.finished.push(StyledLine::blank());
         }
-        let after_item = self.last == BlockSort::Item;
+        let after_item = self.last == LastBlock::Item;
         self.finished.extend(self.maker.lines(&lines.join("\n"), after_item));
         let goes_on = after_item && lines[0].starts_with("  ");
-        self.last = if goes_on { BlockSort::Item } else { sort };
+        self.last = if goes_on { LastBlock::Item } else { sort };
         self.gap = false;
     }
 
-    fn sort_of(&self, lines: &[String]) -> BlockSort {
+    fn sort_of(&self, lines: &[String]) -> LastBlock {
         match lines.first() {
-            Some(line) if is_heading(line) => BlockSort::Heading,
-            Some(line) if is_item(line) => BlockSort::Item,
-            Some(line) if line.trim_start().starts_with('|') => BlockSort::Table,
+            Some(line) if is_heading(line) => LastBlock::Heading,
+            Some(line) if is_item(line) => LastBlock::Item,
+            Some(line) if line.trim_start().starts_with('|') => LastBlock::Table,
             Some(line) if line.contains('|') && lines.get(1).is_some_and(|it| is_delimiter(it)) => {
-                BlockSort::Table
+                LastBlock::Table
             }
-            _ => BlockSort::Prose,
+            _ => LastBlock::Prose,
         }
     }
 }
@@ -309,7 +311,7 @@ impl CodeFence {
         let length = rest.chars().take_while(|it| *it == mark).count();
         let info = rest[length..].trim();
         let fits = 3 <= length && (mark == '~' || !info.contains('`'));
-        let inker = CodeInker::new(info);
+        let inker = CodeHighlighter::new(info);
         fits.then(|| (Self { mark, length, indent, inker }, info.to_owned()))
     }
 
@@ -379,8 +381,8 @@ fn closed_for_now(source: &str) -> String {
 }
 
 /// Thinking, and other words that are not formatted.
-pub(crate) fn plain_lines(text: &str, ink: Ink, fit: Fit) -> Vec<InkLine> {
-    text.lines().map(|line| InkLine::of(line, ink).fit(fit)).collect()
+pub(crate) fn plain_lines(text: &str, ink: TextStyle, fit: WrapMode) -> Vec<StyledLine> {
+    text.lines().map(|line| StyledLine::of(line, ink).fit(fit)).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use pulldown_cmark::Alignment;
 
-use crate::text::{Fit, Ink, InkLine};
+use crate::text::{StyledLine, TextStyle, WrapMode};
 
 /// Rows that are held back at most until the widths of the columns are final.
 const MOST_HELD: usize = 24;
@@ -17,16 +17,16 @@ const BETWEEN: usize = 2;
 /// Rows of cells, the first of them the head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableRows {
-    pub(super) rows: Vec<Vec<InkLine>>,
+    pub(super) rows: Vec<Vec<StyledLine>>,
     pub(super) alignments: Vec<Alignment>,
 }
 
 impl TableRows {
     /// All of it, on a screen of this width.
-    pub(super) fn lines(self, width: usize) -> Vec<InkLine> {
+    pub(super) fn lines(self, width: usize) -> Vec<StyledLine> {
         let mut rows = self.rows.into_iter();
         let mut table = TableStream::new(rows.next().unwrap_or_default(), self.alignments, width);
-        let mut out: Vec<InkLine> = rows.flat_map(|row| table.push(row)).collect();
+        let mut out: Vec<StyledLine> = rows.flat_map(|row| table.push(row)).collect();
         out.extend(table.end());
         out
     }
@@ -35,12 +35,12 @@ impl TableRows {
 /// A table that comes in row by row.
 #[derive(Clone, Debug)]
 pub(super) struct TableStream {
-    head: Vec<InkLine>,
+    head: Vec<StyledLine>,
     alignments: Vec<Alignment>,
     /// How wide each column is so far.
     widths: Vec<usize>,
     /// Rows that are complete and not handed out.
-    held: Vec<Vec<InkLine>>,
+    held: Vec<Vec<StyledLine>>,
     stage: TableStage,
     /// Columns of the screen.
     width: usize,
@@ -57,8 +57,8 @@ enum TableStage {
 }
 
 impl TableStream {
-    pub(super) fn new(head: Vec<InkLine>, alignments: Vec<Alignment>, width: usize) -> Self {
-        let widths = head.iter().map(InkLine::width).collect();
+    pub(super) fn new(head: Vec<StyledLine>, alignments: Vec<Alignment>, width: usize) -> Self {
+        let widths = head.iter().map(StyledLine::width).collect();
         Self { head, alignments, widths, held: Vec::new(), stage: TableStage::Held, width }
     }
 
@@ -72,7 +72,7 @@ impl TableStream {
     }
 
     /// A row is complete; lines that will not change any more come back.
-    pub(super) fn push(&mut self, row: Vec<InkLine>) -> Vec<InkLine> {
+    pub(super) fn push(&mut self, row: Vec<StyledLine>) -> Vec<StyledLine> {
         match self.stage {
             TableStage::Listed(any) => {
                 self.stage = TableStage::Listed(true);
@@ -95,7 +95,7 @@ impl TableStream {
     }
 
     /// No row comes any more.
-    pub(super) fn end(&mut self) -> Vec<InkLine> {
+    pub(super) fn end(&mut self) -> Vec<StyledLine> {
         match self.stage {
             TableStage::Held if self.fits() => self.settle(),
             TableStage::Held => self.list_held(),
@@ -103,13 +103,13 @@ impl TableStream {
         }
     }
 
-    fn settle(&mut self) -> Vec<InkLine> {
+    fn settle(&mut self) -> Vec<StyledLine> {
         self.stage = TableStage::Settled;
         let held = std::mem::take(&mut self.held);
         std::iter::once(self.head_line()).chain(held.iter().map(|row| self.row(row))).collect()
     }
 
-    fn list_held(&mut self) -> Vec<InkLine> {
+    fn list_held(&mut self) -> Vec<StyledLine> {
         let held = std::mem::take(&mut self.held);
         self.stage = TableStage::Listed(!held.is_empty());
         self.listed_all(&held)
@@ -118,15 +118,15 @@ impl TableStream {
     /// How what is not handed out looks now, with a row that is not complete. Such
     /// a row makes no column wider: everything above it would move with every
     /// letter.
-    pub(super) fn tail(&self, partial: Option<&[InkLine]>) -> Vec<InkLine> {
+    pub(super) fn tail(&self, partial: Option<&[StyledLine]>) -> Vec<StyledLine> {
         match self.stage {
             TableStage::Listed(any) => partial.map(|row| self.listed(row, any)).unwrap_or_default(),
             TableStage::Settled => partial.map(|row| self.row(row)).into_iter().collect(),
             TableStage::Held => {
                 let is_wide = partial.is_some_and(|row| self.width < self.row(row).width());
                 if is_wide || !self.fits() {
-                    let rows: Vec<Vec<InkLine>> =
-                        self.held.iter().cloned().chain(partial.map(<[InkLine]>::to_vec)).collect();
+                    let rows: Vec<Vec<StyledLine>> =
+                        self.held.iter().cloned().chain(partial.map(<[StyledLine]>::to_vec)).collect();
                     return self.listed_all(&rows);
                 }
                 let rows = self.held.iter().map(Vec::as_slice).chain(partial);
@@ -141,34 +141,34 @@ impl TableStream {
     }
 
     /// The head, underlined to the end of the last column.
-    fn head_line(&self) -> InkLine {
+    fn head_line(&self) -> StyledLine {
         let mut line = self.cells(&self.head, /*to_the_end*/ true);
         for span in &mut line.spans {
             (span.ink.bold, span.ink.underline, span.ink.dim) = (true, true, false);
         }
-        line.fit(Fit::Cut)
+        line.fit(WrapMode::Cut)
     }
 
     /// A row side by side. One with a cell that is wider than its column is pushed
     /// to the right, and wrapped if need be: nothing is cut.
-    fn row(&self, row: &[InkLine]) -> InkLine {
+    fn row(&self, row: &[StyledLine]) -> StyledLine {
         self.cells(row, /*to_the_end*/ false)
     }
 
-    fn cells(&self, row: &[InkLine], to_the_end: bool) -> InkLine {
-        let mut line = InkLine::blank();
+    fn cells(&self, row: &[StyledLine], to_the_end: bool) -> StyledLine {
+        let mut line = StyledLine::blank();
         // Blanks are put before the next word: none stand at the end of a line.
         let mut blanks = 0;
         for (column, width) in self.widths.iter().enumerate() {
             let cell = row.get(column);
-            let room = width.saturating_sub(cell.map_or(0, InkLine::width));
+            let room = width.saturating_sub(cell.map_or(0, StyledLine::width));
             let left = match self.alignments.get(column) {
                 Some(Alignment::Right) => room,
                 Some(Alignment::Center) => room / 2,
                 _ => 0,
             };
             if let Some(cell) = cell.filter(|it| !it.spans.is_empty()) {
-                line.push(&" ".repeat(blanks + left), Ink::GAP);
+                line.push(&" ".repeat(blanks + left), TextStyle::GAP);
                 line.spans.extend(cell.spans.iter().cloned());
                 blanks = room - left + BETWEEN;
             } else {
@@ -176,26 +176,26 @@ impl TableStream {
             }
         }
         if to_the_end {
-            line.push(&" ".repeat(blanks.saturating_sub(BETWEEN)), Ink::GAP);
+            line.push(&" ".repeat(blanks.saturating_sub(BETWEEN)), TextStyle::GAP);
         }
         line
     }
 
-    fn listed_all(&self, rows: &[Vec<InkLine>]) -> Vec<InkLine> {
+    fn listed_all(&self, rows: &[Vec<StyledLine>]) -> Vec<StyledLine> {
         rows.iter().enumerate().flat_map(|(at, row)| self.listed(row, 0 < at)).collect()
     }
 
     /// A row as lines of name and value.
-    fn listed(&self, row: &[InkLine], follows: bool) -> Vec<InkLine> {
-        let mut out = if follows { vec![InkLine::blank()] } else { Vec::new() };
+    fn listed(&self, row: &[StyledLine], follows: bool) -> Vec<StyledLine> {
+        let mut out = if follows { vec![StyledLine::blank()] } else { Vec::new() };
         for (head, cell) in self.head.iter().zip(row) {
-            let mut line = InkLine::blank();
+            let mut line = StyledLine::blank();
             for span in &head.spans {
-                line.push(span.text.as_str(), Ink::BOLD);
+                line.push(span.text.as_str(), TextStyle::BOLD);
             }
-            line.push(": ", Ink::PLAIN);
+            line.push(": ", TextStyle::PLAIN);
             line.spans.extend(cell.spans.iter().cloned());
-            out.push(line.fit(Fit::Hang(2)));
+            out.push(line.fit(WrapMode::Hang(2)));
         }
         out
     }

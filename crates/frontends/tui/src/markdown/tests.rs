@@ -1,14 +1,14 @@
 use super::*;
 
-fn rendered(source: &str) -> Vec<InkLine> {
-    let mut stream = MarkdownStream::new(&TermLook::default(), 60);
+fn rendered(source: &str) -> Vec<StyledLine> {
+    let mut stream = MarkdownStream::new(&TerminalCaps::default(), 60);
     stream.feed(source);
     stream.end();
     stream.take_finished()
 }
 
 fn text(source: &str) -> String {
-    rendered(source).iter().map(InkLine::to_text).collect::<Vec<_>>().join("\n")
+    rendered(source).iter().map(StyledLine::to_text).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -74,7 +74,7 @@ proptest::proptest! {
         let source: String = parts.concat();
         let cut = source.char_indices().nth(cut).map_or(source.len(), |it| it.0);
         let whole = rendered(&source);
-        let mut stream = MarkdownStream::new(&TermLook::default(), 60);
+        let mut stream = MarkdownStream::new(&TerminalCaps::default(), 60);
         stream.feed(&source[..cut]);
         let head = stream.take_finished();
         stream.tail();
@@ -82,7 +82,7 @@ proptest::proptest! {
         stream.feed(&source[cut..]);
         stream.end();
         let rest = stream.take_finished();
-        let joined: Vec<InkLine> = head.into_iter().chain(rest).collect();
+        let joined: Vec<StyledLine> = head.into_iter().chain(rest).collect();
         proptest::prop_assert_eq!(joined, whole);
     }
 }

@@ -13,7 +13,7 @@ use super::{Caret, Painter, command, trim};
 use crate::{
     layout::ScreenRow,
     sgr::Pen,
-    text::{Ink, InkSpan, grapheme_width},
+    text::{StyledSpan, TextStyle, grapheme_width},
 };
 
 impl Painter {
@@ -120,7 +120,7 @@ fn rows_of(region: &[ScreenRow]) -> Vec<ScreenRow> {
 
 /// The row with a caret in this column.
 fn with_caret(row: &ScreenRow, column: usize) -> ScreenRow {
-    let mut spans: Vec<InkSpan> = Vec::with_capacity(row.spans.len() + 2);
+    let mut spans: Vec<StyledSpan> = Vec::with_capacity(row.spans.len() + 2);
     let (mut at, mut is_drawn) = (0, false);
     for span in &row.spans {
         let mut from = 0;
@@ -128,23 +128,23 @@ fn with_caret(row: &ScreenRow, column: usize) -> ScreenRow {
             let wide = grapheme_width(grapheme);
             if !is_drawn && column < at + wide {
                 let end = start + grapheme.len();
-                let part = |range| InkSpan { text: span.text.slice(range), ..span.clone() };
+                let part = |range| StyledSpan { text: span.text.slice(range), ..span.clone() };
                 spans.extend((from < start).then(|| part(from..start)));
                 let cell = part(start..end);
-                spans.push(InkSpan { ink: Ink { reverse: !cell.ink.reverse, ..cell.ink }, ..cell });
+                spans.push(StyledSpan { ink: TextStyle { reverse: !cell.ink.reverse, ..cell.ink }, ..cell });
                 (from, is_drawn) = (end, true);
             }
             at += wide;
         }
         if from < span.text.as_str().len() {
             let text = span.text.slice(from..span.text.as_str().len());
-            spans.push(InkSpan { text, ..span.clone() });
+            spans.push(StyledSpan { text, ..span.clone() });
         }
     }
     if !is_drawn {
         let blanks = column.saturating_sub(at);
-        spans.extend((0 < blanks).then(|| InkSpan::new(&" ".repeat(blanks), Ink::PLAIN)));
-        spans.push(InkSpan::new(" ", Ink { reverse: true, ..Ink::PLAIN }));
+        spans.extend((0 < blanks).then(|| StyledSpan::new(&" ".repeat(blanks), TextStyle::PLAIN)));
+        spans.push(StyledSpan::new(" ", TextStyle { reverse: true, ..TextStyle::PLAIN }));
     }
     ScreenRow { spans, soft: row.soft }
 }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn the_caret_is_a_cell_of_its_row() {
         let reversed = |text: &str, column| -> (String, Vec<String>) {
-            let row = ScreenRow { spans: vec![InkSpan::new(text, Ink::PLAIN)], soft: false };
+            let row = ScreenRow { spans: vec![StyledSpan::new(text, TextStyle::PLAIN)], soft: false };
             let row = with_caret(&row, column);
             let cells = row.spans.iter().filter(|it| it.ink.reverse).map(|it| it.text.as_str().to_owned());
             (row.to_text(), cells.collect())

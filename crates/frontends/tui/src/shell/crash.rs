@@ -57,18 +57,18 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 
 /// Stops everything of this job, as the shell's key does: also if the signal for it means
 /// something to this program. Nothing happens where no shell could go on with it.
-pub(super) fn stop_job() -> StoppedJob {
+pub(super) fn stop_job() -> SuspendGuard {
     let before = set_action(libc::SIGTSTP, libc::SIG_DFL);
     rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
-    StoppedJob { before }
+    SuspendGuard { before }
 }
 
 /// A job that was stopped. Dropped, the signal means what it meant.
-pub(super) struct StoppedJob {
+pub(super) struct SuspendGuard {
     before: Option<libc::sigaction>,
 }
 
-impl Drop for StoppedJob {
+impl Drop for SuspendGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // SAFETY: what is put back was there before.

@@ -3,9 +3,9 @@
 
 use crate::{
     layout::{ScreenRow, layout_all},
-    model::{ScreenSize, TermModel},
+    model::{AppState, ScreenSize},
     paint::Caret,
-    text::{Ink, InkLine, InkSpan},
+    text::{StyledLine, StyledSpan, TextStyle},
     view::ScreenFrame,
 };
 
@@ -23,8 +23,8 @@ impl FullScreen {
 
     /// Everything is laid out, for the first time or for another width. What is
     /// finished and not drawn yet is among it.
-    pub(super) fn lay_out(&mut self, model: &TermModel, size: ScreenSize) {
-        let lines: Vec<InkLine> = model.all_finished_lines();
+    pub(super) fn lay_out(&mut self, model: &AppState, size: ScreenSize) {
+        let lines: Vec<StyledLine> = model.all_finished_lines();
         self.rows = layout_all(&lines, size.columns);
     }
 
@@ -42,7 +42,7 @@ impl FullScreen {
         let mut rows: Vec<ScreenRow> = self.rows[first..end].to_vec();
         if let Some(last) = rows.last_mut().filter(|_| 0 < scrolled) {
             let words = format!("… {} newer rows (pagedown)", scrolled + 1);
-            *last = ScreenRow { spans: vec![InkSpan::new(&words, Ink::DIM)], soft: false };
+            *last = ScreenRow { spans: vec![StyledSpan::new(&words, TextStyle::DIM)], soft: false };
         }
         let caret = Caret { row: rows.len() + frame.caret.row, column: frame.caret.column };
         rows.extend(frame.region.iter().cloned());
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn rows_are_scrolled_and_the_prompt_stays() {
-        let row = |text: &str| ScreenRow { spans: vec![InkSpan::new(text, Ink::PLAIN)], soft: false };
+        let row =
+            |text: &str| ScreenRow { spans: vec![StyledSpan::new(text, TextStyle::PLAIN)], soft: false };
         let mut full = FullScreen::default();
         full.take((0..10).map(|number| row(&number.to_string())).collect());
         let frame = ScreenFrame {

@@ -18,8 +18,8 @@ mod wake;
 use std::{io, sync::Arc, thread::JoinHandle};
 
 use crate::{
-    effect::TermEffect, event::TermEvent, history::PromptHistory, keymap::KeyMap, look::TermLook,
-    news::SessionNews, text::InkLine,
+    effect::TermEffect, event::TermEvent, history::PromptHistory, keymap::KeyMap, look::TerminalCaps,
+    news::UiUpdate, text::StyledLine,
 };
 
 pub use tty::{is_there, repair};
@@ -27,7 +27,7 @@ pub(crate) use wake::Mailbox;
 pub use wake::TermSender;
 
 /// Something the thread is told.
-pub(crate) enum ThreadMessage {
+pub(crate) enum LoopMessage {
     /// For the model.
     Event(TermEvent),
     /// The size may have changed.
@@ -44,13 +44,13 @@ pub type TextEditor = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// What a terminal is started with.
 pub struct TerminalSetup {
     /// What it can show.
-    pub look: TermLook,
+    pub look: TerminalCaps,
     /// What was sent before.
     pub history: PromptHistory,
     /// Keys of the settings, and what is wrong with them.
     pub keys: (KeyMap, Vec<String>),
     /// What it says first.
-    pub greeting: Vec<InkLine>,
+    pub greeting: Vec<StyledLine>,
     /// Lets the person edit a text; runs while the terminal is given back.
     pub editor: TextEditor,
     /// Takes what the face has to do.
@@ -70,7 +70,7 @@ impl OpenTerminal {
         let (sender, mailbox) = wake::mailbox()?;
         tty::restore_on_panic();
         crash::give_back_before_death();
-        let run = move || thread::TerminalThread::new(tty, mailbox, setup).run();
+        let run = move || thread::EventLoop::new(tty, mailbox, setup).run();
         let thread = std::thread::Builder::new().name(String::from(THREAD)).spawn(run)?;
         Ok(Self { sender, thread: Some(thread) })
     }
@@ -83,7 +83,7 @@ impl OpenTerminal {
     /// Says the last lines, and gives the terminal back. If it broke, the lines are said
     /// all the same.
     pub fn end(mut self, farewell: Vec<String>) -> TerminalEnd {
-        self.sender.news(SessionNews::Farewell(farewell.clone()));
+        self.sender.news(UiUpdate::Farewell(farewell.clone()));
         let broke = self.thread.take().is_some_and(|it| it.join().is_err());
         tty::restore();
         if !broke {

@@ -7,7 +7,7 @@ const SETTLED_MS: u64 = 50;
 
 /// The size that is on the way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SizeSettler {
+pub(super) struct ResizeDebounce {
     coming: Option<(ScreenSize, u64)>,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum SizeStep {
     Changed(ScreenSize),
 }
 
-impl SizeSettler {
+impl ResizeDebounce {
     /// The screen has this size now, and things are drawn for that one.
     pub(super) fn look(&mut self, size: ScreenSize, drawn: ScreenSize, now: u64) -> SizeStep {
         if size == drawn {
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_storm_of_sizes_is_one_change() {
         let size = |columns| ScreenSize { columns, rows: 24 };
-        let (mut settler, mut drawn) = (SizeSettler::default(), size(80));
+        let (mut settler, mut drawn) = (ResizeDebounce::default(), size(80));
         let mut changes = Vec::new();
         // Thirty widths in a second, then stillness; looked at every millisecond.
         for now in 0..1200_u64 {

@@ -10,7 +10,7 @@ use std::{
 use rustix::pipe::PipeFlags;
 
 /// The standard error of the person, while it leads to us.
-struct RedirectedErrors {
+struct CapturedStderr {
     before: OwnedFd,
     read: OwnedFd,
     /// What was taken and is not on the screen yet: a program that dies before it is drawn
@@ -18,7 +18,7 @@ struct RedirectedErrors {
     undrawn: String,
 }
 
-static REDIRECTED: Mutex<Option<RedirectedErrors>> = Mutex::new(None);
+static REDIRECTED: Mutex<Option<CapturedStderr>> = Mutex::new(None);
 
 /// Leads standard error to us, if it leads to the terminal.
 pub(super) fn redirect() {
@@ -26,11 +26,11 @@ pub(super) fn redirect() {
     if redirected.is_some() || !rustix::termios::isatty(io::stderr()) {
         return;
     }
-    let made = || -> io::Result<RedirectedErrors> {
+    let made = || -> io::Result<CapturedStderr> {
         let before = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         rustix::stdio::dup2_stderr(&write)?;
-        Ok(RedirectedErrors { before, read, undrawn: String::new() })
+        Ok(CapturedStderr { before, read, undrawn: String::new() })
     };
     *redirected = made().ok();
 }

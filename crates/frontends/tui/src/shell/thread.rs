@@ -9,21 +9,21 @@ use base64::Engine as _;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{
-    Mailbox, TerminalSetup, TextEditor, ThreadMessage, crash,
+    LoopMessage, Mailbox, TerminalSetup, TextEditor, crash,
     full::FullScreen,
     parking::{ASK_SIZE, CursorParking},
-    settle::{SizeSettler, SizeStep},
+    settle::{ResizeDebounce, SizeStep},
     stderr,
     tty::Tty,
 };
 use crate::{
-    alternate::AltPainter,
+    alternate::AlternatePainter,
     effect::TermEffect,
     event::TermEvent,
     input::{InputDecoder, InputItem},
-    look::{AlertKind, ScreenKind, TermLook},
-    model::{ScreenSize, TermModel},
-    news::SessionNews,
+    look::{AlertKind, ScreenKind, TerminalCaps},
+    model::{AppState, ScreenSize},
+    news::UiUpdate,
     paint::Painter,
     view::view,
 };
@@ -40,12 +40,12 @@ const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
 const LONGEST_COPY: usize = 100_000;
 
 /// The thread's own state.
-pub(super) struct TerminalThread {
+pub(super) struct EventLoop {
     tty: Tty,
     mailbox: Mailbox,
-    model: TermModel,
+    model: AppState,
     painter: Painter,
-    alternate: Option<AltPainter>,
+    alternate: Option<AlternatePainter>,
     /// The conversation, where it has a screen of its own.
     full: Option<FullScreen>,
     /// When the terminal was asked for its background and has not answered.
@@ -64,7 +64,7 @@ pub(super) struct TerminalThread {
     painted_at: u64,
     /// When a lone escape counts.
     escape_at: Option<u64>,
-    settler: SizeSettler,
+    settler: ResizeDebounce,
     parking: CursorParking,
     /// When the terminal was asked for its size and has not answered.
     size_asked_at: Option<u64>,
@@ -78,10 +78,10 @@ pub(super) struct TerminalThread {
     back_at: u64,
 }
 
-impl TerminalThread {
+impl EventLoop {
     pub(super) fn new(tty: Tty, mailbox: Mailbox, setup: TerminalSetup) -> Self {
         let (size, early) = (tty.size(), tty.typed_early());
-        let mut model = TermModel::new(setup.look.clone(), size, setup.history);
+        let mut model = AppState::new(setup.look.clone(), size, setup.history);
         let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         model.set_epoch(u64::try_from(epoch.as_millis()).unwrap_or(0));
         model.greet(setup.greeting);
@@ -103,7 +103,7 @@ impl TerminalThread {
             urgent: true,
             painted_at: 0,
             escape_at: None,
-            settler: SizeSettler::default(),
+            settler: ResizeDebounce::default(),
             parking: CursorParking::default(),
             size_asked_at: None,
             title: String::new(),
@@ -294,15 +294,15 @@ impl TerminalThread {
         self.mailbox.hush();
         while let Some(message) = self.mailbox.next() {
             match message {
-                ThreadMessage::Event(event) => self.update(event),
-                ThreadMessage::SizeChanged => {
+                LoopMessage::Event(event) => self.update(event),
+                LoopMessage::SizeChanged => {
                     self.painter.distrust_below();
                     self.dirty = true;
                 }
-                ThreadMessage::Suspended => self.suspend(),
+                LoopMessage::Suspended => self.suspend(),
                 // Who suspended us by a key has come back already.
-                ThreadMessage::Resumed if self.now() < self.back_at + BACK_MS => (),
-                ThreadMessage::Resumed => self.come_back(),
+                LoopMessage::Resumed if self.now() < self.back_at + BACK_MS => (),
+                LoopMessage::Resumed => self.come_back(),
             }
         }
     }
@@ -311,7 +311,7 @@ impl TerminalThread {
         let text = stderr::take();
         if !text.trim().is_empty() {
             self.has_errors = true;
-            self.update(TermEvent::News(SessionNews::Notice(text)));
+            self.update(TermEvent::News(UiUpdate::Notice(text)));
         }
     }
 
@@ -356,13 +356,13 @@ impl TerminalThread {
             self.mailbox.hush();
             while let Some(message) = self.mailbox.next() {
                 match message {
-                    ThreadMessage::Resumed => resumed = true,
+                    LoopMessage::Resumed => resumed = true,
                     message => others.push(message),
                 }
             }
         }
         for message in others {
-            if let ThreadMessage::Event(event) = message {
+            if let LoopMessage::Event(event) = message {
                 self.update(event);
             }
         }
@@ -423,7 +423,7 @@ impl TerminalThread {
 
     fn leave_alternate(&mut self) {
         if self.alternate.take().is_some() {
-            self.out.extend(AltPainter::leave());
+            self.out.extend(AlternatePainter::leave());
             self.tty.set_alternate(false);
         }
     }
@@ -474,7 +474,7 @@ impl TerminalThread {
             self.model.drawn();
         }
         if self.alternate.is_none() {
-            let (painter, bytes) = AltPainter::enter_to_stay(self.model.look());
+            let (painter, bytes) = AlternatePainter::enter_to_stay(self.model.look());
             self.out.extend(bytes);
             self.alternate = Some(painter);
             self.tty.set_alternate(true);
@@ -493,7 +493,7 @@ impl TerminalThread {
 
     fn paint_overlay(&mut self) {
         if self.alternate.is_none() {
-            let (painter, bytes) = AltPainter::enter(self.model.look());
+            let (painter, bytes) = AlternatePainter::enter(self.model.look());
             self.out.extend(bytes);
             if self.painter.is_parked() {
                 self.out.extend_from_slice(SHOW_CURSOR);
@@ -568,7 +568,7 @@ impl TerminalThread {
 }
 
 /// A painter whose questions about widths are answered.
-fn asking_painter(look: TermLook, size: ScreenSize) -> Painter {
+fn asking_painter(look: TerminalCaps, size: ScreenSize) -> Painter {
     let mut painter = Painter::new(look, size);
     painter.ask_widths();
     painter

@@ -35,13 +35,13 @@ const BROKEN: &[u8] = b"\r\n\x1b[J";
 const OFF_ALTERNATE: &[u8] = b"\x1b[<u\x1b[?1007l\x1b[?1049l";
 
 /// What the terminal was before, while it is ours.
-struct TakenTty {
+struct RawTty {
     fd: OwnedFd,
     before: Termios,
     alternate: bool,
 }
 
-static TAKEN: Mutex<Option<TakenTty>> = Mutex::new(None);
+static TAKEN: Mutex<Option<RawTty>> = Mutex::new(None);
 /// Whether the program is breaking: nothing is drawn any more.
 static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 
@@ -76,7 +76,7 @@ impl Tty {
         let mut raw = before.clone();
         raw.make_raw();
         rustix::termios::tcsetattr(&self.fd, OptionalActions::Now, &raw)?;
-        *taken = Some(TakenTty { fd: self.fd.try_clone()?, before, alternate: false });
+        *taken = Some(RawTty { fd: self.fd.try_clone()?, before, alternate: false });
         drop(taken);
         self.write_all(b"\r\x1b[K");
         self.write_all(ON);
@@ -212,7 +212,7 @@ pub(super) fn restore_in_handler() {
     }
 }
 
-impl TakenTty {
+impl RawTty {
     fn restore(&self) {
         if self.alternate {
             write_patiently(self.fd.as_fd(), OFF_ALTERNATE);

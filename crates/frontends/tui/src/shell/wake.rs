@@ -12,13 +12,13 @@ use std::{
 
 use rustix::pipe::PipeFlags;
 
-use super::ThreadMessage;
-use crate::{event::TermEvent, news::SessionNews};
+use super::LoopMessage;
+use crate::{event::TermEvent, news::UiUpdate};
 
 /// Sends to the thread of the terminal. Never blocks.
 #[derive(Clone)]
 pub struct TermSender {
-    messages: mpsc::Sender<ThreadMessage>,
+    messages: mpsc::Sender<LoopMessage>,
     wake: Arc<WakeEnd>,
 }
 
@@ -30,7 +30,7 @@ struct WakeEnd {
 
 /// Where messages arrive.
 pub(crate) struct Mailbox {
-    messages: mpsc::Receiver<ThreadMessage>,
+    messages: mpsc::Receiver<LoopMessage>,
     pipe: OwnedFd,
     wake: Arc<WakeEnd>,
 }
@@ -44,26 +44,26 @@ pub(crate) fn mailbox() -> io::Result<(TermSender, Mailbox)> {
 
 impl TermSender {
     /// Tells what the session tells.
-    pub fn news(&self, news: SessionNews) {
-        self.send(ThreadMessage::Event(TermEvent::News(news)));
+    pub fn news(&self, news: UiUpdate) {
+        self.send(LoopMessage::Event(TermEvent::News(news)));
     }
 
     /// The size of the screen may have changed.
     pub fn size_changed(&self) {
-        self.send(ThreadMessage::SizeChanged);
+        self.send(LoopMessage::SizeChanged);
     }
 
     /// Somebody wants the program to stop for a while.
     pub fn suspended(&self) {
-        self.send(ThreadMessage::Suspended);
+        self.send(LoopMessage::Suspended);
     }
 
     /// The program was stopped by somebody, and goes on.
     pub fn resumed(&self) {
-        self.send(ThreadMessage::Resumed);
+        self.send(LoopMessage::Resumed);
     }
 
-    pub(crate) fn send(&self, message: ThreadMessage) {
+    pub(crate) fn send(&self, message: LoopMessage) {
         self.messages.send(message).ok();
         if !self.wake.rung.swap(true, Ordering::AcqRel) {
             rustix::io::write(&self.wake.pipe, &[1]).ok();
@@ -83,7 +83,7 @@ impl Mailbox {
         self.wake.rung.store(false, Ordering::Release);
     }
 
-    pub(crate) fn next(&self) -> Option<ThreadMessage> {
+    pub(crate) fn next(&self) -> Option<LoopMessage> {
         self.messages.try_recv().ok()
     }
 }

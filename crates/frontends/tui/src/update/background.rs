@@ -7,8 +7,8 @@ use crate::{
     effect::TermEffect,
     keymap::KeyMap,
     look::{ScreenKind, WrapStyle},
-    model::{AgentTrack, AnswerMark, TermModel},
-    news::{PickRow, PictureNews, SessionNews, TermPreferences},
+    model::{AgentView, AnswerStart, AppState},
+    news::{PastedImage, PickerRow, TermPreferences, UiUpdate},
     overlay::Overlay,
     picker::PickAction,
     theme::{TermBackground, Theme},
@@ -18,7 +18,7 @@ use crate::{
 /// Lines of an agent that are shown before it is opened.
 const PREVIEWED: usize = 200;
 
-impl TermModel {
+impl AppState {
     pub(super) fn background(&mut self, background: TermBackground) {
         if self.look.follows_background {
             self.look.theme = Theme::of_background(background);
@@ -60,24 +60,24 @@ impl TermModel {
     }
 
     /// What an agent said or did becomes part of its own transcript.
-    pub(super) fn agent_news(&mut self, id: &str, news: SessionNews) {
+    pub(super) fn agent_news(&mut self, id: &str, news: UiUpdate) {
         let Some(agent) = self.agents.iter_mut().find(|it| it.id == id) else { return };
         match news {
-            SessionNews::Text(piece) => agent.speaking.push_str(&piece),
-            SessionNews::AnswerBegan => {
+            UiUpdate::Text(piece) => agent.speaking.push_str(&piece),
+            UiUpdate::AnswerBegan => {
                 agent.end_speaking();
                 agent.answer_began.items = agent.items.len();
             }
-            SessionNews::AnswerBroke { .. } => {
+            UiUpdate::AnswerBroke { .. } => {
                 agent.speaking.clear();
                 agent.answer_began.take_back(&mut agent.items);
             }
-            SessionNews::SaidBefore(text) => agent.items.push(TranscriptItem::Prompt(text)),
-            SessionNews::CallEnded(call) => {
+            UiUpdate::SaidBefore(text) => agent.items.push(TranscriptItem::Prompt(text)),
+            UiUpdate::CallEnded(call) => {
                 agent.end_speaking();
                 agent.items.push(TranscriptItem::Call(call));
             }
-            SessionNews::Notice(text) => {
+            UiUpdate::Notice(text) => {
                 agent.end_speaking();
                 agent.items.push(TranscriptItem::Notice(text));
             }
@@ -88,12 +88,12 @@ impl TermModel {
     pub(super) fn agent_began(&mut self, id: String, title: String) {
         match self.agents.iter_mut().find(|it| it.id == id) {
             Some(agent) => agent.title = title,
-            None => self.agents.push(AgentTrack {
+            None => self.agents.push(AgentView {
                 id,
                 title,
                 items: Vec::new(),
                 speaking: String::new(),
-                answer_began: AnswerMark::default(),
+                answer_began: AnswerStart::default(),
             }),
         }
     }
@@ -121,7 +121,7 @@ impl TermModel {
             if !rows.iter().any(|row| row.id == agent.id) {
                 let running = self.calls.iter().any(|it| it.note.contains(&agent.title));
                 let detail = if running { "works" } else { "agent" };
-                rows.push(PickRow {
+                rows.push(PickerRow {
                     id: agent.id.clone(),
                     title: agent.title.clone(),
                     detail: detail.to_owned(),
@@ -138,9 +138,9 @@ impl TermModel {
         self.wish_preview(effects);
     }
 
-    pub(super) fn picture(&mut self, news: PictureNews, effects: &mut Vec<TermEffect>) {
+    pub(super) fn picture(&mut self, news: PastedImage, effects: &mut Vec<TermEffect>) {
         match news {
-            PictureNews::There { path, label } => {
+            PastedImage::There { path, label } => {
                 let named = if path.contains(char::is_whitespace) {
                     format!("@\"{path}\"")
                 } else {
@@ -149,7 +149,7 @@ impl TermModel {
                 self.composer.insert_mark(&named, &label);
                 self.composer.insert(" ");
             }
-            PictureNews::Missing { text, why } => {
+            PastedImage::Missing { text, why } => {
                 if !text.is_empty() {
                     self.composer.paste(&text);
                 }
@@ -160,7 +160,7 @@ impl TermModel {
     }
 }
 
-impl AgentTrack {
+impl AgentView {
     fn end_speaking(&mut self) {
         let said = std::mem::take(&mut self.speaking);
         if !said.trim().is_empty() {

@@ -1,12 +1,12 @@
 //! Keys.
 
 use crate::{
-    asks::AskStep,
+    asks::QuestionKeyResult,
     composer::{CaretMove, Composer},
     effect::TermEffect,
     event::{KeyCode, KeyPress},
     keymap::KeyAction,
-    model::{HistorySearch, TalkState, TermModel},
+    model::{AppState, ConversationState, HistorySearch},
 };
 
 /// How long a second Ctrl-C counts.
@@ -17,7 +17,7 @@ const REWINDING_MS: u64 = 800;
 /// Esc that comes this soon after one that stopped the work stops all agents.
 const STOPPING_MS: u64 = 2000;
 
-impl TermModel {
+impl AppState {
     pub(super) fn key(&mut self, key: KeyPress, effects: &mut Vec<TermEffect>) {
         if let Some(overlay) = self.overlay.as_mut().filter(|it| it.hears_keys()) {
             let step = overlay.key(key, self.size, self.now);
@@ -25,7 +25,7 @@ impl TermModel {
         }
         if self.asks.hears() {
             let step = self.asks.key(key, self.now);
-            if step != AskStep::NotMine {
+            if step != QuestionKeyResult::NotMine {
                 return self.ask_step(step, effects);
             }
         }
@@ -137,7 +137,7 @@ impl TermModel {
                 self.draft_changed(effects);
             }
             KeyAction::Send if !self.offers.is_exact() => {
-                let is_command = self.offers.kind == crate::complete::OfferKind::Command;
+                let is_command = self.offers.kind == crate::complete::CompletionKind::Command;
                 self.offers.accept(&mut self.composer);
                 if is_command && self.composer.text().ends_with(' ') {
                     // A command that takes nothing is meant as it stands.
@@ -295,7 +295,7 @@ impl TermModel {
 
     /// Whether the session has not begun.
     pub(crate) fn is_opening(&self) -> bool {
-        self.session == TalkState::Opening
+        self.session == ConversationState::Opening
     }
 }
 

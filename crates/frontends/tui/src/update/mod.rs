@@ -7,12 +7,12 @@ mod send;
 mod vi;
 
 use crate::{
-    asks::{AskAnswer, AskChoice, AskStep},
+    asks::{CardAnswer, ChosenOption, QuestionKeyResult},
     effect::TermEffect,
     event::TermEvent,
-    model::{TalkState, TermModel},
+    model::{AppState, ConversationState},
     overlay::{Overlay, OverlayStep},
-    text::{Ink, InkLine},
+    text::{StyledLine, TextStyle},
     transcript::{TranscriptItem, notice_lines},
 };
 
@@ -35,7 +35,7 @@ fn picture_path(text: &str) -> Option<String> {
     (is_path && is_picture && !path.contains('\n') && path.len() < 4096).then_some(path)
 }
 
-impl TermModel {
+impl AppState {
     /// Takes what happened at this moment, in milliseconds of the terminal's
     /// clock, and says what is to be done. Nothing else changes the model.
     pub fn update(&mut self, event: TermEvent, now: u64) -> Vec<TermEffect> {
@@ -61,7 +61,7 @@ impl TermModel {
             TermEvent::Background(background) => self.background(background),
             TermEvent::Resize(size) => {
                 self.size = size;
-                if let crate::model::Speaking::Answer(stream, _) = &mut self.speaking {
+                if let crate::model::StreamingVoice::Answer(stream, _) = &mut self.speaking {
                     stream.set_width(size.columns);
                 }
             }
@@ -117,7 +117,7 @@ impl TermModel {
         if let Some((id, row)) = self.editing_ask.take() {
             // The question stays until what was edited is understood.
             if let Some(words) = text.filter(|_| self.asks.waiting.front().is_some_and(|it| it.id == id)) {
-                let answer = AskAnswer::Choice(AskChoice { row, words });
+                let answer = CardAnswer::Choice(ChosenOption { row, words });
                 effects.push(TermEffect::Answer { id, answer });
             }
             return self.asks.typed_elsewhere(self.now);
@@ -148,7 +148,7 @@ impl TermModel {
         self.show_item(TranscriptItem::Notice(text.to_owned()), lines);
     }
 
-    pub(crate) fn show_item(&mut self, item: TranscriptItem, lines: Vec<InkLine>) {
+    pub(crate) fn show_item(&mut self, item: TranscriptItem, lines: Vec<StyledLine>) {
         self.begin_item();
         self.finished.extend(lines);
         self.items.push(item);
@@ -161,22 +161,22 @@ impl TermModel {
         }
     }
 
-    pub(crate) fn ask_step(&mut self, step: AskStep, effects: &mut Vec<TermEffect>) {
+    pub(crate) fn ask_step(&mut self, step: QuestionKeyResult, effects: &mut Vec<TermEffect>) {
         match step {
-            AskStep::NotMine | AskStep::Taken => (),
-            AskStep::Typed(text) => {
+            QuestionKeyResult::NotMine | QuestionKeyResult::Taken => (),
+            QuestionKeyResult::Typed(text) => {
                 self.composer.insert(&text);
                 self.draft_changed(effects);
             }
-            AskStep::Answered(id, answer) => {
+            QuestionKeyResult::Answered(id, answer) => {
                 // An answer that may be refused leaves the question where it is.
                 if !self.asks.may_refuse(&answer) {
                     self.asks.answered(self.now);
                 }
                 effects.push(TermEffect::Answer { id, answer });
             }
-            AskStep::Open => self.open_question(),
-            AskStep::Edit(id, row, text) => {
+            QuestionKeyResult::Open => self.open_question(),
+            QuestionKeyResult::Edit(id, row, text) => {
                 self.editing_ask = Some((id, row));
                 effects.push(TermEffect::Edit(text));
             }
@@ -185,8 +185,8 @@ impl TermModel {
 
     fn open_question(&mut self) {
         let Some(card) = self.asks.shown() else { return };
-        let mut lines: Vec<InkLine> =
-            card.headline.lines().map(|line| InkLine::of(line, Ink::BOLD)).collect();
+        let mut lines: Vec<StyledLine> =
+            card.headline.lines().map(|line| StyledLine::of(line, TextStyle::BOLD)).collect();
         lines.extend(card.body.iter().map(|line| crate::rendered::body_line(line, 0)));
         self.overlay = Some(Overlay::pager(&card.title, lines, false));
     }
@@ -212,8 +212,8 @@ impl TermModel {
     /// Everything that was said and done, on a screen of its own.
     pub(crate) fn open_transcript(&mut self) {
         let mut lines = self.all_lines();
-        if let crate::model::Speaking::Answer(_, source) = &self.speaking {
-            lines.push(InkLine::blank());
+        if let crate::model::StreamingVoice::Answer(_, source) = &self.speaking {
+            lines.push(StyledLine::blank());
             lines.extend(crate::transcript::answer_lines(source, &self.look, self.size.columns));
         }
         self.overlay = Some(Overlay::pager("Transcript", lines, true));
@@ -236,6 +236,6 @@ impl TermModel {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.session, TalkState::Idle)
+        matches!(self.session, ConversationState::Idle)
     }
 }

@@ -1,15 +1,15 @@
 //! What the session tells.
 
-use haft_tool::RenderedRest;
+use haft_tool::CollapsedLines;
 
 use crate::{
     effect::TermEffect,
     markdown::MarkdownStream,
-    model::{AnswerMark, RunningCall, Speaking, TalkState, TermModel},
-    news::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, TurnPhase},
+    model::{AnswerStart, AppState, ConversationState, RunningCall, StreamingVoice},
+    news::{FinishedCall, PagerText, PickerRow, StatusUpdate, TurnPhase, UiUpdate},
     overlay::Overlay,
     rendered::{self, MOST_LINES},
-    text::{Fit, Ink, InkLine, Tone},
+    text::{ColorRole, StyledLine, TextStyle, WrapMode},
     transcript::{TranscriptItem, answer_lines, shown_prompt_lines},
 };
 
@@ -22,90 +22,90 @@ const MOST_UNASKED: usize = 1000;
 /// Stands below the words of an answer that broke off.
 const BROKE_OFF: &str = "· the answer broke off here and does not count; it is asked for again";
 
-impl TermModel {
-    pub(super) fn hear(&mut self, news: SessionNews, effects: &mut Vec<TermEffect>) {
+impl AppState {
+    pub(super) fn hear(&mut self, news: UiUpdate, effects: &mut Vec<TermEffect>) {
         match news {
-            SessionNews::Ready(commands) => {
+            UiUpdate::Ready(commands) => {
                 self.slash = commands;
-                if matches!(self.session, TalkState::Opening | TalkState::Closed) {
-                    self.session = TalkState::Idle;
+                if matches!(self.session, ConversationState::Opening | ConversationState::Closed) {
+                    self.session = ConversationState::Idle;
                     self.send_waiting(effects);
                 }
             }
-            SessionNews::CannotOpen(lines) => self.cannot_open(&lines),
-            SessionNews::TurnBegan => {
+            UiUpdate::CannotOpen(lines) => self.cannot_open(&lines),
+            UiUpdate::TurnBegan => {
                 if !self.is_working() {
-                    self.session = TalkState::Working(self.now, TurnPhase::Waiting);
+                    self.session = ConversationState::Working(self.now, TurnPhase::Waiting);
                 }
             }
-            SessionNews::Said(text) => self.notice(&text),
-            SessionNews::SaidBefore(text) => {
+            UiUpdate::Said(text) => self.notice(&text),
+            UiUpdate::SaidBefore(text) => {
                 self.finish_speaking();
                 let lines = shown_prompt_lines(&text);
                 self.show_item(TranscriptItem::Prompt(text), lines);
             }
-            SessionNews::Earlier(earlier) => self.take_earlier(earlier, effects),
-            SessionNews::Text(piece) => self.speak(&piece),
-            SessionNews::Thinking(piece) => self.think(&piece),
-            SessionNews::BlockEnded => self.finish_speaking(),
-            SessionNews::AnswerBegan => self.begin_answer(),
-            SessionNews::AnswerBroke { calls } => self.take_answer_back(&calls),
-            SessionNews::CallWritten(name) => {
+            UiUpdate::Earlier(earlier) => self.take_earlier(earlier, effects),
+            UiUpdate::Text(piece) => self.speak(&piece),
+            UiUpdate::Thinking(piece) => self.think(&piece),
+            UiUpdate::BlockEnded => self.finish_speaking(),
+            UiUpdate::AnswerBegan => self.begin_answer(),
+            UiUpdate::AnswerBroke { calls } => self.take_answer_back(&calls),
+            UiUpdate::CallWritten(name) => {
                 self.finish_speaking();
                 self.phase(TurnPhase::Calling(name));
             }
-            SessionNews::CallBegan { id, agent, name, headline } => {
+            UiUpdate::CallBegan { id, agent, name, headline } => {
                 let (since, tail, note) = (self.now, Vec::new(), String::new());
                 self.call_began(RunningCall { id, agent, name, headline, since, tail, note });
             }
-            SessionNews::CallProgress { id, tail, note } => self.call_goes_on(&id, tail, note),
-            SessionNews::CallEnded(call) => self.call_ended(*call, effects),
-            SessionNews::Phase(phase) => self.phase(phase),
-            SessionNews::Notice(text) => self.notice(&text),
-            SessionNews::Asked(card) => {
+            UiUpdate::CallProgress { id, tail, note } => self.call_goes_on(&id, tail, note),
+            UiUpdate::CallEnded(call) => self.call_ended(*call, effects),
+            UiUpdate::Phase(phase) => self.phase(phase),
+            UiUpdate::Notice(text) => self.notice(&text),
+            UiUpdate::Asked(card) => {
                 self.alert(&format!("{}: {}", card.title, card.headline), effects);
                 self.asks.add(*card, self.now.max(self.last_key));
             }
-            SessionNews::AnswerRefused { id, why } => self.asks.refuse(&id, why),
-            SessionNews::Withdrawn(id) => self.asks.withdraw(&id, self.now),
-            SessionNews::Tasks(tasks) => self.tasks = tasks,
-            SessionNews::Todos(todos) => self.todos = todos,
-            SessionNews::Meter(meter) => self.measure(meter),
-            SessionNews::TurnEnded { problem, interrupted } => {
+            UiUpdate::AnswerRefused { id, why } => self.asks.refuse(&id, why),
+            UiUpdate::Withdrawn(id) => self.asks.withdraw(&id, self.now),
+            UiUpdate::Tasks(tasks) => self.tasks = tasks,
+            UiUpdate::Todos(todos) => self.todos = todos,
+            UiUpdate::Meter(meter) => self.measure(meter),
+            UiUpdate::TurnEnded { problem, interrupted } => {
                 self.turn_ended(problem, interrupted, effects);
             }
-            SessionNews::Cleared => {
+            UiUpdate::Cleared => {
                 self.todos.clear();
                 self.notice("a new conversation begins; the old one is kept (/resume)");
             }
-            SessionNews::Panel(panel) => self.panel(panel),
-            SessionNews::Pick { purpose, title, rows, previewed } => {
+            UiUpdate::Panel(panel) => self.panel(panel),
+            UiUpdate::Pick { purpose, title, rows, previewed } => {
                 let picker = Overlay::picker(purpose, title, rows).deaf_until_seen();
                 self.overlay = Some(if previewed { picker.previewed() } else { picker });
                 self.wish_preview(effects);
             }
-            SessionNews::PickMore { purpose, rows } => self.list_more(&purpose, rows, effects),
-            SessionNews::Preview { id, lines } => self.preview(&id, lines),
-            SessionNews::AgentBegan { id, title } => self.agent_began(id, title),
-            SessionNews::AgentNews { id, news } => self.agent_news(&id, *news),
-            SessionNews::Picture(picture) => self.picture(picture, effects),
-            SessionNews::Files { query, found } => self.offers.files(&query, found),
-            SessionNews::Preferences(wanted) => self.prefer(&wanted),
-            SessionNews::Begin(text) => {
+            UiUpdate::PickMore { purpose, rows } => self.list_more(&purpose, rows, effects),
+            UiUpdate::Preview { id, lines } => self.preview(&id, lines),
+            UiUpdate::AgentBegan { id, title } => self.agent_began(id, title),
+            UiUpdate::AgentNews { id, news } => self.agent_news(&id, *news),
+            UiUpdate::Picture(picture) => self.picture(picture, effects),
+            UiUpdate::Files { query, found } => self.offers.files(&query, found),
+            UiUpdate::Preferences(wanted) => self.prefer(&wanted),
+            UiUpdate::Begin(text) => {
                 self.history.add(&text, self.epoch_ms + self.now);
                 self.queue.push(text);
                 self.send_waiting(effects);
             }
-            SessionNews::Draft(text) => {
+            UiUpdate::Draft(text) => {
                 self.composer.set(&text);
                 self.draft_changed(effects);
             }
-            SessionNews::Farewell(lines) => self.farewell(&lines),
+            UiUpdate::Farewell(lines) => self.farewell(&lines),
         }
     }
 
     /// The beginning of an old conversation is in the transcript, and not shown.
-    fn take_earlier(&mut self, earlier: Vec<SessionNews>, effects: &mut Vec<TermEffect>) {
+    fn take_earlier(&mut self, earlier: Vec<UiUpdate>, effects: &mut Vec<TermEffect>) {
         let (shown, wants_gap, before) = (self.finished.len(), self.wants_gap, self.items.len());
         for news in earlier {
             self.hear(news, effects);
@@ -124,7 +124,7 @@ impl TermModel {
     /// Everything that is said from here on can still be taken back.
     fn begin_answer(&mut self) {
         let (items, last_answer) = (self.items.len(), self.last_answer.clone());
-        self.answer_began = AnswerMark { items, last_answer };
+        self.answer_began = AnswerStart { items, last_answer };
     }
 
     fn call_goes_on(&mut self, id: &str, tail: Vec<String>, note: String) {
@@ -140,7 +140,7 @@ impl TermModel {
     }
 
     fn phase(&mut self, phase: TurnPhase) {
-        if let TalkState::Working(_, now) = &mut self.session {
+        if let ConversationState::Working(_, now) = &mut self.session {
             if *now != phase {
                 self.phase_since = self.now;
             }
@@ -150,16 +150,16 @@ impl TermModel {
 
     fn speak(&mut self, piece: &str) {
         self.phase(TurnPhase::Answering);
-        if !matches!(self.speaking, Speaking::Answer(..)) {
+        if !matches!(self.speaking, StreamingVoice::Answer(..)) {
             if piece.trim().is_empty() {
                 return;
             }
             self.finish_speaking();
             let stream = MarkdownStream::new(&self.look, self.size.columns);
-            self.speaking = Speaking::Answer(Box::new(stream), String::new());
+            self.speaking = StreamingVoice::Answer(Box::new(stream), String::new());
             self.begin_item();
         }
-        if let Speaking::Answer(stream, source) = &mut self.speaking {
+        if let StreamingVoice::Answer(stream, source) = &mut self.speaking {
             // An answer does not begin with blank lines.
             let piece = if source.is_empty() { piece.trim_start_matches('\n') } else { piece };
             source.push_str(piece);
@@ -171,31 +171,31 @@ impl TermModel {
     fn think(&mut self, piece: &str) {
         self.phase(TurnPhase::Thinking);
         match &mut self.speaking {
-            Speaking::Thought(_, text) => text.push_str(piece),
+            StreamingVoice::Thought(_, text) => text.push_str(piece),
             _ => {
                 self.finish_speaking();
-                self.speaking = Speaking::Thought(self.now, piece.to_owned());
+                self.speaking = StreamingVoice::Thought(self.now, piece.to_owned());
             }
         }
     }
 
     /// What was being said is complete.
     pub(crate) fn finish_speaking(&mut self) {
-        match std::mem::replace(&mut self.speaking, Speaking::Nobody) {
-            Speaking::Nobody => (),
-            Speaking::Answer(mut stream, source) => {
+        match std::mem::replace(&mut self.speaking, StreamingVoice::Nobody) {
+            StreamingVoice::Nobody => (),
+            StreamingVoice::Answer(mut stream, source) => {
                 stream.end();
                 self.finished.extend(stream.take_finished());
                 self.last_answer.clone_from(&source);
                 self.items.push(TranscriptItem::Answer(source));
             }
-            Speaking::Thought(_, text) if text.trim().is_empty() => (),
-            Speaking::Thought(since, text) => {
+            StreamingVoice::Thought(_, text) if text.trim().is_empty() => (),
+            StreamingVoice::Thought(since, text) => {
                 let seconds = (self.now - since) / 1000;
                 if 1 < seconds {
                     let words = format!("· thought for {seconds} s");
                     self.begin_item();
-                    self.finished.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));
+                    self.finished.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
                 }
                 self.items.push(TranscriptItem::Thought(text));
             }
@@ -206,30 +206,30 @@ impl TermModel {
     /// there, with a line that says so.
     fn take_answer_back(&mut self, calls: &[String]) {
         self.calls.retain(|it| !calls.contains(&it.id));
-        let was_open = match std::mem::replace(&mut self.speaking, Speaking::Nobody) {
-            Speaking::Nobody => false,
-            Speaking::Answer(mut stream, _) => {
+        let was_open = match std::mem::replace(&mut self.speaking, StreamingVoice::Nobody) {
+            StreamingVoice::Nobody => false,
+            StreamingVoice::Answer(mut stream, _) => {
                 stream.end();
                 self.finished.extend(stream.take_finished());
                 true
             }
-            Speaking::Thought(_, text) => !text.trim().is_empty(),
+            StreamingVoice::Thought(_, text) => !text.trim().is_empty(),
         };
         let was_said = self.answer_began.take_back(&mut self.items);
         self.last_answer.clone_from(&self.answer_began.last_answer);
         if was_open || was_said {
-            self.finished.push(InkLine::of(BROKE_OFF, Ink::DIM).fit(Fit::Flow));
+            self.finished.push(StyledLine::of(BROKE_OFF, TextStyle::DIM).fit(WrapMode::Flow));
         }
     }
 
-    fn list_more(&mut self, purpose: &str, rows: Vec<PickRow>, effects: &mut Vec<TermEffect>) {
+    fn list_more(&mut self, purpose: &str, rows: Vec<PickerRow>, effects: &mut Vec<TermEffect>) {
         if let Some(overlay) = &mut self.overlay {
             overlay.more_rows(purpose, rows);
             self.wish_preview(effects);
         }
     }
 
-    fn call_ended(&mut self, call: CallFinish, effects: &mut Vec<TermEffect>) {
+    fn call_ended(&mut self, call: FinishedCall, effects: &mut Vec<TermEffect>) {
         self.finish_speaking();
         self.calls.retain(|it| it.id != call.id);
         let most = self.lines_of(&call.name);
@@ -254,13 +254,13 @@ impl TermModel {
         if kept.whole.is_some() && !kept.failed {
             // All of it is made again when somebody looks.
             kept.rendered.lines.truncate(1);
-            (kept.rendered.rest, kept.rendered.notes) = (RenderedRest::Nothing, Vec::new());
+            (kept.rendered.rest, kept.rendered.notes) = (CollapsedLines::Nothing, Vec::new());
         }
         self.show_item(TranscriptItem::Call(Box::new(kept)), lines);
         self.send_between(effects);
     }
 
-    fn measure(&mut self, news: MeterNews) {
+    fn measure(&mut self, news: StatusUpdate) {
         let meter = &mut self.meter;
         meter.model = news.model.or(meter.model.take());
         meter.mode = news.mode.or(meter.mode.take());
@@ -274,7 +274,7 @@ impl TermModel {
     fn turn_ended(&mut self, problem: Option<String>, interrupted: bool, effects: &mut Vec<TermEffect>) {
         self.finish_speaking();
         let since = match self.session {
-            TalkState::Working(since, _) => since,
+            ConversationState::Working(since, _) => since,
             _ => self.now,
         };
         let own = |call: &RunningCall| call.id.starts_with(crate::model::OWN_COMMAND);
@@ -284,7 +284,7 @@ impl TermModel {
         for call in calls {
             let words = format!("· {} {} was stopped", call.name, call.headline);
             self.begin_item();
-            self.finished.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));
+            self.finished.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
         }
         if interrupted {
             self.notice("stopped; say what to do instead");
@@ -295,23 +295,26 @@ impl TermModel {
             self.alert("done", effects);
         }
         self.hint = None;
-        self.session = TalkState::Idle;
+        self.session = ConversationState::Idle;
         self.send_waiting(effects);
     }
 
     fn problem(&mut self, text: &str) {
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
-        let head = InkLine::of("✗ ", Ink::tone(Tone::Bad)).with(first, Ink::PLAIN).fit(Fit::Hang(2));
-        let rest = lines.map(|line| InkLine::of(&format!("  {line}"), Ink::PLAIN).fit(Fit::Hang(2)));
-        let lines: Vec<InkLine> = std::iter::once(head).chain(rest).collect();
+        let head = StyledLine::of("✗ ", TextStyle::tone(ColorRole::Bad))
+            .with(first, TextStyle::PLAIN)
+            .fit(WrapMode::Hang(2));
+        let rest =
+            lines.map(|line| StyledLine::of(&format!("  {line}"), TextStyle::PLAIN).fit(WrapMode::Hang(2)));
+        let lines: Vec<StyledLine> = std::iter::once(head).chain(rest).collect();
         self.show_item(TranscriptItem::Panel(lines.clone()), lines);
     }
 
     fn cannot_open(&mut self, lines: &[String]) {
-        self.session = TalkState::Closed;
-        let lines: Vec<InkLine> =
-            lines.iter().map(|line| InkLine::of(line, Ink::PLAIN).fit(Fit::Hang(2))).collect();
+        self.session = ConversationState::Closed;
+        let lines: Vec<StyledLine> =
+            lines.iter().map(|line| StyledLine::of(line, TextStyle::PLAIN).fit(WrapMode::Hang(2))).collect();
         self.show_item(TranscriptItem::Panel(lines.clone()), lines);
         // What waits becomes the draft again.
         if !self.queue.is_empty() {
@@ -322,10 +325,10 @@ impl TermModel {
         }
     }
 
-    fn panel(&mut self, panel: PanelText) {
+    fn panel(&mut self, panel: PagerText) {
         let mut lines = answer_lines(&panel.text, &self.look, self.size.columns);
         if !lines.is_empty() && !panel.lines.is_empty() {
-            lines.push(InkLine::blank());
+            lines.push(StyledLine::blank());
         }
         lines.extend(panel.lines.iter().map(|line| rendered::body_line(line, 0)));
         if panel.paged {
@@ -334,7 +337,7 @@ impl TermModel {
         }
         self.finish_speaking();
         if !panel.title.is_empty() {
-            lines.insert(0, InkLine::of(&panel.title, Ink::BOLD));
+            lines.insert(0, StyledLine::of(&panel.title, TextStyle::BOLD));
         }
         self.show_item(TranscriptItem::Panel(lines.clone()), lines);
     }
@@ -346,7 +349,7 @@ impl TermModel {
         if !lines.is_empty() {
             self.begin_item();
         }
-        self.finished.extend(lines.iter().map(|line| InkLine::of(line, Ink::DIM)));
+        self.finished.extend(lines.iter().map(|line| StyledLine::of(line, TextStyle::DIM)));
         // What was written is not lost, even if it was not sent.
         let draft = self.composer.whole();
         if !draft.trim().is_empty() {

@@ -5,12 +5,12 @@ use crate::{
     effect::TermEffect,
     keymap::KeyAction,
     look::ScreenKind,
-    model::{TalkState, TermModel},
+    model::{AppState, ConversationState},
     overlay::Overlay,
     transcript::{TranscriptItem, answer_lines, shown_prompt_lines},
 };
 
-impl TermModel {
+impl AppState {
     /// Enter.
     pub(super) fn send(&mut self, effects: &mut Vec<TermEffect>) {
         let at_end = self.composer.at() == self.composer.text().len();
@@ -30,7 +30,7 @@ impl TermModel {
             }
             return;
         }
-        if self.session == TalkState::Closed && !self.composer.text().starts_with('/') {
+        if self.session == ConversationState::Closed && !self.composer.text().starts_with('/') {
             return self.hint("there is no model to ask yet: see above");
         }
         let text = self.composer.take();
@@ -80,7 +80,7 @@ impl TermModel {
         let lines = shown_prompt_lines(&text);
         self.show_item(TranscriptItem::Prompt(text.clone()), lines);
         if self.is_idle() {
-            self.session = TalkState::Working(self.now, crate::news::TurnPhase::Waiting);
+            self.session = ConversationState::Working(self.now, crate::news::TurnPhase::Waiting);
         }
         effects.push(TermEffect::Send(text));
     }
@@ -104,7 +104,7 @@ impl TermModel {
         let Some(command) = commands::find(name) else {
             let is_path = name.contains('/');
             let known = self.slash.iter().any(|it| it.name == name);
-            if is_path || known || name.is_empty() || self.session == TalkState::Opening {
+            if is_path || known || name.is_empty() || self.session == ConversationState::Opening {
                 return false;
             }
             self.composer.set(text);

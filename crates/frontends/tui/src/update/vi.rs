@@ -1,8 +1,8 @@
 //! Keys of vi, for those who want them.
 
-use crate::{effect::TermEffect, event::KeyPress, keymap::KeyAction, model::TermModel, vi::ViStep};
+use crate::{effect::TermEffect, event::KeyPress, keymap::KeyAction, model::AppState, vi::ViStep};
 
-impl TermModel {
+impl AppState {
     /// A key for those who want vi's; says whether it was for that.
     pub(super) fn vi_key(&mut self, key: KeyPress, effects: &mut Vec<TermEffect>) -> bool {
         if self.offers.is_open() && self.vi.is_inserting() {

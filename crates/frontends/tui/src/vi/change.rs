@@ -2,9 +2,9 @@
 
 use super::{
     ViKeys, ViMode, ViStep,
-    glyphs::{GlyphClass, Glyphs, WordSize},
-    motion::{self, ViMotion, ViReach},
-    parse::{ViCommand, ViInsert, ViOperator, ViOrder, ViTarget},
+    glyphs::{CharBuffer, GlyphClass, WordSize},
+    motion::{self, MotionKind, ViMotion},
+    parse::{ViCommand, ViInput, ViInsert, ViOperator, ViTarget},
     register::ViText,
 };
 use crate::composer::{CaretMove, Composer};
@@ -14,7 +14,7 @@ const INDENT: &str = "    ";
 
 /// The places that are selected, without the last one. Whole lines are without
 /// their last break.
-pub(super) fn selected(glyphs: &Glyphs<'_>, anchor: usize, at: usize, lines: bool) -> (usize, usize) {
+pub(super) fn selected(glyphs: &CharBuffer<'_>, anchor: usize, at: usize, lines: bool) -> (usize, usize) {
     let (anchor, at) = (glyphs.place(anchor), glyphs.place(at));
     let (from, to) = (anchor.min(at), anchor.max(at));
     match lines {
@@ -32,13 +32,13 @@ struct ViRange {
 
 impl ViKeys {
     /// Carries out what concerns the draft.
-    pub(super) fn change(&mut self, order: ViOrder, draft: &mut Composer) -> ViStep {
+    pub(super) fn change(&mut self, order: ViInput, draft: &mut Composer) -> ViStep {
         let count = order.count.unwrap_or(1);
         match order.command {
             ViCommand::Go(target) => self.go(target, order.count, draft),
             ViCommand::Operate(operator, target) => {
                 let text = draft.text().to_owned();
-                let glyphs = Glyphs::of(&text);
+                let glyphs = CharBuffer::of(&text);
                 let range = self.range(&glyphs, glyphs.place(draft.at()), operator, target, order.count);
                 let Some(range) = range else { return ViStep::Taken };
                 if operator != ViOperator::Yank {
@@ -56,7 +56,7 @@ impl ViKeys {
             ViCommand::SwapCaseHere => {
                 let target = ViTarget::Way(ViMotion::Right);
                 let text = draft.text().to_owned();
-                let glyphs = Glyphs::of(&text);
+                let glyphs = CharBuffer::of(&text);
                 let at = glyphs.place(draft.at());
                 if let Some(range) = self.range(&glyphs, at, ViOperator::SwapCase, target, order.count) {
                     self.remember(order);
@@ -88,7 +88,7 @@ impl ViKeys {
 
     fn go(&mut self, target: ViTarget, count: Option<usize>, draft: &mut Composer) {
         let text = draft.text().to_owned();
-        let glyphs = Glyphs::of(&text);
+        let glyphs = CharBuffer::of(&text);
         let at = glyphs.place(draft.at());
         let to = match target {
             ViTarget::Way(way) => motion::go(&glyphs, at, way, count, &mut self.memory).map(|it| it.0),
@@ -108,7 +108,7 @@ impl ViKeys {
     /// Where an operator works, if its target is there.
     fn range(
         &mut self,
-        glyphs: &Glyphs<'_>,
+        glyphs: &CharBuffer<'_>,
         at: usize,
         operator: ViOperator,
         target: ViTarget,
@@ -130,7 +130,7 @@ impl ViKeys {
             }
             ViTarget::Object(object) => {
                 let (from, to, reach) = object.range(glyphs, at, times)?;
-                return Some(ViRange { from, to, lines: reach == ViReach::Lines });
+                return Some(ViRange { from, to, lines: reach == MotionKind::Lines });
             }
             ViTarget::Search(_) => return None,
             ViTarget::Way(way) => way,
@@ -148,13 +148,13 @@ impl ViKeys {
             way => way,
         };
         let (to, reach) = motion::go(glyphs, at, way, count, &mut self.memory)?;
-        if reach == ViReach::Lines {
+        if reach == MotionKind::Lines {
             let stays = glyphs.line_start(at) == glyphs.line_start(to);
             let moves = matches!(way, ViMotion::Up | ViMotion::Down);
             return (!moves || !stays).then(|| lines(at.min(to), at.max(to)));
         }
         let mut range = ViRange { from: at.min(to), to: at.max(to), lines: false };
-        if reach == ViReach::Inclusive && range.to < glyphs.count() && !glyphs.is_break(range.to) {
+        if reach == MotionKind::Inclusive && range.to < glyphs.count() && !glyphs.is_break(range.to) {
             range.to += 1;
         }
         // The last word of a line does not take the break with it.
@@ -169,9 +169,9 @@ impl ViKeys {
 
     fn operate(
         &mut self,
-        order: ViOrder,
+        order: ViInput,
         operator: ViOperator,
-        glyphs: &Glyphs<'_>,
+        glyphs: &CharBuffer<'_>,
         range: ViRange,
         draft: &mut Composer,
     ) -> ViStep {
@@ -211,10 +211,10 @@ impl ViKeys {
     }
 
     /// What is selected is operated on, and can be again: as much of it.
-    fn operate_selected(&mut self, order: ViOrder, operator: ViOperator, draft: &mut Composer) -> ViStep {
+    fn operate_selected(&mut self, order: ViInput, operator: ViOperator, draft: &mut Composer) -> ViStep {
         let ViMode::Visual { anchor, lines } = self.mode else { return ViStep::Taken };
         let text = draft.text().to_owned();
-        let glyphs = Glyphs::of(&text);
+        let glyphs = CharBuffer::of(&text);
         let (from, to) = selected(&glyphs, anchor, draft.at(), lines);
         self.mode = ViMode::Normal;
         draft.go(CaretMove::To(glyphs.byte(from)));
@@ -224,7 +224,7 @@ impl ViKeys {
         };
         let command = ViCommand::Operate(operator, ViTarget::Selected(size, lines));
         if operator != ViOperator::Yank {
-            self.remember(ViOrder { command, ..order });
+            self.remember(ViInput { command, ..order });
         }
         self.operate(order, operator, &glyphs, ViRange { from, to, lines }, draft)
     }
@@ -232,7 +232,7 @@ impl ViKeys {
     fn begin_insert(&mut self, place: ViInsert, draft: &mut Composer) {
         draft.begin_group();
         let text = draft.text().to_owned();
-        let glyphs = Glyphs::of(&text);
+        let glyphs = CharBuffer::of(&text);
         let at = glyphs.place(draft.at());
         let (start, end) = (glyphs.line_start(at), glyphs.line_end(at));
         let to = match place {
@@ -253,7 +253,7 @@ impl ViKeys {
     }
 
     /// Puts back what was taken: lines as lines, in the place of what is selected.
-    fn put(&mut self, order: ViOrder, before: bool, count: usize, draft: &mut Composer) {
+    fn put(&mut self, order: ViInput, before: bool, count: usize, draft: &mut Composer) {
         let held = self.registers.get(order.register);
         if held.text.is_empty() {
             self.mode = ViMode::Normal;
@@ -263,13 +263,13 @@ impl ViKeys {
         let mut before = before;
         if matches!(self.mode, ViMode::Visual { .. }) {
             let at_end = draft.at() + 1 >= draft.text().len();
-            self.operate_selected(ViOrder { register: None, ..order }, ViOperator::Delete, draft);
+            self.operate_selected(ViInput { register: None, ..order }, ViOperator::Delete, draft);
             before = !at_end || held.lines;
         } else {
             self.remember(order);
         }
         let text = draft.text().to_owned();
-        let glyphs = Glyphs::of(&text);
+        let glyphs = CharBuffer::of(&text);
         let at = glyphs.place(draft.at());
         let whole = held.text.repeat(count);
         if held.lines {
@@ -280,7 +280,7 @@ impl ViKeys {
             };
             draft.replace(byte..byte, &put, byte + caret);
             let text = draft.text().to_owned();
-            let glyphs = Glyphs::of(&text);
+            let glyphs = CharBuffer::of(&text);
             let first = glyphs.first_word_of_line(glyphs.place(byte + caret));
             return draft.go(CaretMove::To(glyphs.byte(first)));
         }
@@ -289,9 +289,9 @@ impl ViKeys {
         draft.go(CaretMove::Left);
     }
 
-    fn replace(&mut self, order: ViOrder, with: char, count: usize, draft: &mut Composer) {
+    fn replace(&mut self, order: ViInput, with: char, count: usize, draft: &mut Composer) {
         let text = draft.text().to_owned();
-        let glyphs = Glyphs::of(&text);
+        let glyphs = CharBuffer::of(&text);
         let at = glyphs.place(draft.at());
         let (from, to) = match self.mode {
             ViMode::Visual { anchor, lines } => selected(&glyphs, anchor, draft.at(), lines),
@@ -311,11 +311,11 @@ impl ViKeys {
     }
 
     /// Puts lines behind each other, one blank between them.
-    fn join(&mut self, order: ViOrder, count: usize, draft: &mut Composer) {
+    fn join(&mut self, order: ViInput, count: usize, draft: &mut Composer) {
         let joins = match self.mode {
             ViMode::Visual { anchor, .. } => {
                 let text = draft.text().to_owned();
-                let glyphs = Glyphs::of(&text);
+                let glyphs = CharBuffer::of(&text);
                 let (from, to) = selected(&glyphs, anchor, draft.at(), /*lines*/ true);
                 draft.go(CaretMove::To(glyphs.byte(from)));
                 (from..to).filter(|it| glyphs.is_break(*it)).count().max(1)
@@ -327,7 +327,7 @@ impl ViKeys {
         draft.begin_group();
         for _ in 0..joins {
             let text = draft.text().to_owned();
-            let glyphs = Glyphs::of(&text);
+            let glyphs = CharBuffer::of(&text);
             let end = glyphs.line_end(glyphs.place(draft.at()));
             if end == glyphs.count() {
                 break;
@@ -340,7 +340,7 @@ impl ViKeys {
     }
 }
 
-fn is_last_of_word(glyphs: &Glyphs<'_>, at: usize, size: WordSize) -> bool {
+fn is_last_of_word(glyphs: &CharBuffer<'_>, at: usize, size: WordSize) -> bool {
     glyphs.count() <= at + 1 || glyphs.class(at, size) != glyphs.class(at + 1, size)
 }
 
@@ -355,14 +355,14 @@ fn delete_lines(draft: &mut Composer, bytes: std::ops::Range<usize>) {
     }
     draft.replace(from..to, "", from);
     let text = draft.text().to_owned();
-    let glyphs = Glyphs::of(&text);
+    let glyphs = CharBuffer::of(&text);
     let at = glyphs.place(from.min(text.len()));
     // Behind the last line the caret goes to the line that is the last now.
     let first = glyphs.first_word_of_line(at);
     draft.go(CaretMove::To(glyphs.byte(first)));
 }
 
-fn shift(draft: &mut Composer, glyphs: &Glyphs<'_>, range: &ViRange, operator: ViOperator) {
+fn shift(draft: &mut Composer, glyphs: &CharBuffer<'_>, range: &ViRange, operator: ViOperator) {
     let (from, to) = (glyphs.line_start(range.from), glyphs.line_end(range.to.max(range.from)));
     let bytes = glyphs.byte(from)..glyphs.byte(to);
     let moved = |line: &str| match operator {

@@ -21,12 +21,12 @@ pub(super) enum WordSize {
 
 /// A text by its characters. Places are counted in them; the last place is behind
 /// all of them.
-pub(super) struct Glyphs<'a> {
+pub(super) struct CharBuffer<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
-impl<'a> Glyphs<'a> {
+impl<'a> CharBuffer<'a> {
     pub(super) fn of(text: &'a str) -> Self {
         Self { text, starts: text.grapheme_indices(true).map(|it| it.0).collect() }
     }

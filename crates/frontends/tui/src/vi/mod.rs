@@ -14,9 +14,9 @@ mod register;
 use std::ops::Range;
 
 use self::{
-    glyphs::Glyphs,
+    glyphs::CharBuffer,
     motion::{ViMemory, ViMotion},
-    parse::{ParsedKeys, ViCommand, ViOrder, ViTarget, parse},
+    parse::{ParsedKeys, ViCommand, ViInput, ViTarget, parse},
     register::ViRegisters,
 };
 use crate::{
@@ -52,7 +52,7 @@ pub(crate) enum ViStep {
 /// A change that can be made again: the order, and what was typed then.
 #[derive(Clone, Debug)]
 struct LastChange {
-    order: ViOrder,
+    order: ViInput,
     typed: Vec<TypedEdit>,
 }
 
@@ -68,7 +68,7 @@ enum TypedEdit {
 struct TypedSearch {
     text: String,
     back: bool,
-    order: ViOrder,
+    order: ViInput,
 }
 
 /// The state of vi's keys.
@@ -117,7 +117,7 @@ impl ViKeys {
     /// The bytes that are selected.
     pub(crate) fn selection(&self, draft: &Composer) -> Option<Range<usize>> {
         let ViMode::Visual { anchor, lines } = self.mode else { return None };
-        let glyphs = Glyphs::of(draft.text());
+        let glyphs = CharBuffer::of(draft.text());
         let (from, to) = change::selected(&glyphs, anchor, draft.at(), lines);
         Some(glyphs.byte(from)..glyphs.byte(to))
     }
@@ -135,7 +135,7 @@ impl ViKeys {
         }
         if key == KeyPress::ctrl('r') {
             self.keys.clear();
-            return self.carry_out(ViOrder { register: None, count: None, command: ViCommand::Redo }, draft);
+            return self.carry_out(ViInput { register: None, count: None, command: ViCommand::Redo }, draft);
         }
         let Some(it) = key.typed() else {
             self.keys.clear();
@@ -181,7 +181,7 @@ impl ViKeys {
             }
             draft.end_group();
             (self.mode, self.records) = (ViMode::Normal, false);
-            let glyphs = Glyphs::of(draft.text());
+            let glyphs = CharBuffer::of(draft.text());
             let at = glyphs.place(draft.at());
             let left = at.saturating_sub(1).max(glyphs.line_start(at));
             let byte = glyphs.byte(left);
@@ -213,7 +213,7 @@ impl ViKeys {
                     ViCommand::Operate(operator, _) => ViCommand::Operate(operator, again),
                     _ => ViCommand::Go(again),
                 };
-                return self.carry_out(ViOrder { command, ..search.order }, draft);
+                return self.carry_out(ViInput { command, ..search.order }, draft);
             }
             (KeyCode::Backspace, _) if search.text.pop().is_none() => return ViStep::Taken,
             (KeyCode::Backspace, _) => (),
@@ -224,7 +224,7 @@ impl ViKeys {
         ViStep::Taken
     }
 
-    fn carry_out(&mut self, order: ViOrder, draft: &mut Composer) -> ViStep {
+    fn carry_out(&mut self, order: ViInput, draft: &mut Composer) -> ViStep {
         let target = match order.command {
             ViCommand::Go(target) | ViCommand::Operate(_, target) => Some(target),
             _ => None,
@@ -280,7 +280,7 @@ impl ViKeys {
         if self.is_inserting() {
             return;
         }
-        let glyphs = Glyphs::of(draft.text());
+        let glyphs = CharBuffer::of(draft.text());
         let at = glyphs.place(draft.at());
         let last = glyphs.last_of_line(at.min(glyphs.count()));
         if last < at {
@@ -290,7 +290,7 @@ impl ViKeys {
     }
 
     /// Remembers a change to be made again.
-    fn remember(&mut self, order: ViOrder) {
+    fn remember(&mut self, order: ViInput) {
         self.last = Some(LastChange { order, typed: Vec::new() });
     }
 }

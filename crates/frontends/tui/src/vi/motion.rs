@@ -1,6 +1,6 @@
 //! Where the caret goes.
 
-use super::glyphs::{GlyphClass, Glyphs, WordSize};
+use super::glyphs::{CharBuffer, GlyphClass, WordSize};
 
 /// A way through the draft.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,7 +42,7 @@ pub(super) struct CharFind {
 
 /// What an operator takes of a way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ViReach {
+pub(super) enum MotionKind {
     /// Up to there, without what stands there.
     Exclusive,
     /// With what stands there.
@@ -61,39 +61,41 @@ pub(super) struct ViMemory {
 
 /// Where a way leads, and what an operator takes of it; nothing if there is no way.
 pub(super) fn go(
-    glyphs: &Glyphs<'_>,
+    glyphs: &CharBuffer<'_>,
     from: usize,
     motion: ViMotion,
     count: Option<usize>,
     memory: &mut ViMemory,
-) -> Option<(usize, ViReach)> {
+) -> Option<(usize, MotionKind)> {
     let times = count.unwrap_or(1);
     let repeat = |step: &dyn Fn(usize) -> usize| (0..times).fold(from, |at, _| step(at));
     let (start, end) = (glyphs.line_start(from), glyphs.line_end(from));
     Some(match motion {
-        ViMotion::Left => (from.saturating_sub(times).max(start), ViReach::Exclusive),
-        ViMotion::Right => ((from + times).min(end), ViReach::Exclusive),
-        ViMotion::Down => (glyphs.lines_away(from, times, true), ViReach::Lines),
-        ViMotion::Up => (glyphs.lines_away(from, times, false), ViReach::Lines),
-        ViMotion::LineStart => (start, ViReach::Exclusive),
-        ViMotion::FirstWord => (glyphs.first_word_of_line(from), ViReach::Exclusive),
+        ViMotion::Left => (from.saturating_sub(times).max(start), MotionKind::Exclusive),
+        ViMotion::Right => ((from + times).min(end), MotionKind::Exclusive),
+        ViMotion::Down => (glyphs.lines_away(from, times, true), MotionKind::Lines),
+        ViMotion::Up => (glyphs.lines_away(from, times, false), MotionKind::Lines),
+        ViMotion::LineStart => (start, MotionKind::Exclusive),
+        ViMotion::FirstWord => (glyphs.first_word_of_line(from), MotionKind::Exclusive),
         ViMotion::LineEnd => {
             let line = glyphs.lines_away(from, times - 1, true);
-            (glyphs.last_of_line(line), ViReach::Inclusive)
+            (glyphs.last_of_line(line), MotionKind::Inclusive)
         }
-        ViMotion::Column => ((start + times - 1).min(glyphs.last_of_line(from)), ViReach::Exclusive),
-        ViMotion::Word(size) => (repeat(&|at| word_after(glyphs, at, size)), ViReach::Exclusive),
-        ViMotion::WordEnd(size) => (repeat(&|at| word_end(glyphs, at, size)), ViReach::Inclusive),
-        ViMotion::WordBack(size) => (repeat(&|at| word_before(glyphs, at, size)), ViReach::Exclusive),
-        ViMotion::WordEndBack(size) => (repeat(&|at| word_end_before(glyphs, at, size)), ViReach::Inclusive),
-        ViMotion::FirstLine => (line_number(glyphs, times), ViReach::Lines),
+        ViMotion::Column => ((start + times - 1).min(glyphs.last_of_line(from)), MotionKind::Exclusive),
+        ViMotion::Word(size) => (repeat(&|at| word_after(glyphs, at, size)), MotionKind::Exclusive),
+        ViMotion::WordEnd(size) => (repeat(&|at| word_end(glyphs, at, size)), MotionKind::Inclusive),
+        ViMotion::WordBack(size) => (repeat(&|at| word_before(glyphs, at, size)), MotionKind::Exclusive),
+        ViMotion::WordEndBack(size) => {
+            (repeat(&|at| word_end_before(glyphs, at, size)), MotionKind::Inclusive)
+        }
+        ViMotion::FirstLine => (line_number(glyphs, times), MotionKind::Lines),
         ViMotion::LastLine => {
             let at = count.map_or(glyphs.line_start(glyphs.count()), |number| line_number(glyphs, number));
-            (glyphs.first_word_of_line(at).min(glyphs.last_of_line(at)), ViReach::Lines)
+            (glyphs.first_word_of_line(at).min(glyphs.last_of_line(at)), MotionKind::Lines)
         }
-        ViMotion::Paragraph => (repeat(&|at| empty_line(glyphs, at, true)), ViReach::Exclusive),
-        ViMotion::ParagraphBack => (repeat(&|at| empty_line(glyphs, at, false)), ViReach::Exclusive),
-        ViMotion::Bracket => (bracket(glyphs, from)?, ViReach::Inclusive),
+        ViMotion::Paragraph => (repeat(&|at| empty_line(glyphs, at, true)), MotionKind::Exclusive),
+        ViMotion::ParagraphBack => (repeat(&|at| empty_line(glyphs, at, false)), MotionKind::Exclusive),
+        ViMotion::Bracket => (bracket(glyphs, from)?, MotionKind::Inclusive),
         ViMotion::Find(find) => {
             memory.find = Some(find);
             found(glyphs, from, find, times)?
@@ -109,22 +111,22 @@ pub(super) fn go(
         ViMotion::SearchAgain(turned) => {
             let (text, back) = memory.search.clone()?;
             let seek = |at| sought(glyphs, at, &text, back != turned);
-            ((0..times).try_fold(from, |at, _| seek(at))?, ViReach::Exclusive)
+            ((0..times).try_fold(from, |at, _| seek(at))?, MotionKind::Exclusive)
         }
         ViMotion::SearchWord(back) => {
             let word = word_at(glyphs, from)?;
             memory.search = Some((word.clone(), back));
-            ((0..times).try_fold(from, |at, _| sought(glyphs, at, &word, back))?, ViReach::Exclusive)
+            ((0..times).try_fold(from, |at, _| sought(glyphs, at, &word, back))?, MotionKind::Exclusive)
         }
     })
 }
 
-fn line_number(glyphs: &Glyphs<'_>, number: usize) -> usize {
+fn line_number(glyphs: &CharBuffer<'_>, number: usize) -> usize {
     glyphs.line_start(glyphs.lines_away(0, number.saturating_sub(1), true))
 }
 
 /// The beginning of the next word; an empty line is one.
-pub(super) fn word_after(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+pub(super) fn word_after(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usize {
     let mut at = from;
     let class = glyphs.class(at, size);
     while class != GlyphClass::Blank && at < glyphs.count() && glyphs.class(at, size) == class {
@@ -140,7 +142,7 @@ pub(super) fn word_after(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> us
 }
 
 /// The last character of this word, or of the next one.
-pub(super) fn word_end(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+pub(super) fn word_end(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usize {
     let last = glyphs.count().saturating_sub(1);
     let mut at = (from + 1).min(last);
     while at < last && glyphs.class(at, size) == GlyphClass::Blank {
@@ -153,7 +155,7 @@ pub(super) fn word_end(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usiz
     at
 }
 
-fn word_before(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+fn word_before(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usize {
     let mut at = from.saturating_sub(1);
     while 0 < at && glyphs.class(at, size) == GlyphClass::Blank && !glyphs.is_empty_line(at) {
         at -= 1;
@@ -165,7 +167,7 @@ fn word_before(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
     at
 }
 
-fn word_end_before(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
+fn word_end_before(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usize {
     let class = glyphs.class(from, size);
     let mut at = from;
     while 0 < at && class != GlyphClass::Blank && glyphs.class(at, size) == class {
@@ -179,7 +181,7 @@ fn word_end_before(glyphs: &Glyphs<'_>, from: usize, size: WordSize) -> usize {
 }
 
 /// The next empty line that does not follow another, or the end.
-fn empty_line(glyphs: &Glyphs<'_>, from: usize, down: bool) -> usize {
+fn empty_line(glyphs: &CharBuffer<'_>, from: usize, down: bool) -> usize {
     let is_gap = |at: &usize| glyphs.is_empty_line(*at) && (*at == 0 || !glyphs.is_empty_line(at - 1));
     match down {
         true => (from + 1..glyphs.count()).find(is_gap).unwrap_or(glyphs.count()),
@@ -190,7 +192,7 @@ fn empty_line(glyphs: &Glyphs<'_>, from: usize, down: bool) -> usize {
 const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
 
 /// The bracket that belongs to the first one from here on in the line.
-fn bracket(glyphs: &Glyphs<'_>, from: usize) -> Option<usize> {
+fn bracket(glyphs: &CharBuffer<'_>, from: usize) -> Option<usize> {
     let is_bracket = |at: &usize| {
         glyphs.first(*at).is_some_and(|it| PAIRS.iter().any(|pair| pair.0 == it || pair.1 == it))
     };
@@ -211,23 +213,23 @@ fn bracket(glyphs: &Glyphs<'_>, from: usize) -> Option<usize> {
     if it == open { (at..glyphs.count()).find(&mut belongs) } else { (0..=at).rev().find(&mut belongs) }
 }
 
-fn found(glyphs: &Glyphs<'_>, from: usize, find: CharFind, times: usize) -> Option<(usize, ViReach)> {
+fn found(glyphs: &CharBuffer<'_>, from: usize, find: CharFind, times: usize) -> Option<(usize, MotionKind)> {
     let is_it = |at: &usize| glyphs.first(*at) == Some(find.target);
     let at = match find.back {
         false => (from + 1..glyphs.line_end(from)).filter(is_it).nth(times - 1)?,
         true => (glyphs.line_start(from)..from).rev().filter(is_it).nth(times - 1)?,
     };
     Some(match (find.back, find.before) {
-        (false, false) => (at, ViReach::Inclusive),
-        (false, true) => (at - 1, ViReach::Inclusive),
-        (true, false) => (at, ViReach::Exclusive),
-        (true, true) => (at + 1, ViReach::Exclusive),
+        (false, false) => (at, MotionKind::Inclusive),
+        (false, true) => (at - 1, MotionKind::Inclusive),
+        (true, false) => (at, MotionKind::Exclusive),
+        (true, true) => (at + 1, MotionKind::Exclusive),
     })
 }
 
 /// The next place of a text, going on at the other end. Small letters find big
 /// ones; big letters only themselves.
-pub(super) fn sought(glyphs: &Glyphs<'_>, from: usize, wanted: &str, back: bool) -> Option<usize> {
+pub(super) fn sought(glyphs: &CharBuffer<'_>, from: usize, wanted: &str, back: bool) -> Option<usize> {
     let any_case = !wanted.chars().any(char::is_uppercase);
     let wanted: Vec<char> = wanted.chars().collect();
     let same = |found: char, wanted: char| match any_case {
@@ -248,7 +250,7 @@ pub(super) fn sought(glyphs: &Glyphs<'_>, from: usize, wanted: &str, back: bool)
     }
 }
 
-fn word_at(glyphs: &Glyphs<'_>, from: usize) -> Option<String> {
+fn word_at(glyphs: &CharBuffer<'_>, from: usize) -> Option<String> {
     let is_word = |at: &usize| glyphs.class(*at, WordSize::Small) == GlyphClass::Word;
     let at = (from..glyphs.line_end(from)).find(is_word)?;
     let start = (0..=at).rev().take_while(is_word).last()?;

@@ -1,8 +1,8 @@
 //! Words, sentences in quotes, brackets and paragraphs, as an operator takes them.
 
 use super::{
-    glyphs::{GlyphClass, Glyphs, WordSize},
-    motion::ViReach,
+    glyphs::{CharBuffer, GlyphClass, WordSize},
+    motion::MotionKind,
 };
 
 /// A piece of the draft.
@@ -40,10 +40,10 @@ impl ViObject {
     /// From where to where it is, without the last place; nothing if there is none.
     pub(super) fn range(
         self,
-        glyphs: &Glyphs<'_>,
+        glyphs: &CharBuffer<'_>,
         at: usize,
         count: usize,
-    ) -> Option<(usize, usize, ViReach)> {
+    ) -> Option<(usize, usize, MotionKind)> {
         let (from, to) = match self.kind {
             ViObjectKind::Word(size) => words(glyphs, at, size, count, self.around)?,
             ViObjectKind::Quoted(quote) => quoted(glyphs, at, quote, self.around)?,
@@ -53,16 +53,16 @@ impl ViObject {
             }
             ViObjectKind::Paragraph => {
                 let (from, to) = paragraph(glyphs, at, self.around);
-                return Some((from, to, ViReach::Lines));
+                return Some((from, to, MotionKind::Lines));
             }
         };
-        Some((from, to, ViReach::Exclusive))
+        Some((from, to, MotionKind::Exclusive))
     }
 }
 
 /// Stretches of one class, those of blanks among them.
 fn words(
-    glyphs: &Glyphs<'_>,
+    glyphs: &CharBuffer<'_>,
     at: usize,
     size: WordSize,
     count: usize,
@@ -104,7 +104,7 @@ fn words(
 }
 
 /// Between two quotes of the line, or with them.
-fn quoted(glyphs: &Glyphs<'_>, at: usize, quote: char, around: bool) -> Option<(usize, usize)> {
+fn quoted(glyphs: &CharBuffer<'_>, at: usize, quote: char, around: bool) -> Option<(usize, usize)> {
     let (start, end) = (glyphs.line_start(at), glyphs.line_end(at));
     let is_quote = |place: &usize| {
         glyphs.first(*place) == Some(quote) && (*place == start || glyphs.first(*place - 1) != Some('\\'))
@@ -123,7 +123,7 @@ fn quoted(glyphs: &Glyphs<'_>, at: usize, quote: char, around: bool) -> Option<(
 
 /// The brackets around a place: so many out.
 fn bracketed(
-    glyphs: &Glyphs<'_>,
+    glyphs: &CharBuffer<'_>,
     at: usize,
     open: char,
     close: char,
@@ -168,7 +168,7 @@ fn bracketed(
 }
 
 /// Lines up to an empty one, or empty lines; with the empty ones behind them.
-fn paragraph(glyphs: &Glyphs<'_>, at: usize, around: bool) -> (usize, usize) {
+fn paragraph(glyphs: &CharBuffer<'_>, at: usize, around: bool) -> (usize, usize) {
     let is_gap = |place: usize| glyphs.is_empty_line(glyphs.line_start(place));
     let gap = is_gap(at);
     let mut from = glyphs.line_start(at);

@@ -68,7 +68,7 @@ pub(super) enum ViCommand {
 
 /// An order with what stands before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct ViOrder {
+pub(super) struct ViInput {
     pub(super) register: Option<char>,
     pub(super) count: Option<usize>,
     pub(super) command: ViCommand,
@@ -82,7 +82,7 @@ pub(super) enum ParsedKeys {
     /// Nothing.
     Unknown,
     /// An order.
-    Order(ViOrder),
+    Order(ViInput),
 }
 
 /// Counts are no larger: nobody means more, and nothing is to hang.
@@ -130,7 +130,7 @@ pub(super) fn parse(keys: &[char], selected: bool) -> ParsedKeys {
         Ok((command, inner)) => {
             let times = count.unwrap_or(1).saturating_mul(inner.unwrap_or(1)).min(MOST_TIMES);
             let count = (count.is_some() || inner.is_some()).then_some(times);
-            ParsedKeys::Order(ViOrder { register, count, command })
+            ParsedKeys::Order(ViInput { register, count, command })
         }
         Err(KeysEnd::More) => ParsedKeys::More,
         Err(KeysEnd::Unknown) => ParsedKeys::Unknown,

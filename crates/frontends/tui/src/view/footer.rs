@@ -4,8 +4,8 @@
 use crate::{
     keymap::KeyAction,
     layout::ScreenRow,
-    model::{TalkState, TermModel},
-    text::{Ink, InkLine, Tone, width_of},
+    model::{AppState, ConversationState},
+    text::{ColorRole, StyledLine, TextStyle, width_of},
 };
 
 /// What can be typed into an empty prompt.
@@ -13,25 +13,30 @@ const IDLE_KEYS: &str = "/ commands · @ files · ? help";
 /// Below this width the footer says one thing.
 const NARROW: usize = 60;
 
-pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
+pub(super) fn rows(model: &AppState) -> Vec<ScreenRow> {
     if model.size.rows < 4 {
         return Vec::new();
     }
     let width = model.size.columns;
     if let Some((hint, _)) = &model.hint {
-        return vec![super::one(InkLine::of(&format!("  {hint}"), Ink::tone(Tone::Warn)), width)];
+        return vec![super::one(
+            StyledLine::of(&format!("  {hint}"), TextStyle::tone(ColorRole::Warn)),
+            width,
+        )];
     }
     let mut rows = Vec::new();
     let meter = &model.meter;
     if let Some(status) = meter.status_line.as_ref().filter(|it| !it.is_empty()) {
-        rows.push(super::one(InkLine::of(&format!("  {status}"), Ink::PLAIN), width));
+        rows.push(super::one(StyledLine::of(&format!("  {status}"), TextStyle::PLAIN), width));
     }
     let keys = keys(model);
     let mode = meter.mode.clone().filter(|it| it != "default");
-    let mode = mode.map(|it| (it, Ink::tone(Tone::Warn)));
-    let plain = |text: String| (text, Ink::DIM);
-    let mut items: Vec<(String, Ink)> = Vec::new();
-    items.extend(model.vi.label().filter(|_| model.look.vi).map(|it| (it, Ink::tone(Tone::Accent).bold())));
+    let mode = mode.map(|it| (it, TextStyle::tone(ColorRole::Warn)));
+    let plain = |text: String| (text, TextStyle::DIM);
+    let mut items: Vec<(String, TextStyle)> = Vec::new();
+    items.extend(
+        model.vi.label().filter(|_| model.look.vi).map(|it| (it, TextStyle::tone(ColorRole::Accent).bold())),
+    );
     items.extend(mode);
     if width < NARROW {
         if items.is_empty() {
@@ -49,13 +54,13 @@ pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
         if 0 < tasks {
             items.push(plain(format!("{tasks} in background")));
         }
-        if model.session == TalkState::Opening {
+        if model.session == ConversationState::Opening {
             items.push(plain(String::from("opening…")));
         }
         items.push(plain(keys));
     }
     // What does not fit is left out, the keys first.
-    let wide = |items: &[(String, Ink)]| items.iter().map(|it| width_of(&it.0) + 3).sum::<usize>();
+    let wide = |items: &[(String, TextStyle)]| items.iter().map(|it| width_of(&it.0) + 3).sum::<usize>();
     if width < wide(&items)
         && let Some(last) = items.last_mut().filter(|it| it.0 == IDLE_KEYS)
     {
@@ -64,10 +69,10 @@ pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
     while 1 < items.len() && width < wide(&items) {
         items.pop();
     }
-    let mut line = InkLine::of("  ", Ink::PLAIN);
+    let mut line = StyledLine::of("  ", TextStyle::PLAIN);
     for (number, (text, ink)) in items.iter().enumerate() {
         if 0 < number {
-            line.push(" · ", Ink::DIM);
+            line.push(" · ", TextStyle::DIM);
         }
         line.push(text, *ink);
     }
@@ -75,11 +80,11 @@ pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
     rows
 }
 
-fn context(percent: u8) -> (String, Ink) {
+fn context(percent: u8) -> (String, TextStyle) {
     let ink = match percent {
-        0..70 => Ink::DIM,
-        70..90 => Ink::tone(Tone::Warn),
-        _ => Ink::tone(Tone::Bad),
+        0..70 => TextStyle::DIM,
+        70..90 => TextStyle::tone(ColorRole::Warn),
+        _ => TextStyle::tone(ColorRole::Bad),
     };
     (format!("{percent} % of context"), ink)
 }
@@ -89,7 +94,7 @@ fn money(usd: f64) -> String {
 }
 
 /// The keys that matter now.
-fn keys(model: &TermModel) -> String {
+fn keys(model: &AppState) -> String {
     let key = |action| model.keys.label(action);
     if model.asks.state.folded && !model.asks.waiting.is_empty() {
         return String::from("tab answers the question");

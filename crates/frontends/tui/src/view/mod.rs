@@ -5,11 +5,11 @@ mod footer;
 
 use crate::{
     layout::{ScreenRow, layout, layout_all},
-    model::{RunningCall, SPIN_MS, Speaking, TalkState, TermModel},
+    model::{AppState, ConversationState, RunningCall, SPIN_MS, StreamingVoice},
     news::{TodoState, TurnPhase},
     paint::Caret,
     rendered::head_line,
-    text::{Fit, Ink, InkLine, Tone},
+    text::{ColorRole, StyledLine, TextStyle, WrapMode},
 };
 
 /// What the screen is to show.
@@ -34,7 +34,7 @@ const OFFERED: usize = 8;
 
 /// What the screen is to show now. At most one row less than the screen has is
 /// ours to change.
-pub fn view(model: &TermModel) -> ScreenFrame {
+pub fn view(model: &AppState) -> ScreenFrame {
     let width = model.size.columns;
     let finished = layout_all(&model.finished, width);
     if model.ended {
@@ -90,7 +90,7 @@ pub fn view(model: &TermModel) -> ScreenFrame {
     region.extend(footer);
     // Only on screens nobody can use: what is too wide would wrap.
     for row in region.iter_mut().filter(|row| width < row.width()) {
-        let line = InkLine { spans: std::mem::take(&mut row.spans), fit: Fit::Cut };
+        let line = StyledLine { spans: std::mem::take(&mut row.spans), fit: WrapMode::Cut };
         *row = one(line, width);
     }
     let caret = match ask::caret(model, &region) {
@@ -100,8 +100,8 @@ pub fn view(model: &TermModel) -> ScreenFrame {
     ScreenFrame { finished, region, caret }
 }
 
-fn composer_rows(model: &TermModel, most: usize) -> (Vec<ScreenRow>, Caret) {
-    let ink = Ink::tone(Tone::Accent).bold();
+fn composer_rows(model: &AppState, most: usize) -> (Vec<ScreenRow>, Caret) {
+    let ink = TextStyle::tone(ColorRole::Accent).bold();
     let sign = match model.composer.text().chars().next() {
         Some('!') => "! ",
         Some('#') if !model.composer.text().contains('\n') => "# ",
@@ -120,13 +120,13 @@ fn composer_rows(model: &TermModel, most: usize) -> (Vec<ScreenRow>, Caret) {
     (rows, caret)
 }
 
-fn one(line: InkLine, width: usize) -> ScreenRow {
-    layout(&line.fit(Fit::Cut), width).into_iter().next().unwrap_or_default()
+fn one(line: StyledLine, width: usize) -> ScreenRow {
+    layout(&line.fit(WrapMode::Cut), width).into_iter().next().unwrap_or_default()
 }
 
-fn tail_rows(model: &TermModel) -> Vec<ScreenRow> {
+fn tail_rows(model: &AppState) -> Vec<ScreenRow> {
     match &model.speaking {
-        Speaking::Answer(stream, _) => layout_all(&stream.tail(), model.size.columns),
+        StreamingVoice::Answer(stream, _) => layout_all(&stream.tail(), model.size.columns),
         _ => Vec::new(),
     }
 }
@@ -139,7 +139,7 @@ fn seconds(ms: u64) -> String {
     }
 }
 
-fn call_rows(model: &TermModel) -> Vec<ScreenRow> {
+fn call_rows(model: &AppState) -> Vec<ScreenRow> {
     let width = model.size.columns;
     let shows_tails = model.calls.len() <= 2;
     let mut rows = Vec::new();
@@ -147,28 +147,28 @@ fn call_rows(model: &TermModel) -> Vec<ScreenRow> {
         rows.push(one(running_line(model, call), width));
         let lines = call.tail.iter().rev().take(TAIL_LINES).rev().filter(|_| shows_tails);
         for line in lines {
-            rows.push(one(InkLine::of(&format!("    {line}"), Ink::DIM), width));
+            rows.push(one(StyledLine::of(&format!("    {line}"), TextStyle::DIM), width));
         }
     }
     rows
 }
 
-fn running_line(model: &TermModel, call: &RunningCall) -> InkLine {
+fn running_line(model: &AppState, call: &RunningCall) -> StyledLine {
     let agent = call.agent.as_deref();
-    let mut line = head_line("◦", Ink::tone(Tone::Warn), agent, &call.name, &call.headline);
+    let mut line = head_line("◦", TextStyle::tone(ColorRole::Warn), agent, &call.name, &call.headline);
     let past = model.now.saturating_sub(call.since);
     if 1000 <= past {
-        line.push(&format!(" · {}", seconds(past)), Ink::DIM);
+        line.push(&format!(" · {}", seconds(past)), TextStyle::DIM);
     }
     if !call.note.is_empty() {
-        line.push(&format!(" · {}", call.note), Ink::DIM);
+        line.push(&format!(" · {}", call.note), TextStyle::DIM);
     }
     line
 }
 
 /// What the session is doing or waiting for, in words.
-fn activity_rows(model: &TermModel) -> Vec<ScreenRow> {
-    let TalkState::Working(since, phase) = &model.session else { return Vec::new() };
+fn activity_rows(model: &AppState) -> Vec<ScreenRow> {
+    let ConversationState::Working(since, phase) = &model.session else { return Vec::new() };
     let past = model.now.saturating_sub(*since);
     let words = match phase {
         _ if !model.asks.waiting.is_empty() => String::from("waiting for you"),
@@ -191,15 +191,16 @@ fn activity_rows(model: &TermModel) -> Vec<ScreenRow> {
     };
     let turn = usize::try_from(past / SPIN_MS).unwrap_or(0) % 4;
     let sign = if model.look.motion { ["◐", "◓", "◑", "◒"][turn] } else { "·" };
-    let mut line = InkLine::of(sign, Ink::tone(Tone::Accent)).with(&format!(" {words}"), Ink::DIM);
+    let mut line =
+        StyledLine::of(sign, TextStyle::tone(ColorRole::Accent)).with(&format!(" {words}"), TextStyle::DIM);
     if 1000 <= past {
-        line.push(&format!(" · {}", seconds(past)), Ink::DIM);
+        line.push(&format!(" · {}", seconds(past)), TextStyle::DIM);
     }
     vec![one(line, model.size.columns)]
 }
 
 /// What is to be done, in one line.
-fn todo_rows(model: &TermModel) -> Vec<ScreenRow> {
+fn todo_rows(model: &AppState) -> Vec<ScreenRow> {
     let all = model.todos.len();
     let done = model.todos.iter().filter(|it| it.1 == TodoState::Done).count();
     if all == 0 || all == done || !model.is_working() {
@@ -211,34 +212,38 @@ fn todo_rows(model: &TermModel) -> Vec<ScreenRow> {
         .find(|it| it.1 == TodoState::Doing)
         .or(model.todos.iter().find(|it| it.1 == TodoState::Open));
     let words = now.map_or("", |it| it.0.as_str());
-    vec![one(InkLine::of(&format!("☐ {} of {all} · {words}", done + 1), Ink::DIM), model.size.columns)]
+    vec![one(
+        StyledLine::of(&format!("☐ {} of {all} · {words}", done + 1), TextStyle::DIM),
+        model.size.columns,
+    )]
 }
 
-fn queue_rows(model: &TermModel) -> Vec<ScreenRow> {
+fn queue_rows(model: &AppState) -> Vec<ScreenRow> {
     let width = model.size.columns;
     let mut rows = Vec::new();
     let hidden = model.queue.len().saturating_sub(QUEUED);
     if 0 < hidden {
-        rows.push(one(InkLine::of(&format!("  ↳ … {hidden} more"), Ink::DIM), width));
+        rows.push(one(StyledLine::of(&format!("  ↳ … {hidden} more"), TextStyle::DIM), width));
     }
     for text in &model.queue[hidden..] {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let line = InkLine::of("  ↳ ", Ink::tone(Tone::Accent)).with(&words, Ink::DIM);
+        let line = StyledLine::of("  ↳ ", TextStyle::tone(ColorRole::Accent)).with(&words, TextStyle::DIM);
         rows.push(one(line, width));
     }
     if !rows.is_empty() && model.editing_queued.is_none() {
         let when =
             if model.is_opening() { "sent when the session is open" } else { "heard at the next pause" };
-        rows.push(one(InkLine::of(&format!("    {when} · up changes it"), Ink::DIM), width));
+        rows.push(one(StyledLine::of(&format!("    {when} · up changes it"), TextStyle::DIM), width));
     }
     rows
 }
 
-fn offer_rows(model: &TermModel) -> Vec<ScreenRow> {
+fn offer_rows(model: &AppState) -> Vec<ScreenRow> {
     let width = model.size.columns;
     if let Some(search) = &model.search {
-        let line = InkLine::of("search: ", Ink::tone(Tone::Accent)).with(search.typed.text(), Ink::PLAIN);
-        return vec![one(line.with("  ctrl+r older · enter takes it · esc back", Ink::DIM), width)];
+        let line = StyledLine::of("search: ", TextStyle::tone(ColorRole::Accent))
+            .with(search.typed.text(), TextStyle::PLAIN);
+        return vec![one(line.with("  ctrl+r older · enter takes it · esc back", TextStyle::DIM), width)];
     }
     if !model.offers.is_open() {
         return Vec::new();
@@ -250,18 +255,22 @@ fn offer_rows(model: &TermModel) -> Vec<ScreenRow> {
     let mut rows = Vec::new();
     for (at, row) in offers.rows.iter().enumerate().skip(first).take(OFFERED) {
         let is_it = at == offers.selected;
-        let (sign, ink) = if is_it { ("› ", Ink::tone(Tone::Accent).bold()) } else { ("  ", Ink::PLAIN) };
-        let slash = if offers.kind == crate::complete::OfferKind::Command { "/" } else { "" };
+        let (sign, ink) = if is_it {
+            ("› ", TextStyle::tone(ColorRole::Accent).bold())
+        } else {
+            ("  ", TextStyle::PLAIN)
+        };
+        let slash = if offers.kind == crate::complete::CompletionKind::Command { "/" } else { "" };
         let room = " ".repeat(widest.saturating_sub(row.name.chars().count()) + 2);
-        let mut line = InkLine::of(sign, ink).with(&format!("{slash}{}", row.name), ink);
+        let mut line = StyledLine::of(sign, ink).with(&format!("{slash}{}", row.name), ink);
         if !row.about.is_empty() {
-            line.push(&format!("{room}{} {}", row.about, row.hint), Ink::DIM);
+            line.push(&format!("{room}{} {}", row.about, row.hint), TextStyle::DIM);
         }
         rows.push(one(line, width));
     }
     let hidden = offers.rows.len().saturating_sub(first + OFFERED);
     if 0 < hidden {
-        rows.push(one(InkLine::of(&format!("  … {hidden} more"), Ink::DIM), width));
+        rows.push(one(StyledLine::of(&format!("  … {hidden} more"), TextStyle::DIM), width));
     }
     rows
 }

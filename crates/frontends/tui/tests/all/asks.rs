@@ -1,13 +1,14 @@
 //! Nothing is decided by accident.
 
 use haft_tui::{
-    AskAnswer, AskChoice, AskField, AskKind, ChoiceRow, KeyPress, PickRow, SessionNews, TermEffect, TermEvent,
+    CardAnswer, ChoiceOption, ChosenOption, KeyPress, PickerRow, QuestionField, QuestionKind, TermEffect,
+    TermEvent, UiUpdate,
 };
 use proptest::prelude::ProptestConfig;
 
 use crate::rig::{Rig, question};
 
-fn answers(rig: &Rig) -> Vec<AskAnswer> {
+fn answers(rig: &Rig) -> Vec<CardAnswer> {
     let answer = |effect: &TermEffect| match effect {
         TermEffect::Answer { answer, .. } => Some(answer.clone()),
         _ => None,
@@ -15,13 +16,13 @@ fn answers(rig: &Rig) -> Vec<AskAnswer> {
     rig.effects.iter().filter_map(answer).collect()
 }
 
-fn choice(row: usize, words: &str) -> AskAnswer {
-    AskAnswer::Choice(AskChoice { row, words: words.to_owned() })
+fn choice(row: usize, words: &str) -> CardAnswer {
+    CardAnswer::Choice(ChosenOption { row, words: words.to_owned() })
 }
 
 fn working() -> Rig {
     let mut rig = Rig::new(80, 24);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     rig.frame();
     rig
 }
@@ -45,23 +46,26 @@ fn keys_hammered_into_a_question_decide_nothing() {
 }
 
 /// A question of another kind.
-fn question_of(kind: usize) -> SessionNews {
-    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
-    let row = |key, label: &str| ChoiceRow { key, label: label.to_owned(), ..ChoiceRow::default() };
-    let field =
-        |name: &str| AskField { name: name.to_owned(), label: name.to_owned(), ..AskField::default() };
+fn question_of(kind: usize) -> UiUpdate {
+    let UiUpdate::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    let row = |key, label: &str| ChoiceOption { key, label: label.to_owned(), ..ChoiceOption::default() };
+    let field = |name: &str| QuestionField {
+        name: name.to_owned(),
+        label: name.to_owned(),
+        ..QuestionField::default()
+    };
     card.kind = match kind {
         0 => card.kind,
-        1 => AskKind::Many(vec![row('1', "red"), row('2', "blue"), row('d', "Done")]),
-        2 => AskKind::Form(vec![field("name"), field("age")]),
-        3 => AskKind::Choice(vec![
-            ChoiceRow { words: true, given: String::from("Bash(rm:*)"), ..row('r', "Yes, by a rule") },
-            ChoiceRow { edits: Some(String::from("{}")), ..row('e', "Yes, but edit it first") },
+        1 => QuestionKind::Many(vec![row('1', "red"), row('2', "blue"), row('d', "Done")]),
+        2 => QuestionKind::Form(vec![field("name"), field("age")]),
+        3 => QuestionKind::Choice(vec![
+            ChoiceOption { words: true, given: String::from("Bash(rm:*)"), ..row('r', "Yes, by a rule") },
+            ChoiceOption { edits: Some(String::from("{}")), ..row('e', "Yes, but edit it first") },
             row('y', "Yes"),
         ]),
-        _ => AskKind::Choice(vec![row('y', "Yes, start it from now on"), row('n', "No")]),
+        _ => QuestionKind::Choice(vec![row('y', "Yes, start it from now on"), row('n', "No")]),
     };
-    SessionNews::Asked(card)
+    UiUpdate::Asked(card)
 }
 
 proptest::proptest! {
@@ -197,9 +201,10 @@ fn a_question_behind_something_else_has_to_be_seen_first() {
     assert_eq!(rig.model.draft().whole(), "y");
 }
 
-fn picker() -> SessionNews {
-    let row = |id: &str| PickRow { id: id.to_owned(), title: format!("model {id}"), ..PickRow::default() };
-    SessionNews::Pick {
+fn picker() -> UiUpdate {
+    let row =
+        |id: &str| PickerRow { id: id.to_owned(), title: format!("model {id}"), ..PickerRow::default() };
+    UiUpdate::Pick {
         purpose: String::from("model"),
         title: String::from("Model"),
         rows: vec![row("a"), row("b"), row("n")],
@@ -290,7 +295,7 @@ fn what_is_written_beside_a_question_can_be_changed_and_sent() {
 
 #[test]
 fn whoever_waits_and_means_it_is_heard() {
-    let check = |keys: &[&str], want: Option<AskAnswer>| {
+    let check = |keys: &[&str], want: Option<CardAnswer>| {
         let mut rig = working();
         rig.news(question("q"));
         rig.wait(500);
@@ -331,7 +336,7 @@ fn a_question_that_is_taken_back_goes_and_the_next_begins_anew() {
     rig.wait(500);
     assert!(rig.screen().contains("1 more wait"), "{}", rig.screen());
     rig.key("down");
-    rig.news(SessionNews::Withdrawn(String::from("one")));
+    rig.news(UiUpdate::Withdrawn(String::from("one")));
     // The key was for the first one.
     rig.key("enter");
     rig.wait(1000);
@@ -349,12 +354,12 @@ fn a_question_that_is_taken_back_goes_and_the_next_begins_anew() {
 fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
     for (columns, rows) in [(40, 12), (80, 24), (120, 40)] {
         let mut rig = Rig::new(columns, rows);
-        rig.news(SessionNews::TurnBegan);
-        let SessionNews::Asked(mut card) = question("q") else { return };
+        rig.news(UiUpdate::TurnBegan);
+        let UiUpdate::Asked(mut card) = question("q") else { return };
         let line =
             |number| haft_tool::RenderedLine::new(haft_tool::LineStyle::Added, format!("+line {number}"));
         card.body = (0..2000).map(line).collect();
-        rig.news(SessionNews::Asked(card));
+        rig.news(UiUpdate::Asked(card));
         rig.wait(500);
         let screen = rig.screen();
         for needed in ["y Yes, this once", "x No, and stop", "rows are not shown", "›"] {
@@ -376,21 +381,21 @@ fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
 /// what is not shown is counted, and all of it is one key away.
 #[test]
 fn what_is_asked_is_named_on_the_smallest_screen() {
-    let row = |at: u32| ChoiceRow {
+    let row = |at: u32| ChoiceOption {
         key: char::from_u32(u32::from(b'a') + at).unwrap(),
         label: format!("Answer {at} of many, which is a rather long one"),
         detail: vec![String::from("some more about it")],
-        ..ChoiceRow::default()
+        ..ChoiceOption::default()
     };
     for (columns, rows, answers) in
         [(40, 12, 7), (40, 10, 7), (40, 8, 7), (60, 24, 20), (80, 12, 9), (40, 6, 3)]
     {
         let mut rig = Rig::new(columns, rows);
-        rig.news(SessionNews::TurnBegan);
-        let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+        rig.news(UiUpdate::TurnBegan);
+        let UiUpdate::Asked(mut card) = question("q") else { unreachable!("it is a question") };
         card.headline = String::from("$ rm -rf build && make all the rest of it, too, please-4711");
-        card.kind = AskKind::Choice((0..answers).map(row).collect());
-        rig.news(SessionNews::Asked(card));
+        card.kind = QuestionKind::Choice((0..answers).map(row).collect());
+        rig.news(UiUpdate::Asked(card));
         // Messages that wait leave room for it as well.
         for word in ["one", "two", "three", "four", "five", "six"] {
             rig.typed(word);
@@ -431,16 +436,16 @@ fn pastes_and_type_ahead_are_the_draft_while_a_question_is_open() {
 #[test]
 fn a_rule_is_narrowed_before_it_is_kept_and_a_bad_one_is_refused() {
     let mut rig = working();
-    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
-    let AskKind::Choice(rows) = &mut card.kind else { unreachable!("it has rows") };
-    rows[1] = ChoiceRow {
+    let UiUpdate::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    let QuestionKind::Choice(rows) = &mut card.kind else { unreachable!("it has rows") };
+    rows[1] = ChoiceOption {
         key: 'r',
         label: String::from("Yes, with a rule of your own"),
         words: true,
         given: String::from("Bash(rm:*)"),
-        ..ChoiceRow::default()
+        ..ChoiceOption::default()
     };
-    rig.news(SessionNews::Asked(card));
+    rig.news(UiUpdate::Asked(card));
     rig.wait(500);
     rig.key("r");
     rig.wait(200);
@@ -453,10 +458,10 @@ fn a_rule_is_narrowed_before_it_is_kept_and_a_bad_one_is_refused() {
     assert_eq!(answers(&rig), [choice(1, "Bash(rm build)")]);
     // It stays until somebody takes it away.
     let why = String::from("that is no rule");
-    rig.news(SessionNews::AnswerRefused { id: String::from("q"), why });
+    rig.news(UiUpdate::AnswerRefused { id: String::from("q"), why });
     rig.frame();
     assert!(rig.screen().contains("that is no rule"), "{}", rig.screen());
-    rig.news(SessionNews::Withdrawn(String::from("q")));
+    rig.news(UiUpdate::Withdrawn(String::from("q")));
     rig.frame();
     assert!(!rig.screen().contains("Bash wants to run"), "{}", rig.screen());
 }

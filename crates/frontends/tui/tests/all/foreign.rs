@@ -2,8 +2,8 @@
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tui::{
-    AskField, AskKind, CallFinish, ChoiceRow, MeterNews, PanelText, PickRow, PictureNews, SessionNews,
-    SlashName, TermEvent, TodoState, TurnPhase,
+    ChoiceOption, FinishedCall, PagerText, PastedImage, PickerRow, QuestionField, QuestionKind, SlashName,
+    StatusUpdate, TermEvent, TodoState, TurnPhase, UiUpdate,
 };
 
 use crate::rig::{Rig, ended, question, text};
@@ -26,34 +26,34 @@ const PAYLOADS: [&str; 12] = [
 ];
 
 /// Everything that can be shown of others, all of it the payload.
-fn all_news(evil: &str) -> Vec<SessionNews> {
+fn all_news(evil: &str) -> Vec<UiUpdate> {
     let it = || evil.to_owned();
     let line = || RenderedLine::new(LineStyle::Plain, evil);
-    let row = || PickRow { id: it(), title: it(), detail: it(), preview: vec![line()] };
-    let choice = || ChoiceRow {
+    let row = || PickerRow { id: it(), title: it(), detail: it(), preview: vec![line()] };
+    let choice = || ChoiceOption {
         key: 'y',
         label: it(),
         detail: vec![it()],
         words: true,
         given: it(),
-        ..ChoiceRow::default()
+        ..ChoiceOption::default()
     };
-    let asked = |kind: AskKind| {
-        let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    let asked = |kind: QuestionKind| {
+        let UiUpdate::Asked(mut card) = question("q") else { unreachable!("it is a question") };
         (card.from, card.title, card.headline) = (Some(it()), it(), it());
         (card.body, card.kind) = (vec![line()], kind);
-        SessionNews::Asked(card)
+        UiUpdate::Asked(card)
     };
-    let field = AskField { name: it(), label: it(), hint: it(), value: it() };
-    let meter = MeterNews {
+    let field = QuestionField { name: it(), label: it(), hint: it(), value: it() };
+    let meter = StatusUpdate {
         model: Some(it()),
         mode: Some(it()),
         effort: Some(it()),
         place: Some(it()),
         status_line: Some(it()),
-        ..MeterNews::default()
+        ..StatusUpdate::default()
     };
-    let call = CallFinish {
+    let call = FinishedCall {
         id: String::from("1"),
         agent: Some(it()),
         name: it(),
@@ -63,39 +63,39 @@ fn all_news(evil: &str) -> Vec<SessionNews> {
         whole: None,
     };
     vec![
-        SessionNews::Ready(vec![SlashName { name: it(), about: it(), hint: it() }]),
-        SessionNews::SaidBefore(it()),
-        SessionNews::TurnBegan,
-        SessionNews::Meter(meter),
-        SessionNews::Thinking(it()),
+        UiUpdate::Ready(vec![SlashName { name: it(), about: it(), hint: it() }]),
+        UiUpdate::SaidBefore(it()),
+        UiUpdate::TurnBegan,
+        UiUpdate::Meter(meter),
+        UiUpdate::Thinking(it()),
         text(&format!(
             "{evil}\n\n`{evil}`\n\n[{evil}](http://x/{evil})\n\n```{evil}\n{evil}\n```\n\n- {evil}\n\n| {evil} |\n|---|\n| {evil} |\n\n"
         )),
-        SessionNews::BlockEnded,
-        SessionNews::CallBegan { id: String::from("1"), agent: Some(it()), name: it(), headline: it() },
-        SessionNews::CallProgress { id: String::from("1"), tail: vec![it()], note: it() },
-        SessionNews::Phase(TurnPhase::Calling(it())),
-        SessionNews::Phase(TurnPhase::Retrying { why: it(), in_ms: 5000, attempt: (1, 2) }),
-        SessionNews::CallEnded(Box::new(call)),
-        SessionNews::Notice(it()),
-        SessionNews::Todos(vec![(it(), TodoState::Doing)]),
-        SessionNews::AgentBegan { id: String::from("a"), title: it() },
-        SessionNews::AgentNews { id: String::from("a"), news: Box::new(text(evil)) },
-        asked(AskKind::Choice(vec![choice(), choice()])),
-        SessionNews::AnswerRefused { id: String::from("q"), why: it() },
-        SessionNews::Withdrawn(String::from("q")),
-        asked(AskKind::Many(vec![choice(), choice()])),
-        SessionNews::Withdrawn(String::from("q")),
-        asked(AskKind::Form(vec![field])),
-        SessionNews::Withdrawn(String::from("q")),
-        SessionNews::Picture(PictureNews::There { path: it(), label: it() }),
-        SessionNews::Picture(PictureNews::Missing { text: it(), why: it() }),
-        SessionNews::Draft(it()),
-        SessionNews::Panel(PanelText { title: it(), text: it(), lines: vec![line()], paged: false }),
-        SessionNews::TurnEnded { problem: Some(it()), interrupted: false },
-        SessionNews::Panel(PanelText { title: it(), text: it(), lines: vec![line()], paged: true }),
-        SessionNews::Tasks(vec![row()]),
-        SessionNews::Pick { purpose: it(), title: it(), rows: vec![row()], previewed: false },
+        UiUpdate::BlockEnded,
+        UiUpdate::CallBegan { id: String::from("1"), agent: Some(it()), name: it(), headline: it() },
+        UiUpdate::CallProgress { id: String::from("1"), tail: vec![it()], note: it() },
+        UiUpdate::Phase(TurnPhase::Calling(it())),
+        UiUpdate::Phase(TurnPhase::Retrying { why: it(), in_ms: 5000, attempt: (1, 2) }),
+        UiUpdate::CallEnded(Box::new(call)),
+        UiUpdate::Notice(it()),
+        UiUpdate::Todos(vec![(it(), TodoState::Doing)]),
+        UiUpdate::AgentBegan { id: String::from("a"), title: it() },
+        UiUpdate::AgentNews { id: String::from("a"), news: Box::new(text(evil)) },
+        asked(QuestionKind::Choice(vec![choice(), choice()])),
+        UiUpdate::AnswerRefused { id: String::from("q"), why: it() },
+        UiUpdate::Withdrawn(String::from("q")),
+        asked(QuestionKind::Many(vec![choice(), choice()])),
+        UiUpdate::Withdrawn(String::from("q")),
+        asked(QuestionKind::Form(vec![field])),
+        UiUpdate::Withdrawn(String::from("q")),
+        UiUpdate::Picture(PastedImage::There { path: it(), label: it() }),
+        UiUpdate::Picture(PastedImage::Missing { text: it(), why: it() }),
+        UiUpdate::Draft(it()),
+        UiUpdate::Panel(PagerText { title: it(), text: it(), lines: vec![line()], paged: false }),
+        UiUpdate::TurnEnded { problem: Some(it()), interrupted: false },
+        UiUpdate::Panel(PagerText { title: it(), text: it(), lines: vec![line()], paged: true }),
+        UiUpdate::Tasks(vec![row()]),
+        UiUpdate::Pick { purpose: it(), title: it(), rows: vec![row()], previewed: false },
     ]
 }
 
@@ -133,7 +133,7 @@ fn nothing_of_others_is_obeyed_wherever_it_is_shown() {
         rig.key("ctrl+o");
         rig.key("q");
         rig.news(ended());
-        rig.news(SessionNews::Farewell(vec![evil.to_owned()]));
+        rig.news(UiUpdate::Farewell(vec![evil.to_owned()]));
         rig.frame();
         let written = String::from_utf8_lossy(&rig.written).into_owned();
         // On the other screen everything is erased first, once each time.

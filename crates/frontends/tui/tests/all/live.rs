@@ -1,7 +1,7 @@
 //! What programs without a prompt draw at the end of a terminal.
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
-use haft_tui::{CallFinish, LinePrinter, LiveLines, ScreenSize, TermLook};
+use haft_tui::{FinishedCall, LinePrinter, LiveLines, ScreenSize, TerminalCaps};
 
 struct Live {
     lines: LiveLines,
@@ -10,7 +10,7 @@ struct Live {
 
 impl Live {
     fn new(columns: usize, rows: usize) -> Self {
-        let lines = LiveLines::new(TermLook::default(), ScreenSize { columns, rows });
+        let lines = LiveLines::new(TerminalCaps::default(), ScreenSize { columns, rows });
         Self { lines, emulator: avt::Terminal::with_scrollback(columns, rows, None).unwrap() }
     }
 
@@ -35,8 +35,8 @@ impl Live {
     }
 }
 
-fn call(failed: bool) -> CallFinish {
-    CallFinish {
+fn call(failed: bool) -> FinishedCall {
+    FinishedCall {
         id: String::from("1"),
         agent: None,
         name: String::from("Bash"),

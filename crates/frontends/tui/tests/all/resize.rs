@@ -1,6 +1,6 @@
 //! Whatever size the screen gets: every line is there once.
 
-use haft_tui::{SessionNews, TermEvent};
+use haft_tui::{TermEvent, UiUpdate};
 use proptest::prelude::*;
 
 use crate::rig::{Rig, ended, question, text};
@@ -71,9 +71,9 @@ fn every_line_stays_once_when_the_size_changes_at_every_step() {
 /// A multiplexer wraps rows anew, and says so some frames later.
 #[test]
 fn every_line_stays_once_when_the_terminal_wraps_before_it_says_so() {
-    let look = haft_tui::TermLook { wraps_early: true, ..haft_tui::TermLook::default() };
+    let look = haft_tui::TerminalCaps { wraps_early: true, ..haft_tui::TerminalCaps::default() };
     let mut rig = Rig::opening(80, 24, look);
-    rig.news(SessionNews::Ready(Vec::new()));
+    rig.news(UiUpdate::Ready(Vec::new()));
     rig.frame();
     rig.typed("go");
     rig.key("enter");
@@ -102,11 +102,11 @@ fn every_line_stays_once_when_the_terminal_wraps_before_it_says_so() {
 
 #[test]
 fn what_stood_there_before_is_never_touched() {
-    let mut rig = Rig::opening(80, 24, haft_tui::TermLook::default());
+    let mut rig = Rig::opening(80, 24, haft_tui::TerminalCaps::default());
     for number in 0..20 {
         rig.emulator.feed(format!("shell <{number:03}>\r\n").as_str());
     }
-    rig.news(SessionNews::Ready(Vec::new()));
+    rig.news(UiUpdate::Ready(Vec::new()));
     rig.frame();
     for (columns, rows) in SIZES {
         rig.resize(columns, rows);
@@ -119,7 +119,7 @@ fn what_stood_there_before_is_never_touched() {
 fn a_paragraph_is_copied_as_it_was_written() {
     let mut rig = Rig::new(80, 24);
     let words = "word ".repeat(80);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     for piece in words.as_bytes().chunks(7) {
         rig.news(text(std::str::from_utf8(piece).unwrap()));
         rig.frame();
@@ -172,7 +172,7 @@ fn streaming_costs_thirteen_bytes_for_a_token_whatever_it_is() {
         ("a table higher than the screen", table(120)),
     ] {
         let mut rig = Rig::new(120, 40);
-        rig.news(SessionNews::TurnBegan);
+        rig.news(UiUpdate::TurnBegan);
         rig.frame();
         rig.written.clear();
         let tokens = stream(&mut rig, &source);
@@ -185,7 +185,7 @@ fn streaming_costs_thirteen_bytes_for_a_token_whatever_it_is() {
 #[test]
 fn streaming_writes_nothing_that_clears_and_stillness_writes_nothing() {
     let mut rig = Rig::new(120, 40);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     stream(&mut rig, &table(60));
     let all = String::from_utf8_lossy(&rig.written);
     for never in ["\x1b[2J", "\x1b[3J", "\x1b[H", "\x1b[1;1H"] {
@@ -283,19 +283,19 @@ fn step() -> impl Strategy<Value = Step> {
 fn apply(rig: &mut Rig, step: &Step) {
     match step {
         Step::Text(piece) => rig.news(text(piece)),
-        Step::Thinking => rig.news(SessionNews::Thinking(String::from("hm "))),
-        Step::Call(id) => rig.news(SessionNews::CallBegan {
+        Step::Thinking => rig.news(UiUpdate::Thinking(String::from("hm "))),
+        Step::Call(id) => rig.news(UiUpdate::CallBegan {
             id: id.to_string(),
             agent: None,
             name: String::from("Bash"),
             headline: String::from("$ make all"),
         }),
-        Step::Progress(id) => rig.news(SessionNews::CallProgress {
+        Step::Progress(id) => rig.news(UiUpdate::CallProgress {
             id: id.to_string(),
             tail: vec![String::from("one"), String::from("two\u{1b}[2J")],
             note: String::from("2 lines"),
         }),
-        Step::CallEnd(id, failed) => rig.news(SessionNews::CallEnded(Box::new(haft_tui::CallFinish {
+        Step::CallEnd(id, failed) => rig.news(UiUpdate::CallEnded(Box::new(haft_tui::FinishedCall {
             id: id.to_string(),
             agent: None,
             name: String::from("Bash"),
@@ -309,10 +309,10 @@ fn apply(rig: &mut Rig, step: &Step) {
             rig.event(TermEvent::Key(haft_tui::KeyPress::of_label(label).unwrap()));
         }
         Step::Ask(id) => rig.news(question(&id.to_string())),
-        Step::Withdraw(id) => rig.news(SessionNews::Withdrawn(id.to_string())),
-        Step::Notice => rig.news(SessionNews::Notice(String::from("a notice\u{7}"))),
+        Step::Withdraw(id) => rig.news(UiUpdate::Withdrawn(id.to_string())),
+        Step::Notice => rig.news(UiUpdate::Notice(String::from("a notice\u{7}"))),
         Step::End => rig.news(ended()),
-        Step::Begin => rig.news(SessionNews::TurnBegan),
+        Step::Begin => rig.news(UiUpdate::TurnBegan),
         Step::Wait(ms) => {
             rig.now += ms;
             rig.event(TermEvent::Tick);
@@ -363,9 +363,9 @@ proptest! {
     ) {
         let mut rig = Rig::new(80, 24);
         rig.compares = true;
-        rig.news(SessionNews::TurnBegan);
+        rig.news(UiUpdate::TurnBegan);
         for (number, (step, columns, rows)) in steps.iter().enumerate() {
-            rig.news(SessionNews::Notice(format!("<{number:03}>")));
+            rig.news(UiUpdate::Notice(format!("<{number:03}>")));
             apply(&mut rig, step);
             rig.frame();
             rig.resize(*columns, *rows);

@@ -1,14 +1,14 @@
 //! A terminal without a tty: events in, the screen of an emulator out.
 
 use haft_tui::{
-    AltPainter, AskCard, AskKind, ChoiceRow, KeyPress, Painter, PromptHistory, ScreenFrame, ScreenSize,
-    SessionNews, TermEffect, TermEvent, TermLook, TermModel, view,
+    AlternatePainter, AppState, ChoiceOption, KeyPress, Painter, PromptHistory, QuestionCard, QuestionKind,
+    ScreenFrame, ScreenSize, TermEffect, TermEvent, TerminalCaps, UiUpdate, view,
 };
 
 pub(crate) struct Rig {
-    pub(crate) model: TermModel,
+    pub(crate) model: AppState,
     painter: Painter,
-    alternate: Option<AltPainter>,
+    alternate: Option<AlternatePainter>,
     pub(crate) emulator: avt::Terminal,
     pub(crate) now: u64,
     pub(crate) effects: Vec<TermEffect>,
@@ -21,16 +21,16 @@ pub(crate) struct Rig {
 impl Rig {
     /// A session that is open, on a screen of this size.
     pub(crate) fn new(columns: usize, rows: usize) -> Self {
-        let mut rig = Self::opening(columns, rows, TermLook::default());
-        rig.news(SessionNews::Ready(Vec::new()));
+        let mut rig = Self::opening(columns, rows, TerminalCaps::default());
+        rig.news(UiUpdate::Ready(Vec::new()));
         rig.frame();
         rig
     }
 
-    pub(crate) fn opening(columns: usize, rows: usize, look: TermLook) -> Self {
+    pub(crate) fn opening(columns: usize, rows: usize, look: TerminalCaps) -> Self {
         let size = ScreenSize { columns, rows };
         Self {
-            model: TermModel::new(look.clone(), size, PromptHistory::none()),
+            model: AppState::new(look.clone(), size, PromptHistory::none()),
             painter: Painter::new(look, size),
             alternate: None,
             emulator: avt::Terminal::with_scrollback(columns, rows, None).unwrap(),
@@ -46,7 +46,7 @@ impl Rig {
         self.effects.extend(effects);
     }
 
-    pub(crate) fn news(&mut self, news: SessionNews) {
+    pub(crate) fn news(&mut self, news: UiUpdate) {
         self.event(TermEvent::News(news));
     }
 
@@ -87,7 +87,7 @@ impl Rig {
         if let Some(overlay) = self.model.overlay() {
             let (rows, caret) = overlay.rows(size);
             if self.alternate.is_none() {
-                let (painter, bytes) = AltPainter::enter(&TermLook::default());
+                let (painter, bytes) = AlternatePainter::enter(&TerminalCaps::default());
                 self.alternate = Some(painter);
                 self.write(&bytes);
             }
@@ -96,7 +96,7 @@ impl Rig {
             return self.model.shown(self.now);
         }
         if self.alternate.take().is_some() {
-            self.write(&AltPainter::leave());
+            self.write(&AlternatePainter::leave());
         }
         self.painter.set_look(self.model.look());
         let frame = view(&self.model);
@@ -177,17 +177,17 @@ impl Rig {
     }
 }
 
-pub(crate) fn text(piece: &str) -> SessionNews {
-    SessionNews::Text(piece.to_owned())
+pub(crate) fn text(piece: &str) -> UiUpdate {
+    UiUpdate::Text(piece.to_owned())
 }
 
-pub(crate) fn ended() -> SessionNews {
-    SessionNews::TurnEnded { problem: None, interrupted: false }
+pub(crate) fn ended() -> UiUpdate {
+    UiUpdate::TurnEnded { problem: None, interrupted: false }
 }
 
 /// A question about a command.
-pub(crate) fn question(id: &str) -> SessionNews {
-    let row = |key, label: &str, words, twice| ChoiceRow {
+pub(crate) fn question(id: &str) -> UiUpdate {
+    let row = |key, label: &str, words, twice| ChoiceOption {
         key,
         label: label.to_owned(),
         detail: Vec::new(),
@@ -202,7 +202,7 @@ pub(crate) fn question(id: &str) -> SessionNews {
         row('n', "No, and say what to do instead", true, false),
         row('x', "No, and stop", false, false),
     ];
-    SessionNews::Asked(Box::new(AskCard {
+    UiUpdate::Asked(Box::new(QuestionCard {
         id: id.to_owned(),
         from: None,
         title: String::from("Bash wants to run"),
@@ -211,6 +211,6 @@ pub(crate) fn question(id: &str) -> SessionNews {
             haft_tool::LineStyle::Plain,
             "? rm -rf build: it removes files",
         )],
-        kind: AskKind::Choice(rows),
+        kind: QuestionKind::Choice(rows),
     }))
 }

@@ -2,8 +2,8 @@
 
 use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
 use haft_tui::{
-    CallFinish, LinePrinter, PickRow, PictureNews, SLASH_COMMANDS, SessionNews, TermBackground, TermEffect,
-    TermEvent, TermLook, TermPreferences, Theme, TurnPhase,
+    FinishedCall, LinePrinter, PastedImage, PickerRow, SLASH_COMMANDS, TermBackground, TermEffect, TermEvent,
+    TermPreferences, TerminalCaps, Theme, TurnPhase, UiUpdate,
 };
 
 use crate::rig::{Rig, ended, question, text};
@@ -12,8 +12,7 @@ pub(crate) fn written(rig: &Rig) -> String {
     String::from_utf8_lossy(&rig.written).into_owned()
 }
 
-/// An answer higher than the window is drawn without clearing, and every frame is
-/// one piece.
+/// An answer higher than the window is drawn without clearing, one piece per frame.
 #[test]
 fn a_long_answer_neither_flickers_nor_clears() {
     let mut rig = Rig::new(80, 24);
@@ -66,12 +65,12 @@ fn the_beginning_of_an_old_session_is_counted_and_can_be_seen() {
     let mut rig = Rig::new(100, 30);
     let mut earlier = Vec::new();
     for number in 0..50 {
-        earlier.push(SessionNews::SaidBefore(format!("old prompt {number}")));
-        earlier.push(SessionNews::Text(format!("old answer {number}")));
-        earlier.push(SessionNews::BlockEnded);
+        earlier.push(UiUpdate::SaidBefore(format!("old prompt {number}")));
+        earlier.push(UiUpdate::Text(format!("old answer {number}")));
+        earlier.push(UiUpdate::BlockEnded);
     }
-    rig.news(SessionNews::Earlier(earlier));
-    rig.news(SessionNews::SaidBefore(String::from("newest prompt")));
+    rig.news(UiUpdate::Earlier(earlier));
+    rig.news(UiUpdate::SaidBefore(String::from("newest prompt")));
     rig.frame();
     let screen = rig.screen();
     assert!(
@@ -92,7 +91,7 @@ fn the_beginning_of_an_old_session_is_counted_and_can_be_seen() {
 fn a_long_session_is_as_cheap_as_a_new_one() {
     let cost = |lines: usize| {
         let mut rig = Rig::new(100, 30);
-        rig.news(SessionNews::TurnBegan);
+        rig.news(UiUpdate::TurnBegan);
         for _ in 0..lines {
             rig.news(text("a line of a long session\n\n"));
             rig.model.drawn();
@@ -115,14 +114,14 @@ fn esc_loses_nothing_whenever_it_comes() {
         let mut rig = Rig::new(100, 30);
         rig.typed("the first");
         rig.key("enter");
-        rig.news(SessionNews::TurnBegan);
+        rig.news(UiUpdate::TurnBegan);
         rig.news(text("An answer "));
         rig.typed("the second");
         rig.key("enter");
         rig.typed("the third");
         rig.wait(wait);
         rig.key("esc");
-        rig.news(SessionNews::TurnEnded { problem: None, interrupted: true });
+        rig.news(UiUpdate::TurnEnded { problem: None, interrupted: true });
         rig.frame();
         let (draft, shown) = (rig.model.draft().whole(), rig.lines().join("\n"));
         assert!(shown.contains("› the first"), "{shown}");
@@ -185,7 +184,7 @@ fn the_caret_is_where_the_terminal_puts_it() {
 fn right_to_left_text_keeps_its_order_and_has_nothing_behind_it() {
     let words = "שלום עולם: قل مرحبا";
     let mut rig = Rig::new(60, 12);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     rig.news(text(&format!("{words}\n\n")));
     rig.news(ended());
     rig.frame();
@@ -212,17 +211,17 @@ fn every_key_that_does_more_than_edit_has_a_command() {
     }
 }
 
-fn long_question() -> SessionNews {
-    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+fn long_question() -> UiUpdate {
+    let UiUpdate::Asked(mut card) = question("q") else { unreachable!("it is a question") };
     card.body =
         (0..400).map(|number| RenderedLine::new(LineStyle::Added, format!("+row {number}"))).collect();
-    SessionNews::Asked(card)
+    UiUpdate::Asked(card)
 }
 
 #[test]
 fn all_of_a_long_question_can_be_read_on_a_small_screen() {
     let mut rig = Rig::new(40, 12);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     rig.news(long_question());
     rig.wait(500);
     let screen = rig.screen();
@@ -248,19 +247,19 @@ fn who_does_not_look_is_told_once_and_who_looks_is_not() {
     for (focused, want) in [(true, 0), (false, 1)] {
         let mut rig = Rig::new(80, 24);
         rig.event(TermEvent::Focus(focused));
-        rig.news(SessionNews::TurnBegan);
+        rig.news(UiUpdate::TurnBegan);
         rig.news(question("q"));
         let told = |rig: &Rig| rig.effects.iter().filter(|it| matches!(it, TermEffect::Alert(_))).count();
         assert_eq!(told(&rig), want);
         assert!(rig.model.title().starts_with('?'), "{}", rig.model.title());
-        rig.news(SessionNews::Withdrawn(String::from("q")));
+        rig.news(UiUpdate::Withdrawn(String::from("q")));
         rig.wait(11_000);
         rig.news(ended());
         assert_eq!(told(&rig), 2 * want, "the end of long work");
     }
 }
 
-pub(crate) fn call(id: &str, lines: usize) -> SessionNews {
+pub(crate) fn call(id: &str, lines: usize) -> UiUpdate {
     let body =
         (0..lines).map(|number| RenderedLine::new(LineStyle::Plain, format!("out {number}"))).collect();
     let rendered = Rendered { headline: String::from("exit 0"), lines: body, ..Rendered::default() };
@@ -268,7 +267,7 @@ pub(crate) fn call(id: &str, lines: usize) -> SessionNews {
         let rendered = rendered.clone();
         move || rendered.clone()
     });
-    SessionNews::CallEnded(Box::new(CallFinish {
+    UiUpdate::CallEnded(Box::new(FinishedCall {
         id: id.to_owned(),
         agent: None,
         name: String::from("Bash"),
@@ -298,10 +297,10 @@ fn long_output_is_folded_counted_and_one_key_away() {
 #[test]
 fn an_agent_opens_into_its_own_transcript() {
     let mut rig = Rig::new(100, 30);
-    let own = |news: SessionNews| SessionNews::AgentNews { id: String::from("a1"), news: Box::new(news) };
-    rig.news(SessionNews::TurnBegan);
-    rig.news(SessionNews::AgentBegan { id: String::from("a1"), title: String::from("Explore: find it") });
-    rig.news(own(SessionNews::SaidBefore(String::from("find the needle"))));
+    let own = |news: UiUpdate| UiUpdate::AgentNews { id: String::from("a1"), news: Box::new(news) };
+    rig.news(UiUpdate::TurnBegan);
+    rig.news(UiUpdate::AgentBegan { id: String::from("a1"), title: String::from("Explore: find it") });
+    rig.news(own(UiUpdate::SaidBefore(String::from("find the needle"))));
     rig.news(own(text("I **look** for it.")));
     rig.news(own(call("c", 2)));
     rig.news(own(text("still looking")));
@@ -322,14 +321,14 @@ fn what_runs_in_the_background_is_looked_at_and_stopped() {
     let mut rig = Rig::new(100, 30);
     rig.key("alt+j");
     assert!(rig.screen().contains("nothing runs in the background"), "{}", rig.screen());
-    let row = PickRow { id: String::from("b1"), title: String::from("make watch"), ..PickRow::default() };
-    rig.news(SessionNews::Tasks(vec![row]));
+    let row = PickerRow { id: String::from("b1"), title: String::from("make watch"), ..PickerRow::default() };
+    rig.news(UiUpdate::Tasks(vec![row]));
     rig.typed("/tasks");
     rig.key("enter");
     let wish = TermEffect::Preview { purpose: String::from("task"), id: String::from("b1") };
     assert_eq!(rig.effects.last(), Some(&wish));
     let lines = vec![RenderedLine::new(LineStyle::Plain, "rebuilt in 3 s")];
-    rig.news(SessionNews::Preview { id: String::from("b1"), lines });
+    rig.news(UiUpdate::Preview { id: String::from("b1"), lines });
     rig.frame();
     assert!(
         rig.screen().contains("rebuilt in 3 s") && rig.screen().contains("ctrl+x stops it"),
@@ -344,8 +343,9 @@ fn what_runs_in_the_background_is_looked_at_and_stopped() {
 #[test]
 fn previews_are_asked_for_once_and_shown() {
     let mut rig = Rig::new(80, 20);
-    let row = |id: &str| PickRow { id: id.to_owned(), title: format!("session {id}"), ..PickRow::default() };
-    rig.news(SessionNews::Pick {
+    let row =
+        |id: &str| PickerRow { id: id.to_owned(), title: format!("session {id}"), ..PickerRow::default() };
+    rig.news(UiUpdate::Pick {
         purpose: String::from("session"),
         title: String::from("Go on with"),
         rows: vec![row("one"), row("two")],
@@ -365,7 +365,7 @@ fn previews_are_asked_for_once_and_shown() {
     rig.key("down");
     assert_eq!(asked(&rig), ["one", "two"]);
     let lines = (0..40).map(|number| RenderedLine::new(LineStyle::Plain, format!("said {number}"))).collect();
-    rig.news(SessionNews::Preview { id: String::from("two"), lines });
+    rig.news(UiUpdate::Preview { id: String::from("two"), lines });
     rig.frame();
     let screen = rig.screen();
     assert!(screen.contains("said 0") && screen.contains("more lines (shift+↓)"), "{screen}");
@@ -398,38 +398,37 @@ fn a_picture_is_a_mark_and_a_path_that_leads_nowhere_is_said() {
     }
     let mut rig = Rig::new(100, 20);
     let (path, label) = (String::from("/tmp/a b.png"), String::from("picture a b.png"));
-    rig.news(SessionNews::Picture(PictureNews::There { path, label }));
+    rig.news(UiUpdate::Picture(PastedImage::There { path, label }));
     rig.typed("what is it");
     assert!(rig.screen().contains("[picture a b.png] what is it"), "{}", rig.screen());
     assert_eq!(rig.model.draft().whole(), "@\"/tmp/a b.png\" what is it");
     let (text, why) = (String::from("/home/me/x.png"), String::from("it is not on this machine"));
-    rig.news(SessionNews::Picture(PictureNews::Missing { text, why }));
+    rig.news(UiUpdate::Picture(PastedImage::Missing { text, why }));
     rig.frame();
     assert!(rig.screen().contains("it is not on this machine"), "{}", rig.screen());
     assert!(rig.model.draft().whole().ends_with("/home/me/x.png"), "nothing is lost");
 }
 
-/// What was said of an answer that broke off stays on the screen with a mark,
-/// and is gone from the transcript, from what is copied, and from what runs.
+/// A broken-off answer stays on the screen, marked, but is not logged, copied or run.
 #[test]
 fn an_answer_that_broke_off_is_marked_and_taken_back() {
     for is_complete in [true, false] {
         let mut rig = Rig::new(100, 30);
-        rig.news(SessionNews::TurnBegan);
-        rig.news(SessionNews::AnswerBegan);
+        rig.news(UiUpdate::TurnBegan);
+        rig.news(UiUpdate::AnswerBegan);
         rig.news(text("The earlier answer.\n\n"));
-        rig.news(SessionNews::BlockEnded);
-        rig.news(SessionNews::AnswerBegan);
+        rig.news(UiUpdate::BlockEnded);
+        rig.news(UiUpdate::AnswerBegan);
         rig.news(text("The lost words.\n\n"));
         if is_complete {
-            rig.news(SessionNews::BlockEnded);
+            rig.news(UiUpdate::BlockEnded);
         }
         let (id, name) = (String::from("early"), String::from("Read"));
-        rig.news(SessionNews::CallBegan { id, agent: None, name, headline: String::from("lost.rs") });
-        rig.news(SessionNews::AnswerBroke { calls: vec![String::from("early")] });
-        rig.news(SessionNews::AnswerBegan);
+        rig.news(UiUpdate::CallBegan { id, agent: None, name, headline: String::from("lost.rs") });
+        rig.news(UiUpdate::AnswerBroke { calls: vec![String::from("early")] });
+        rig.news(UiUpdate::AnswerBegan);
         rig.news(text("The words that count.\n\n"));
-        rig.news(SessionNews::BlockEnded);
+        rig.news(UiUpdate::BlockEnded);
         rig.frame();
         let screen = rig.screen();
         let (lost, mark) = (screen.find("The lost words.").unwrap(), screen.find("does not count").unwrap());
@@ -449,9 +448,9 @@ fn an_answer_that_broke_off_is_marked_and_taken_back() {
 #[test]
 fn the_wait_before_a_retry_is_counted_down() {
     let mut rig = Rig::new(100, 20);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     let phase = TurnPhase::Retrying { why: String::from("overloaded"), in_ms: 3000, attempt: (1, 10) };
-    rig.news(SessionNews::Phase(phase));
+    rig.news(UiUpdate::Phase(phase));
     for want in
         ["asking again in 3 s (1 of 10)", "asking again in 2 s", "asking again in 1 s", "asking again (1 of"]
     {
@@ -492,7 +491,7 @@ fn a_light_background_gets_colours_that_can_be_read_on_it() {
     assert!(!drawn.contains("\x1b[33m") && !drawn.contains("\x1b[36m"), "no yellow or cyan on white");
     // A theme that was chosen stays, whatever the background is.
     let wanted = TermPreferences { theme: Some(String::from("dark")), ..TermPreferences::default() };
-    rig.news(SessionNews::Preferences(Box::new(wanted)));
+    rig.news(UiUpdate::Preferences(Box::new(wanted)));
     rig.event(TermEvent::Background(TermBackground::Light));
     assert_eq!(rig.model.look().theme, Theme::named("dark").unwrap());
 }
@@ -508,7 +507,7 @@ fn preferences_that_make_no_sense_are_told() {
         ],
         ..TermPreferences::default()
     };
-    rig.news(SessionNews::Preferences(Box::new(wanted)));
+    rig.news(UiUpdate::Preferences(Box::new(wanted)));
     rig.frame();
     let shown = rig.lines().join("\n");
     assert!(
@@ -522,9 +521,12 @@ fn preferences_that_make_no_sense_are_told() {
 fn golden_colours_of_every_kind_of_block() {
     let source = "# Head\n\nWords with `code`, **bold**, *slanted* and a [link](https://a.test/b).\n\n- one\n- two\n\n> said\n\n```rust\n/// Adds.\nfn add(a: u32) -> Vec<u32> {\n    let s = \"text\"; // why\n    vec![a + 42]\n}\n```\n\n```json\n{\"a\": [1, true, null]}\n```\n\n| a | b |\n|---|--:|\n| 1 | 22 |\n";
     for (name, look) in [
-        ("dark", TermLook::default()),
-        ("light", TermLook { theme: Theme::of_background(TermBackground::Light), ..TermLook::default() }),
-        ("none", TermLook { colours: haft_tui::Colours::None, links: false, ..TermLook::default() }),
+        ("dark", TerminalCaps::default()),
+        (
+            "light",
+            TerminalCaps { theme: Theme::of_background(TermBackground::Light), ..TerminalCaps::default() },
+        ),
+        ("none", TerminalCaps { colours: haft_tui::Colours::None, links: false, ..TerminalCaps::default() }),
     ] {
         let drawn = LinePrinter::new(look, 80).markdown(source).replace('\x1b', "␛");
         insta::assert_snapshot!(format!("colours_{name}"), drawn);
@@ -537,7 +539,7 @@ fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
     rig.typed("!sleep 100");
     rig.key("enter");
     assert_eq!(rig.effects.last(), Some(&TermEffect::Shell(String::from("sleep 100"))));
-    rig.news(SessionNews::CallBegan {
+    rig.news(UiUpdate::CallBegan {
         id: String::from("!1"),
         agent: None,
         name: String::from("$"),
@@ -551,7 +553,7 @@ fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
     );
     assert!(rig.model.deadline().is_some(), "the time goes on");
     // A turn that ends meanwhile does not end it.
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     rig.news(ended());
     rig.frame();
     assert!(rig.screen().contains("$ sleep 100"), "{}", rig.screen());
@@ -561,29 +563,29 @@ fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
 
 #[test]
 fn a_long_list_is_shown_at_once_and_searched_whole() {
-    let row = |number: usize| PickRow {
+    let row = |number: usize| PickerRow {
         id: number.to_string(),
         title: format!("Session {number} about ÄPFEL"),
         detail: format!("{number} d ago"),
         preview: Vec::new(),
     };
     let (purpose, title) = (String::from("session"), String::from("Go on with"));
-    let rows: Vec<PickRow> = (0..100).map(row).collect();
+    let rows: Vec<PickerRow> = (0..100).map(row).collect();
     let mut rig = Rig::new(80, 24);
-    rig.news(SessionNews::Pick { purpose: purpose.clone(), title, rows, previewed: false });
+    rig.news(UiUpdate::Pick { purpose: purpose.clone(), title, rows, previewed: false });
     rig.frame();
     assert!(rig.screen().contains("100 of 100"), "{}", rig.screen());
     rig.key("down");
-    rig.news(SessionNews::PickMore { purpose: purpose.clone(), rows: (100..10_000).map(row).collect() });
+    rig.news(UiUpdate::PickMore { purpose: purpose.clone(), rows: (100..10_000).map(row).collect() });
     // Another list that was asked for before is none of this one.
-    rig.news(SessionNews::PickMore { purpose: String::from("other"), rows: vec![row(7)] });
+    rig.news(UiUpdate::PickMore { purpose: String::from("other"), rows: vec![row(7)] });
     rig.frame();
     let screen = rig.screen();
     assert!(screen.contains("10000 of 10000") && screen.contains("› Session 1 about"), "{screen}");
     rig.typed("äpfel session 4711");
     rig.frame();
     assert!(rig.screen().contains("1 of 10000"), "{}", rig.screen());
-    rig.news(SessionNews::PickMore { purpose, rows: vec![row(47_110), row(5)] });
+    rig.news(UiUpdate::PickMore { purpose, rows: vec![row(47_110), row(5)] });
     rig.frame();
     let screen = rig.screen();
     assert!(screen.contains("2 of 10002") && screen.contains("› Session 4711 about"), "{screen}");

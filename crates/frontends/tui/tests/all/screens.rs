@@ -2,30 +2,30 @@
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tui::{
-    CallFinish, Colours, MeterNews, PickRow, SessionNews, SlashName, TermEffect, TermLook, TurnPhase,
+    Colours, FinishedCall, PickerRow, SlashName, StatusUpdate, TermEffect, TerminalCaps, TurnPhase, UiUpdate,
 };
 
 use crate::rig::{Rig, ended, question, text};
 
 const SIZES: [(usize, usize); 5] = [(40, 12), (60, 24), (80, 24), (120, 40), (200, 60)];
 
-fn meter() -> SessionNews {
-    SessionNews::Meter(MeterNews {
+fn meter() -> UiUpdate {
+    UiUpdate::Meter(StatusUpdate {
         model: Some(String::from("claude-opus-5")),
         mode: Some(String::from("acceptEdits")),
         context_percent: Some(12),
         usd: Some(0.0314),
-        ..MeterNews::default()
+        ..StatusUpdate::default()
     })
 }
 
-fn edit() -> SessionNews {
+fn edit() -> UiUpdate {
     let lines = vec![
         RenderedLine::new(LineStyle::Hunk, "@@ -1,2 +1,2 @@"),
         RenderedLine::new(LineStyle::Removed, "-let x = 1;"),
         RenderedLine::new(LineStyle::Added, "+let x = 2;"),
     ];
-    SessionNews::CallEnded(Box::new(CallFinish {
+    UiUpdate::CallEnded(Box::new(FinishedCall {
         id: String::from("1"),
         agent: None,
         name: String::from("Edit"),
@@ -44,17 +44,17 @@ fn conversation(rig: &mut Rig) {
     rig.news(meter());
     rig.typed("Fix the bug");
     rig.key("enter");
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     rig.news(text("I will look at **main.rs** first.\n\n- one `thing`\n- another\n\n```rust\nfn main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"));
-    rig.news(SessionNews::BlockEnded);
+    rig.news(UiUpdate::BlockEnded);
     rig.news(edit());
-    rig.news(SessionNews::CallBegan {
+    rig.news(UiUpdate::CallBegan {
         id: String::from("2"),
         agent: None,
         name: String::from("Bash"),
         headline: String::from("$ cargo test"),
     });
-    rig.news(SessionNews::CallProgress {
+    rig.news(UiUpdate::CallProgress {
         id: String::from("2"),
         tail: vec![String::from("running 3 tests"), String::from("test a ... ok")],
         note: String::from("2 lines"),
@@ -87,13 +87,13 @@ fn golden_screens_of_every_view() {
         rig.key("ctrl+o");
         insta::assert_snapshot!(format!("transcript_{columns}x{rows}"), rig.screen());
         rig.key("q");
-        let row = |id: &str, detail: &str| PickRow {
+        let row = |id: &str, detail: &str| PickerRow {
             id: id.to_owned(),
             title: format!("session {id}"),
             detail: detail.to_owned(),
             preview: Vec::new(),
         };
-        rig.news(SessionNews::Pick {
+        rig.news(UiUpdate::Pick {
             purpose: String::from("session"),
             title: String::from("Go on with"),
             rows: vec![row("one", "3 min ago"), row("two", "2 d ago")],
@@ -101,7 +101,7 @@ fn golden_screens_of_every_view() {
         });
         let lines =
             (0..9).map(|number| RenderedLine::new(LineStyle::Added, format!("+line {number}"))).collect();
-        rig.news(SessionNews::Preview { id: String::from("one"), lines });
+        rig.news(UiUpdate::Preview { id: String::from("one"), lines });
         rig.wait(500);
         insta::assert_snapshot!(format!("picker_{columns}x{rows}"), rig.screen());
         rig.key("esc");
@@ -122,24 +122,24 @@ fn a_tiny_screen_shows_the_prompt() {
 fn foreign_text_reaches_the_screen_spelt_out() {
     let evil = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}3J\u{202e}abc\0\r";
     let mut rig = Rig::new(100, 30);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     rig.news(text(&format!(
         "{evil}\n\n`{evil}`\n\n[{evil}](http://x/{evil})\n\n| {evil} |\n|---|\n| b |\n\n"
     )));
-    rig.news(SessionNews::CallBegan {
+    rig.news(UiUpdate::CallBegan {
         id: String::from("1"),
         agent: Some(evil.to_owned()),
         name: evil.to_owned(),
         headline: evil.to_owned(),
     });
-    rig.news(SessionNews::CallProgress {
+    rig.news(UiUpdate::CallProgress {
         id: String::from("1"),
         tail: vec![evil.to_owned()],
         note: evil.to_owned(),
     });
     rig.frame();
-    rig.news(SessionNews::Notice(evil.to_owned()));
-    rig.news(SessionNews::Meter(MeterNews { model: Some(evil.to_owned()), ..MeterNews::default() }));
+    rig.news(UiUpdate::Notice(evil.to_owned()));
+    rig.news(UiUpdate::Meter(StatusUpdate { model: Some(evil.to_owned()), ..StatusUpdate::default() }));
     rig.frame();
     let written = String::from_utf8_lossy(&rig.written).into_owned();
     for never in ["\u{1b}[2J", "\u{1b}]0", "\u{7}", "\u{9b}", "\u{202e}", "\0"] {
@@ -180,15 +180,15 @@ fn a_message_queued_while_it_works_can_be_changed_taken_back_and_is_never_lost()
 /// stops these, and only then is Esc twice the way back to an earlier message.
 #[test]
 fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
-    let row = |id: &str| PickRow { id: id.to_owned(), title: String::from("t"), ..PickRow::default() };
+    let row = |id: &str| PickerRow { id: id.to_owned(), title: String::from("t"), ..PickerRow::default() };
     let agents = |rig: &mut Rig, ids: &[&str]| {
         for id in ids {
-            rig.news(SessionNews::AgentBegan { id: (*id).to_owned(), title: String::from("looks") });
+            rig.news(UiUpdate::AgentBegan { id: (*id).to_owned(), title: String::from("looks") });
         }
         // A command that runs in the background is nobody's agent.
-        rig.news(SessionNews::Tasks(ids.iter().chain(&["b1"]).map(|it| row(it)).collect()));
+        rig.news(UiUpdate::Tasks(ids.iter().chain(&["b1"]).map(|it| row(it)).collect()));
     };
-    let interrupted = SessionNews::TurnEnded { problem: None, interrupted: true };
+    let interrupted = UiUpdate::TurnEnded { problem: None, interrupted: true };
     let mut rig = Rig::new(80, 24);
     agents(&mut rig, &["a1", "a2"]);
     rig.typed("go");
@@ -226,7 +226,7 @@ fn ctrl_c_takes_the_draft_then_the_work_then_the_program() {
     assert!(rig.model.draft().is_empty());
     rig.key("ctrl+c");
     assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
-    rig.news(SessionNews::TurnEnded { problem: None, interrupted: true });
+    rig.news(UiUpdate::TurnEnded { problem: None, interrupted: true });
     rig.key("ctrl+c");
     assert_eq!(rig.effects.last(), Some(&TermEffect::Interrupt));
     assert!(rig.screen().contains("ctrl+c again"), "{}", rig.screen());
@@ -241,18 +241,18 @@ fn ctrl_c_takes_the_draft_then_the_work_then_the_program() {
 
 #[test]
 fn enter_before_the_session_is_open_waits_and_is_shown() {
-    let mut rig = Rig::opening(80, 24, TermLook::default());
+    let mut rig = Rig::opening(80, 24, TerminalCaps::default());
     rig.typed("early");
     rig.key("enter");
     assert!(rig.screen().contains("↳ early"), "{}", rig.screen());
     assert_eq!(rig.effects, []);
-    rig.news(SessionNews::Ready(vec![SlashName::default()]));
+    rig.news(UiUpdate::Ready(vec![SlashName::default()]));
     assert_eq!(rig.effects, [TermEffect::Send(String::from("early"))]);
     // One that cannot be opened gives it back.
-    let mut rig = Rig::opening(80, 24, TermLook::default());
+    let mut rig = Rig::opening(80, 24, TerminalCaps::default());
     rig.typed("early");
     rig.key("enter");
-    rig.news(SessionNews::CannotOpen(vec![String::from("There is no key")]));
+    rig.news(UiUpdate::CannotOpen(vec![String::from("There is no key")]));
     rig.frame();
     assert_eq!(rig.model.draft().whole(), "early");
     assert!(rig.screen().contains("There is no key"), "{}", rig.screen());
@@ -261,8 +261,8 @@ fn enter_before_the_session_is_open_waits_and_is_shown() {
 #[test]
 fn without_colours_nothing_is_coloured() {
     for (colours, never) in [(Colours::Mono, &["3"][..]), (Colours::None, &["1", "2", "3", "7", "9"])] {
-        let mut rig = Rig::opening(80, 24, TermLook { colours, ..TermLook::default() });
-        rig.news(SessionNews::Ready(Vec::new()));
+        let mut rig = Rig::opening(80, 24, TerminalCaps { colours, ..TerminalCaps::default() });
+        rig.news(UiUpdate::Ready(Vec::new()));
         conversation(&mut rig);
         let written = String::from_utf8_lossy(&rig.written).into_owned();
         let codes = written.split("\x1b[").skip(1).filter_map(|it| it.split_once('m')).map(|it| it.0);
@@ -280,7 +280,7 @@ fn without_colours_nothing_is_coloured() {
 #[test]
 fn what_it_waits_for_is_said() {
     let mut rig = Rig::new(80, 24);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     let phases = [
         (TurnPhase::Waiting, "waiting for the model"),
         (TurnPhase::Thinking, "thinking"),
@@ -292,7 +292,7 @@ fn what_it_waits_for_is_said() {
         (TurnPhase::Compacting, "summing the conversation up"),
     ];
     for (phase, want) in phases {
-        rig.news(SessionNews::Phase(phase));
+        rig.news(UiUpdate::Phase(phase));
         rig.frame();
         assert!(rig.screen().contains(want), "{want}\n{}", rig.screen());
     }

@@ -1,6 +1,6 @@
 //! What it costs to wait and to type, and what settings change.
 
-use haft_tui::{SessionNews, TermEffect, TermPreferences};
+use haft_tui::{TermEffect, TermPreferences, UiUpdate};
 
 use crate::{
     rig::{Rig, text},
@@ -11,8 +11,8 @@ use crate::{
 #[test]
 fn waiting_costs_a_frame_a_second() {
     let mut rig = Rig::new(100, 30);
-    rig.news(SessionNews::TurnBegan);
-    rig.news(SessionNews::CallBegan {
+    rig.news(UiUpdate::TurnBegan);
+    rig.news(UiUpdate::CallBegan {
         id: String::from("1"),
         agent: None,
         name: String::from("Bash"),
@@ -36,7 +36,7 @@ fn waiting_costs_a_frame_a_second() {
 #[test]
 fn keys_are_seen_at_once_while_an_answer_streams() {
     let mut rig = Rig::new(120, 40);
-    rig.news(SessionNews::TurnBegan);
+    rig.news(UiUpdate::TurnBegan);
     let source = include_str!("../../../../../docs/architecture.md");
     let chars: Vec<char> = source.chars().collect();
     let mut typed = String::new();
@@ -58,10 +58,10 @@ fn lines_of_a_call_are_shown_as_the_settings_say() {
         let mut rig = Rig::new(80, 60);
         let folds = [("Bash", 3), ("mcp__*", 0), ("mcp__x__all", usize::MAX)];
         let folds = folds.map(|(name, lines)| (name.to_owned(), lines)).to_vec();
-        rig.news(SessionNews::Preferences(Box::new(TermPreferences { folds, ..TermPreferences::default() })));
-        let SessionNews::CallEnded(mut ended) = call("1", 30) else { unreachable!("it is a call") };
+        rig.news(UiUpdate::Preferences(Box::new(TermPreferences { folds, ..TermPreferences::default() })));
+        let UiUpdate::CallEnded(mut ended) = call("1", 30) else { unreachable!("it is a call") };
         ended.name = tool.to_owned();
-        rig.news(SessionNews::CallEnded(ended));
+        rig.news(UiUpdate::CallEnded(ended));
         rig.frame();
         assert_eq!(rig.screen().matches("out ").count(), lines, "{tool}\n{}", rig.screen());
         assert_eq!(rig.screen().contains("more lines"), lines < 30, "{tool}\n{}", rig.screen());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use haft_types::text::one_line;
 
 use super::words::{duration, money, short};
-use crate::{html::Html, places::LogPlace, summary::LogSummary};
+use crate::{html::Html, places::LogLocation, summary::LogSummary};
 
 /// Lines of each table.
 const MOST: usize = 15;
@@ -14,7 +14,7 @@ const MOST: usize = 15;
 const DAYS: usize = 60;
 
 /// Writes the dashboard.
-pub(crate) fn dashboard(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
+pub(crate) fn dashboard(out: &mut Html, logs: &[(LogLocation, LogSummary)]) {
     out.raw("<h2 id=\"all\" tabindex=\"-1\">All sessions</h2>");
     if logs.is_empty() {
         out.raw("<p class=\"empty\">No session was found.</p>");
@@ -50,7 +50,7 @@ pub(crate) fn dashboard(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
 }
 
 fn added(
-    logs: &[(LogPlace, LogSummary)],
+    logs: &[(LogLocation, LogSummary)],
     of: impl Fn(&LogSummary) -> Vec<(String, f64)>,
 ) -> Vec<(String, f64)> {
     let mut sums: BTreeMap<String, f64> = BTreeMap::new();
@@ -62,7 +62,7 @@ fn added(
     sums
 }
 
-fn days(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
+fn days(out: &mut Html, logs: &[(LogLocation, LogSummary)]) {
     let mut days: BTreeMap<&str, f64> = BTreeMap::new();
     for (day, usd) in logs.iter().flat_map(|(_, it)| &it.days) {
         *days.entry(day).or_default() += usd;
@@ -116,7 +116,7 @@ fn costs(out: &mut Html, title: &'static str, column: &'static str, sums: Vec<(S
     out.raw("</tbody></table></div></section>");
 }
 
-fn tools(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
+fn tools(out: &mut Html, logs: &[(LogLocation, LogSummary)]) {
     let mut tools: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     for (name, it) in logs.iter().flat_map(|(_, it)| &it.tools) {
         let sum = tools.entry(name).or_default();
@@ -140,7 +140,7 @@ fn tools(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
     out.raw("</tbody></table></div>");
 }
 
-fn denials(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
+fn denials(out: &mut Html, logs: &[(LogLocation, LogSummary)]) {
     let mut denials: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
     for it in logs.iter().flat_map(|(_, it)| &it.denials) {
         *denials.entry((&it.tool, &it.why, &it.help)).or_default() += it.count;
@@ -165,7 +165,7 @@ fn denials(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
     out.raw("</tbody></table></div>");
 }
 
-fn slowest(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
+fn slowest(out: &mut Html, logs: &[(LogLocation, LogSummary)]) {
     let mut slow: Vec<_> =
         logs.iter().flat_map(|(place, it)| it.slowest.iter().map(move |call| (place, it, call))).collect();
     slow.sort_by_key(|(_, _, call)| std::cmp::Reverse(call.micros));

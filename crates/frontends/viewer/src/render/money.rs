@@ -1,6 +1,6 @@
 //! What requests cost, and what filled the window.
 
-use haft_agent::log::Purpose;
+use haft_agent::log::RequestPurpose;
 use haft_types::text::thousands;
 
 use super::words::{money, short};
@@ -36,7 +36,7 @@ pub(crate) fn cost(out: &mut Html, index: &LogIndex) {
     for request in &index.requests[left_out..] {
         let usage = &request.usage;
         out.raw("<tr><td>").text(&format!("{} {}", request.number, request.model));
-        if request.purpose == Purpose::Summary {
+        if request.purpose == RequestPurpose::Summary {
             out.raw(" <span class=\"tag\">summary</span>");
         }
         out.raw("</td><td>").text(&request.time.map(time_of_day).unwrap_or_default()).raw("</td>");
@@ -156,7 +156,7 @@ pub(crate) fn window(out: &mut Html, index: &LogIndex) {
     let from = index.requests.len().saturating_sub(MOST_BARS);
     let asked = |at: &usize| {
         let it = &index.requests[*at];
-        it.purpose == Purpose::Answer && 0 < it.usage.total_input()
+        it.purpose == RequestPurpose::Answer && 0 < it.usage.total_input()
     };
     let places: Vec<usize> = (from..index.requests.len()).filter(asked).collect();
     let requests: Vec<&IndexedRequest> = places.iter().map(|at| &index.requests[*at]).collect();

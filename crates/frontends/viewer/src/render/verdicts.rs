@@ -90,7 +90,7 @@ fn one(out: &mut Html, index: &LogIndex, call: &IndexedCall) {
 
 #[cfg(test)]
 mod tests {
-    use haft_agent::log::CallLine;
+    use haft_agent::log::CallFinishedLine;
     use serde_json::json;
 
     use super::*;
@@ -105,7 +105,7 @@ mod tests {
         ] {
             let line = json!({"call": "c", "tool": "Bash", "agent": "main", "denied_by": "asked", "decision": {
                 "behavior": "ask", "source": "none", "reason": "why", "asked": {"who": who, "said": "deny"}}});
-            let line: CallLine = serde_json::from_value(line).unwrap();
+            let line: CallFinishedLine = serde_json::from_value(line).unwrap();
             assert_eq!(
                 decided(&serde_json::to_value(&line.decision).unwrap()),
                 format!("ask by none{words}")
@@ -129,7 +129,7 @@ mod tests {
         ] {
             let mut line = json!({"call": "c", "tool": "Bash", "agent": "main"});
             line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            let line: CallLine =
+            let line: CallFinishedLine =
                 serde_json::from_value(line.clone()).unwrap_or_else(|err| panic!("{line}: {err}"));
             let call = IndexedCall { line: Some(Box::new(line)), ..IndexedCall::default() };
             assert_eq!((was_judged(&call), outcome(&call).1), (judged, words), "{more}");

@@ -5,7 +5,7 @@ use crate::{
     facts::{RowContent, telling},
     html::Html,
     index::LogIndex,
-    timeline::{CallSpan, Compressed, spans, stages},
+    timeline::{CallSpan, CompressedTimeline, spans, stages},
 };
 
 /// Calls on one page of the timeline.
@@ -35,7 +35,7 @@ pub(crate) fn timeline(out: &mut Html, index: &LogIndex, page: Option<usize>) {
         out.count(spans.len()).raw("</p>");
     }
     legend(out);
-    let time = Compressed::of(shown);
+    let time = CompressedTimeline::of(shown);
     out.raw("<div class=\"scroll\" tabindex=\"0\"><table class=\"waterfall\"><thead><tr><th scope=\"col\">Call</th>");
     out.raw("<th scope=\"col\">When, beside which others</th><th scope=\"col\">Waited</th>");
     out.raw("<th scope=\"col\">Took</th></tr></thead><tbody>\n");
@@ -72,7 +72,7 @@ fn stage_class(name: &str) -> &'static str {
     }
 }
 
-fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &Compressed) {
+fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &CompressedTimeline) {
     let what = match index.content(span.call.row) {
         RowContent::Call(input) => telling(&input),
         _ => String::new(),
@@ -110,7 +110,7 @@ fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &Compressed)
 fn overview(out: &mut Html, spans: &[CallSpan<'_>]) {
     const LANE: f64 = 8.0;
     const MOST_LANES: usize = 12;
-    let time = Compressed::of(spans);
+    let time = CompressedTimeline::of(spans);
     let lanes = (spans.iter().map(|it| it.lane).max().unwrap_or(0) + 1).min(MOST_LANES);
     let beside = spans.iter().filter(|it| 0 < it.lane).count();
     out.raw("<p class=\"facts\">").count(spans.len()).raw(" calls, ").count(beside);

@@ -21,15 +21,15 @@ use haft_workspace::{ChangeOrigin, Conflict, EntryId, UndoTarget, Workspace};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ViewShared, guard::guard, pages::asset};
+use super::{ViewerState, guard::guard, pages::asset};
 use crate::{
     agents::ShownAgent,
     clock::moment,
     facts::RowContent,
     html::Html,
-    index::{IndexMark, LogIndex},
+    index::{IndexCursor, LogIndex},
     journal::{JournalChange, workspace},
-    places::LogPlace,
+    places::LogLocation,
     render::{
         RowForm, UndoOffer, agents, cost, dashboard, detail, facts, files, permissions, row, shown_picture,
         timeline, window,
@@ -54,9 +54,9 @@ const FOLLOW: Duration = Duration::from_millis(100);
 /// Longest request.
 const LARGEST_BODY: usize = 64 << 10;
 
-type ViewState = State<Arc<ViewShared>>;
+type ViewState = State<Arc<ViewerState>>;
 
-pub(super) fn router(shared: Arc<ViewShared>) -> Router {
+pub(super) fn router(shared: Arc<ViewerState>) -> Router {
     Router::new()
         .route("/api/sessions", get(sessions))
         .route("/api/dashboard", get(all_sessions))
@@ -94,9 +94,9 @@ async fn waiting<T: Send + 'static>(
 
 /// Looks at a log, as it is now.
 async fn looking<T: Send + 'static>(
-    shared: Arc<ViewShared>,
+    shared: Arc<ViewerState>,
     key: String,
-    look: impl FnOnce(&LogIndex, &ViewShared) -> T + Send + 'static,
+    look: impl FnOnce(&LogIndex, &ViewerState) -> T + Send + 'static,
 ) -> Result<T, Response> {
     waiting(move || {
         let index = shared.index(&key)?;
@@ -126,7 +126,7 @@ async fn sessions(State(shared): ViewState) -> Result<Response, Response> {
 }
 
 /// What is known of a log without reading it whole.
-fn listed(place: &LogPlace, shared: &ViewShared) -> Value {
+fn listed(place: &LogLocation, shared: &ViewerState) -> Value {
     let since = place.modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let project =
         place.path.parent().and_then(std::path::Path::file_name).unwrap_or_default().to_string_lossy();
@@ -145,7 +145,7 @@ async fn all_sessions(State(shared): ViewState) -> Result<Response, Response> {
             let summary = LogSummary::of(&place, kept.as_deref(), &shared.catalog)?;
             Some((place, summary))
         });
-        let logs: Vec<(LogPlace, LogSummary)> = logs.collect();
+        let logs: Vec<(LogLocation, LogSummary)> = logs.collect();
         let mut out = Html::default();
         dashboard(&mut out, &logs);
         Ok(html(out))
@@ -244,14 +244,14 @@ fn picture_source(index: &LogIndex, number: usize, at: usize) -> Option<MediaSou
 }
 
 #[derive(Deserialize)]
-struct PaneAsk {
+struct PaneQuery {
     page: Option<usize>,
 }
 
 async fn pane(
     State(shared): ViewState,
     Path((key, pane)): Path<(String, String)>,
-    Query(ask): Query<PaneAsk>,
+    Query(ask): Query<PaneQuery>,
 ) -> Result<Response, Response> {
     looking(shared, key, move |index, shared| {
         let mut out = Html::default();
@@ -283,7 +283,7 @@ async fn pane(
 }
 
 #[derive(Deserialize)]
-struct WordsAsk {
+struct SearchQueryParams {
     #[serde(default)]
     q: String,
 }
@@ -291,7 +291,7 @@ struct WordsAsk {
 async fn find(
     State(shared): ViewState,
     Path(key): Path<String>,
-    Query(words): Query<WordsAsk>,
+    Query(words): Query<SearchQueryParams>,
 ) -> Result<Response, Response> {
     let found = looking(shared, key, move |index, _| search(index, &words.q, 200)).await?;
     let hits = found.map_err(|err| (StatusCode::INTERNAL_SERVER_ERROR, err.to_string()).into_response())?;
@@ -301,7 +301,7 @@ async fn find(
 
 /// How far a page knows the log, from what it was told before.
 #[derive(Deserialize)]
-struct FollowAsk {
+struct FollowQuery {
     reading: Option<u64>,
     changes: Option<usize>,
 }
@@ -310,7 +310,7 @@ struct FollowAsk {
 async fn follow(
     State(shared): ViewState,
     Path(key): Path<String>,
-    Query(ask): Query<FollowAsk>,
+    Query(ask): Query<FollowQuery>,
 ) -> Result<Response, Response> {
     let opening = Arc::clone(&shared);
     let named = key.clone();
@@ -347,12 +347,12 @@ async fn follow(
     Ok(([(header::CONTENT_TYPE, kind)], Body::from_stream(news)).into_response())
 }
 
-fn mark(index: &RwLock<LogIndex>) -> IndexMark {
+fn mark(index: &RwLock<LogIndex>) -> IndexCursor {
     index.read().unwrap_or_else(PoisonError::into_inner).mark()
 }
 
 /// What somebody does not know yet, and how far it is known then.
-fn news_since(index: &RwLock<LogIndex>, known: IndexMark) -> (String, IndexMark) {
+fn news_since(index: &RwLock<LogIndex>, known: IndexCursor) -> (String, IndexCursor) {
     let index = index.read().unwrap_or_else(PoisonError::into_inner);
     let now = index.mark();
     let news = json!({
@@ -362,7 +362,7 @@ fn news_since(index: &RwLock<LogIndex>, known: IndexMark) -> (String, IndexMark)
 }
 
 #[derive(Deserialize)]
-struct UndoAsk {
+struct UndoQuery {
     entry: String,
 }
 
@@ -389,7 +389,7 @@ async fn undo_plan(
 }
 
 /// The record of changes a session has, and one of them that can be taken back.
-fn undoable(index: &LogIndex, shared: &ViewShared, entry: &str) -> Result<(Workspace, UndoTarget), String> {
+fn undoable(index: &LogIndex, shared: &ViewerState, entry: &str) -> Result<(Workspace, UndoTarget), String> {
     let dir = shared.setting.state_dir.as_deref();
     let known = JournalChange::all(index, dir);
     if !known.iter().any(|it| it.id == entry && it.can_undo) {
@@ -413,7 +413,7 @@ fn told_or_why(told: Result<Value, String>) -> Response {
 async fn undo(
     State(shared): ViewState,
     Path(key): Path<String>,
-    Json(ask): Json<UndoAsk>,
+    Json(ask): Json<UndoQuery>,
 ) -> Result<Response, Response> {
     if !shared.setting.allow_undo {
         return Err((StatusCode::FORBIDDEN, "started without --allow-undo").into_response());

@@ -10,7 +10,7 @@ use axum::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::ViewShared;
+use super::ViewerState;
 
 /// What pages may load: nothing but from here, and no script but ours.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src \
@@ -18,7 +18,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Answers only whoever reached us by a name of this machine, from a page of ours,
 /// and with the token where there is data.
-pub(super) async fn guard(State(shared): State<Arc<ViewShared>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(shared): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
     let mut response = match judge(&shared, &request) {
         Ok(()) => {
             shared.touch();
@@ -40,7 +40,7 @@ pub(super) async fn guard(State(shared): State<Arc<ViewShared>>, request: Reques
     response
 }
 
-fn judge(shared: &ViewShared, request: &Request) -> Result<(), &'static str> {
+fn judge(shared: &ViewerState, request: &Request) -> Result<(), &'static str> {
     let headers = request.headers();
     let host = only(headers, &header::HOST)?.ok_or("no host")?;
     if !hosts(shared).iter().any(|it| it == host) {
@@ -83,7 +83,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
 }
 
 /// The names we are reached by.
-fn hosts(shared: &ViewShared) -> Vec<String> {
+fn hosts(shared: &ViewerState) -> Vec<String> {
     let port = shared.port;
     match shared.listen.ip().is_loopback() {
         true => ["127.0.0.1", "localhost", "[::1]"].map(|it| format!("{it}:{port}")).to_vec(),

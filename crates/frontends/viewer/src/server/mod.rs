@@ -22,11 +22,11 @@ use haft_model::Catalog;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::{index::LogIndex, places::LogPlaces};
+use crate::{index::LogIndex, places::LogLocations};
 
 /// How pages are served.
 #[derive(Clone, Debug)]
-pub struct ViewSetting {
+pub struct ViewerConfig {
     /// Where to listen; port 0 takes any that is free.
     pub listen: SocketAddr,
     /// Whether pages may take changes back.
@@ -67,12 +67,12 @@ impl ViewServer {
 }
 
 /// What requests share.
-pub(crate) struct ViewShared {
+pub(crate) struct ViewerState {
     pub(crate) token: String,
     pub(crate) port: u16,
     pub(crate) listen: SocketAddr,
-    pub(crate) setting: ViewSetting,
-    pub(crate) places: LogPlaces,
+    pub(crate) setting: ViewerConfig,
+    pub(crate) places: LogLocations,
     pub(crate) catalog: Arc<Catalog>,
     open: Mutex<HashMap<String, Arc<RwLock<LogIndex>>>>,
     /// One log is read at a time, whoever waits for it.
@@ -93,7 +93,7 @@ const QUICKLY_READ: u64 = 8 << 20;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A page that follows a log.
-pub(crate) struct Follower(Arc<ViewShared>);
+pub(crate) struct Follower(Arc<ViewerState>);
 
 impl Drop for Follower {
     fn drop(&mut self) {
@@ -102,7 +102,7 @@ impl Drop for Follower {
     }
 }
 
-impl ViewShared {
+impl ViewerState {
     pub(crate) fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -158,7 +158,11 @@ impl ViewShared {
 }
 
 /// Serves pages of these logs.
-pub async fn serve(places: LogPlaces, setting: ViewSetting, catalog: Arc<Catalog>) -> io::Result<ViewServer> {
+pub async fn serve(
+    places: LogLocations,
+    setting: ViewerConfig,
+    catalog: Arc<Catalog>,
+) -> io::Result<ViewServer> {
     if setting.allow_undo && !setting.listen.ip().is_loopback() {
         let reason = "changes can be taken back only from this machine";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
@@ -167,7 +171,7 @@ pub async fn serve(places: LogPlaces, setting: ViewSetting, catalog: Arc<Catalog
     let address = listener.local_addr()?;
     let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
     let stop = CancellationToken::new();
-    let shared = Arc::new(ViewShared {
+    let shared = Arc::new(ViewerState {
         token: token.clone(),
         port: address.port(),
         listen: address,

@@ -19,7 +19,7 @@ pub fn settings_page() -> String {
     );
     for (name, about) in about::ABOUT {
         if let Some(key) = key_named(name) {
-            let managed = if key.from == Speakers::Managed { "Only the organisation. " } else { "" };
+            let managed = if key.from == AllowedLayers::Managed { "Only the organisation. " } else { "" };
             let (shape, may) = (key.shape.words(), key.from_project.words());
             page.push_str(&format!("| `{name}` | {shape} | {may} | {managed}{about} |\n"));
         }
@@ -89,7 +89,7 @@ impl SettingShape {
     }
 }
 
-impl FromProject {
+impl ProjectTrustRule {
     fn words(self) -> &'static str {
         match self {
             Self::NeedsTrust => "",
@@ -106,8 +106,8 @@ impl FromProject {
 pub(crate) struct SettingKey {
     pub(crate) name: &'static str,
     pub(crate) shape: SettingShape,
-    pub(crate) from_project: FromProject,
-    pub(crate) from: Speakers,
+    pub(crate) from_project: ProjectTrustRule,
+    pub(crate) from: AllowedLayers,
 }
 
 /// What a value looks like; this also says how layers are joined.
@@ -143,7 +143,7 @@ pub(crate) enum SettingShape {
 
 /// What a project may say before it is trusted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum FromProject {
+pub(crate) enum ProjectTrustRule {
     /// Nothing.
     NeedsTrust,
     /// Everything: it can only make things stricter.
@@ -165,7 +165,7 @@ pub(crate) enum FromProject {
 
 /// Who may use a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Speakers {
+pub(crate) enum AllowedLayers {
     /// Every layer.
     All,
     /// The organisation only.
@@ -174,31 +174,31 @@ pub(crate) enum Speakers {
 
 impl SettingKey {
     const fn of(name: &'static str, shape: SettingShape) -> Self {
-        Self { name, shape, from_project: FromProject::NeedsTrust, from: Speakers::All }
+        Self { name, shape, from_project: ProjectTrustRule::NeedsTrust, from: AllowedLayers::All }
     }
 
     const fn tightens(mut self) -> Self {
-        self.from_project = FromProject::Tightens;
+        self.from_project = ProjectTrustRule::Tightens;
         self
     }
 
     const fn harmless(mut self) -> Self {
-        self.from_project = FromProject::Harmless;
+        self.from_project = ProjectTrustRule::Harmless;
         self
     }
 
     const fn tightens_if(mut self, test: fn(&Value) -> bool) -> Self {
-        self.from_project = FromProject::TightensIf(test);
+        self.from_project = ProjectTrustRule::TightensIf(test);
         self
     }
 
     const fn never_from_project(mut self) -> Self {
-        self.from_project = FromProject::Never;
+        self.from_project = ProjectTrustRule::Never;
         self
     }
 
     const fn managed_only(mut self) -> Self {
-        self.from = Speakers::Managed;
+        self.from = AllowedLayers::Managed;
         self
     }
 }

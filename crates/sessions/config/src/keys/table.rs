@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{FromProject, SettingKey, SettingShape, Speakers};
+use super::{AllowedLayers, ProjectTrustRule, SettingKey, SettingShape};
 
 fn is_true(value: &Value) -> bool {
     *value == Value::Bool(true)
@@ -232,8 +232,8 @@ const PERMISSIONS: &[SettingKey] = &[
     SettingKey {
         name: "defaultMode",
         shape: SettingShape::Word(MODES),
-        from_project: FromProject::NeverIf { never: is_bypass, tightens: is_plan },
-        from: Speakers::All,
+        from_project: ProjectTrustRule::NeverIf { never: is_bypass, tightens: is_plan },
+        from: AllowedLayers::All,
     },
     SettingKey::of("disableBypassPermissionsMode", SettingShape::Word(&["disable"])).tightens(),
     SettingKey::of("disableAutoMode", SettingShape::Word(&["disable"])).tightens(),

@@ -18,7 +18,7 @@ pub(crate) use list::{TrustList, agree, folder_key, forget};
 
 use crate::{
     SettingsOrigin, SettingsText,
-    keys::FromProject,
+    keys::ProjectTrustRule,
     read::Print,
     units::{SettingUnit, UnitEntry},
 };
@@ -173,9 +173,9 @@ pub(crate) fn admit(
     let mut there = HashSet::new();
     for unit in units {
         match standing_of(&unit, mode) {
-            TrustStanding::Never => admitted.refused.push((unit.name(), unit.pointer)),
-            TrustStanding::Counts => admitted.units.push(unit),
-            TrustStanding::Asks => {
+            TrustState::Never => admitted.refused.push((unit.name(), unit.pointer)),
+            TrustState::Counts => admitted.units.push(unit),
+            TrustState::Asks => {
                 let (item, scripts) = TrustItem::of(&unit, project);
                 admitted.scripts.extend(scripts);
                 if list.trusts(&item) {
@@ -197,23 +197,23 @@ pub(crate) fn admit(
 }
 
 /// What a project may say with one unit.
-enum TrustStanding {
+enum TrustState {
     Counts,
     Asks,
     Never,
 }
 
-fn standing_of(unit: &SettingUnit, mode: TrustMode) -> TrustStanding {
+fn standing_of(unit: &SettingUnit, mode: TrustMode) -> TrustState {
     let (never, tightens) = match unit.key.from_project {
-        FromProject::Tightens | FromProject::Harmless => (false, true),
-        FromProject::NeedsTrust => (false, false),
-        FromProject::TightensIf(test) => (false, test(&unit.value)),
-        FromProject::Never => (true, false),
-        FromProject::NeverIf { never, tightens } => (never(&unit.value), tightens(&unit.value)),
+        ProjectTrustRule::Tightens | ProjectTrustRule::Harmless => (false, true),
+        ProjectTrustRule::NeedsTrust => (false, false),
+        ProjectTrustRule::TightensIf(test) => (false, test(&unit.value)),
+        ProjectTrustRule::Never => (true, false),
+        ProjectTrustRule::NeverIf { never, tightens } => (never(&unit.value), tightens(&unit.value)),
     };
     match (never, tightens || unit.entry == UnitEntry::NoElements || mode == TrustMode::Assume) {
-        (true, _) => TrustStanding::Never,
-        (false, true) => TrustStanding::Counts,
-        (false, false) => TrustStanding::Asks,
+        (true, _) => TrustState::Never,
+        (false, true) => TrustState::Counts,
+        (false, false) => TrustState::Asks,
     }
 }

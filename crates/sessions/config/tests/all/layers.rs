@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{World, lines};
-use haft_config::{Argument, Feature, Layer, McpScope, Sourced, TrustMode};
+use haft_config::{Argument, FeatureSwitch, McpScope, SettingsLayer, Sourced, TrustMode};
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -131,8 +131,8 @@ fn a_value_of_the_wrong_shape_is_left_out_alone() {
     assert_eq!(settings.cleanup_period_days, 5);
     let env: Vec<(&str, &str)> = settings.env.iter().map(|(name, it)| (&**name, &*it.value)).collect();
     assert_eq!(env, [("N", "1"), ("T", "true"), ("OK", "x")]);
-    assert_eq!(settings.feature("REPL", Feature::On), Feature::Off);
-    assert_eq!(settings.feature("Cron", Feature::On), Feature::On);
+    assert_eq!(settings.feature("REPL", FeatureSwitch::On), FeatureSwitch::Off);
+    assert_eq!(settings.feature("Cron", FeatureSwitch::On), FeatureSwitch::On);
     assert_eq!(settings.hooks.len(), 1);
     let problems = lines(&loaded.problems).join("\n");
     for words in [
@@ -206,7 +206,7 @@ fn flags_and_chosen_layers() {
     let mut world = trusted();
     world.write("home/.haft/settings.json", r#"{"model": "user"}"#);
     world.write("project/.haft/settings.json", r#"{"model": "project"}"#);
-    world.options.layers = vec![Layer::User];
+    world.options.layers = vec![SettingsLayer::User];
     assert_eq!(world.load().settings.model.as_ref().unwrap().value, "user");
     world.options.layers = Vec::new();
     assert!(world.load().settings.model.is_none());
@@ -221,7 +221,7 @@ fn flags_and_chosen_layers() {
     world.options.arguments =
         vec![Argument::flags(flags.as_object().unwrap()), Argument::managed(r#"{"model": "managed"}"#)];
     let loaded = world.load();
-    assert_eq!(loaded.settings.permissions.allow[0].origin.source.layer, Layer::Flag);
+    assert_eq!(loaded.settings.permissions.allow[0].origin.source.layer, SettingsLayer::Flag);
     assert_eq!(loaded.settings.model.as_ref().unwrap().value, "managed");
 }
 
@@ -274,7 +274,7 @@ fn whoever_works_at_home_has_no_project_there() {
     world.options.trust = TrustMode::Ask;
     let loaded = haft_config::SettingsStore::open(places, world.options.clone()).current();
     assert_eq!(values(&loaded.settings.permissions.allow), ["Read"]);
-    assert_eq!(loaded.settings.permissions.allow[0].origin.source.layer, Layer::User);
+    assert_eq!(loaded.settings.permissions.allow[0].origin.source.layer, SettingsLayer::User);
     assert!(loaded.pending_trust.is_none());
 }
 

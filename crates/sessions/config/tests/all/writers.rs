@@ -18,20 +18,20 @@ use std::{
 };
 
 use common::names;
-use haft_config::{LoadOptions, Places, SettingsScope, SettingsStore};
+use haft_config::{LoadOptions, SettingsPaths, SettingsScope, SettingsStore};
 use serde_json::{Value, json};
 
 const WRITERS: usize = 8;
 const KEYS: usize = 200;
 
-fn places(root: &Path) -> Places {
+fn places(root: &Path) -> SettingsPaths {
     let state = root.join("haft");
-    Places {
+    SettingsPaths {
         user: vec![state.clone()],
         state: Some(state),
         project: root.join("project"),
         cwd: root.join("project"),
-        ..Places::default()
+        ..SettingsPaths::default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use haft_types::{PermissionMode, tags};
 
-use super::{AgentKind, AgentSource};
+use super::{AgentDefinition, AgentSource};
 
 /// What every agent that another one started is told behind its own prompt.
 pub(super) const NOTES: &str = "\
@@ -38,17 +38,17 @@ pub(super) fn fork_directive(task: &str) -> String {
 }
 
 /// The kind of forks.
-pub(super) fn fork_kind() -> AgentKind {
-    AgentKind {
+pub(super) fn fork_kind() -> AgentDefinition {
+    AgentDefinition {
         name: FORK.to_owned(),
         description: String::from("Goes on from this conversation with everything in it."),
-        ..AgentKind::default()
+        ..AgentDefinition::default()
     }
 }
 
 /// All of them.
-pub(super) fn built_in_kinds() -> Vec<AgentKind> {
-    let reading = |name: &str, description: &str, prompt: &str| AgentKind {
+pub(super) fn built_in_kinds() -> Vec<AgentDefinition> {
+    let reading = |name: &str, description: &str, prompt: &str| AgentDefinition {
         name: name.to_owned(),
         description: description.to_owned(),
         prompt: prompt.to_owned(),
@@ -56,14 +56,14 @@ pub(super) fn built_in_kinds() -> Vec<AgentKind> {
         mode: Some(PermissionMode::Plan),
         without_memory: true,
         source: AgentSource::BuiltIn,
-        ..AgentKind::default()
+        ..AgentDefinition::default()
     };
     vec![
-        AgentKind {
+        AgentDefinition {
             name: String::from("general-purpose"),
             description: String::from("Research and work of several steps, when no other kind fits better."),
             prompt: GENERAL.to_owned(),
-            ..AgentKind::default()
+            ..AgentDefinition::default()
         },
         reading(
             "Explore",

@@ -3,34 +3,34 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentSettings, Conversation, EndReason, Exhausted, LateInput, Restored, RunLimits, Spending,
+    Agent, AgentSettings, Conversation, EndReason, Exhausted, LateInputPolicy, Restored, RunLimits, RunUsage,
     TurnEnd, UserInput, log::LogState,
 };
 use haft_builtin_tools::agent::{AgentReport, AgentStatus};
 use haft_hooks::SubagentStart;
 use haft_model::Effort;
 use haft_shell::run::Tasks;
-use haft_tool_runtime::{CallSession, KeptTool, Pipeline, SessionHooks};
+use haft_tool_runtime::{CallSession, Pipeline, PoolFilter, SessionHooks};
 use haft_types::{MessageBlock, tags};
 use haft_workspace::Files;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    AgentDesk, AgentWorld, ChildFacts, ParentCalls,
+    ChildIdentity, ParentCalls, SpawnContext, SubagentRegistry,
     fork::{begin_like, first_words, fork_calls, fork_settings, inherit},
     idle::IdleMember,
     isolate::{isolate, parent_calls, settle},
-    nursery::{Birth, BirthFrom},
-    own_servers::OwnServers,
-    payer::ReportPayer,
+    nursery::{SpawnJob, SpawnOrigin},
+    own_servers::PrivateServers,
+    payer::ReportBudget,
     prompting::prompt,
     record::{AgentLogs, AgentMeta},
     rights::MayStart,
     summaries::tell_summaries,
-    watch::ChildWatch,
+    watch::ChildObserver,
 };
-use crate::{Happening, hooks::run_hooks, hosts::news_of_hosts};
+use crate::{SessionEventKind, hooks::run_hooks, hosts::news_of_hosts};
 
 /// What an agent is told that stopped without having said anything.
 const SAY_SOMETHING: &str =
@@ -43,13 +43,13 @@ const OUT_OF_TURNS: &str = "You have no turns left. Write your report now with w
 const PLANNING: &str = "<system-reminder>\nOnly reading is possible: nothing can be changed, by no tool and no command. What would change something is refused.\n</system-reminder>";
 
 /// Lives the life of an agent. Whatever happens, there is one report.
-pub(super) async fn live(world: Arc<AgentWorld>, desk: Arc<AgentDesk>, birth: Birth) {
+pub(super) async fn live(world: Arc<SpawnContext>, desk: Arc<SubagentRegistry>, birth: SpawnJob) {
     let facts = Arc::clone(&birth.facts);
-    let watch = ChildWatch::new(&desk, &facts, &world.asked, &world.premises.traces);
+    let watch = ChildObserver::new(&desk, &facts, &world.asked, &world.premises.traces);
     let Some(cancel) = desk.tree().nodes.get(&facts.id).map(|it| it.cancel.clone()) else { return };
-    let servers = OwnServers::of(&birth.kind);
+    let servers = PrivateServers::of(&birth.kind);
     let (skills, traces) = (Arc::clone(&world.skills), Arc::clone(&world.premises.traces));
-    let payer = ReportPayer::of(&world, &desk, &facts);
+    let payer = ReportBudget::of(&world, &desk, &facts);
     let summaries =
         tell_summaries(Arc::clone(&world), Arc::clone(&desk), Arc::clone(&facts), Arc::clone(&watch));
     let summaries = desk.summary_pace().map(|_| AbortOnDropHandle::new(tokio::spawn(summaries)));
@@ -72,12 +72,12 @@ pub(super) async fn live(world: Arc<AgentWorld>, desk: Arc<AgentDesk>, birth: Bi
 }
 
 async fn lived(
-    world: Arc<AgentWorld>,
-    desk: Arc<AgentDesk>,
-    mut birth: Birth,
-    watch: Arc<ChildWatch>,
+    world: Arc<SpawnContext>,
+    desk: Arc<SubagentRegistry>,
+    mut birth: SpawnJob,
+    watch: Arc<ChildObserver>,
     cancel: CancellationToken,
-    servers: Arc<OwnServers>,
+    servers: Arc<PrivateServers>,
 ) -> AgentReport {
     let facts = Arc::clone(&birth.facts);
     let stopped = |why: &str| AgentReport {
@@ -113,12 +113,12 @@ async fn lived(
     child.finish(report).await
 }
 
-fn stopped_words(desk: &AgentDesk, facts: &ChildFacts) -> String {
+fn stopped_words(desk: &SubagentRegistry, facts: &ChildIdentity) -> String {
     let by = desk.tree().nodes.get(&facts.id).and_then(|it| it.stopped_by);
     by.map_or("it was stopped", super::tree::StoppedBy::words).to_owned()
 }
 
-fn empty_report(facts: &ChildFacts, watch: &ChildWatch, status: AgentStatus) -> AgentReport {
+fn empty_report(facts: &ChildIdentity, watch: &ChildObserver, status: AgentStatus) -> AgentReport {
     let work = watch.work();
     let killed = (status == AgentStatus::Interrupted).then(|| watch.killed_by()).flatten();
     AgentReport {
@@ -144,13 +144,13 @@ fn empty_report(facts: &ChildFacts, watch: &ChildWatch, status: AgentStatus) -> 
 /// An agent that works.
 struct Child {
     agent: Agent,
-    desk: Arc<AgentDesk>,
-    facts: Arc<ChildFacts>,
-    watch: Arc<ChildWatch>,
+    desk: Arc<SubagentRegistry>,
+    facts: Arc<ChildIdentity>,
+    watch: Arc<ChildObserver>,
     logs: Option<AgentLogs>,
     meta: AgentMeta,
     /// What it had used before this run.
-    before: Spending,
+    before: RunUsage,
     /// Messages of earlier runs.
     messages_before: usize,
     /// Requests of this run.
@@ -161,19 +161,19 @@ struct Child {
 }
 
 /// What was written down about an agent that goes on.
-async fn earlier_meta(birth: &Birth, logs: Option<AgentLogs>) -> Option<AgentMeta> {
-    let (BirthFrom::ItsLog(_), Some(logs)) = (&birth.from, logs) else { return None };
+async fn earlier_meta(birth: &SpawnJob, logs: Option<AgentLogs>) -> Option<AgentMeta> {
+    let (SpawnOrigin::ItsLog(_), Some(logs)) = (&birth.from, logs) else { return None };
     let id = birth.facts.id.clone();
     tokio::task::spawn_blocking(move || logs.meta(&id)).await.ok().flatten()
 }
 
 /// What is written down about a run. One that goes on keeps the tools, the task
 /// and the directory it had, whoever speaks to it now.
-fn kept_meta(birth: &Birth, calls: &CallSession, earlier: Option<AgentMeta>) -> AgentMeta {
+fn kept_meta(birth: &SpawnJob, calls: &CallSession, earlier: Option<AgentMeta>) -> AgentMeta {
     if let Some(earlier) = &earlier {
         let pool = calls.pool.get();
         let had = |name: &str| earlier.tools.iter().any(|it| it == name);
-        let kept = pool.narrowed(|name, _| if had(name) { KeptTool::Yes } else { KeptTool::No });
+        let kept = pool.narrowed(|name, _| if had(name) { PoolFilter::Yes } else { PoolFilter::No });
         calls.pool.set(kept);
     }
     let mut meta = AgentMeta::of(&birth.facts, birth.kind.source.is_built_in(), &birth.cwd);
@@ -191,18 +191,18 @@ fn kept_meta(birth: &Birth, calls: &CallSession, earlier: Option<AgentMeta>) -> 
 
 impl Child {
     async fn begin(
-        world: &Arc<AgentWorld>,
-        desk: &Arc<AgentDesk>,
-        birth: &Birth,
-        watch: &Arc<ChildWatch>,
-        servers: &OwnServers,
+        world: &Arc<SpawnContext>,
+        desk: &Arc<SubagentRegistry>,
+        birth: &SpawnJob,
+        watch: &Arc<ChildObserver>,
+        servers: &PrivateServers,
     ) -> Result<Self, String> {
         let (facts, kind) = (&birth.facts, &birth.kind);
         let parent = parent_calls(world, desk, &facts.parent).ok_or("the agent that started it is gone")?;
         let logs = desk.logs();
         let earlier = earlier_meta(birth, logs.clone()).await;
         let basis = match &birth.from {
-            BirthFrom::Parent => Some(
+            SpawnOrigin::Parent => Some(
                 world.fork_basis(&facts.parent).ok_or("there is no request yet that it could go on from")?,
             ),
             _ => None,
@@ -271,18 +271,18 @@ impl Child {
     /// The task, with what hooks and the definition add to it.
     async fn first_input(
         &mut self,
-        world: &AgentWorld,
-        birth: &Birth,
+        world: &SpawnContext,
+        birth: &SpawnJob,
         cancel: &CancellationToken,
     ) -> UserInput {
-        if let BirthFrom::ItsLog(input) = &birth.from {
+        if let SpawnOrigin::ItsLog(input) = &birth.from {
             return (**input).clone();
         }
         let (facts, kind) = (&self.facts, &birth.kind);
         let event = SubagentStart { agent_id: facts.id.clone(), agent_type: kind.name.clone() };
         let outcome = run_hooks(&self.agent.tools, event.into()).await;
         let is_planning = self.agent.tools.pipeline.gate.permissions().policy().plans();
-        if matches!(birth.from, BirthFrom::Parent) {
+        if matches!(birth.from, SpawnOrigin::Parent) {
             let mut context = outcome.additional_context;
             context.extend(is_planning.then(|| PLANNING.to_owned()));
             return first_words(facts, &birth.order.prompt, context);
@@ -306,7 +306,7 @@ impl Child {
                 Err(problem) => {
                     let notice =
                         format!("the agent {} begins without the skill {name}: {problem}", kind.name);
-                    self.desk.tell(facts, Happening::Notice(notice));
+                    self.desk.tell(facts, SessionEventKind::Notice(notice));
                 }
             }
         }
@@ -317,7 +317,7 @@ impl Child {
     /// Works until there is nothing more to do.
     async fn work(
         &mut self,
-        world: &AgentWorld,
+        world: &SpawnContext,
         first: UserInput,
         cancel: &CancellationToken,
     ) -> AgentReport {
@@ -365,7 +365,7 @@ impl Child {
 
     /// Works on one message, and hears of its commands in the background
     /// meanwhile.
-    async fn run(&mut self, world: &AgentWorld, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
+    async fn run(&mut self, world: &SpawnContext, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
         let inbox = self.agent.inbox.clone();
         let run = self.agent.run(input, cancel);
         tokio::pin!(run);
@@ -440,13 +440,13 @@ impl Child {
                 entries.iter().filter_map(|it| serde_json::to_value(it).ok()).collect();
             if logs.mirror {
                 lines.insert(0, AgentLogs::meta_line(&self.facts.id, &self.meta));
-                self.desk.tell(&self.facts, Happening::Logged(logs.path(&self.facts.id), lines));
+                self.desk.tell(&self.facts, SessionEventKind::Logged(logs.path(&self.facts.id), lines));
             }
             let (id, meta) = (self.facts.id.clone(), self.meta.clone());
             let written = tokio::task::spawn_blocking(move || logs.write_meta(&id, &meta)).await;
             if let Ok(Err(err)) = written {
                 let text = format!("what the agent {} was could not be written down: {err}", self.facts.id);
-                self.desk.tell(&self.facts, Happening::Notice(text));
+                self.desk.tell(&self.facts, SessionEventKind::Notice(text));
             }
         }
         report
@@ -496,11 +496,11 @@ fn ending(reason: &EndReason) -> (AgentStatus, Option<String>) {
 /// What the calls of an agent pass through: the parent's tools and rights, and
 /// what the definition leaves of them.
 fn calls(
-    world: &AgentWorld,
-    desk: &AgentDesk,
-    birth: &Birth,
+    world: &SpawnContext,
+    desk: &SubagentRegistry,
+    birth: &SpawnJob,
     parent: &ParentCalls,
-    servers: &OwnServers,
+    servers: &PrivateServers,
 ) -> Result<CallSession, String> {
     let (facts, kind) = (&birth.facts, &birth.kind);
     let may_start = if facts.depth < desk.limits.depth { MayStart::Yes } else { MayStart::No };
@@ -513,7 +513,7 @@ fn calls(
     if !unknown.is_empty() {
         let text =
             format!("the agent {} does without tools that are not there: {}", kind.name, unknown.join(", "));
-        desk.tell(facts, Happening::Detail(text));
+        desk.tell(facts, SessionEventKind::Detail(text));
     }
     let may_bypass = world.premises.may_bypass();
     let mut rights = kind.rights(&pool.get(), parent.pipeline.gate.mode(), may_bypass);
@@ -540,8 +540,8 @@ fn calls(
 }
 
 async fn conversation(
-    world: &AgentWorld,
-    birth: &Birth,
+    world: &SpawnContext,
+    birth: &SpawnJob,
     logs: Option<AgentLogs>,
     meta: AgentMeta,
 ) -> Result<(Conversation, Option<Restored>), String> {
@@ -549,7 +549,7 @@ async fn conversation(
         return Ok((Conversation::of_child(world.premises.session_id.clone(), &birth.cwd), None));
     };
     let (facts, masker) = (Arc::clone(&birth.facts), world.masker.clone());
-    let goes_on = matches!(birth.from, BirthFrom::ItsLog(_));
+    let goes_on = matches!(birth.from, SpawnOrigin::ItsLog(_));
     let opened = tokio::task::spawn_blocking(move || match goes_on {
         false => logs.begin(&facts, &meta, masker).map(|it| (it, None)),
         true => logs.resume(&facts, &meta, masker).map(|(it, restored)| (it, Some(restored))),
@@ -561,11 +561,11 @@ async fn conversation(
     }
 }
 
-fn settings(desk: &AgentDesk, birth: &Birth) -> AgentSettings {
+fn settings(desk: &SubagentRegistry, birth: &SpawnJob) -> AgentSettings {
     let mut settings = desk.main_settings();
     settings.model.clone_from(&birth.facts.model);
     settings.limits = RunLimits { max_turns: birth.kind.max_turns, ..RunLimits::default() };
-    settings.late_input = LateInput::GoOn;
+    settings.late_input = LateInputPolicy::GoOn;
     settings.task_budget = None;
     settings.cache = desk.cache.get().copied().unwrap_or(settings.cache);
     if let (Some(tokens), Some(window)) = (birth.kind.compact_window, desk.window_of(&settings.model)) {

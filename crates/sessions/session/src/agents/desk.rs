@@ -5,8 +5,10 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::{AgentSettings, Inbox, UserInput};
-use haft_builtin_tools::agent::{AgentReport, ListedKind, SpawnAgent, SpawnOrder, Spawned};
+use haft_agent::{AgentInbox, AgentSettings, UserInput};
+use haft_builtin_tools::agent::{
+    AgentKindSummary, AgentReport, SubagentOutcome, SubagentRequest, SubagentSpawner,
+};
 use haft_model::{CachePolicy, Catalog};
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::{AgentId, CallId};
@@ -14,20 +16,20 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentKind, AgentLogs, AgentShelf, ChildFacts, TreeLimits,
+    AgentDefinition, AgentKindCatalog, AgentLogs, ChildIdentity, TreeLimits,
     builtin::FORK,
     delivery::{Letter, MailBody, MailItem, notice},
-    nursery::Birth,
+    nursery::SpawnJob,
     record::AgentMeta,
     tree::{AgentNode, AgentTree, ChildSignal, ReportWaiter, SpawnRefusal, StoppedBy},
 };
-use crate::{EventSender, Happening, assembly::ModelPolicy};
+use crate::{EventSender, SessionEventKind, assembly::ModelPolicy};
 
 /// The agents of a session, for tools and for the session itself.
-pub(crate) struct AgentDesk {
+pub(crate) struct SubagentRegistry {
     pub(super) events: EventSender,
     pub(super) limits: TreeLimits,
-    shelf: RwLock<Arc<AgentShelf>>,
+    shelf: RwLock<Arc<AgentKindCatalog>>,
     tree: Mutex<AgentTree>,
     pub(super) models: AgentModels,
     /// How the main agent asks, for those that follow it.
@@ -35,13 +37,13 @@ pub(crate) struct AgentDesk {
     /// How often agents are asked what they do, if they are.
     pub(super) summary_pace: Mutex<Option<Duration>>,
     /// What the main agent is, where the session is one of the agents.
-    pub(super) kind_of_main: Mutex<Option<Arc<AgentKind>>>,
+    pub(super) kind_of_main: Mutex<Option<Arc<AgentDefinition>>>,
     /// How long the beginning of agents' requests is kept, where the settings
     /// tell it from that of the main agent's.
     pub(super) cache: OnceLock<CachePolicy>,
     /// Where logs are, while there are any.
     logs: Mutex<Option<AgentLogs>>,
-    births: mpsc::UnboundedSender<Birth>,
+    births: mpsc::UnboundedSender<SpawnJob>,
     pub(super) slots: Arc<Semaphore>,
     /// Ends with the session.
     pub(super) session: CancellationToken,
@@ -65,7 +67,7 @@ pub(crate) enum AgentModels {
 
 /// Stops an agent whose call is gone.
 struct WaitingCall<'a> {
-    desk: &'a AgentDesk,
+    desk: &'a SubagentRegistry,
     id: AgentId,
     parent: AgentId,
 }
@@ -87,14 +89,14 @@ impl Drop for WaitingCall<'_> {
     }
 }
 
-impl AgentDesk {
+impl SubagentRegistry {
     /// A desk, and what it wants to be born.
     pub(crate) fn new(
         events: EventSender,
         limits: TreeLimits,
-        shelf: AgentShelf,
+        shelf: AgentKindCatalog,
         models: AgentModels,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Birth>) {
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<SpawnJob>) {
         let (births, receiver) = mpsc::unbounded_channel();
         let desk = Self {
             events,
@@ -123,12 +125,12 @@ impl AgentDesk {
     }
 
     /// The kinds as they are now.
-    pub(crate) fn shelf(&self) -> Arc<AgentShelf> {
+    pub(crate) fn shelf(&self) -> Arc<AgentKindCatalog> {
         Arc::clone(&self.shelf.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Other kinds from now on.
-    pub(crate) fn set_shelf(&self, shelf: AgentShelf) {
+    pub(crate) fn set_shelf(&self, shelf: AgentKindCatalog) {
         *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shelf);
     }
 
@@ -241,29 +243,29 @@ impl AgentDesk {
         let mut moved = Vec::new();
         for node in meant {
             node.waiter = ReportWaiter::Mail;
-            node.facts = Arc::new(ChildFacts { in_background: true, ..(*node.facts).clone() });
+            node.facts = Arc::new(ChildIdentity { in_background: true, ..(*node.facts).clone() });
             node.signal.send_replace(ChildSignal::Moved);
             moved.push(Arc::clone(&node.facts));
         }
         drop(tree);
         for facts in moved {
-            self.tell(&facts, Happening::ChildMoved(Arc::clone(&facts)));
+            self.tell(&facts, SessionEventKind::ChildMoved(Arc::clone(&facts)));
         }
         self.tell_running();
     }
 
-    pub(super) fn tell(&self, facts: &ChildFacts, what: Happening) {
+    pub(super) fn tell(&self, facts: &ChildIdentity, what: SessionEventKind) {
         self.events.tell_of(facts.id.clone(), Some(facts.call.clone()), what);
     }
 
     pub(super) fn tell_running(&self) {
         let running = self.tree().all_in_background();
-        self.events.tell(Happening::ChildrenRunning(running));
+        self.events.tell(SessionEventKind::ChildrenRunning(running));
     }
 
     /// Stops an agent, by its id or name, with everybody below it. Its report
     /// goes to its parent unless a call of that parent stopped it.
-    pub(crate) fn stop(&self, id_or_name: &str, by: StoppedBy) -> Option<Arc<ChildFacts>> {
+    pub(crate) fn stop(&self, id_or_name: &str, by: StoppedBy) -> Option<Arc<ChildIdentity>> {
         let mut tree = self.tree();
         let id = tree.find(id_or_name)?;
         let facts = Arc::clone(&tree.nodes.get(&id)?.facts);
@@ -359,7 +361,7 @@ impl AgentDesk {
             }
         }
         drop(tree);
-        self.tell(&facts, Happening::ChildEnded(Arc::clone(&facts), Arc::clone(&report)));
+        self.tell(&facts, SessionEventKind::ChildEnded(Arc::clone(&facts), Arc::clone(&report)));
         if waiter != ReportWaiter::Call {
             self.tell_running();
         }
@@ -372,7 +374,7 @@ impl AgentDesk {
 
     /// Waits until something may have changed for an agent whose own agents
     /// work in the background.
-    pub(super) async fn child_news(&self, id: &AgentId, inbox: &Inbox) {
+    pub(super) async fn child_news(&self, id: &AgentId, inbox: &AgentInbox) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
@@ -384,7 +386,11 @@ impl AgentDesk {
         }
     }
 
-    fn order(&self, order: SpawnOrder, cx: &CallContext) -> Result<(Arc<ChildFacts>, Birth), SpawnRefusal> {
+    fn order(
+        &self,
+        order: SubagentRequest,
+        cx: &CallContext,
+    ) -> Result<(Arc<ChildIdentity>, SpawnJob), SpawnRefusal> {
         let shelf = self.shelf();
         let Some(kind) = shelf.find(&order.kind).cloned() else {
             let known: Vec<&str> = shelf.kinds().iter().map(|it| it.name.as_str()).collect();
@@ -408,7 +414,7 @@ impl AgentDesk {
         };
         let id = AgentId::new(format!("a{}", &uuid::Uuid::new_v4().simple().to_string()[..16]));
         let (model, model_from) = self.model_for(&order, &kind, &cx.agent_id);
-        let facts = Arc::new(ChildFacts {
+        let facts = Arc::new(ChildIdentity {
             run_id: uuid::Uuid::new_v4().to_string(),
             kind: kind.name.clone(),
             name: order.name.clone(),
@@ -426,12 +432,12 @@ impl AgentDesk {
             team: self.tree().team_of(&cx.agent_id),
             id,
         });
-        Ok((Arc::clone(&facts), Birth::new(facts, kind, order, Arc::clone(&cx.cwd))))
+        Ok((Arc::clone(&facts), SpawnJob::new(facts, kind, order, Arc::clone(&cx.cwd))))
     }
 
     /// Knows an agent of an earlier process again: it can be gone on with.
     pub(super) fn remember(&self, id: AgentId, meta: &AgentMeta, report: Arc<AgentReport>) {
-        let facts = ChildFacts {
+        let facts = ChildIdentity {
             run_id: meta.run_id.clone(),
             kind: meta.agent_type.clone(),
             name: meta.name.clone(),
@@ -457,7 +463,7 @@ impl AgentDesk {
             signal: watch::channel(ended).0,
             cancel: self.session.child_token(),
             stopped_by: None,
-            inbox: Inbox::default(),
+            inbox: AgentInbox::default(),
             calls: None,
             kinds: None,
             slot: None,
@@ -469,9 +475,9 @@ impl AgentDesk {
     /// Takes an agent into the tree and lets it begin.
     pub(super) fn begin(
         &self,
-        facts: &Arc<ChildFacts>,
-        kind: &AgentKind,
-        birth: Birth,
+        facts: &Arc<ChildIdentity>,
+        kind: &AgentDefinition,
+        birth: SpawnJob,
     ) -> watch::Receiver<ChildSignal> {
         let (signal, receiver) = watch::channel(ChildSignal::Working);
         let mut tree = self.tree();
@@ -495,7 +501,7 @@ impl AgentDesk {
             self.tell_running();
         }
         self.tell_begun(facts);
-        self.tell(facts, Happening::ChildStarted(Arc::clone(facts)));
+        self.tell(facts, SessionEventKind::ChildStarted(Arc::clone(facts)));
         // A nursery that is gone closes the session, and every agent with it.
         self.births.send(birth).ok();
         receiver
@@ -503,10 +509,10 @@ impl AgentDesk {
 
     async fn wait(
         &self,
-        facts: &Arc<ChildFacts>,
+        facts: &Arc<ChildIdentity>,
         mut signal: watch::Receiver<ChildSignal>,
         cx: &CallContext,
-    ) -> Result<Spawned, String> {
+    ) -> Result<SubagentOutcome, String> {
         let _waiting = WaitingCall { desk: self, id: facts.id.clone(), parent: facts.parent.clone() };
         // An agent that waits for another does not work.
         if let Some(parent) = self.tree().nodes.get_mut(&facts.parent) {
@@ -517,8 +523,8 @@ impl AgentDesk {
         let spawned = loop {
             match signal.borrow_and_update().clone() {
                 ChildSignal::Working => (),
-                ChildSignal::Moved => break Spawned::Launched(Box::new(facts.launched())),
-                ChildSignal::Ended(report) => break Spawned::Ended(Box::new((*report).clone())),
+                ChildSignal::Moved => break SubagentOutcome::Launched(Box::new(facts.launched())),
+                ChildSignal::Ended(report) => break SubagentOutcome::Ended(Box::new((*report).clone())),
             }
             tokio::select! {
                 changed = signal.changed() => if changed.is_err() {
@@ -556,12 +562,12 @@ fn narrower(above: Option<Vec<String>>, own: Option<Vec<String>>) -> Option<Vec<
     }
 }
 
-impl SpawnAgent for AgentDesk {
+impl SubagentSpawner for SubagentRegistry {
     fn is_available(&self) -> bool {
         matches!(self.models, AgentModels::Known { .. })
     }
 
-    fn kinds(&self) -> Vec<ListedKind> {
+    fn kinds(&self) -> Vec<AgentKindSummary> {
         self.shelf().listed()
     }
 
@@ -569,13 +575,17 @@ impl SpawnAgent for AgentDesk {
         self.shelf().find(written).map(|it| it.name.clone())
     }
 
-    fn spawn<'a>(&'a self, order: SpawnOrder, cx: &'a CallContext) -> BoxFuture<'a, Result<Spawned, String>> {
+    fn spawn<'a>(
+        &'a self,
+        order: SubagentRequest,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<SubagentOutcome, String>> {
         Box::pin(async move {
             let (facts, birth) = self.order(order, cx).map_err(|refusal| refusal.0)?;
             let kind = Arc::clone(&birth.kind);
             let signal = self.begin(&facts, &kind, birth);
             match facts.in_background {
-                true => Ok(Spawned::Launched(Box::new(facts.launched()))),
+                true => Ok(SubagentOutcome::Launched(Box::new(facts.launched()))),
                 false => self.wait(&facts, signal, cx).await,
             }
         })

@@ -7,7 +7,7 @@ use haft_types::{AgentId, CallId};
 
 /// An agent that another one started.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChildFacts {
+pub struct ChildIdentity {
     /// The agent.
     pub id: AgentId,
     /// This run of it.
@@ -42,7 +42,7 @@ pub struct ChildFacts {
     pub team: Option<String>,
 }
 
-impl ChildFacts {
+impl ChildIdentity {
     /// What the one who started it in the background is told.
     pub(super) fn launched(&self) -> LaunchedAgent {
         LaunchedAgent {

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use haft_agent::{Agent, AgentSettings, Conversation, ForkBasis, LateInput, RunLimits, UserInput};
-use haft_permission::{AgentRights, Behavior, RuleHome};
+use haft_agent::{Agent, AgentSettings, Conversation, ForkBasis, LateInputPolicy, RunLimits, UserInput};
+use haft_permission::{AgentRights, Behavior, RuleSource};
 use haft_tool::{Tool as _, erase};
-use haft_tool_runtime::{CallSession, KeptTool, Pool, SharedPool, ToolSearch};
+use haft_tool_runtime::{CallSession, Pool, PoolFilter, SharedPool, ToolSearch};
 use haft_types::{Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 
 use super::{
-    AgentKind, ChildFacts, ParentCalls,
+    AgentDefinition, ChildIdentity, ParentCalls,
     builtin::{FORK, fork_directive},
-    nursery::Birth,
+    nursery::SpawnJob,
     rights::OF_MAIN,
 };
 
-impl AgentKind {
+impl AgentDefinition {
     pub(super) fn is_fork(&self) -> bool {
         self.name == FORK && self.file.is_none()
     }
@@ -25,17 +25,17 @@ impl AgentKind {
 /// What the calls of a fork pass through. It has every tool of its parent, since
 /// its requests begin with the same list; those that speak with the person are
 /// refused when they are called.
-pub(super) fn fork_calls(birth: &Birth, parent: &ParentCalls) -> CallSession {
+pub(super) fn fork_calls(birth: &SpawnJob, parent: &ParentCalls) -> CallSession {
     let shared = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
     let pool = parent.pool.get().narrowed(|name, _| match name {
-        ToolSearch::NAME => KeptTool::Replaced(erase(ToolSearch::new(shared.clone()))),
-        _ => KeptTool::Yes,
+        ToolSearch::NAME => PoolFilter::Replaced(erase(ToolSearch::new(shared.clone()))),
+        _ => PoolFilter::Yes,
     });
     shared.set(pool);
     let rights = AgentRights {
         name: Arc::from(FORK),
         rules: OF_MAIN.iter().map(|it| (Behavior::Deny, Arc::from(*it))).collect(),
-        origin: RuleHome { label: Arc::from("a fork, which nobody answers"), ..RuleHome::default() },
+        origin: RuleSource { label: Arc::from("a fork, which nobody answers"), ..RuleSource::default() },
         kept_out: birth.isolation.as_ref().and_then(super::isolate::AgentIsolation::kept_out),
         ..AgentRights::default()
     };
@@ -46,7 +46,11 @@ pub(super) fn fork_calls(birth: &Birth, parent: &ParentCalls) -> CallSession {
 
 /// How a fork asks: as its parent did, without its parent's limits.
 pub(super) fn fork_settings(basis: &ForkBasis) -> AgentSettings {
-    AgentSettings { limits: RunLimits::default(), late_input: LateInput::GoOn, ..basis.settings.clone() }
+    AgentSettings {
+        limits: RunLimits::default(),
+        late_input: LateInputPolicy::GoOn,
+        ..basis.settings.clone()
+    }
 }
 
 /// The parent's conversation until the call that started the fork. Of the
@@ -55,7 +59,7 @@ pub(super) fn fork_settings(basis: &ForkBasis) -> AgentSettings {
 pub(super) fn inherit(
     conversation: &mut Conversation,
     basis: &ForkBasis,
-    facts: &ChildFacts,
+    facts: &ChildIdentity,
 ) -> std::io::Result<()> {
     let call = ToolUse {
         id: facts.call.clone(),
@@ -71,7 +75,7 @@ pub(super) fn inherit(
 }
 
 /// What a fork hears first.
-pub(super) fn first_words(facts: &ChildFacts, task: &str, context: Vec<String>) -> UserInput {
+pub(super) fn first_words(facts: &ChildIdentity, task: &str, context: Vec<String>) -> UserInput {
     let text = |text: String| MessageBlock::Text { text };
     let mut content = vec![
         MessageBlock::ToolResult {

@@ -6,8 +6,8 @@ use haft_tool_runtime::CallSession;
 use haft_types::MessageBlock;
 use serde_json::json;
 
-use super::{AgentDesk, ChildFacts};
-use crate::Happening;
+use super::{ChildIdentity, SubagentRegistry};
+use crate::SessionEventKind;
 
 /// A hook that always has more is not heard for ever.
 const MOST_OBJECTIONS: u32 = 20;
@@ -22,8 +22,8 @@ impl IdleMember {
     /// A member is about to end: what hooks want it to do before, if anything.
     pub(super) async fn objection(
         &mut self,
-        desk: &AgentDesk,
-        facts: &ChildFacts,
+        desk: &SubagentRegistry,
+        facts: &ChildIdentity,
         calls: &CallSession,
     ) -> Option<UserInput> {
         let (team, name) = (desk.team()?, facts.name.as_deref()?);
@@ -43,7 +43,7 @@ impl IdleMember {
         self.objections += 1;
         if MOST_OBJECTIONS < self.objections {
             let text = format!("{name} ends although a hook still objects, {MOST_OBJECTIONS} times by now");
-            desk.tell(facts, Happening::Notice(text));
+            desk.tell(facts, SessionEventKind::Notice(text));
             return None;
         }
         let text = haft_types::tags::reminder(&format!("A hook keeps you from ending:\n{reason}"));

@@ -2,13 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::KeptOut;
+use haft_permission::ExcludedDir;
 use haft_tool::CallContext;
 use haft_types::AgentId;
 use haft_worktree::WorktreeRecord;
 
-use super::{AgentDesk, AgentReport, AgentWorld, ParentCalls, nursery::Birth};
-use crate::{agents::nursery::BirthFrom, premises::WorktreeFence};
+use super::{AgentReport, ParentCalls, SpawnContext, SubagentRegistry, nursery::SpawnJob};
+use crate::{agents::nursery::SpawnOrigin, premises::WorktreeRestriction};
 
 /// Where an agent works, if it is kept apart.
 #[derive(Clone, Debug)]
@@ -27,23 +27,23 @@ impl AgentIsolation {
     }
 
     /// Files that are not the agent's to change.
-    pub(super) fn kept_out(&self) -> Option<KeptOut> {
+    pub(super) fn kept_out(&self) -> Option<ExcludedDir> {
         let (of, but) = (self.record.top.clone(), self.record.path.clone());
-        (!self.record.is_of_hook).then_some(KeptOut { of, but })
+        (!self.record.is_of_hook).then_some(ExcludedDir { of, but })
     }
 }
 
 /// Gives an agent that is about to begin its worktree, where it has one: a new
 /// one, or the one it had. An error says why it cannot begin.
 pub(super) async fn isolate(
-    world: &Arc<AgentWorld>,
-    desk: &Arc<AgentDesk>,
-    birth: &mut Birth,
+    world: &Arc<SpawnContext>,
+    desk: &Arc<SubagentRegistry>,
+    birth: &mut SpawnJob,
 ) -> Result<(), String> {
     let walls = &world.premises.walls;
     let facts = Arc::clone(&birth.facts);
     let earlier = match (&birth.from, desk.logs()) {
-        (BirthFrom::ItsLog(_), Some(logs)) => {
+        (SpawnOrigin::ItsLog(_), Some(logs)) => {
             let id = facts.id.clone();
             tokio::task::spawn_blocking(move || logs.meta(&id)).await.ok().flatten()
         }
@@ -80,7 +80,7 @@ pub(super) async fn isolate(
         .isolation
         .as_ref()
         .filter(|it| !it.record.is_of_hook)
-        .map(|it| WorktreeFence { worktree: it.record.path.clone(), checkout: it.record.top.clone() });
+        .map(|it| WorktreeRestriction { worktree: it.record.path.clone(), checkout: it.record.top.clone() });
     if let Some(fence) = own.or_else(|| walls.fence_of(&facts.parent)) {
         walls.fence_in(facts.id.clone(), fence);
     }
@@ -88,14 +88,18 @@ pub(super) async fn isolate(
 }
 
 /// What the calls of the agent that starts another one pass through.
-pub(super) fn parent_calls(world: &AgentWorld, desk: &AgentDesk, parent: &AgentId) -> Option<ParentCalls> {
+pub(super) fn parent_calls(
+    world: &SpawnContext,
+    desk: &SubagentRegistry,
+    parent: &AgentId,
+) -> Option<ParentCalls> {
     match parent.child() {
         None => Some(world.calls.clone()),
         Some(_) => desk.calls_of(parent),
     }
 }
 
-fn call_context(birth: &Birth) -> CallContext {
+fn call_context(birth: &SpawnJob) -> CallContext {
     let mut cx = CallContext::detached(birth.facts.call.clone(), Arc::clone(&birth.cwd));
     cx.agent_id = birth.facts.id.clone();
     cx
@@ -103,7 +107,7 @@ fn call_context(birth: &Birth) -> CallContext {
 
 /// An agent has ended: its worktree goes where nothing is in it. Where it stays,
 /// the report says so.
-pub(super) async fn settle(world: &AgentWorld, birth: &Birth, report: &mut AgentReport) {
+pub(super) async fn settle(world: &SpawnContext, birth: &SpawnJob, report: &mut AgentReport) {
     world.premises.walls.unfence(&birth.facts.id);
     let (Some(isolation), Some(worktrees)) = (&birth.isolation, &world.worktrees) else { return };
     let stays = worktrees.settle(isolation.record.clone(), &call_context(birth)).await;

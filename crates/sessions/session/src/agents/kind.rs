@@ -10,7 +10,7 @@ use crate::extensions::{FrontMatter, LineProblem};
 
 /// A kind of agent.
 #[derive(Clone, Debug, Default)]
-pub struct AgentKind {
+pub struct AgentDefinition {
     /// What it is called.
     pub name: String,
     /// When to use it.
@@ -165,7 +165,7 @@ const FIELDS: [&str; 24] = [
     "metadata",
 ];
 
-impl AgentKind {
+impl AgentDefinition {
     /// The kind a file describes, if it does, and what is wrong with the file.
     pub(crate) fn of_file(
         mut front: FrontMatter,

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, PoisonError};
 
-use haft_builtin_tools::agent::SpawnOrder;
+use haft_builtin_tools::agent::SubagentRequest;
 use haft_types::AgentId;
 
-use super::{AgentDesk, AgentKind, AgentModels, ChildFacts, ParentCalls};
+use super::{AgentDefinition, AgentModels, ChildIdentity, ParentCalls, SubagentRegistry};
 
-impl AgentDesk {
+impl SubagentRegistry {
     /// An agent and those above it, itself first; nothing for the main agent.
-    pub(crate) fn line_above(&self, id: &AgentId) -> Vec<Arc<ChildFacts>> {
+    pub(crate) fn line_above(&self, id: &AgentId) -> Vec<Arc<ChildIdentity>> {
         let tree = self.tree();
         let mut line = Vec::new();
         let mut at = id.clone();
@@ -22,13 +22,13 @@ impl AgentDesk {
 
     /// The main agent is of this kind: what its definition says about kinds of
     /// agents and about skills holds for it and for all it starts.
-    pub(crate) fn lead_as(&self, kind: &Arc<AgentKind>) {
+    pub(crate) fn lead_as(&self, kind: &Arc<AgentDefinition>) {
         self.tree().kinds_of_main = kind.may_start();
         *self.kind_of_main.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(kind));
     }
 
     /// The kind that the main agent is of, if it is of one.
-    pub(crate) fn kind_of_main(&self) -> Option<Arc<AgentKind>> {
+    pub(crate) fn kind_of_main(&self) -> Option<Arc<AgentDefinition>> {
         self.kind_of_main.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -41,8 +41,8 @@ impl AgentDesk {
     /// and which of them it is, in words.
     pub(super) fn model_for(
         &self,
-        order: &SpawnOrder,
-        kind: &AgentKind,
+        order: &SubagentRequest,
+        kind: &AgentDefinition,
         parent: &AgentId,
     ) -> (String, String) {
         let of_parent = match self.tree().nodes.get(parent) {
@@ -94,7 +94,7 @@ const FROM_PARENT: &str = "the agent that started it";
 /// The variable that names the usual model of agents.
 pub(crate) const USUAL_MODEL: &str = "CLAUDE_CODE_SUBAGENT_MODEL";
 
-impl AgentKind {
+impl AgentDefinition {
     /// The model that its definition names, or else the variable, and which of them
     /// it is, in words; nothing where it has that of the agent that starts it.
     pub fn model_named<'a>(&'a self, usual: Option<&'a str>) -> Option<(&'a str, String)> {

@@ -9,7 +9,7 @@ use haft_types::{SessionId, Usage};
 use serde_json::{Map, Value, json};
 
 use super::{AgentLogs, rights::MayStart};
-use crate::{OpenError, premises::Premises};
+use crate::{OpenError, premises::SessionEnvironment};
 
 /// An agent that another one started, as its log tells.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ fn put_below(parent: Option<&str>, all: &mut Vec<LoggedAgent>, ordered: &mut Vec
     }
 }
 
-impl Premises {
+impl SessionEnvironment {
     /// The rights and tools of an agent of a kind that the main agent would start
     /// here; an error where there is no such kind.
     pub fn agent_rights(self: &std::sync::Arc<Self>, name: &str) -> Result<(Policy, Pool), OpenError> {
@@ -153,7 +153,7 @@ impl Premises {
         let policy = self.policy()?;
         let (pool, _) = kind.pool(&self.pool()?, MayStart::Yes);
         let rights = kind.rights(&pool.get(), policy.mode, self.may_bypass());
-        let pool = pool.get().narrowed(|_, _| haft_tool_runtime::KeptTool::Yes);
+        let pool = pool.get().narrowed(|_, _| haft_tool_runtime::PoolFilter::Yes);
         Ok((policy.child(&rights), pool))
     }
 }

@@ -42,18 +42,18 @@ mod watch;
 
 pub(crate) use self::{
     child::effort_of,
-    desk::{AgentDesk, AgentModels},
+    desk::{AgentModels, SubagentRegistry},
     lineage::USUAL_MODEL,
     logged::logged_spending,
-    nursery::{AgentWorld, Birth, ParentCalls, start_nursery},
+    nursery::{ParentCalls, SpawnContext, SpawnJob, start_nursery},
     record::AgentLogs,
-    shelf::{AgentFiles, AgentShelf},
+    shelf::{AgentFiles, AgentKindCatalog},
     summaries::summary_pace,
     tree::{StoppedBy, TreeLimits},
 };
 pub use self::{
-    facts::{ChildFacts, ChildProgress},
-    kind::{AgentKind, AgentMemory, AgentProblem, AgentSource},
+    facts::{ChildIdentity, ChildProgress},
+    kind::{AgentDefinition, AgentMemory, AgentProblem, AgentSource},
     logged::{LoggedAgent, logged_agents, logged_requests},
 };
-pub use haft_builtin_tools::agent::{AgentReport, AgentStatus, DeniedToAgent, KilledBy};
+pub use haft_builtin_tools::agent::{AgentReport, AgentStatus, KilledBy, SubagentDenial};

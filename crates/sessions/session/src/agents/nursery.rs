@@ -6,49 +6,49 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_agent::{ForkBasis, ForkPoint, Inbox, Ledger, Masker, SystemPrompt, UserInput};
-use haft_builtin_tools::agent::SpawnOrder;
+use haft_agent::{AgentInbox, Budget, ForkBasis, ForkPoint, Masker, SystemPrompt, UserInput};
+use haft_builtin_tools::agent::SubagentRequest;
 use haft_model::Provider;
 use haft_shell::run::Tasks;
 use haft_tool::ProgressSink;
-use haft_tool_runtime::{BatchCompanion, BatchLimits, CallSession, Pipeline, SessionState, SharedPool};
+use haft_tool_runtime::{BatchLimits, BatchObserver, CallSession, CallSessionState, Pipeline, SharedPool};
 use haft_types::AgentId;
 use haft_workspace::Files;
 use tokio::sync::mpsc;
 
-use super::{AgentDesk, AgentKind, ChildFacts, child};
+use super::{AgentDefinition, ChildIdentity, SubagentRegistry, child};
 use crate::{
-    assembly::ChildrenHeld,
-    extensions::SkillShelf,
-    premises::Premises,
-    questions::{AskedCalls, QuestionDesk},
+    assembly::ChildContextViews,
+    extensions::ActiveSkills,
+    premises::SessionEnvironment,
+    questions::{QuestionRegistry, QuestionedCalls},
     servers::SessionServers,
 };
 
 /// Everything of a session that its agents are made from.
-pub(crate) struct AgentWorld {
+pub(crate) struct SpawnContext {
     pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) premises: Arc<Premises>,
+    pub(crate) premises: Arc<SessionEnvironment>,
     /// Who pays.
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: Budget,
     /// Where the session runs, and what everybody should know.
     pub(crate) prompt: SystemPrompt,
     /// Those of the main agent.
     pub(crate) calls: ParentCalls,
     pub(crate) tasks: Option<Arc<Tasks>>,
     pub(crate) files: Option<Arc<Files>>,
-    pub(crate) held: ChildrenHeld,
-    pub(crate) asked: Arc<AskedCalls>,
-    pub(crate) questions: Arc<QuestionDesk>,
+    pub(crate) held: ChildContextViews,
+    pub(crate) asked: Arc<QuestionedCalls>,
+    pub(crate) questions: Arc<QuestionRegistry>,
     pub(crate) masker: Masker,
     /// What the last requests of agents that work were made of.
     pub(crate) forks: Mutex<HashMap<AgentId, ForkPoint>>,
     /// Skills that definitions may begin with.
-    pub(crate) skills: Arc<SkillShelf>,
+    pub(crate) skills: Arc<ActiveSkills>,
     /// Who starts servers for agents that bring their own.
     pub(crate) servers: Arc<SessionServers>,
     /// Where agents that are kept apart work.
-    pub(crate) worktrees: Option<Arc<crate::worktrees::WorktreeDesk>>,
+    pub(crate) worktrees: Option<Arc<crate::worktrees::SessionWorktrees>>,
 }
 
 /// What the calls of an agent pass through, and those of the agents it starts.
@@ -59,9 +59,9 @@ pub(crate) struct ParentCalls {
     pub(crate) limits: BatchLimits,
     pub(crate) progress: ProgressSink,
     pub(crate) home: Option<Arc<Path>>,
-    pub(crate) companion: Option<Arc<dyn BatchCompanion>>,
+    pub(crate) companion: Option<Arc<dyn BatchObserver>>,
     /// Who pays for it, if that is not the session at once.
-    pub(crate) payer: Option<Ledger>,
+    pub(crate) payer: Option<Budget>,
 }
 
 impl ParentCalls {
@@ -79,7 +79,7 @@ impl ParentCalls {
 
     /// Calls as the parent would make them in a directory.
     pub(crate) fn session(&self, cwd: &Path) -> CallSession {
-        let mut state = SessionState::new(cwd);
+        let mut state = CallSessionState::new(cwd);
         state.home.clone_from(&self.home);
         let mut calls = CallSession::new(Arc::clone(&self.pipeline), self.pool.clone(), state);
         calls.limits = self.limits;
@@ -90,20 +90,20 @@ impl ParentCalls {
 }
 
 /// An agent that is to begin.
-pub(crate) struct Birth {
-    pub(super) facts: Arc<ChildFacts>,
-    pub(super) kind: Arc<AgentKind>,
-    pub(super) order: SpawnOrder,
+pub(crate) struct SpawnJob {
+    pub(super) facts: Arc<ChildIdentity>,
+    pub(super) kind: Arc<AgentDefinition>,
+    pub(super) order: SubagentRequest,
     pub(super) cwd: Arc<Path>,
-    pub(super) inbox: Inbox,
-    pub(super) from: BirthFrom,
+    pub(super) inbox: AgentInbox,
+    pub(super) from: SpawnOrigin,
     /// Where it is kept apart, once it is.
     pub(super) isolation: Option<super::isolate::AgentIsolation>,
 }
 
 /// What an agent begins with.
 #[derive(Debug)]
-pub(super) enum BirthFrom {
+pub(super) enum SpawnOrigin {
     /// Nothing but its task.
     Nothing,
     /// Its own log: it goes on, with this message.
@@ -112,7 +112,7 @@ pub(super) enum BirthFrom {
     Parent,
 }
 
-impl AgentWorld {
+impl SpawnContext {
     /// What the last request of an agent was made of.
     pub(super) fn fork_basis(&self, id: &AgentId) -> Option<Arc<ForkBasis>> {
         self.forks.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.basis()
@@ -129,23 +129,23 @@ impl AgentWorld {
     }
 }
 
-impl Birth {
+impl SpawnJob {
     pub(super) fn new(
-        facts: Arc<ChildFacts>,
-        kind: Arc<AgentKind>,
-        order: SpawnOrder,
+        facts: Arc<ChildIdentity>,
+        kind: Arc<AgentDefinition>,
+        order: SubagentRequest,
         cwd: Arc<Path>,
     ) -> Self {
-        let from = if kind.is_fork() { BirthFrom::Parent } else { BirthFrom::Nothing };
-        Self { facts, kind, order, cwd, inbox: Inbox::default(), from, isolation: None }
+        let from = if kind.is_fork() { SpawnOrigin::Parent } else { SpawnOrigin::Nothing };
+        Self { facts, kind, order, cwd, inbox: AgentInbox::default(), from, isolation: None }
     }
 }
 
 /// Lets agents begin until the session ends.
 pub(crate) fn start_nursery(
-    world: AgentWorld,
-    desk: Arc<AgentDesk>,
-    mut births: mpsc::UnboundedReceiver<Birth>,
+    world: SpawnContext,
+    desk: Arc<SubagentRegistry>,
+    mut births: mpsc::UnboundedReceiver<SpawnJob>,
 ) {
     let world = Arc::new(world);
     let closed = desk.nursery_closed.clone();

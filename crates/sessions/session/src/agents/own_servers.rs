@@ -6,29 +6,29 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp_client::{Manager, tool_prefix};
+use haft_mcp_client::{McpManager, tool_prefix};
 use haft_tool_runtime::{Pipeline, SharedPool};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentDesk, AgentKind, AgentWorld, ChildFacts, rights::matches_pattern};
-use crate::Happening;
+use super::{AgentDefinition, ChildIdentity, SpawnContext, SubagentRegistry, rights::matches_pattern};
+use crate::SessionEventKind;
 
 /// An agent does not wait longer for its servers: it begins without them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The servers of one run.
-pub(super) struct OwnServers {
+pub(super) struct PrivateServers {
     described: Map<String, Value>,
-    manager: Mutex<Option<Manager>>,
+    manager: Mutex<Option<McpManager>>,
 }
 
-impl OwnServers {
-    pub(super) fn of(kind: &AgentKind) -> Arc<Self> {
+impl PrivateServers {
+    pub(super) fn of(kind: &AgentDefinition) -> Arc<Self> {
         Arc::new(Self { described: kind.own_servers.clone(), manager: Mutex::default() })
     }
 
-    fn manager(&self) -> MutexGuard<'_, Option<Manager>> {
+    fn manager(&self) -> MutexGuard<'_, Option<McpManager>> {
         self.manager.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -36,9 +36,9 @@ impl OwnServers {
     /// one is told, and costs no other anything.
     pub(super) async fn start(
         &self,
-        world: &AgentWorld,
-        desk: &AgentDesk,
-        facts: &ChildFacts,
+        world: &SpawnContext,
+        desk: &SubagentRegistry,
+        facts: &ChildIdentity,
         cancel: &CancellationToken,
     ) {
         if self.described.is_empty() {
@@ -58,12 +58,12 @@ impl OwnServers {
         });
         for (server, reason) in reasons.chain(failed) {
             let text = format!("the agent {} does without its server {server}: {reason}", facts.kind);
-            desk.tell(facts, Happening::Notice(text));
+            desk.tell(facts, SessionEventKind::Notice(text));
         }
     }
 
     /// Puts their tools behind those the agent has, but for what is ruled out.
-    pub(super) fn join(&self, pool: &SharedPool, pipeline: &Pipeline, kind: &AgentKind) {
+    pub(super) fn join(&self, pool: &SharedPool, pipeline: &Pipeline, kind: &AgentDefinition) {
         let Some(manager) = self.manager().clone() else { return };
         let policy = pipeline.gate.permissions().policy();
         let is_out = |name: &str| {

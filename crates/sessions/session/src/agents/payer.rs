@@ -1,23 +1,23 @@
 //! Money for what agents report.
 
-use haft_agent::{ExpectedReport, Ledger};
+use haft_agent::{Budget, ReportReserve};
 use haft_builtin_tools::agent::{AgentReport, report_text};
 use haft_model::Speed;
 use haft_types::Usage;
 
-use super::{AgentDesk, AgentWorld, ChildFacts};
+use super::{ChildIdentity, SpawnContext, SubagentRegistry};
 
 /// Who pays for the request with which the main agent hears a report.
-pub(super) struct ReportPayer {
-    ledger: Ledger,
+pub(super) struct ReportBudget {
+    ledger: Budget,
     /// What a token costs that the main agent reads.
     price: f64,
     /// Nobody waits for it: it is heard in a turn of its own.
-    _expected: Option<ExpectedReport>,
+    _expected: Option<ReportReserve>,
 }
 
-impl ReportPayer {
-    pub(super) fn of(world: &AgentWorld, desk: &AgentDesk, facts: &ChildFacts) -> Self {
+impl ReportBudget {
+    pub(super) fn of(world: &SpawnContext, desk: &SubagentRegistry, facts: &ChildIdentity) -> Self {
         let million = Usage { input_tokens: 1_000_000, ..Usage::default() };
         let price = world.provider.info(&desk.main_settings().model).price;
         let price = price.map_or(0.0, |price| price.of(&million, Speed::Normal) / 1e6);
@@ -27,7 +27,7 @@ impl ReportPayer {
     }
 
     /// Keeps money for hearing a report: others must not spend it meanwhile.
-    pub(super) fn keep_for(&self, facts: &ChildFacts, report: &AgentReport) {
+    pub(super) fn keep_for(&self, facts: &ChildIdentity, report: &AgentReport) {
         if facts.parent.is_main() {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let tokens = report_text(report).len() as f64 / 3.0 + 100.0;

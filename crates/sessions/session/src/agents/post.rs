@@ -3,16 +3,16 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_builtin_tools::{
-    agent::{AgentStatus, SpawnAgent as _, SpawnOrder},
-    send_message::{AgentPost, LetterText, ListedAgent, Receipt},
+    agent::{AgentStatus, SubagentRequest, SubagentSpawner as _},
+    send_message::{AgentMailer, DeliveryReceipt, LetterText, ListedAgent},
 };
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::AgentId;
 
 use super::{
-    AgentDesk, ChildFacts,
+    ChildIdentity, SubagentRegistry,
     delivery::{Letter, MailBody, MailItem},
-    nursery::{Birth, BirthFrom},
+    nursery::{SpawnJob, SpawnOrigin},
     tree::{AgentNode, ReportWaiter, StoppedBy},
 };
 
@@ -23,14 +23,14 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const SHUT_DOWN: &str =
     "You are asked to end. Write your last report now: what is done, and what is left. Call no tools.";
 
-impl AgentDesk {
+impl SubagentRegistry {
     fn name_of(&self, id: &AgentId) -> String {
         let tree = self.tree();
         let node = tree.nodes.get(id);
         node.and_then(|it| it.facts.name.clone()).unwrap_or_else(|| id.to_string())
     }
 
-    async fn deliver(&self, to: &str, body: String, cx: &CallContext) -> Receipt {
+    async fn deliver(&self, to: &str, body: String, cx: &CallContext) -> DeliveryReceipt {
         let found = match to {
             "main" | "team-lead" => Some(AgentId::Main),
             to => self.tree().find_for(&cx.agent_id, to),
@@ -39,13 +39,13 @@ impl AgentDesk {
             let (_, agents) = self.list(cx);
             let known: Vec<String> = agents.into_iter().map(|it| it.name).collect();
             let known = if known.is_empty() { String::from("none") } else { known.join(", ") };
-            return Receipt::refused(format!("there is no agent {to}; there are: {known}"));
+            return DeliveryReceipt::refused(format!("there is no agent {to}; there are: {known}"));
         };
         if self.tree().is_of_ended_team(&id) {
-            return Receipt::refused(format!("the team of {to} has ended: start another agent"));
+            return DeliveryReceipt::refused(format!("the team of {to} has ended: start another agent"));
         }
         if id == cx.agent_id {
-            return Receipt::refused("that is you: messages go to others");
+            return DeliveryReceipt::refused("that is you: messages go to others");
         }
         let letter = Letter {
             id: uuid::Uuid::new_v4().to_string(),
@@ -59,7 +59,7 @@ impl AgentDesk {
             let kept = letter.clone();
             let written = tokio::task::spawn_blocking(move || logs.keep_letter(&kept)).await;
             if !matches!(written, Ok(Ok(()))) {
-                return Receipt::refused("the message could not be written down, so it was not sent");
+                return DeliveryReceipt::refused("the message could not be written down, so it was not sent");
             }
         }
         match id {
@@ -67,26 +67,26 @@ impl AgentDesk {
                 let waiter = ReportWaiter::Mail;
                 self.tree().mail.push(MailItem { waiter, what: MailBody::Letter(letter) });
                 self.tell_news();
-                Receipt { success: true, message: String::from("main reads it next"), resumed: None }
+                DeliveryReceipt { success: true, message: String::from("main reads it next"), resumed: None }
             }
             id => self.deliver_to_child(&id, &letter, cx),
         }
     }
 
-    fn deliver_to_child(&self, id: &AgentId, letter: &Letter, cx: &CallContext) -> Receipt {
+    fn deliver_to_child(&self, id: &AgentId, letter: &Letter, cx: &CallContext) -> DeliveryReceipt {
         let tree = self.tree();
         let Some(node) = tree.nodes.get(id) else {
-            return Receipt::refused(format!("there is no agent {id}"));
+            return DeliveryReceipt::refused(format!("there is no agent {id}"));
         };
         if node.is_live() {
             node.inbox.push(letter.input());
             drop(tree);
             self.tell_news();
             let message = format!("{} reads it before its next request", self.name_of(id));
-            return Receipt { success: true, message, resumed: None };
+            return DeliveryReceipt { success: true, message, resumed: None };
         }
         if node.stopped_by == Some(StoppedBy::Person) {
-            return Receipt::refused(format!("the user stopped {id}: it does not go on"));
+            return DeliveryReceipt::refused(format!("the user stopped {id}: it does not go on"));
         }
         let facts = Arc::clone(&node.facts);
         drop(tree);
@@ -94,38 +94,38 @@ impl AgentDesk {
     }
 
     /// An agent that has ended goes on in the background, where it left off.
-    fn revive(&self, facts: &ChildFacts, letter: &Letter, cx: &CallContext) -> Receipt {
+    fn revive(&self, facts: &ChildIdentity, letter: &Letter, cx: &CallContext) -> DeliveryReceipt {
         let Some(kind) = self.shelf().find(&facts.kind).cloned() else {
-            return Receipt::refused(format!("there is no kind {} any more", facts.kind));
+            return DeliveryReceipt::refused(format!("there is no kind {} any more", facts.kind));
         };
         if facts.log.as_ref().is_none_or(|log| !log.is_file()) {
-            return Receipt::refused(format!("{} cannot go on: it has no log", facts.id));
+            return DeliveryReceipt::refused(format!("{} cannot go on: it has no log", facts.id));
         }
         if let Err(refusal) = self.tree().admit(&cx.agent_id, &kind.name, self.limits) {
-            return Receipt::refused(refusal.0);
+            return DeliveryReceipt::refused(refusal.0);
         }
-        let facts = Arc::new(ChildFacts {
+        let facts = Arc::new(ChildIdentity {
             run_id: uuid::Uuid::new_v4().to_string(),
             call: cx.call_id.clone(),
             parent: cx.agent_id.clone(),
             in_background: true,
             ..facts.clone()
         });
-        let order = SpawnOrder { prompt: letter.body.clone(), ..SpawnOrder::default() };
-        let mut birth = Birth::new(Arc::clone(&facts), Arc::clone(&kind), order, Arc::clone(&cx.cwd));
-        birth.from = BirthFrom::ItsLog(Box::new(letter.input()));
+        let order = SubagentRequest { prompt: letter.body.clone(), ..SubagentRequest::default() };
+        let mut birth = SpawnJob::new(Arc::clone(&facts), Arc::clone(&kind), order, Arc::clone(&cx.cwd));
+        birth.from = SpawnOrigin::ItsLog(Box::new(letter.input()));
         // What nobody read while it rested comes with it.
         if let Some(node) = self.tree().nodes.get(&facts.id) {
             birth.inbox = node.inbox.clone();
         }
         self.begin(&facts, &kind, birth);
         let message = format!("{} goes on with it in the background; its report comes by itself", facts.id);
-        Receipt { success: true, message, resumed: Some(facts.id.to_string()) }
+        DeliveryReceipt { success: true, message, resumed: Some(facts.id.to_string()) }
     }
 
     /// An agent that ended while something was said to it goes on with that. What
     /// it cannot go on with waits until it does.
-    pub(super) fn go_on_with_mail(&self, facts: &ChildFacts) {
+    pub(super) fn go_on_with_mail(&self, facts: &ChildIdentity) {
         let Some(kind) = self.shelf().find(&facts.kind).cloned() else { return };
         if facts.log.as_ref().is_none_or(|log| !log.is_file()) {
             return;
@@ -144,24 +144,24 @@ impl AgentDesk {
         let Some(first) = said.next() else { return };
         said.for_each(|input| inbox.push(input));
         let run_id = uuid::Uuid::new_v4().to_string();
-        let facts = Arc::new(ChildFacts { run_id, in_background: true, ..facts.clone() });
+        let facts = Arc::new(ChildIdentity { run_id, in_background: true, ..facts.clone() });
         let cwd = Arc::from(facts.log.as_deref().and_then(Path::parent).unwrap_or_else(|| Path::new("/")));
-        let mut birth = Birth::new(Arc::clone(&facts), Arc::clone(&kind), SpawnOrder::default(), cwd);
-        birth.from = BirthFrom::ItsLog(Box::new(first));
+        let mut birth = SpawnJob::new(Arc::clone(&facts), Arc::clone(&kind), SubagentRequest::default(), cwd);
+        birth.from = SpawnOrigin::ItsLog(Box::new(first));
         birth.inbox = inbox;
         self.begin(&facts, &kind, birth);
     }
 
     /// An agent has a moment for its last words, and then ends.
-    async fn shut_down(&self, to: &str, reason: Option<String>, cx: &CallContext) -> Receipt {
+    async fn shut_down(&self, to: &str, reason: Option<String>, cx: &CallContext) -> DeliveryReceipt {
         let Some(id) = self.tree().find_for(&cx.agent_id, to) else {
-            return Receipt::refused(format!("there is no agent {to}"));
+            return DeliveryReceipt::refused(format!("there is no agent {to}"));
         };
         let mut signal = {
             let tree = self.tree();
             match tree.nodes.get(&id).filter(|it| it.is_live()) {
                 None => {
-                    return Receipt {
+                    return DeliveryReceipt {
                         success: true,
                         message: format!("{to} has ended already"),
                         resumed: None,
@@ -180,7 +180,7 @@ impl AgentDesk {
             // Who is told that it ends can rely on it.
             tokio::time::timeout(LAST_WORDS, ended(&mut signal)).await.ok();
         }
-        Receipt {
+        DeliveryReceipt {
             success: true,
             message: format!("{to} ends; its last report comes by itself"),
             resumed: None,
@@ -197,12 +197,17 @@ async fn ended(signal: &mut tokio::sync::watch::Receiver<super::tree::ChildSigna
     }
 }
 
-impl AgentPost for AgentDesk {
+impl AgentMailer for SubagentRegistry {
     fn is_open(&self) -> bool {
         self.is_available()
     }
 
-    fn send<'a>(&'a self, to: &'a str, letter: LetterText, cx: &'a CallContext) -> BoxFuture<'a, Receipt> {
+    fn send<'a>(
+        &'a self,
+        to: &'a str,
+        letter: LetterText,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, DeliveryReceipt> {
         Box::pin(async move {
             match letter {
                 LetterText::Text(body) => self.deliver(to, body, cx).await,

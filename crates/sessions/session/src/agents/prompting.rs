@@ -4,15 +4,15 @@
 use haft_agent::{Base, SystemPrompt};
 use haft_tool_runtime::CallSession;
 
-use super::{AgentKind, AgentMemory, AgentWorld, builtin::NOTES};
+use super::{AgentDefinition, AgentMemory, SpawnContext, builtin::NOTES};
 
 /// Of what an agent learned before, so much is put into its prompt.
 const MOST_LEARNED: usize = 16 << 10;
 
 /// The system prompt of an agent.
 pub(super) async fn prompt(
-    world: &AgentWorld,
-    kind: &AgentKind,
+    world: &SpawnContext,
+    kind: &AgentDefinition,
     calls: &CallSession,
     cwd: &std::path::Path,
 ) -> SystemPrompt {
@@ -33,7 +33,7 @@ pub(super) async fn prompt(
 }
 
 /// What a kind of agent learned before, and where it keeps more.
-async fn learned(world: &AgentWorld, kind: &AgentKind, memory: AgentMemory) -> String {
+async fn learned(world: &SpawnContext, kind: &AgentDefinition, memory: AgentMemory) -> String {
     let places = world.premises.store.places();
     let safe: String =
         kind.name.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' }).collect();

@@ -12,15 +12,15 @@ use std::{
 
 use haft_agent::{
     Conversation, Masker, Restored,
-    log::{FencedLog, LogFence, LogFile},
+    log::{LogFile, RemoteLog, RemoteLogHandle},
 };
 use haft_builtin_tools::agent::AgentStatus;
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use haft_types::{AgentId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{ChildFacts, delivery::Letter};
+use super::{ChildIdentity, delivery::Letter};
 
 /// Where the agents of a session are logged.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct AgentLogs {
     /// Whether faces are told every line.
     pub(crate) mirror: bool,
     /// The store that lines go to as well.
-    fence: Option<Arc<dyn LogFence>>,
+    fence: Option<Arc<dyn RemoteLog>>,
 }
 
 /// What an agent is, beside its log.
@@ -89,7 +89,7 @@ fn now() -> u64 {
 }
 
 impl AgentMeta {
-    pub(super) fn of(facts: &ChildFacts, is_built_in: bool, cwd: &Path) -> Self {
+    pub(super) fn of(facts: &ChildIdentity, is_built_in: bool, cwd: &Path) -> Self {
         Self {
             agent_type: facts.kind.clone(),
             is_built_in,
@@ -122,14 +122,14 @@ impl AgentLogs {
     }
 
     /// The same; lines go to a store as well.
-    pub(crate) fn fenced(self, fence: Option<Arc<dyn LogFence>>) -> Self {
+    pub(crate) fn fenced(self, fence: Option<Arc<dyn RemoteLog>>) -> Self {
         Self { fence, ..self }
     }
 
     /// Opens the log of an agent.
     fn open(&self, id: &AgentId) -> io::Result<LogFile> {
         let fence = self.fence.clone();
-        let fence = fence.map(|fence| FencedLog::new(fence, format!("subagents/agent-{id}.jsonl")));
+        let fence = fence.map(|fence| RemoteLogHandle::new(fence, format!("subagents/agent-{id}.jsonl")));
         Ok(LogFile::open(self.path(id))?.fenced(fence))
     }
 
@@ -148,7 +148,7 @@ impl AgentLogs {
         if let Some(fence) = &self.fence {
             fence.put(&format!("subagents/agent-{id}.meta.json"), &bytes);
         }
-        replace_file(&self.meta_path(id), &bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever)
+        replace_file(&self.meta_path(id), &bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever)
     }
 
     /// What an agent was when it last began or ended.
@@ -207,7 +207,7 @@ impl AgentLogs {
     /// The conversation of an agent that begins, and its log.
     pub(super) fn begin(
         &self,
-        facts: &ChildFacts,
+        facts: &ChildIdentity,
         meta: &AgentMeta,
         masker: Masker,
     ) -> io::Result<Conversation> {
@@ -221,7 +221,7 @@ impl AgentLogs {
     /// The conversation of an agent that goes on.
     pub(super) fn resume(
         &self,
-        facts: &ChildFacts,
+        facts: &ChildIdentity,
         meta: &AgentMeta,
         masker: Masker,
     ) -> io::Result<(Conversation, Restored)> {

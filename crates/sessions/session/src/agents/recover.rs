@@ -13,14 +13,14 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::log::{AskedLine, LogEntry, LogState, UnpaidAnswers};
+use haft_agent::log::{LogEntry, LogState, RequestLine, UnpaidAnswers};
 use haft_builtin_tools::agent::{AgentReport, AgentStatus};
 use haft_types::{AgentId, CallId, Message, MessageBlock, Role, Usage};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::{
-    AgentDesk, AgentLogs,
+    AgentLogs, SubagentRegistry,
     delivery::{MailBody, MailItem, notice},
     record::AgentMeta,
     tree::ReportWaiter,
@@ -118,7 +118,7 @@ struct LoggedRun {
 }
 
 impl LoggedRuns {
-    fn count(&mut self, asked: &AskedLine) {
+    fn count(&mut self, asked: &RequestLine) {
         if let Some(run) = self.runs.last_mut() {
             run.requests += 1;
             run.untold += u32::from(asked.is_estimate);
@@ -175,13 +175,13 @@ fn text_of(message: &Message) -> String {
     texts.collect::<Vec<_>>().join("")
 }
 
-impl AgentDesk {
+impl SubagentRegistry {
     /// Knows the agents of an earlier process again. Reports that the main agent
     /// has not heard, as its log says, come with its next request; those of
     /// agents that others started come when these go on.
     pub(crate) fn recover(&self, main_log: &Path) {
         let Some(logs) = self.logs() else { return };
-        let heard = HeardInLog::of(main_log);
+        let heard = LoggedDeliveries::of(main_log);
         let mut known: HashSet<String> = HashSet::new();
         let mut for_others = Vec::new();
         for (id, meta, runs) in logs.all_runs() {
@@ -210,7 +210,7 @@ impl AgentDesk {
             }
         }
         for (parent, report, call) in for_others {
-            if !HeardInLog::of(&logs.path(&parent)).told.contains(&report.run_id) {
+            if !LoggedDeliveries::of(&logs.path(&parent)).told.contains(&report.run_id) {
                 let what = MailBody::Report(report, call);
                 if let Some(told) = notice(&[MailItem { waiter: ReportWaiter::Mail, what }]) {
                     self.keep_input_for(&parent, told);
@@ -226,7 +226,7 @@ impl AgentDesk {
             }
             match reader.child() {
                 None if !heard.told.contains(&letter.id) => self.mention_letter(letter),
-                Some(_) if !HeardInLog::of(&logs.path(&reader)).told.contains(&letter.id) => {
+                Some(_) if !LoggedDeliveries::of(&logs.path(&reader)).told.contains(&letter.id) => {
                     self.keep_for(&reader, &letter);
                 }
                 _ => (),
@@ -237,7 +237,7 @@ impl AgentDesk {
 
 /// What a log says its agent has heard.
 #[derive(Default)]
-struct HeardInLog {
+struct LoggedDeliveries {
     /// Runs whose reports are in it, agents whose end a call was told, messages.
     told: HashSet<String>,
     /// Runs that a call was told had begun in the background.
@@ -272,7 +272,7 @@ impl LaunchedRun {
     }
 }
 
-impl HeardInLog {
+impl LoggedDeliveries {
     fn of(log: &Path) -> Self {
         let mut heard = Self::default();
         let Ok(file) = File::open(log) else { return heard };

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_permission::{AgentRights, Behavior, LivePermissions, RuleHome};
+use haft_permission::{AgentRights, Behavior, LivePermissions, RuleSource};
 use haft_tool::{Tool as _, erase};
-use haft_tool_runtime::{KeptTool, Pool, SharedPool, ToolSearch};
+use haft_tool_runtime::{Pool, PoolFilter, SharedPool, ToolSearch};
 use haft_types::PermissionMode;
 
-use super::{AgentKind, AgentSource};
+use super::{AgentDefinition, AgentSource};
 
 /// Tools of the main agent alone: they speak with the person.
 pub(super) const OF_MAIN: [&str; 6] =
@@ -23,7 +23,7 @@ pub(super) enum MayStart {
     No,
 }
 
-impl AgentKind {
+impl AgentDefinition {
     /// Only these kinds may be started by it, if its tools say so
     /// (`Agent(a, b)`).
     pub(super) fn may_start(&self) -> Option<Vec<String>> {
@@ -37,12 +37,12 @@ impl AgentKind {
     }
 
     /// Where its rules stand.
-    fn origin(&self) -> RuleHome {
+    fn origin(&self) -> RuleSource {
         let label = match &self.file {
             Some(file) => format!("the agent {} ({})", self.name, file.display()),
             None => format!("the agent {}", self.name),
         };
-        RuleHome { label: Arc::from(label.as_str()), ..RuleHome::default() }
+        RuleSource { label: Arc::from(label.as_str()), ..RuleSource::default() }
     }
 
     /// Binds the main agent of a session to its definition: what it denies is
@@ -113,10 +113,10 @@ impl AgentKind {
         let has_deferred = parent.deferred().any(|(name, _)| keeps(name));
         let shared = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
         let narrowed = parent.narrowed(|name, _| match name {
-            ToolSearch::NAME if has_deferred => KeptTool::Replaced(erase(ToolSearch::new(shared.clone()))),
-            ToolSearch::NAME => KeptTool::No,
-            name if keeps(name) => KeptTool::Yes,
-            _ => KeptTool::No,
+            ToolSearch::NAME if has_deferred => PoolFilter::Replaced(erase(ToolSearch::new(shared.clone()))),
+            ToolSearch::NAME => PoolFilter::No,
+            name if keeps(name) => PoolFilter::Yes,
+            _ => PoolFilter::No,
         });
         shared.set(narrowed);
         let known = |pattern: &String| parent.names().any(|name| means(parent, pattern, name));

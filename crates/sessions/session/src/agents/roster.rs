@@ -1,13 +1,13 @@
 //! Who is there, for others than the agents themselves: teams, tasks, summaries.
 
-use haft_agent::{Denial, ResultEvent};
-use haft_tool_runtime::DeniedBy;
+use haft_agent::{DeniedToolCall, ResultEvent};
+use haft_tool_runtime::DenialSource;
 use haft_types::{AgentId, PermissionMode};
 
-use super::{AgentDesk, ChildFacts};
+use super::{ChildIdentity, SubagentRegistry};
 
 /// Is told about agents that begin.
-type WhenBegun = Box<dyn Fn(&ChildFacts) + Send + Sync>;
+type WhenBegun = Box<dyn Fn(&ChildIdentity) + Send + Sync>;
 
 /// What is known of agents beside their tree.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct AgentRoster {
     when_begun: std::sync::OnceLock<WhenBegun>,
 }
 
-impl AgentDesk {
+impl SubagentRegistry {
     /// The team that the session leads.
     pub(crate) fn team(&self) -> Option<String> {
         self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
@@ -45,11 +45,11 @@ impl AgentDesk {
     }
 
     /// Somebody wants to hear of agents that begin. One is told; the first.
-    pub(crate) fn when_begun(&self, told: impl Fn(&ChildFacts) + Send + Sync + 'static) {
+    pub(crate) fn when_begun(&self, told: impl Fn(&ChildIdentity) + Send + Sync + 'static) {
         self.roster.when_begun.set(Box::new(told)).ok();
     }
 
-    pub(super) fn tell_begun(&self, facts: &ChildFacts) {
+    pub(super) fn tell_begun(&self, facts: &ChildIdentity) {
         if let Some(told) = self.roster.when_begun.get() {
             told(facts);
         }
@@ -83,7 +83,7 @@ impl AgentDesk {
     }
 
     /// Says of which kind the agents of a bill are.
-    pub(crate) fn name_kinds(&self, bill: &mut crate::Bill) {
+    pub(crate) fn name_kinds(&self, bill: &mut crate::UsageTotals) {
         let tree = self.tree();
         for (id, of_agent) in &mut bill.agents {
             of_agent.kind = tree.nodes.get(id).map(|it| it.facts.kind.clone());
@@ -92,17 +92,17 @@ impl AgentDesk {
 
     /// A call of an agent was not allowed: whoever reads how the turn ended is told. Kinds that
     /// plan only read, on purpose: what is refused for that is no news.
-    pub(super) fn count_denied(&self, facts: &ChildFacts, it: &ResultEvent) {
-        let Some(denial) = Denial::of(&it.report.id, &it.input, &it.report) else { return };
+    pub(super) fn count_denied(&self, facts: &ChildIdentity, it: &ResultEvent) {
+        let Some(denial) = DeniedToolCall::of(&it.report.id, &it.input, &it.report) else { return };
         let shelf = self.shelf();
         let plans = shelf.find(&facts.kind).is_some_and(|kind| kind.mode == Some(PermissionMode::Plan));
-        if !plans || !matches!(it.report.denied_by, Some(DeniedBy::Mode | DeniedBy::Rule)) {
+        if !plans || !matches!(it.report.denied_by, Some(DenialSource::Mode | DenialSource::Rule)) {
             self.tree().denied.push(denial);
         }
     }
 
     /// Calls of agents that were not allowed since the last time.
-    pub(crate) fn take_denied(&self) -> Vec<Denial> {
+    pub(crate) fn take_denied(&self) -> Vec<DeniedToolCall> {
         std::mem::take(&mut self.tree().denied)
     }
 

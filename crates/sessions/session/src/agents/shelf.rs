@@ -6,37 +6,37 @@ use std::{
     sync::Arc,
 };
 
-use haft_builtin_tools::agent::ListedKind;
+use haft_builtin_tools::agent::AgentKindSummary;
 
 use super::{
-    AgentKind, AgentProblem, AgentSource,
+    AgentDefinition, AgentProblem, AgentSource,
     builtin::{FORK, built_in_kinds, fork_kind},
 };
 use crate::{
     EventSender, HostAgent,
-    extensions::{FrontMatter, LinkFence},
+    extensions::{FrontMatter, LinkGuard},
 };
 
 /// Every kind of agent of a session; the first of a name counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AgentShelf {
-    kinds: Vec<Arc<AgentKind>>,
+pub(crate) struct AgentKindCatalog {
+    kinds: Vec<Arc<AgentDefinition>>,
     /// Found by its name, and not listed.
-    fork: Arc<AgentKind>,
+    fork: Arc<AgentDefinition>,
     problems: Vec<AgentProblem>,
 }
 
 /// Files with agents, from those that win.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentFiles {
-    kinds: Vec<Arc<AgentKind>>,
+    kinds: Vec<Arc<AgentDefinition>>,
     problems: Vec<AgentProblem>,
 }
 
 impl AgentFiles {
     /// Reads the agents below a directory. A file that cannot be understood is
     /// named, and the others count.
-    pub(crate) fn take(&mut self, files: Vec<(PathBuf, PathBuf)>, source: &AgentSource, fence: &LinkFence) {
+    pub(crate) fn take(&mut self, files: Vec<(PathBuf, PathBuf)>, source: &AgentSource, fence: &LinkGuard) {
         let before = self.kinds.len();
         for (_, path) in files {
             let front = match fence.read(&path) {
@@ -48,7 +48,7 @@ impl AgentFiles {
                 }
             };
             let line = front.line_of("name");
-            let (kind, problems) = AgentKind::of_file(front, path.clone(), source.clone());
+            let (kind, problems) = AgentDefinition::of_file(front, path.clone(), source.clone());
             self.problems.extend(problems);
             let Some(mut kind) = kind else { continue };
             if let AgentSource::Plugin(plugin) = source {
@@ -66,7 +66,7 @@ impl AgentFiles {
     }
 }
 
-impl AgentShelf {
+impl AgentKindCatalog {
     /// Those of files, of the host, and Haft's own.
     pub(crate) fn of(files: &AgentFiles, host: &[(String, HostAgent)]) -> Self {
         let fork = Arc::new(fork_kind());
@@ -95,12 +95,12 @@ impl AgentShelf {
     }
 
     /// Haft's own kinds, as the model is told about them.
-    pub(crate) fn default_kinds() -> Vec<ListedKind> {
+    pub(crate) fn default_kinds() -> Vec<AgentKindSummary> {
         Self::of(&AgentFiles::default(), &[]).listed()
     }
 
     /// All kinds, those that win first.
-    pub(crate) fn kinds(&self) -> &[Arc<AgentKind>] {
+    pub(crate) fn kinds(&self) -> &[Arc<AgentDefinition>] {
         &self.kinds
     }
 
@@ -110,7 +110,7 @@ impl AgentShelf {
     }
 
     /// The kind that a text means: its name, or the same letters.
-    pub(crate) fn find(&self, written: &str) -> Option<&Arc<AgentKind>> {
+    pub(crate) fn find(&self, written: &str) -> Option<&Arc<AgentDefinition>> {
         let exact = self.kinds.iter().find(|it| it.name == written);
         exact.or_else(|| {
             let wanted =
@@ -121,19 +121,19 @@ impl AgentShelf {
     }
 
     /// As the model is told about them.
-    pub(crate) fn listed(&self) -> Vec<ListedKind> {
-        let kinds = self.kinds.iter().map(|kind| ListedKind {
+    pub(crate) fn listed(&self) -> Vec<AgentKindSummary> {
+        let kinds = self.kinds.iter().map(|kind| AgentKindSummary {
             name: kind.name.clone(),
             description: kind.description.clone(),
             tools: kind.tools_in_words(),
         });
-        let mut kinds: Vec<ListedKind> = kinds.collect();
+        let mut kinds: Vec<AgentKindSummary> = kinds.collect();
         kinds.sort_by(|a, b| a.name.cmp(&b.name));
         kinds
     }
 }
 
-impl AgentKind {
+impl AgentDefinition {
     fn tools_in_words(&self) -> String {
         match (&self.tools, self.disallowed.as_slice()) {
             (Some(tools), _) if tools.is_empty() => String::from("none"),
@@ -146,7 +146,7 @@ impl AgentKind {
 
 impl HostAgent {
     /// The kind that a host describes, with everything it says.
-    fn kind(&self, name: &str) -> (Option<AgentKind>, Vec<AgentProblem>) {
+    fn kind(&self, name: &str) -> (Option<AgentDefinition>, Vec<AgentProblem>) {
         let mut fields = self.definition.as_object().cloned().unwrap_or_default();
         fields.remove("prompt");
         fields.insert(String::from("name"), name.into());
@@ -159,8 +159,8 @@ impl HostAgent {
         }
         let front = FrontMatter::of_fields(fields, self.prompt.clone());
         let file = Path::new("the host").join(name);
-        let (kind, problems) = AgentKind::of_file(front, file, AgentSource::Host);
-        (kind.map(|kind| AgentKind { file: None, ..kind }), problems)
+        let (kind, problems) = AgentDefinition::of_file(front, file, AgentSource::Host);
+        (kind.map(|kind| AgentDefinition { file: None, ..kind }), problems)
     }
 }
 

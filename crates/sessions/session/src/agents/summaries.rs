@@ -9,8 +9,8 @@ use std::{
 use haft_agent::Aside;
 use haft_types::text;
 
-use super::{AgentDesk, AgentWorld, ChildFacts, isolate::parent_calls, watch::ChildWatch};
-use crate::premises::Premises;
+use super::{ChildIdentity, SpawnContext, SubagentRegistry, isolate::parent_calls, watch::ChildObserver};
+use crate::premises::SessionEnvironment;
 
 /// How often, unless `HAFT_AGENT_SUMMARY_MS` says so.
 const EVERY: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const QUESTION: &str = "<system-reminder>\nAside from your task: say in three to
 
 /// How often agents are asked what they do, where a host wants it and nobody is
 /// against it.
-pub(crate) fn summary_pace(premises: &Premises) -> Option<Duration> {
+pub(crate) fn summary_pace(premises: &SessionEnvironment) -> Option<Duration> {
     let says = |name: &str| premises.variable(name).filter(|it| !it.trim().is_empty());
     if says("CLAUDE_CODE_DISABLE_AGENT_PROGRESS_SUMMARIES").is_some_and(|it| it != "0" && it != "false") {
         return None;
@@ -34,7 +34,7 @@ pub(crate) fn summary_pace(premises: &Premises) -> Option<Duration> {
     Some(told.map_or(EVERY, |ms: u64| Duration::from_millis(ms.max(1))))
 }
 
-impl AgentDesk {
+impl SubagentRegistry {
     /// Agents that begin from now on are asked so often what they do, or never.
     pub(crate) fn summarise_every(&self, pace: Option<Duration>) {
         *self.summary_pace.lock().unwrap_or_else(PoisonError::into_inner) = pace;
@@ -48,10 +48,10 @@ impl AgentDesk {
 /// Asks an agent again and again what it does, until somebody drops it. It is not
 /// asked while its conversation stays as it was.
 pub(super) async fn tell_summaries(
-    world: Arc<AgentWorld>,
-    desk: Arc<AgentDesk>,
-    facts: Arc<ChildFacts>,
-    watch: Arc<ChildWatch>,
+    world: Arc<SpawnContext>,
+    desk: Arc<SubagentRegistry>,
+    facts: Arc<ChildIdentity>,
+    watch: Arc<ChildObserver>,
 ) {
     let Some(every) = desk.summary_pace() else { return };
     let mut asked_at = 0;

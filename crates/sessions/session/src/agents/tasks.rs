@@ -2,23 +2,23 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_builtin_tools::task_output::{OtherTasks, Output as TaskState};
+use haft_builtin_tools::task_output::{AgentTasks, Output as TaskState};
 use haft_tool::BoxFuture;
 
 use super::{
-    AgentDesk,
+    SubagentRegistry,
     delivery::MailBody,
     tree::{ChildSignal, StoppedBy},
 };
 
-impl AgentDesk {
+impl SubagentRegistry {
     /// Whether a task of this id is an agent.
     pub(crate) fn knows(&self, id: &str) -> bool {
         self.tree().find(id).is_some()
     }
 }
 
-impl OtherTasks for AgentDesk {
+impl AgentTasks for SubagentRegistry {
     fn running(&self) -> Vec<(String, String)> {
         let tree = self.tree();
         let live = tree.nodes.values().filter(|it| it.is_live());
@@ -68,7 +68,7 @@ impl OtherTasks for AgentDesk {
 
     fn stop<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
-            let facts = AgentDesk::stop(self, id, StoppedBy::Parent)?;
+            let facts = SubagentRegistry::stop(self, id, StoppedBy::Parent)?;
             let said = self.last_text(id).filter(|it| !it.trim().is_empty());
             let said = said.map(|text| {
                 let text = haft_builtin_tools::agent::indented(&haft_builtin_tools::agent::harmless(&text));

@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use haft_agent::{Denial, Inbox};
+use haft_agent::{AgentInbox, DeniedToolCall};
 use haft_builtin_tools::agent::{AgentReport, KilledBy};
 use haft_types::AgentId;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{ChildFacts, ParentCalls, delivery::MailItem};
+use super::{ChildIdentity, ParentCalls, delivery::MailItem};
 
 /// What bounds the agents of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -111,7 +111,7 @@ impl StoppedBy {
 
 /// An agent of the tree.
 pub(crate) struct AgentNode {
-    pub(crate) facts: Arc<ChildFacts>,
+    pub(crate) facts: Arc<ChildIdentity>,
     pub(crate) waiter: ReportWaiter,
     /// Its report, once it has ended.
     pub(crate) report: Option<Arc<AgentReport>>,
@@ -119,7 +119,7 @@ pub(crate) struct AgentNode {
     pub(crate) cancel: CancellationToken,
     pub(crate) stopped_by: Option<StoppedBy>,
     /// What reaches it while it works.
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: AgentInbox,
     /// What its own agents are made from, once it is there.
     pub(crate) calls: Option<ParentCalls>,
     /// Only these kinds may be started by it, if its definition says so.
@@ -155,7 +155,7 @@ pub(crate) struct AgentTree {
     /// Reports for the main agent that it has not heard.
     pub(super) mail: Vec<MailItem>,
     /// Calls of agents that were not allowed, since a turn of the main agent ended.
-    pub(super) denied: Vec<Denial>,
+    pub(super) denied: Vec<DeniedToolCall>,
     /// Only these kinds may be started by the main agent, if its definition says so.
     pub(super) kinds_of_main: Option<Vec<String>>,
 }
@@ -274,13 +274,13 @@ impl AgentTree {
     }
 
     /// Agents of a parent that work although nobody waits for them.
-    pub(crate) fn in_background(&self, parent: &AgentId) -> Vec<Arc<ChildFacts>> {
+    pub(crate) fn in_background(&self, parent: &AgentId) -> Vec<Arc<ChildIdentity>> {
         let of_parent = self.nodes.values().filter(|it| it.facts.parent == *parent && it.is_live());
         of_parent.filter(|it| it.waiter != ReportWaiter::Call).map(|it| Arc::clone(&it.facts)).collect()
     }
 
     /// All agents that work although nobody waits for them.
-    pub(crate) fn all_in_background(&self) -> Vec<Arc<ChildFacts>> {
+    pub(crate) fn all_in_background(&self) -> Vec<Arc<ChildIdentity>> {
         let live = self.nodes.values().filter(|it| it.is_live() && it.waiter != ReportWaiter::Call);
         live.map(|it| Arc::clone(&it.facts)).collect()
     }

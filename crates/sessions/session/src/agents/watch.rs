@@ -8,41 +8,41 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, AgentListener};
-use haft_builtin_tools::agent::{DeniedToAgent, KilledBy};
+use haft_builtin_tools::agent::{KilledBy, SubagentDenial};
 use haft_model::ModelEvent;
-use haft_tool::{CallTrace, ContextChange, ErrorKind};
-use haft_tool_runtime::{DeniedBy, Report};
+use haft_tool::{CallEffect, ContextChange, ErrorKind};
+use haft_tool_runtime::{CallReport, DenialSource};
 use haft_types::{MessageBlock, Usage};
 
-use super::{AgentDesk, ChildFacts, ChildProgress};
-use crate::{DeniedCall, Happening, questions::AskedCalls, telemetry::TraceDesk};
+use super::{ChildIdentity, ChildProgress, SubagentRegistry};
+use crate::{DeniedCall, SessionEventKind, questions::QuestionedCalls, telemetry::TraceDesk};
 
 /// Passes on what an agent does, and keeps what its report will say.
-pub(super) struct ChildWatch {
-    desk: Arc<AgentDesk>,
-    facts: Arc<ChildFacts>,
-    asked: Arc<AskedCalls>,
+pub(super) struct ChildObserver {
+    desk: Arc<SubagentRegistry>,
+    facts: Arc<ChildIdentity>,
+    asked: Arc<QuestionedCalls>,
     traces: Arc<TraceDesk>,
     started: Instant,
-    seen: Mutex<SeenWork>,
+    seen: Mutex<ChildActivity>,
 }
 
 /// What an agent did.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SeenWork {
+pub(super) struct ChildActivity {
     pub(super) tools_used: BTreeMap<String, u64>,
     pub(super) files_changed: BTreeSet<PathBuf>,
-    pub(super) denials: Vec<DeniedToAgent>,
+    pub(super) denials: Vec<SubagentDenial>,
     tokens: u64,
     answer: Usage,
     last_tool: String,
 }
 
-impl ChildWatch {
+impl ChildObserver {
     pub(super) fn new(
-        desk: &Arc<AgentDesk>,
-        facts: &Arc<ChildFacts>,
-        asked: &Arc<AskedCalls>,
+        desk: &Arc<SubagentRegistry>,
+        facts: &Arc<ChildIdentity>,
+        asked: &Arc<QuestionedCalls>,
         traces: &Arc<TraceDesk>,
     ) -> Arc<Self> {
         traces.begin_child(facts);
@@ -61,12 +61,12 @@ impl ChildWatch {
         Arc::new(move |event| me.hear(event))
     }
 
-    fn seen(&self) -> MutexGuard<'_, SeenWork> {
+    fn seen(&self) -> MutexGuard<'_, ChildActivity> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was seen until now.
-    pub(super) fn work(&self) -> SeenWork {
+    pub(super) fn work(&self) -> ChildActivity {
         self.seen().clone()
     }
 
@@ -87,10 +87,10 @@ impl ChildWatch {
             self.tell_denied(&it.report);
             self.desk.count_denied(&self.facts, it);
         }
-        self.desk.tell(&self.facts, Happening::Agent(event));
+        self.desk.tell(&self.facts, SessionEventKind::Agent(event));
         if let Some(progress) = progress {
             let facts = Arc::clone(&self.facts);
-            self.desk.tell(&self.facts, Happening::ChildProgress(facts, Box::new(progress)));
+            self.desk.tell(&self.facts, SessionEventKind::ChildProgress(facts, Box::new(progress)));
         }
     }
 
@@ -122,13 +122,13 @@ impl ChildWatch {
             },
             AgentEvent::Result(it) => {
                 let changed = it.report.changes.iter().filter_map(|change| match change {
-                    ContextChange::Trace(CallTrace::FileChanged(path)) => Some(path.clone()),
+                    ContextChange::Trace(CallEffect::FileChanged(path)) => Some(path.clone()),
                     _ => None,
                 });
                 seen.files_changed.extend(changed);
                 if let Some(ErrorKind::Denied | ErrorKind::GateFailed) = it.report.error {
                     let reason = it.report.content.to_text();
-                    seen.denials.push(DeniedToAgent { tool: it.report.name.clone(), reason });
+                    seen.denials.push(SubagentDenial { tool: it.report.name.clone(), reason });
                 }
             }
             _ => (),
@@ -136,7 +136,7 @@ impl ChildWatch {
         None
     }
 
-    fn progress(&self, seen: &SeenWork) -> ChildProgress {
+    fn progress(&self, seen: &ChildActivity) -> ChildProgress {
         let doing = match seen.last_tool.as_str() {
             "" => self.facts.description.clone(),
             tool => format!("Running {tool}"),
@@ -155,16 +155,16 @@ impl ChildWatch {
     pub(super) fn tell_summary(&self, words: String) {
         let progress = ChildProgress { summary: Some(words), ..self.progress(&self.seen()) };
         let facts = Arc::clone(&self.facts);
-        self.desk.tell(&self.facts, Happening::ChildProgress(facts, Box::new(progress)));
+        self.desk.tell(&self.facts, SessionEventKind::ChildProgress(facts, Box::new(progress)));
     }
 
     /// Tells that a call was denied, where neither a person nor a hook said so.
-    fn tell_denied(&self, report: &Report) {
+    fn tell_denied(&self, report: &CallReport) {
         let was_asked = self.asked.take(&report.id);
-        let by = report.denied_by.filter(|by| *by != DeniedBy::Hook);
+        let by = report.denied_by.filter(|by| *by != DenialSource::Hook);
         if let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) {
             let denied = Box::new(DeniedCall { report: report.clone(), by });
-            self.desk.tell(&self.facts, Happening::CallDenied(denied));
+            self.desk.tell(&self.facts, SessionEventKind::CallDenied(denied));
         }
     }
 }

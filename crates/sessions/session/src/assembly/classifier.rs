@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::Ledger;
+use haft_agent::Budget;
 use haft_model::{ModelAnswer, Provider, Request, Speed, StopReason, Thinking};
 use haft_permission::{Classifier, ClassifierAnswer, ClassifierRequest};
 use haft_tool::BoxFuture;
@@ -18,7 +18,7 @@ use haft_types::{Message, text::head};
 use serde_json::Value;
 
 use super::ChosenProvider;
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 const PROMPT: &str = include_str!("classifier_prompt.md");
 /// Tokens of an answer: a word and a reason.
@@ -36,12 +36,12 @@ pub(crate) struct ModelClassifier {
     provider: Arc<dyn Provider>,
     model: String,
     patience: Duration,
-    ledger: OnceLock<Ledger>,
+    ledger: OnceLock<Budget>,
 }
 
 impl ModelClassifier {
     /// The model that the setting `autoMode.model` names, if it names one.
-    pub(super) fn of(premises: &Premises, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
+    pub(super) fn of(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let settings = &premises.loaded().settings;
         let said = settings.get("autoMode")?.value;
         let model = said.get("model")?.as_str()?.trim().to_owned();
@@ -53,12 +53,12 @@ impl ModelClassifier {
     }
 
     /// Who pays.
-    pub(super) fn charge_to(&self, ledger: &Ledger) {
+    pub(super) fn charge_to(&self, ledger: &Budget) {
         self.ledger.set(ledger.clone()).ok();
     }
 
     async fn ask(&self, call: &ClassifierRequest) -> ClassifierAnswer {
-        let has_money = self.ledger.get().is_none_or(Ledger::has_money);
+        let has_money = self.ledger.get().is_none_or(Budget::has_money);
         if !has_money || LONGEST_INPUT < call.input.len() {
             return ClassifierAnswer::Abstain;
         }

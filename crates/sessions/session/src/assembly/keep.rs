@@ -4,26 +4,26 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_config::SettingsScope;
-use haft_mcp_client::WeakManager;
+use haft_mcp_client::WeakMcpManager;
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList};
-use haft_tool_runtime::KeepUpdate;
+use haft_tool_runtime::UpdateStore;
 use haft_workspace::Workspace;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    premises::{Premises, absolute, resolved},
+    premises::{SessionEnvironment, absolute, resolved},
     servers::server_roots,
 };
 
 /// Keeps what a person wants remembered in the settings. Directories count at once
 /// for walls, for undo, and for servers that asked where the work is.
-pub(super) struct KeepInSettings {
-    pub(super) premises: Arc<Premises>,
+pub(super) struct SettingsUpdateStore {
+    pub(super) premises: Arc<SessionEnvironment>,
     pub(super) workspace: Option<Arc<Workspace>>,
-    pub(super) manager: WeakManager,
+    pub(super) manager: WeakMcpManager,
 }
 
-impl KeepUpdate for KeepInSettings {
+impl UpdateStore for SettingsUpdateStore {
     fn keep(&self, update: &PermissionUpdate) {
         let scope = match update.destination() {
             Destination::UserSettings => SettingsScope::User,

@@ -10,13 +10,13 @@ use std::{
     },
 };
 
-use haft_builtin_tools::lsp::{LspDesk, ServerShell};
-use haft_lsp::{LanguageHere, LspSettings, Programs, ServerPool};
+use haft_builtin_tools::lsp::{LspServers, ServerShell};
+use haft_lsp::{LanguageStatus, LspSettings, ProgramPath, ServerPool};
 use haft_shell::run::{Shell, ShellConfig};
 use haft_workspace::Files;
 use serde_json::Value;
 
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// Shells of servers, by where their state is and what they inherit.
 type ServerShells = Mutex<HashMap<(PathBuf, String), Weak<ServerShell>>>;
@@ -24,7 +24,11 @@ static SHELLS: LazyLock<ServerShells> = LazyLock::new(Mutex::default);
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// The servers of a session.
-pub(super) fn lsp_desk(premises: &Premises, config: &ShellConfig, files: &Files) -> Arc<LspDesk> {
+pub(super) fn lsp_desk(
+    premises: &SessionEnvironment,
+    config: &ShellConfig,
+    files: &Files,
+) -> Arc<LspServers> {
     let store = Arc::clone(&premises.store);
     let events = premises.events.clone();
     let told = Mutex::new(Vec::new());
@@ -41,7 +45,7 @@ pub(super) fn lsp_desk(premises: &Premises, config: &ShellConfig, files: &Files)
     });
     let config = config.clone();
     let open_shell = Box::new(move || server_shell(&config));
-    let desk = LspDesk::new(ServerPool::of_process(), open_shell, settings, programs(premises));
+    let desk = LspServers::new(ServerPool::of_process(), open_shell, settings, programs(premises));
     let store = Arc::clone(&premises.store);
     let distrust = Box::new(move || {
         let loaded = store.current();
@@ -58,9 +62,9 @@ pub(super) fn lsp_desk(premises: &Premises, config: &ShellConfig, files: &Files)
     desk
 }
 
-impl Premises {
+impl SessionEnvironment {
     /// The languages of the project and who serves them. Starts nothing.
-    pub fn languages_here(&self) -> Vec<LanguageHere> {
+    pub fn languages_here(&self) -> Vec<LanguageStatus> {
         let loaded = self.store.current();
         let (settings, _) = read_settings(|name| loaded.settings.get(name).map(|it| it.value.clone()));
         programs(self).survey(&self.cwd, &settings)
@@ -92,7 +96,7 @@ fn half_of_the_memory() -> Option<u64> {
 
 /// Where people install servers, beside their path. Programs of the project
 /// itself are never taken.
-fn programs(premises: &Premises) -> Programs {
+fn programs(premises: &SessionEnvironment) -> ProgramPath {
     let path = premises.variables.text("PATH").unwrap_or_default();
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let home = premises.home.as_deref();
@@ -101,7 +105,7 @@ fn programs(premises: &Premises) -> Programs {
     dirs.extend(["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"].map(PathBuf::from));
     // Where the home is the project, its programs are still the person's.
     let never = Some(premises.cwd.clone()).filter(|cwd| home != Some(cwd.as_path()));
-    Programs { path: dirs, never: never.into_iter().collect() }
+    ProgramPath { path: dirs, never: never.into_iter().collect() }
 }
 
 /// One shell for all sessions of this process that inherit the same.

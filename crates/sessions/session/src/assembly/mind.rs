@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use haft_agent::{
     Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Memory, OutputStyle,
     Restored, SystemPrompt,
-    cassette::{Tape, TapeHeader},
+    cassette::{RecordingHeader, RunRecorder},
 };
 use haft_model::{CachePolicy, Effort, Thinking};
 use haft_tool::ContextChange;
@@ -13,22 +13,23 @@ use haft_tool_runtime::CallSession;
 use haft_types::{Message, PermissionMode};
 use serde_json::{Map, Value, json};
 
-use super::{ChosenProvider, ModelPolicy, services::Readers, surroundings};
+use super::{ChosenProvider, ModelPolicy, services::ReadOnlyTools, surroundings};
 use crate::{
-    LogSpec, ModelSpec, OpenError, SessionSpec, logs::LogChoice, memory::FoundMemory, premises::Premises,
+    LogSpec, ModelSpec, OpenError, SessionSpec, logs::LogChoice, memory::LoadedMemory,
+    premises::SessionEnvironment,
 };
 
 /// The conversation of a session before its agent is there.
-pub(crate) struct Memories {
+pub(crate) struct RestoredConversation {
     pub(crate) conversation: Conversation,
     pub(crate) restored: Restored,
     pub(crate) held: Held,
 }
 
-impl Memories {
+impl RestoredConversation {
     /// Reads the log the session goes on from, and opens the one it writes.
     pub(crate) fn recall(
-        premises: &Premises,
+        premises: &SessionEnvironment,
         spec: &LogSpec,
         choice: &LogChoice,
         has_hosts: bool,
@@ -45,7 +46,7 @@ impl Memories {
 }
 
 /// What readers of logs want to know about every line.
-pub(crate) fn stamp(premises: &Premises, spec: &LogSpec) -> Map<String, Value> {
+pub(crate) fn stamp(premises: &SessionEnvironment, spec: &LogSpec) -> Map<String, Value> {
     let named = premises.variables.text("CLAUDE_CODE_ENTRYPOINT").or_else(|| spec.entrypoint.clone());
     let entrypoint = named.unwrap_or_else(|| String::from("haft"));
     let fields = json!({"userType": "external", "entrypoint": entrypoint, "gitBranch": git_branch(premises)});
@@ -53,7 +54,7 @@ pub(crate) fn stamp(premises: &Premises, spec: &LogSpec) -> Map<String, Value> {
 }
 
 /// The branch that is checked out, without asking git: one small file says it.
-fn git_branch(premises: &Premises) -> String {
+fn git_branch(premises: &SessionEnvironment) -> String {
     let head = premises.cwd.ancestors().find_map(|dir| std::fs::read_to_string(dir.join(".git/HEAD")).ok());
     let branch = head.as_deref().and_then(|it| it.trim().strip_prefix("ref: refs/heads/"));
     branch.map_or_else(|| String::from("HEAD"), str::to_owned)
@@ -62,16 +63,16 @@ fn git_branch(premises: &Premises) -> String {
 /// The agent of a session, where its log left it.
 #[expect(clippy::too_many_arguments, reason = "the parts of a session meet here once")]
 pub(super) fn agent(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     spec: &SessionSpec,
     model: &ModelSpec,
     chosen: &ChosenProvider,
     calls: CallSession,
-    memories: Memories,
-    told: ToldFirst,
+    memories: RestoredConversation,
+    told: PromptFacts,
     listener: AgentListener,
 ) -> Result<Agent, OpenError> {
-    let Memories { mut conversation, mut restored, .. } = memories;
+    let RestoredConversation { mut conversation, mut restored, .. } = memories;
     let (settings, prompt, schema) = match &model.replay {
         Some(replay) => {
             let header = &replay.cassette.header;
@@ -102,7 +103,7 @@ pub(super) fn agent(
 
 /// The model that spec, variables and settings name, or the usual one of who answers.
 pub(crate) fn model_of(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     spec: &ModelSpec,
     chosen: &ChosenProvider,
 ) -> Result<String, OpenError> {
@@ -122,7 +123,7 @@ pub(crate) fn model_of(
 }
 
 fn agent_settings(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     spec: &SessionSpec,
     model: &ModelSpec,
     chosen: &ChosenProvider,
@@ -166,7 +167,7 @@ fn agent_settings(
 /// From which share of the window on the conversation is summed up:
 /// `autoCompactWindow` says how many tokens are enough, and without
 /// `autoCompactEnabled` it is summed up only when a request would not fit.
-fn set_compaction(premises: &Premises, settings: &mut AgentSettings, window: u64) {
+fn set_compaction(premises: &SessionEnvironment, settings: &mut AgentSettings, window: u64) {
     let loaded = premises.loaded();
     let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
     if setting("autoCompactEnabled").and_then(|it| it.as_bool()) == Some(false) {
@@ -177,7 +178,7 @@ fn set_compaction(premises: &Premises, settings: &mut AgentSettings, window: u64
 }
 
 /// Whether the model thinks: what the spec says, else what the settings do.
-fn thinking(premises: &Premises, said: Thinking) -> Thinking {
+fn thinking(premises: &SessionEnvironment, said: Thinking) -> Thinking {
     let always = premises.loaded().settings.get("alwaysThinkingEnabled").and_then(|it| it.value.as_bool());
     match (said, always) {
         (Thinking::Default, Some(true)) => Thinking::Adaptive,
@@ -188,7 +189,7 @@ fn thinking(premises: &Premises, said: Thinking) -> Thinking {
 
 /// How hard the model tries, as a variable or the settings say. Other words are
 /// named and do not count.
-fn effort_setting(premises: &Premises) -> Option<Effort> {
+fn effort_setting(premises: &SessionEnvironment) -> Option<Effort> {
     let (name, word) = match premises.variable("CLAUDE_CODE_EFFORT_LEVEL").filter(|it| !it.trim().is_empty())
     {
         Some(word) => ("CLAUDE_CODE_EFFORT_LEVEL", word),
@@ -211,7 +212,7 @@ fn no_effort(name: &str, word: &str) -> String {
 
 /// How long a setting wants the beginning of requests to be kept. Other words
 /// are named and do not count.
-pub(crate) fn cache_setting(premises: &Premises, name: &str) -> Option<CachePolicy> {
+pub(crate) fn cache_setting(premises: &SessionEnvironment, name: &str) -> Option<CachePolicy> {
     let value = premises.loaded().settings.get(name)?.value;
     match value.as_str().map(str::trim) {
         Some("5m") => Some(CachePolicy::FiveMinutes),
@@ -224,18 +225,18 @@ pub(crate) fn cache_setting(premises: &Premises, name: &str) -> Option<CachePoli
 }
 
 /// The first fallback the settings name.
-fn fallback_model(premises: &Premises) -> Option<String> {
+fn fallback_model(premises: &SessionEnvironment) -> Option<String> {
     let named = premises.loaded().settings.get("fallbackModel")?.value;
     let first = named.as_array().and_then(|list| list.first()).unwrap_or(&named);
     first.as_str().map(str::to_owned)
 }
 
 fn prompt(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     spec: &SessionSpec,
     model: &ModelSpec,
     calls: &CallSession,
-    told: ToldFirst,
+    told: PromptFacts,
 ) -> SystemPrompt {
     let base = model.system_prompt.clone().map_or(Base::Haft, Base::Replaced);
     let mut environment = Environment::of(&premises.cwd);
@@ -263,28 +264,32 @@ fn prompt(
 }
 
 /// What an agent is told first beside where it is.
-pub(super) struct ToldFirst {
+pub(super) struct PromptFacts {
     pub(super) memory: Memory,
     pub(super) style: Option<OutputStyle>,
 }
 
 /// What the person and the project want every session to know.
 pub(super) fn found_memory(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     calls: &CallSession,
-    readers: Option<&Readers>,
-) -> FoundMemory {
+    readers: Option<&ReadOnlyTools>,
+) -> LoadedMemory {
     let may_read = |path: &Path| readers.is_none_or(|it| it.may_read(calls, path));
-    let found = FoundMemory::load(premises, &may_read);
+    let found = LoadedMemory::load(premises, &may_read);
     found.refused.iter().for_each(|notice| premises.events.notice(notice.clone()));
     found
 }
 
 /// Writes the run down. Called when the agent knows everything it is told first.
-pub(crate) fn record(premises: &Premises, agent: &mut Agent, model: &ModelSpec) -> Result<(), OpenError> {
+pub(crate) fn record(
+    premises: &SessionEnvironment,
+    agent: &mut Agent,
+    model: &ModelSpec,
+) -> Result<(), OpenError> {
     let named = premises.variables.os_text("HAFT_RECORD").filter(|it| !it.is_empty()).map(Into::into);
     let Some(path) = model.record.clone().or(named) else { return Ok(()) };
-    let header = TapeHeader {
+    let header = RecordingHeader {
         haft_cassette: 1,
         settings: agent.settings.clone(),
         prompt: agent.sent_prompt(),
@@ -292,7 +297,7 @@ pub(crate) fn record(premises: &Premises, agent: &mut Agent, model: &ModelSpec) 
         tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
         messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
     };
-    let tape = Tape::create(&path, &header, premises.tape_places(), premises.masker.clone());
+    let tape = RunRecorder::create(&path, &header, premises.tape_places(), premises.masker.clone());
     agent.record(tape.map_err(|err| OpenError::Start(format!("--record {}: {err}", path.display())))?);
     Ok(())
 }
@@ -311,7 +316,7 @@ fn restore_plan_mode(agent: &Agent, restored: &Restored, named: Option<Permissio
 }
 
 /// Tells what of a log could not be taken over.
-fn tell_losses(premises: &Premises, restored: &Restored) {
+fn tell_losses(premises: &SessionEnvironment, restored: &Restored) {
     let report = &restored.report;
     if 0 < report.unreadable {
         let torn = if report.torn { ", the last one because it was cut off" } else { "" };

@@ -21,80 +21,85 @@ use std::{path::Path, sync::Arc};
 
 use haft_agent::Agent;
 use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
-use haft_mcp_client::Manager;
+use haft_mcp_client::McpManager;
 use haft_model::Catalog;
 use haft_permission::{LivePermissions, Policy};
 use haft_process::ProcessOwner;
 use haft_tool::{DynTool, Exposure, ProgressSink, Tool as _, erase};
 use haft_tool_runtime::{
-    Ask, BatchLimits, CallSession, Gate, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
-    StoreLimits, ToolSearch, Visibility, visible,
+    Approver, BatchLimits, CallSession, CallSessionState, Gate, Pipeline, Pool, ResultStore, SessionHooks,
+    SharedPool, StoreLimits, ToolSearch, ToolVisibility, visible,
 };
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    mind::{Memories, model_of, record, stamp},
+    mind::{RestoredConversation, model_of, record, stamp},
     provider::ChosenProvider,
-    seen::{ChildrenHeld, InRequest},
-    services::{Readers, SessionServices, ShellRecords, media_work},
+    seen::{ChildContextViews, MainContextView},
+    services::{ReadOnlyTools, SessionServices, ShellRecords, media_work},
     surroundings::place_notes,
 };
 pub use services::described_tools;
 pub use tool_names::TOOLS_OF_SESSIONS;
 
 pub(crate) use self::model_policy::ModelPolicy;
-use self::{classifier::ModelClassifier, keep::KeepInSettings, seen::restore_seen, stand_ins::stand_ins};
+use self::{
+    classifier::ModelClassifier, keep::SettingsUpdateStore, seen::restore_seen, stand_ins::stand_ins,
+};
 use crate::{
-    Asking, EventSender, Happening, OpenError, ServerStart, SessionSpec,
+    ApproverSpec, EventSender, OpenError, ServerStart, SessionEventKind, SessionSpec,
     agents::{
-        AgentDesk, AgentLogs, AgentModels, AgentShelf, AgentWorld, Birth, ParentCalls, TreeLimits,
-        logged_spending, start_nursery,
+        AgentKindCatalog, AgentLogs, AgentModels, ParentCalls, SpawnContext, SpawnJob, SubagentRegistry,
+        TreeLimits, logged_spending, start_nursery,
     },
-    extensions::{Extensions, SkillShelf},
-    hooks::HookTeller,
+    extensions::{ActiveSkills, Extensions},
+    hooks::HookEventEmitter,
     hosts,
     logs::{LogChoice, SessionLogs},
     memory::MemoryFollower,
-    premises::{Premises, TOOL_RESULTS},
-    questions::{AskFace, AskTool, AskedCalls, EditorDiffs, ElicitFromFace, QuestionDesk, needs_answers},
+    premises::{SessionEnvironment, TOOL_RESULTS},
+    questions::{
+        EditorDiffs, EventApprover, EventElicitation, McpToolApprover, QuestionRegistry, QuestionedCalls,
+        needs_answers,
+    },
     servers::{HookTools, SessionServers},
-    watch::TurnWatch,
+    watch::TurnObserver,
 };
 
 /// The name of the tool that is about settings.
 pub const SETTINGS_TOOL: &str = <haft_builtin_tools::config::Config as haft_tool::Tool>::NAME;
 
 /// Everything a session is made of, ready to work.
-pub(crate) struct Assembly {
-    pub(crate) premises: Arc<Premises>,
+pub(crate) struct BuiltSession {
+    pub(crate) premises: Arc<SessionEnvironment>,
     pub(crate) logs: SessionLogs,
     pub(crate) services: Option<SessionServices>,
     pub(crate) servers: Arc<SessionServers>,
     pub(crate) extensions: Extensions,
-    pub(crate) skills: Arc<SkillShelf>,
-    pub(crate) agents: Arc<AgentDesk>,
-    pub(crate) desk: Arc<QuestionDesk>,
-    pub(crate) asked: Arc<AskedCalls>,
-    pub(crate) watch: Arc<TurnWatch>,
+    pub(crate) skills: Arc<ActiveSkills>,
+    pub(crate) agents: Arc<SubagentRegistry>,
+    pub(crate) desk: Arc<QuestionRegistry>,
+    pub(crate) asked: Arc<QuestionedCalls>,
+    pub(crate) watch: Arc<TurnObserver>,
     /// Hooks of settings, plugins and the embedding program, without those a
     /// host adds later.
     pub(crate) own_hooks: Hooks,
     /// Owns the processes of the session.
     pub(crate) processes: Arc<ProcessOwner>,
-    pub(crate) seat: Seat,
+    pub(crate) seat: SessionRunner,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) key_source: String,
 }
 
 /// Who works in a session.
-pub(crate) enum Seat {
+pub(crate) enum SessionRunner {
     /// An agent.
     Agent(Box<Agent>),
     /// Nobody: calls come from outside.
     Calls(Box<CallSession>),
 }
 
-impl Seat {
+impl SessionRunner {
     /// What calls pass through.
     pub(crate) fn calls(&self) -> &CallSession {
         match self {
@@ -104,13 +109,13 @@ impl Seat {
     }
 }
 
-impl Assembly {
+impl BuiltSession {
     /// Puts a session together. Nothing is started but what killed sessions
     /// left is ended.
     #[expect(clippy::too_many_lines, reason = "one list of parts, in the order they need each other")]
     pub(crate) fn of(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
         let choice = LogChoice::make(&spec.place, &spec.log)?;
-        let premises = Arc::new(Premises::read(spec, choice.id.clone(), events.clone())?);
+        let premises = Arc::new(SessionEnvironment::read(spec, choice.id.clone(), events.clone())?);
         premises.keep_state_private();
         let chosen = match &spec.model {
             Some(model) => Some(ChosenProvider::of(&premises, model)?),
@@ -124,7 +129,7 @@ impl Assembly {
         let memories = match &spec.model {
             Some(_) => {
                 let has_hosts = hosts::is_wanted(&premises, spec);
-                Some(Memories::recall(&premises, &spec.log, &choice, has_hosts)?)
+                Some(RestoredConversation::recall(&premises, &spec.log, &choice, has_hosts)?)
             }
             None => None,
         };
@@ -133,15 +138,15 @@ impl Assembly {
         let extensions = Extensions::load(&premises, &spec.extensions.plugins);
         extensions.problems.iter().for_each(|it| events.notice(it.to_string()));
         let (agents, births) = agents(&premises, spec, &extensions, chosen.as_ref(), events);
-        let skills = SkillShelf::new(Arc::clone(&premises), Arc::clone(&agents));
-        let children = ChildrenHeld::default();
+        let skills = ActiveSkills::new(Arc::clone(&premises), Arc::clone(&agents));
+        let children = ChildContextViews::default();
         let services = match spec.tools.built_in {
             true => {
                 let held = memories.as_ref().map(|it| it.held.clone());
                 let held = held.or_else(|| (!spec.remembers_results).then(haft_agent::Held::default));
                 Some(SessionServices::open(
                     &premises,
-                    InRequest { main: held, children: children.clone() },
+                    MainContextView { main: held, children: children.clone() },
                     ShellRecords::OnDisk,
                     chosen.as_ref(),
                     &agents,
@@ -168,8 +173,8 @@ impl Assembly {
         servers.add(extensions.servers(spec.servers.hosted.as_ref(), &premises));
         let policy = premises.policy()?;
         tell_warnings(&policy, events);
-        let desk = QuestionDesk::new(events.clone());
-        let asked = Arc::new(AskedCalls::default());
+        let desk = QuestionRegistry::new(events.clone());
+        let asked = Arc::new(QuestionedCalls::default());
         let own_hooks = own_hooks(&premises, &servers, &extensions, spec, &processes);
         let log = choice.path.clone().unwrap_or_else(|| choice.logs.path(choice.id.as_str()));
         let hooks = SessionHooks::new(own_hooks.clone(), choice.id.clone(), log);
@@ -186,7 +191,7 @@ impl Assembly {
         }
         let search = searches(spec, &policy, servers.manager(), &tools);
         let gate = Gate::of_session(Arc::new(LivePermissions::new(policy))).with_hooks(hooks).with_keep(
-            Arc::new(KeepInSettings {
+            Arc::new(SettingsUpdateStore {
                 premises: Arc::clone(&premises),
                 workspace: services.as_ref().map(|it| Arc::clone(it.files.workspace())),
                 manager: servers.manager().downgrade(),
@@ -206,10 +211,10 @@ impl Assembly {
         premises.walls.follow_mode(move || pipeline.upgrade().map(|it| it.gate.mode()).unwrap_or_default());
         servers.answerer.hooked_by(&calls.pipeline, premises.cwd.clone());
         if spec.face_answers.elicitation {
-            servers.answered_by(Arc::new(ElicitFromFace { desk: Arc::clone(&desk) }));
+            servers.answered_by(Arc::new(EventElicitation { desk: Arc::clone(&desk) }));
         }
         let tasks = services.as_ref().map(|it| Arc::clone(&it.tasks));
-        let watch = TurnWatch::new(
+        let watch = TurnObserver::new(
             events.clone(),
             tasks,
             hosts.clone(),
@@ -242,7 +247,7 @@ impl Assembly {
                     )));
                 }
                 let told =
-                    mind::ToldFirst { memory: found.memory, style: chosen_style(&premises, &extensions) };
+                    mind::PromptFacts { memory: found.memory, style: chosen_style(&premises, &extensions) };
                 let agent = mind::agent(&premises, spec, model, &chosen, calls, memories, told, listener)?;
                 skills.serve(ParentCalls::of(&agent.tools), agent.orders.clone());
                 servers.sampler.answer_with(Arc::clone(&chosen.provider), &agent.settings.model);
@@ -257,7 +262,7 @@ impl Assembly {
                     services.charge_to(&agent);
                     services.tell_news_to(&agent);
                 }
-                let begun = BegunAgent {
+                let begun = BuiltAgent {
                     premises: &premises,
                     spec,
                     choice: &choice,
@@ -269,9 +274,9 @@ impl Assembly {
                 };
                 begun.nurse(&agents, births, children, &asked, &desk);
                 watch.begin_session(&premises, chosen.provider.name(), &agent);
-                Seat::Agent(Box::new(agent))
+                SessionRunner::Agent(Box::new(agent))
             }
-            _ => Seat::Calls(Box::new(calls)),
+            _ => SessionRunner::Calls(Box::new(calls)),
         };
         Ok(Self {
             premises,
@@ -294,18 +299,18 @@ impl Assembly {
 }
 
 /// The main agent, and what those it starts are made from.
-struct BegunAgent<'a> {
-    premises: &'a Arc<Premises>,
+struct BuiltAgent<'a> {
+    premises: &'a Arc<SessionEnvironment>,
     spec: &'a SessionSpec,
     choice: &'a LogChoice,
     agent: &'a Agent,
     provider: &'a Arc<dyn haft_model::Provider>,
     services: Option<&'a SessionServices>,
     servers: &'a Arc<SessionServers>,
-    skills: &'a Arc<SkillShelf>,
+    skills: &'a Arc<ActiveSkills>,
 }
 
-impl BegunAgent<'_> {
+impl BuiltAgent<'_> {
     /// What agents used while nobody wrote a sum down is counted now.
     fn count_lost(&self, log: &Path) {
         let Some((usage, usd)) = logged_spending(log) else { return };
@@ -319,14 +324,14 @@ impl BegunAgent<'_> {
     /// Lets agents begin, and knows those of an earlier process again.
     fn nurse(
         &self,
-        agents: &Arc<AgentDesk>,
-        births: mpsc::UnboundedReceiver<Birth>,
-        held: ChildrenHeld,
-        asked: &Arc<AskedCalls>,
-        questions: &Arc<QuestionDesk>,
+        agents: &Arc<SubagentRegistry>,
+        births: mpsc::UnboundedReceiver<SpawnJob>,
+        held: ChildContextViews,
+        asked: &Arc<QuestionedCalls>,
+        questions: &Arc<QuestionRegistry>,
     ) {
         agents.follow(&self.agent.settings);
-        let world = AgentWorld {
+        let world = SpawnContext {
             provider: Arc::clone(self.provider),
             premises: Arc::clone(self.premises),
             ledger: self.agent.ledger.clone(),
@@ -366,13 +371,13 @@ impl BegunAgent<'_> {
 /// The agents of a session, and those that are to begin. What is wrong with
 /// files that describe agents is told.
 fn agents(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     spec: &SessionSpec,
     extensions: &Extensions,
     chosen: Option<&ChosenProvider>,
     events: &EventSender,
-) -> (Arc<AgentDesk>, mpsc::UnboundedReceiver<Birth>) {
-    let shelf = AgentShelf::of(&extensions.agents, &spec.extensions.agents);
+) -> (Arc<SubagentRegistry>, mpsc::UnboundedReceiver<SpawnJob>) {
+    let shelf = AgentKindCatalog::of(&extensions.agents, &spec.extensions.agents);
     shelf.tell_problems(events);
     let models = match chosen {
         Some(chosen) => AgentModels::Known {
@@ -382,12 +387,15 @@ fn agents(
         },
         None => AgentModels::None,
     };
-    AgentDesk::new(events.clone(), TreeLimits::from(|name| premises.variable(name)), shelf, models)
+    SubagentRegistry::new(events.clone(), TreeLimits::from(|name| premises.variable(name)), shelf, models)
 }
 
 /// The style that settings choose. One that nobody knows is named, and changes
 /// nothing.
-pub(crate) fn chosen_style(premises: &Premises, extensions: &Extensions) -> Option<haft_agent::OutputStyle> {
+pub(crate) fn chosen_style(
+    premises: &SessionEnvironment,
+    extensions: &Extensions,
+) -> Option<haft_agent::OutputStyle> {
     let name = premises.output_style();
     let style = extensions.style(&name);
     if style.is_none() && !name.eq_ignore_ascii_case("default") {
@@ -407,32 +415,34 @@ fn tell_warnings(policy: &Policy, events: &EventSender) {
 /// Who is asked about calls, if anybody is. Settings may say that nobody is.
 fn asker(
     spec: &SessionSpec,
-    premises: &Premises,
-    desk: &Arc<QuestionDesk>,
-    asked: &Arc<AskedCalls>,
-    manager: &Manager,
-) -> Option<Arc<dyn Ask>> {
+    premises: &SessionEnvironment,
+    desk: &Arc<QuestionRegistry>,
+    asked: &Arc<QuestionedCalls>,
+    manager: &McpManager,
+) -> Option<Arc<dyn Approver>> {
     let nobody = premises.loaded().settings.permissions.deny_instead_of_prompting;
     match &spec.asking {
-        Asking::Nobody => None,
-        Asking::Face(_) if nobody => None,
-        Asking::Face(words) => {
+        ApproverSpec::Nobody => None,
+        ApproverSpec::Face(_) if nobody => None,
+        ApproverSpec::Face(words) => {
             let (desk, calls) = (Arc::clone(desk), Arc::clone(asked));
             let editor = spec.servers.editor.clone();
             let editor = editor.map(|server| EditorDiffs { server, manager: manager.downgrade() });
-            Some(Arc::new(AskFace { desk, calls, words: *words, editor }))
+            Some(Arc::new(EventApprover { desk, calls, words: *words, editor }))
         }
-        Asking::Port(port) => Some(Arc::clone(port)),
-        Asking::Tool(name) => Some(Arc::new(AskTool { manager: manager.clone(), name: name.clone() })),
+        ApproverSpec::Port(port) => Some(Arc::clone(port)),
+        ApproverSpec::Tool(name) => {
+            Some(Arc::new(McpToolApprover { manager: manager.clone(), name: name.clone() }))
+        }
     }
 }
 
 /// The tools of a session: the built-in ones it may use, then its own.
 fn tools(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     spec: &SessionSpec,
     services: Option<&SessionServices>,
-    manager: &Manager,
+    manager: &McpManager,
     policy: &Policy,
 ) -> Vec<Arc<dyn DynTool>> {
     let mut tools = match services {
@@ -448,9 +458,9 @@ fn tools(
     // The recording of a run names its tools.
     let is_replay = spec.model.as_ref().is_some_and(|it| it.replay.is_some());
     let is_attended = match &spec.asking {
-        Asking::Nobody => false,
-        Asking::Port(port) => port.is_somebody(),
-        Asking::Face(_) | Asking::Tool(_) => true,
+        ApproverSpec::Nobody => false,
+        ApproverSpec::Port(port) => port.is_somebody(),
+        ApproverSpec::Face(_) | ApproverSpec::Tool(_) => true,
     };
     tools.retain(|tool| is_attended || is_replay || !needs_answers(tool.name()));
     tools.extend(spec.tools.own.iter().cloned());
@@ -459,7 +469,7 @@ fn tools(
 
 /// Whether tools that are not declared at once can be looked for: a rule or a
 /// list of names may say no, and where there are none nobody needs it.
-fn searches(spec: &SessionSpec, policy: &Policy, manager: &Manager, tools: &[Arc<dyn DynTool>]) -> bool {
+fn searches(spec: &SessionSpec, policy: &Policy, manager: &McpManager, tools: &[Arc<dyn DynTool>]) -> bool {
     let has_deferred = tools.iter().any(|tool| tool.exposure() == Exposure::Deferred);
     let servers = spec.servers.start != ServerStart::Never
         && (spec.servers.hosted.is_some() || !manager.names().is_empty());
@@ -470,16 +480,16 @@ fn searches(spec: &SessionSpec, policy: &Policy, manager: &Manager, tools: &[Arc
 
 /// The built-in tools that rules, switches and a list of names leave.
 pub(crate) fn usable_tools(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     services: &SessionServices,
-    manager: &Manager,
+    manager: &McpManager,
     policy: &Policy,
     only: Option<Vec<String>>,
 ) -> Vec<Arc<dyn DynTool>> {
     let mut base = services.tools.clone();
     base.extend(haft_mcp_client::resource_tools(manager));
     let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
-    let visibility = Visibility {
+    let visibility = ToolVisibility {
         denied: denied.map(|tool| tool.name().to_owned()).collect(),
         only,
         features: premises.features(&base),
@@ -492,7 +502,7 @@ const HOST_GRACE: std::time::Duration = std::time::Duration::from_millis(1500);
 
 /// What runs the calls of a session.
 fn call_session(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     spec: &SessionSpec,
     gate: Gate,
     tools: Vec<Arc<dyn DynTool>>,
@@ -509,7 +519,7 @@ fn call_session(
     // A person who runs a call sees what the file says; a model does not.
     if spec.model.is_some() || !spec.remembers_results {
         pipeline.secrets = Some(match premises.hosts.get() {
-            Some(_) => Arc::new(hosts::SecretsHere(premises.masker.clone())),
+            Some(_) => Arc::new(hosts::LocalSecrets(premises.masker.clone())),
             None => Arc::new(premises.masker.clone()),
         });
     }
@@ -518,7 +528,7 @@ fn call_session(
     }
     let pipeline = Arc::new(pipeline);
     let (cwd, home) = premises.work_place();
-    let mut state = SessionState::new(cwd);
+    let mut state = CallSessionState::new(cwd);
     state.home = home.as_deref().map(Arc::from);
     let is_there = |name: &&String| pool.get().get(name).is_some();
     state.loaded = spec.tools.at_hand.iter().filter(is_there).cloned().collect();
@@ -535,7 +545,7 @@ fn told_progress(events: EventSender) -> ProgressSink {
     let (sink, mut progress) = ProgressSink::channel();
     tokio::spawn(async move {
         while let Some(event) = progress.recv().await {
-            events.tell(Happening::Agent(haft_agent::AgentEvent::Progress(event)));
+            events.tell(SessionEventKind::Agent(haft_agent::AgentEvent::Progress(event)));
         }
     });
     sink
@@ -543,7 +553,7 @@ fn told_progress(events: EventSender) -> ProgressSink {
 
 /// The hooks of settings, plugins and the embedding program.
 fn own_hooks(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     servers: &SessionServers,
     extensions: &Extensions,
     spec: &SessionSpec,
@@ -559,8 +569,8 @@ fn own_hooks(
 
 /// The hooks of the settings as they are now, and what hooks need.
 pub(crate) fn hook_parts(
-    premises: &Premises,
-    manager: &Manager,
+    premises: &SessionEnvironment,
+    manager: &McpManager,
     processes: &Arc<ProcessOwner>,
 ) -> (Vec<HookDefinition>, Ports) {
     let loaded = premises.loaded();
@@ -572,7 +582,7 @@ pub(crate) fn hook_parts(
         set,
         ..HookEnvironment::default()
     };
-    let observer: Arc<dyn HookObserver> = Arc::new(HookTeller::new(premises.events.clone()));
+    let observer: Arc<dyn HookObserver> = Arc::new(HookEventEmitter::new(premises.events.clone()));
     let ports = Ports {
         environment,
         processes: Arc::clone(processes),

@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use haft_builtin_tools::read::MediaWork;
 use haft_model::{
-    AnthropicLogin, Catalog, Common, ImageLimit, KeySettings, KeySource, LoginRenewal, MediaPort, Provider,
-    ProviderChoice, ShrunkImage,
+    AnthropicLogin, Catalog, ImageLimit, ImageShrinker, KeySettings, KeySource, LoginRenewal, Provider,
+    ProviderChoice, ProviderOptions, ShrunkImage,
 };
 use tokio::runtime::RuntimeFlavor;
 
 use super::services::media_work;
-use crate::{ModelSpec, OpenError, ProviderSpec, premises::Premises};
+use crate::{ModelSpec, OpenError, ProviderSpec, premises::SessionEnvironment};
 
 /// Somebody who answers, and where the key comes from.
 pub(crate) struct ChosenProvider {
@@ -75,7 +75,7 @@ impl ModelVendor {
 
 impl ChosenProvider {
     /// The provider that spec, settings and variables ask for. Nothing is sent.
-    pub(crate) fn of(premises: &Premises, spec: &ModelSpec) -> Result<Self, OpenError> {
+    pub(crate) fn of(premises: &SessionEnvironment, spec: &ModelSpec) -> Result<Self, OpenError> {
         let mut chosen = Self::named(premises, spec)?;
         if let Some(between) = &spec.between {
             chosen.provider = between(chosen.provider);
@@ -83,7 +83,7 @@ impl ChosenProvider {
         Ok(chosen)
     }
 
-    fn named(premises: &Premises, spec: &ModelSpec) -> Result<Self, OpenError> {
+    fn named(premises: &SessionEnvironment, spec: &ModelSpec) -> Result<Self, OpenError> {
         let overrides = match &spec.provider {
             ProviderSpec::Given { provider, catalog } => {
                 let catalog = match catalog {
@@ -122,19 +122,20 @@ impl ChosenProvider {
         let searches_at = searches_at(&choice, premises);
         let vendor = ModelVendor::of(&choice, &env);
         let catalog = premises.catalog()?;
-        let media: Arc<dyn MediaPort> = Arc::new(ShrinksPictures(media_work(premises.program.as_ref())));
+        let media: Arc<dyn ImageShrinker> =
+            Arc::new(WorkerImageShrinker(media_work(premises.program.as_ref())));
         let renewal = renewal(premises, &choice);
         let catalog_of = Arc::clone(&catalog);
         let names = model_names(premises);
         let helper = premises.text_setting("proxyAuthHelper");
         let proxy_login = helper.map(|it| KeySource::helper_for(it, premises.variables.clone()));
-        let common = Common {
+        let common = ProviderOptions {
             catalog: catalog_of,
             media: Some(media),
             renewal,
             names,
             proxy_login,
-            ..Common::from_env(&env)
+            ..ProviderOptions::from_env(&env)
         };
         let provider = choice.build(common).map_err(|err| failed(&err))?;
         Ok(Self { provider: Arc::new(provider), catalog, key_source, searches_at, vendor })
@@ -155,7 +156,7 @@ const OPENAI_ADDRESSES: [&str; 7] = [
 /// A key goes only where its owner sent it: an address that the folder's own
 /// settings name gets no key, token or header that comes from elsewhere.
 fn check_address(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     overrides: &[(String, String)],
     choice: &ProviderChoice,
 ) -> Result<(), OpenError> {
@@ -209,7 +210,7 @@ fn check_address(
 
 /// What models are called at this provider (`modelOverrides`), by their usual
 /// names.
-fn model_names(premises: &Premises) -> BTreeMap<String, String> {
+fn model_names(premises: &SessionEnvironment) -> BTreeMap<String, String> {
     let loaded = premises.loaded();
     let said = loaded.settings.get("modelOverrides");
     let entries = said.iter().filter_map(|it| it.value.as_object()).flatten();
@@ -217,7 +218,7 @@ fn model_names(premises: &Premises) -> BTreeMap<String, String> {
 }
 
 /// The command that renews what this provider takes, if the settings name one.
-fn renewal(premises: &Premises, choice: &ProviderChoice) -> Option<LoginRenewal> {
+fn renewal(premises: &SessionEnvironment, choice: &ProviderChoice) -> Option<LoginRenewal> {
     let setting = match choice {
         ProviderChoice::Vertex { .. } => "gcpAuthRefresh",
         ProviderChoice::Anthropic { .. }
@@ -233,7 +234,7 @@ fn renewal(premises: &Premises, choice: &ProviderChoice) -> Option<LoginRenewal>
 
 /// Who searches the web beside answering: the vendor itself, or a gateway of
 /// which the person says so.
-fn searches_at(choice: &ProviderChoice, premises: &Premises) -> Option<String> {
+fn searches_at(choice: &ProviderChoice, premises: &SessionEnvironment) -> Option<String> {
     let ProviderChoice::Anthropic { base_url, .. } = choice else { return None };
     let own = url_host(base_url).is_some_and(|host| host == "api.anthropic.com");
     let said = premises.text_setting("web.searchProvider").is_some_and(|it| it == "model");
@@ -245,9 +246,9 @@ fn url_host(url: &str) -> Option<&str> {
 }
 
 /// Makes pictures smaller the way Read does: in a process with limits.
-struct ShrinksPictures(MediaWork);
+struct WorkerImageShrinker(MediaWork);
 
-impl MediaPort for ShrinksPictures {
+impl ImageShrinker for WorkerImageShrinker {
     fn shrink(&self, image: &[u8], limit: ImageLimit) -> Option<ShrunkImage> {
         let shrink = || self.0.shrink(image, limit.side, limit.bytes);
         // A large picture takes a second, and others want to go on meanwhile.

@@ -1,9 +1,9 @@
 //! Prompts for later: the person's own, never those a project brings.
 
-use haft_builtin_tools::cron::ScheduleServices;
+use haft_builtin_tools::cron::CronServices;
 use serde_json::Value;
 
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// Where other programs keep prompts for later in a project.
 const FOREIGN: &str = ".claude/scheduled_tasks.json";
@@ -12,7 +12,7 @@ const FOREIGN: &str = ".claude/scheduled_tasks.json";
 const LARGEST: u64 = 1 << 20;
 
 /// Where prompts for later are. That those of the project do not run is said.
-pub(super) fn schedule_services(premises: &Premises) -> ScheduleServices {
+pub(super) fn schedule_services(premises: &SessionEnvironment) -> CronServices {
     let file = premises.cwd.join(FOREIGN);
     let brought = std::fs::metadata(&file)
         .ok()
@@ -25,5 +25,5 @@ pub(super) fn schedule_services(premises: &Premises) -> ScheduleServices {
             "{count} scheduled prompts of this project ({FOREIGN}) do not run: a project never starts prompts by itself"
         ));
     }
-    ScheduleServices::at(&premises.state_dir(), Some(premises.session_id.as_str().to_owned()))
+    CronServices::at(&premises.state_dir(), Some(premises.session_id.as_str().to_owned()))
 }

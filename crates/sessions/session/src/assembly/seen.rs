@@ -7,14 +7,14 @@ use std::{
 
 use haft_agent::{Held, Restored};
 use haft_types::{AgentId, CallId};
-use haft_workspace::{ContextView, Files, SeenRecord, Viewer};
+use haft_workspace::{ContextView, Files, ReadBy, SeenRecord};
 
 /// Which results are in the next requests of agents that others started. Clones
 /// share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ChildrenHeld(Arc<Mutex<HashMap<AgentId, Held>>>);
+pub(crate) struct ChildContextViews(Arc<Mutex<HashMap<AgentId, Held>>>);
 
-impl ChildrenHeld {
+impl ChildContextViews {
     pub(crate) fn insert(&self, agent: AgentId, held: Held) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, held);
     }
@@ -28,12 +28,12 @@ impl ChildrenHeld {
 /// Which results are in the next request; all of them where there is no
 /// conversation that could lose one.
 #[derive(Default)]
-pub(crate) struct InRequest {
+pub(crate) struct MainContextView {
     pub(super) main: Option<Held>,
-    pub(super) children: ChildrenHeld,
+    pub(super) children: ChildContextViews,
 }
 
-impl ContextView for InRequest {
+impl ContextView for MainContextView {
     fn holds(&self, agent: &AgentId, call: &CallId) -> bool {
         match agent {
             AgentId::Main => self.main.as_ref().is_none_or(|held| held.holds(call)),
@@ -47,7 +47,7 @@ pub(super) fn restore_seen(files: &Files, restored: &Restored) {
     for (call, meta) in &restored.meta {
         let record = meta.get("haft/seen").cloned().map(serde_json::from_value::<SeenRecord>);
         if let Some(Ok(record)) = record {
-            let viewer = Viewer { agent: AgentId::Main, call: call.clone() };
+            let viewer = ReadBy { agent: AgentId::Main, call: call.clone() };
             files.reads().restore(&viewer, &record);
         }
     }

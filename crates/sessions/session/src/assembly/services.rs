@@ -9,18 +9,18 @@ use std::{
 
 use haft_agent::Masker;
 use haft_builtin_tools::{
-    FindSettings, KnownShapes, Services,
+    KnownShapes, SearchToolSettings, ToolServices,
     bash::{
-        AnalysedFacts, BashSettings, NoConfine, NoSnapshots,
-        undo::{JournalSnapshots, SnapshotLimits},
+        BashInspector, BashSettings, NoConfiner, NoSnapshots,
+        undo::{JournalCommandUndo, SnapshotLimits},
     },
     config::NoSettings,
-    cron::ScheduleServices,
+    cron::CronServices,
     read::{MediaWork, MediaWorker, ReadLimits},
     remote_trigger::TriggerServices,
     task_list::TaskServices,
 };
-use haft_permission::Opinion;
+use haft_permission::HookOpinion;
 use haft_shell::{
     env::EnvPolicy,
     output::Blank,
@@ -37,21 +37,21 @@ use super::{
     ChosenProvider,
     lsp::lsp_desk,
     schedule::schedule_services,
-    seen::{ChildrenHeld, InRequest},
+    seen::{ChildContextViews, MainContextView},
     settings_access::StoredSettings,
     web::{SmallModel, web_services},
     web_search::{ModelSearch, search_services},
 };
 use crate::{
     EventSender, OpenError,
-    agents::{AgentDesk, AgentShelf},
-    far_post::{FarPost, PostElsewhere},
+    agents::{AgentKindCatalog, SubagentRegistry},
+    far_post::{RemoteMail, RemoteMailer},
     late::LatePipeline,
-    premises::{MCP_RESULTS, Premises, TOOL_RESULTS},
+    premises::{MCP_RESULTS, SessionEnvironment, TOOL_RESULTS},
     task_hooks::{TaskHooks, task_lists},
-    teams::TeamDesk,
-    voice::SessionVoice,
-    worktrees::WorktreeDesk,
+    teams::TeamRegistry,
+    voice::SessionMessenger,
+    worktrees::SessionWorktrees,
 };
 
 /// What is written down about commands and what they print.
@@ -72,19 +72,19 @@ pub(crate) struct SessionServices {
     /// Every built-in tool, wanted or not.
     pub(crate) tools: Vec<Arc<dyn DynTool>>,
     /// Tools that look, for faces.
-    pub(crate) readers: Readers,
+    pub(crate) readers: ReadOnlyTools,
     /// Answers questions about pages, where somebody does.
     pub(crate) small_model: Option<Arc<SmallModel>>,
     /// Searches through the model's provider, where it can.
     pub(crate) model_search: Option<Arc<ModelSearch>>,
     /// Asks language servers.
-    pub(crate) lsp: Arc<haft_builtin_tools::lsp::LspDesk>,
+    pub(crate) lsp: Arc<haft_builtin_tools::lsp::LspServers>,
     /// Hooks and rules, once they are there.
     pub(crate) late: Arc<LatePipeline>,
     /// Speaks to the person.
-    pub(crate) voice: Arc<SessionVoice>,
+    pub(crate) voice: Arc<SessionMessenger>,
     /// Where agents that are kept apart work.
-    pub(crate) worktrees: Arc<WorktreeDesk>,
+    pub(crate) worktrees: Arc<SessionWorktrees>,
 }
 
 /// Keeps secrets out of the outputs that a session leaves on disk.
@@ -99,14 +99,14 @@ impl Blank for SpoolMask {
 
 /// Tools that look, for whoever is not the model.
 #[derive(Clone)]
-pub(crate) struct Readers {
+pub(crate) struct ReadOnlyTools {
     /// Shows files.
     pub(crate) read: Arc<dyn DynTool>,
     /// Shows directories.
     pub(crate) list: Arc<dyn DynTool>,
 }
 
-impl Readers {
+impl ReadOnlyTools {
     /// Whether no rule denies that a file is read, and it is a stored one.
     pub(crate) fn may_read(&self, calls: &CallSession, path: &Path) -> bool {
         if haft_paths::is_of_kernel(path) {
@@ -118,14 +118,14 @@ impl Readers {
         let Some(path) = path.to_str() else { return false };
         let Ok(call) = Arc::clone(&self.read).parse(json!({"file_path": path}), &cx) else { return false };
         let policy = calls.pipeline.gate.permissions().policy();
-        policy.judge(self.read.name(), call.as_ref(), &cx, &Opinion::default()).approved().is_ok()
+        policy.judge(self.read.name(), call.as_ref(), &cx, &HookOpinion::default()).approved().is_ok()
     }
 }
 
 /// The directories commands work in, as they are now.
 struct LiveRoots(Arc<Workspace>);
 
-impl haft_builtin_tools::bash::CommandRoots for LiveRoots {
+impl haft_builtin_tools::bash::WorkingDirs for LiveRoots {
     fn roots(&self) -> Vec<PathBuf> {
         self.0.roots()
     }
@@ -134,13 +134,13 @@ impl haft_builtin_tools::bash::CommandRoots for LiveRoots {
 impl SessionServices {
     /// Opens them. `in_request` says which results the next request still shows.
     pub(crate) fn open(
-        premises: &Premises,
-        in_request: InRequest,
+        premises: &SessionEnvironment,
+        in_request: MainContextView,
         records: ShellRecords,
         chosen: Option<&ChosenProvider>,
-        agents: &Arc<AgentDesk>,
+        agents: &Arc<SubagentRegistry>,
         programs: &[PathBuf],
-        far_post: Option<&Arc<dyn FarPost>>,
+        far_post: Option<&Arc<dyn RemoteMail>>,
     ) -> Result<Self, OpenError> {
         let get = |name: &str| premises.variables.text(name);
         let workspace = match records {
@@ -161,9 +161,9 @@ impl SessionServices {
         let small_model = SmallModel::of(premises, chosen);
         let model_search = ModelSearch::of(premises, chosen);
         let read = haft_builtin_tools::read::Read::new(Arc::clone(&files), ReadLimits::from(get));
-        let readers = Readers {
+        let readers = ReadOnlyTools {
             read: erase(read.with_media(media_work(premises.program.as_ref()))),
-            list: erase(haft_builtin_tools::ls::Ls::new(FindSettings::from_env(get))),
+            list: erase(haft_builtin_tools::ls::Ls::new(SearchToolSettings::from_env(get))),
         };
         let naming = Arc::downgrade(agents);
         files.reads().name_agents(move |agent| {
@@ -173,11 +173,11 @@ impl SessionServices {
         let lists = task_lists(premises);
         let watch =
             TaskHooks { late: Arc::clone(&late), agents: Arc::clone(agents), lists: Arc::clone(&lists) };
-        let teams = TeamDesk::open(agents, &lists, &premises.state_dir(), premises.session_id.as_str());
-        let worktrees = WorktreeDesk::new(premises, shell.owner(), &files, &late, &readers.read);
+        let teams = TeamRegistry::open(agents, &lists, &premises.state_dir(), premises.session_id.as_str());
+        let worktrees = SessionWorktrees::new(premises, shell.owner(), &files, &late, &readers.read);
         let tasks = Tasks::new(shell);
         premises.tasks.set(Arc::clone(&tasks)).ok();
-        let voice = Arc::new(SessionVoice {
+        let voice = Arc::new(SessionMessenger {
             events: premises.events.clone(),
             files: Arc::clone(&files),
             lists: Arc::clone(&lists),
@@ -187,17 +187,17 @@ impl SessionServices {
             log: Mutex::default(),
         });
         let lsp = lsp_desk(premises, &config, &files);
-        let services = Services {
+        let services = ToolServices {
             lsp: Arc::clone(&lsp),
             triggers: triggers(premises),
             tasks,
-            commands: Arc::new(AnalysedFacts { home: home.clone(), roots: roots.clone() }),
+            commands: Arc::new(BashInspector { home: home.clone(), roots: roots.clone() }),
             roots: Arc::new(LiveRoots(Arc::clone(files.workspace()))),
             bash: bash_settings(premises, get),
             confine: Arc::clone(&premises.walls) as Arc<_>,
-            snapshots: Arc::new(JournalSnapshots::new(Arc::clone(&files), home, limits)),
+            snapshots: Arc::new(JournalCommandUndo::new(Arc::clone(&files), home, limits)),
             settings: Arc::new(StoredSettings { store: Arc::clone(&premises.store) }),
-            find: FindSettings::from_env(get),
+            find: SearchToolSettings::from_env(get),
             files: Arc::clone(&files),
             read: ReadLimits::from(get),
             media: media_work(premises.program.as_ref()),
@@ -207,7 +207,7 @@ impl SessionServices {
             web_search: search_services(premises, model_search.as_ref()),
             agents: Arc::clone(agents) as Arc<_>,
             post: match far_post {
-                Some(far) => Arc::new(PostElsewhere { near: Arc::clone(agents), far: Arc::clone(far) }),
+                Some(far) => Arc::new(RemoteMailer { near: Arc::clone(agents), far: Arc::clone(far) }),
                 None => Arc::clone(agents) as Arc<_>,
             },
             plans: (premises.plans_dir(), premises.session_id.to_string()),
@@ -242,7 +242,7 @@ impl SessionServices {
 }
 
 /// The triggers of the person, as their settings are now. A project has none.
-fn triggers(premises: &Premises) -> TriggerServices {
+fn triggers(premises: &SessionEnvironment) -> TriggerServices {
     let store = Arc::clone(&premises.store);
     TriggerServices {
         store: TriggerStore::at(premises.state_dir().join("triggers")),
@@ -258,7 +258,7 @@ fn triggers(premises: &Premises) -> TriggerServices {
 /// environment of the session.
 /// What commands inherit. Programs of plugins are found behind all others: none of
 /// them takes the place of one that rules know.
-fn environment(premises: &Premises, programs: &[PathBuf]) -> EnvPolicy {
+fn environment(premises: &SessionEnvironment, programs: &[PathBuf]) -> EnvPolicy {
     let loaded = premises.loaded();
     let set = &loaded.settings.env;
     let named = |name: &str| set.iter().find(|it| it.0 == name).map(|it| it.1.value.clone());
@@ -270,7 +270,7 @@ fn environment(premises: &Premises, programs: &[PathBuf]) -> EnvPolicy {
 
 /// Runs commands, and says at the start where there is no shell that could.
 fn open_shell(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     config: ShellConfig,
     records: ShellRecords,
 ) -> Result<Arc<Shell>, OpenError> {
@@ -284,7 +284,7 @@ fn open_shell(
 /// Opens the shell; in memory alone where the disk takes nothing. That another
 /// process has the session is no such case.
 fn open_on_disk_or_not(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     config: ShellConfig,
     records: ShellRecords,
 ) -> Result<Arc<Shell>, OpenError> {
@@ -319,7 +319,7 @@ const ORPHAN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A session that is taken up again after it was killed first ends what it had
 /// running then: once it lives, nobody could tell that from what it runs now.
-fn end_own_orphans(premises: &Premises) {
+fn end_own_orphans(premises: &SessionEnvironment) {
     let registries = Shell::registries(&premises.state_dir());
     let orphans = haft_process::end_orphans_of(&registries, premises.session_id.as_str(), ORPHAN_PATIENCE);
     premises.tell_ended(&orphans.found);
@@ -328,7 +328,7 @@ fn end_own_orphans(premises: &Premises) {
 /// Nothing runs unseen: orphans of commands become ours, and what killed
 /// sessions left is ended. Stored results of all sessions age. Done once per
 /// process and directory.
-fn own_processes(premises: &Premises) {
+fn own_processes(premises: &SessionEnvironment) {
     static SWEPT: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     haft_process::adopt_orphans().ok();
@@ -370,42 +370,44 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
     let shell = shell.map_err(|err| OpenError::Start(format!("commands cannot run: {err}")))?;
     let (roots, variables) = (workspace.roots(), Variables::of_process());
     let get = |name: &str| variables.text(name);
-    Ok(haft_builtin_tools::base(&Services {
-        lsp: haft_builtin_tools::lsp::LspDesk::closed(),
+    Ok(haft_builtin_tools::base(&ToolServices {
+        lsp: haft_builtin_tools::lsp::LspServers::closed(),
         triggers: haft_builtin_tools::remote_trigger::TriggerServices::none(scratch),
         tasks: Tasks::new(shell),
-        commands: Arc::new(AnalysedFacts { home: None, roots: roots.clone() }),
+        commands: Arc::new(BashInspector { home: None, roots: roots.clone() }),
         roots: Arc::new(roots),
         bash: BashSettings::from(get),
-        confine: Arc::new(NoConfine),
+        confine: Arc::new(NoConfiner),
         snapshots: Arc::new(NoSnapshots),
         settings: Arc::new(NoSettings),
-        find: FindSettings::from_env(get),
+        find: SearchToolSettings::from_env(get),
         files: Arc::new(Files::new(
             Arc::new(workspace),
             None,
-            InRequest { main: None, children: ChildrenHeld::default() },
+            MainContextView { main: None, children: ChildContextViews::default() },
         )),
         read: ReadLimits::from(get),
         media: MediaWork::Thread,
         config_check: Arc::new(KnownShapes),
-        schedule: ScheduleServices::at(scratch, None),
+        schedule: CronServices::at(scratch, None),
         web: haft_builtin_tools::web_fetch::WebServices::plain(scratch),
         web_search: haft_builtin_tools::web_search::SearchServices::default(),
-        agents: Arc::new(haft_builtin_tools::agent::NoAgents { listed: AgentShelf::default_kinds() }),
-        post: Arc::new(haft_builtin_tools::send_message::NoPost),
+        agents: Arc::new(haft_builtin_tools::agent::NoSubagents {
+            listed: AgentKindCatalog::default_kinds(),
+        }),
+        post: Arc::new(haft_builtin_tools::send_message::NoMailer),
         plans: (scratch.to_owned(), String::from("plan")),
-        other_tasks: Arc::new(haft_builtin_tools::task_output::NoOtherTasks),
+        other_tasks: Arc::new(haft_builtin_tools::task_output::NoAgentTasks),
         task_lists: TaskServices::alone(scratch),
         teams: Arc::new(haft_builtin_tools::team::NoTeams),
-        user: Arc::new(haft_builtin_tools::brief::NobodyToTell),
+        user: Arc::new(haft_builtin_tools::brief::NoUser),
         suggestions: scratch.join("suggested-prs.jsonl"),
         worktrees: Arc::new(haft_builtin_tools::worktree::NoWorktrees),
     }))
 }
 
 /// As the variables say, and the settings where those say nothing.
-fn bash_settings(premises: &Premises, get: impl Fn(&str) -> Option<String>) -> BashSettings {
+fn bash_settings(premises: &SessionEnvironment, get: impl Fn(&str) -> Option<String>) -> BashSettings {
     let loaded = premises.loaded();
     BashSettings::from(|name| {
         let setting = match name {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_agent::cassette::{Cassette, RecordedTool};
+use haft_agent::cassette::{RecordedRun, RecordedTool};
 use haft_tool::{DynTool, Exposure, RawTool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 /// What stands for the tools of servers that a recorded run had.
-pub(super) fn stand_ins(cassette: &Cassette) -> Vec<Arc<dyn DynTool>> {
+pub(super) fn stand_ins(cassette: &RecordedRun) -> Vec<Arc<dyn DynTool>> {
     cassette.server_tools().into_iter().map(stand_in).collect()
 }
 

@@ -14,7 +14,7 @@ use std::{
 
 use haft_types::{PermissionMode, text};
 
-use crate::{Asking, SessionSpec, premises::Premises};
+use crate::{ApproverSpec, SessionSpec, premises::SessionEnvironment};
 
 /// How long git may look around. Without an answer the session begins without it.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -27,7 +27,7 @@ const MOST_FILES: usize = 15;
 const MOST_COMMITS: &str = "5";
 
 /// Lines for the first request.
-pub(super) fn notes(premises: &Premises, spec: &SessionSpec, mode: PermissionMode) -> Vec<String> {
+pub(super) fn notes(premises: &SessionEnvironment, spec: &SessionSpec, mode: PermissionMode) -> Vec<String> {
     let mut notes = Vec::new();
     let shell = premises.variables.text("SHELL").filter(|it| !it.trim().is_empty());
     let login = shell.as_deref().and_then(|it| it.rsplit('/').next()).filter(|it| *it != "bash");
@@ -41,7 +41,7 @@ pub(super) fn notes(premises: &Premises, spec: &SessionSpec, mode: PermissionMod
 }
 
 /// The state of the repository, unless the settings leave it out.
-fn told_repository(premises: &Premises) -> Vec<String> {
+fn told_repository(premises: &SessionEnvironment) -> Vec<String> {
     let wanted = premises.loaded().settings.get("includeGitInstructions");
     match wanted.and_then(|it| it.value.as_bool()) {
         Some(false) => Vec::new(),
@@ -50,14 +50,14 @@ fn told_repository(premises: &Premises) -> Vec<String> {
 }
 
 /// The language of the person, where the settings name one.
-pub(super) fn language_note(premises: &Premises) -> Option<String> {
+pub(super) fn language_note(premises: &SessionEnvironment) -> Option<String> {
     let language = premises.text_setting("language").filter(|it| !it.trim().is_empty())?;
     let language = text::one_line(language.trim(), 60);
     Some(format!("Language of the person: {language}. Write to them in it; code stays as it is"))
 }
 
 /// What holds commands.
-fn wall_note(premises: &Premises) -> String {
+fn wall_note(premises: &SessionEnvironment) -> String {
     String::from(match premises.walls.enforce() {
         true => "Sandbox: commands write in the workspace and temporary directories only",
         false => "Sandbox: none",
@@ -65,8 +65,8 @@ fn wall_note(premises: &Premises) -> String {
 }
 
 /// Who answers questions.
-pub(super) fn mode_note(premises: &Premises, spec: &SessionSpec, mode: PermissionMode) -> String {
-    let nobody = matches!(spec.asking, Asking::Nobody)
+pub(super) fn mode_note(premises: &SessionEnvironment, spec: &SessionSpec, mode: PermissionMode) -> String {
+    let nobody = matches!(spec.asking, ApproverSpec::Nobody)
         || premises.loaded().settings.permissions.deny_instead_of_prompting;
     match (nobody, mode) {
         (_, PermissionMode::BypassPermissions) => format!("Permission mode: {mode}, nothing is asked"),
@@ -80,7 +80,7 @@ pub(super) fn mode_note(premises: &Premises, spec: &SessionSpec, mode: Permissio
 }
 
 /// What a model should know about a place: shell, walls and repository.
-pub(crate) fn place_notes(premises: &Premises) -> Vec<String> {
+pub(crate) fn place_notes(premises: &SessionEnvironment) -> Vec<String> {
     let mut notes = vec![String::from("Shell: bash")];
     notes.push(wall_note(premises));
     notes.extend(told_repository(premises));
@@ -100,10 +100,10 @@ fn repository(cwd: &Path) -> Vec<String> {
         &["status", "--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=all"],
     );
     let mut notes = Vec::new();
-    if let Some(status) = status.and_then(AskedGit::answer) {
+    if let Some(status) = status.and_then(GitQuery::answer) {
         notes.extend(state(&status));
     }
-    if let Some(log) = log.and_then(AskedGit::answer).filter(|it| !it.trim().is_empty()) {
+    if let Some(log) = log.and_then(GitQuery::answer).filter(|it| !it.trim().is_empty()) {
         let commits: Vec<String> = log.lines().map(|it| format!("  {}", text::one_line(it, 100))).collect();
         notes.push(format!("Newest commits:\n{}", commits.join("\n")));
     }
@@ -154,12 +154,12 @@ fn disarmed(cwd: &Path) -> Option<Vec<String>> {
 }
 
 /// A question to git that is being answered.
-struct AskedGit {
+struct GitQuery {
     child: std::process::Child,
     printed: mpsc::Receiver<Vec<u8>>,
 }
 
-fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<AskedGit> {
+fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<GitQuery> {
     let mut command = Command::new("git");
     command.args(["--no-pager", "--no-optional-locks"]).args(disarmed).args(args).current_dir(cwd);
     let kept = ["PATH", "HOME", "XDG_CONFIG_HOME"].into_iter();
@@ -179,10 +179,10 @@ fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<AskedGit> {
         child.wait().ok();
         return None;
     }
-    Some(AskedGit { child, printed })
+    Some(GitQuery { child, printed })
 }
 
-impl AskedGit {
+impl GitQuery {
     /// What git said in time, if all went well.
     fn answer(mut self) -> Option<String> {
         let printed = self.printed.recv_timeout(PATIENCE).ok();

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::Ledger;
-use haft_builtin_tools::web_fetch::{PageAnswer, PageReader, WebServices, WebSettings};
+use haft_agent::Budget;
+use haft_builtin_tools::web_fetch::{PageAnswer, PageModel, WebServices, WebSettings};
 use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_net::{PrivateHosts, SystemNetwork, WebClient, WebLimits};
 use haft_tool::BoxFuture;
@@ -14,10 +14,10 @@ use haft_types::{Message, MessageBlock};
 use serde_json::Value;
 
 use super::ChosenProvider;
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// What the tools for the web work with.
-pub(super) fn web_services(premises: &Premises, reader: Option<&Arc<SmallModel>>) -> WebServices {
+pub(super) fn web_services(premises: &SessionEnvironment, reader: Option<&Arc<SmallModel>>) -> WebServices {
     let network = SystemNetwork::new(|name| premises.variable(name));
     let (near, wrong) = near(premises);
     for entry in wrong {
@@ -27,16 +27,16 @@ pub(super) fn web_services(premises: &Premises, reader: Option<&Arc<SmallModel>>
         client: WebClient::new(network, near, WebLimits::default()),
         keep_dir: premises.session_dir().join("tool-results"),
         settings: web_settings(premises),
-        reader: reader.map(|it| Arc::clone(it) as Arc<dyn PageReader>),
+        reader: reader.map(|it| Arc::clone(it) as Arc<dyn PageModel>),
     }
 }
 
-fn near(premises: &Premises) -> (PrivateHosts, Vec<String>) {
+fn near(premises: &SessionEnvironment) -> (PrivateHosts, Vec<String>) {
     let entries = texts(premises, "web.allowPrivateHosts").unwrap_or_default();
     PrivateHosts::parse(entries.iter().map(String::as_str))
 }
 
-fn web_settings(premises: &Premises) -> WebSettings {
+fn web_settings(premises: &SessionEnvironment) -> WebSettings {
     let mut settings = WebSettings::default();
     if let Some(agent) = premises.text_setting("web.userAgent") {
         settings.user_agent = agent;
@@ -53,7 +53,7 @@ fn web_settings(premises: &Premises) -> WebSettings {
     settings
 }
 
-fn texts(premises: &Premises, name: &str) -> Option<Vec<String>> {
+fn texts(premises: &SessionEnvironment, name: &str) -> Option<Vec<String>> {
     let found = premises.loaded().settings.get(name)?;
     let list = found.value.as_array()?;
     Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
@@ -68,13 +68,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct SmallModel {
     provider: Arc<dyn Provider>,
     model: String,
-    ledger: OnceLock<Ledger>,
+    ledger: OnceLock<Budget>,
 }
 
 impl SmallModel {
     /// The model that settings or variables name, if they name one and somebody
     /// answers.
-    pub(super) fn of(premises: &Premises, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
+    pub(super) fn of(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let model = premises
             .text_setting("web.summaryModel")
             .or_else(|| premises.variable("ANTHROPIC_SMALL_FAST_MODEL"))
@@ -84,7 +84,7 @@ impl SmallModel {
     }
 
     /// Who pays.
-    pub(super) fn charge_to(&self, ledger: &Ledger) {
+    pub(super) fn charge_to(&self, ledger: &Budget) {
         self.ledger.set(ledger.clone()).ok();
     }
 
@@ -121,7 +121,7 @@ impl SmallModel {
     }
 }
 
-impl PageReader for SmallModel {
+impl PageModel for SmallModel {
     fn answer<'a>(&'a self, page: &'a str, prompt: &'a str) -> BoxFuture<'a, Result<PageAnswer, String>> {
         Box::pin(self.ask(page, prompt))
     }

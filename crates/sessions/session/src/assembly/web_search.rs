@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::Ledger;
+use haft_agent::Budget;
 use haft_builtin_tools::web_search::{
     AdapterKind, SearchAdapter, SearchAdapterConfig, SearchError, SearchHit, SearchHits, SearchProvider,
     SearchQuery, SearchServices,
@@ -17,16 +17,22 @@ use haft_types::{Message, MessageBlock};
 use serde_json::{Value, json};
 
 use super::ChosenProvider;
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// Who searches: whom the settings name, else the first service with a key, else
 /// the model's provider where it can.
-pub(super) fn search_services(premises: &Premises, model: Option<&Arc<ModelSearch>>) -> SearchServices {
+pub(super) fn search_services(
+    premises: &SessionEnvironment,
+    model: Option<&Arc<ModelSearch>>,
+) -> SearchServices {
     let most = premises.variable("CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION").and_then(|it| it.parse().ok());
     SearchServices { provider: provider(premises, model), most }
 }
 
-fn provider(premises: &Premises, model: Option<&Arc<ModelSearch>>) -> Option<Arc<dyn SearchProvider>> {
+fn provider(
+    premises: &SessionEnvironment,
+    model: Option<&Arc<ModelSearch>>,
+) -> Option<Arc<dyn SearchProvider>> {
     let named = premises.text_setting("web.searchProvider");
     let model = || model.map(|it| Arc::clone(it) as Arc<dyn SearchProvider>);
     let adapter = |kind: AdapterKind| {
@@ -61,19 +67,19 @@ const ANSWER_TOKENS: u32 = 4096;
 pub(crate) struct ModelSearch {
     provider: Arc<dyn Provider>,
     endpoint: String,
-    payer: OnceLock<(Ledger, String)>,
+    payer: OnceLock<(Budget, String)>,
 }
 
 impl ModelSearch {
     /// The session's provider, if it searches.
-    pub(super) fn of(_premises: &Premises, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
+    pub(super) fn of(_premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let chosen = chosen?;
         let endpoint = chosen.searches_at.clone()?;
         Some(Arc::new(Self { provider: Arc::clone(&chosen.provider), endpoint, payer: OnceLock::new() }))
     }
 
     /// Who pays, and which model is asked.
-    pub(super) fn charge_to(&self, ledger: &Ledger, model: &str) {
+    pub(super) fn charge_to(&self, ledger: &Budget, model: &str) {
         self.payer.set((ledger.clone(), model.to_owned())).ok();
     }
 

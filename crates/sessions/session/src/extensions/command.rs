@@ -109,7 +109,7 @@ pub(crate) struct ExpandedCommand {
 
 /// What a skill is told about where it is used.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SkillSetting {
+pub(crate) struct SkillContext {
     pub(crate) placeholders: PlaceholdersIn,
     pub(crate) session: String,
     pub(crate) project: PathBuf,
@@ -223,7 +223,7 @@ impl SlashCommand {
     pub(super) fn parts(
         &self,
         args: &str,
-        setting: &SkillSetting,
+        setting: &SkillContext,
     ) -> Result<Option<Vec<FilledPart>>, String> {
         let body = match &self.kind {
             SlashKind::Local(_) => return Ok(None),

@@ -8,20 +8,20 @@
 use std::path::{Path, PathBuf};
 
 use super::FrontMatter;
-use crate::{AgentSource, premises::Premises};
+use crate::{AgentSource, premises::SessionEnvironment};
 
 /// Where the files of an owner may lie.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LinkFence {
+pub(crate) struct LinkGuard {
     /// The directory that no link leads out of, and what it is called; nothing
     /// where links may lead anywhere. Where it really lies is found out for a
     /// file: most places have none, and are looked at in every turn.
     within: Option<(PathBuf, &'static str)>,
 }
 
-impl LinkFence {
+impl LinkGuard {
     /// That of files of an owner below a directory such as `.claude`.
-    pub(super) fn of(owner: &AgentSource, premises: &Premises, dir: &Path) -> Self {
+    pub(super) fn of(owner: &AgentSource, premises: &SessionEnvironment, dir: &Path) -> Self {
         let project = &premises.store.places().project;
         match owner {
             AgentSource::Project if dir.starts_with(project) => Self::around(project, "the project"),
@@ -95,11 +95,11 @@ mod tests {
             ("project/nothing.md", false),
         ] {
             for root in ["project", "called-otherwise"] {
-                let fence = LinkFence::around(&path(root), "the project");
+                let fence = LinkGuard::around(&path(root), "the project");
                 assert_eq!(fence.read(&path(name)).is_ok(), is_read, "{name} in {root}");
             }
             let exists = path(name).exists();
-            assert_eq!(LinkFence::default().read(&path(name)).is_ok(), exists, "{name} without a fence");
+            assert_eq!(LinkGuard::default().read(&path(name)).is_ok(), exists, "{name} without a fence");
         }
     }
 }

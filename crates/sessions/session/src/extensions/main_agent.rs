@@ -6,7 +6,7 @@ use haft_tool::Tool as _;
 use haft_tool_runtime::ToolSearch;
 use serde_json::Value;
 
-use crate::AgentKind;
+use crate::AgentDefinition;
 
 /// An agent as a host or a file describes it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -32,7 +32,7 @@ pub(crate) enum ModelIs {
     Open,
 }
 
-impl AgentKind {
+impl AgentDefinition {
     /// Makes the main agent of a session one of this kind. What its definition
     /// denies, and which agents and skills it leaves, binds the session elsewhere.
     pub(crate) fn become_main(&self, agent: &mut Agent, catalog: &Catalog, model: ModelIs) {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::LinkFence;
+use super::LinkGuard;
 
 /// Deeper ones are not looked for.
 const DEEPEST: usize = 6;
@@ -17,22 +17,22 @@ const MOST_ENTRIES: usize = 10_000;
 /// Markdown files below a directory, in order, with their paths inside it. A
 /// directory that leads out of the fence is not looked into: it stands in the place
 /// of what is in it, so that whoever reads it is told.
-pub(crate) fn pages(dir: &Path, fence: &LinkFence) -> Vec<(PathBuf, PathBuf)> {
-    let mut walk = PageWalk { fence, found: Vec::new(), seen: HashSet::new(), left: MOST_ENTRIES };
+pub(crate) fn pages(dir: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
+    let mut walk = MarkdownWalk { fence, found: Vec::new(), seen: HashSet::new(), left: MOST_ENTRIES };
     walk.collect(dir, Path::new(""), 0);
     walk.found.sort();
     walk.found
 }
 
-struct PageWalk<'a> {
-    fence: &'a LinkFence,
+struct MarkdownWalk<'a> {
+    fence: &'a LinkGuard,
     found: Vec<(PathBuf, PathBuf)>,
     /// Directories that were looked into: links may lead in circles.
     seen: HashSet<(u64, u64)>,
     left: usize,
 }
 
-impl PageWalk<'_> {
+impl MarkdownWalk<'_> {
     fn collect(&mut self, dir: &Path, inside: &Path, depth: usize) {
         let Ok(place) = std::fs::metadata(dir) else { return };
         if self.fence.is_left_by(dir) {

@@ -14,13 +14,13 @@ use std::{
 };
 
 use haft_agent::{Agent, Attachment, AttachmentKind};
-use haft_permission::{Behavior, Opinion};
+use haft_permission::{Behavior, HookOpinion};
 use haft_tool::{CallContext, Content, DynTool};
 use serde_json::{Value, json};
 
 use crate::{
-    assembly::Readers,
-    servers::{EditorNews, SelectedPlace},
+    assembly::ReadOnlyTools,
+    servers::{EditorContext, EditorSelection},
 };
 
 /// More are not attached: the model can read the rest.
@@ -166,7 +166,7 @@ pub(crate) async fn attachments(
     agent: &Agent,
     text: &str,
     named_by: NamedBy,
-    readers: &Readers,
+    readers: &ReadOnlyTools,
 ) -> Vec<Attachment> {
     let state = &agent.tools.state;
     let mut attached: Vec<Attachment> = Vec::new();
@@ -203,10 +203,14 @@ fn leads_out(path: &Path, dir: &Path) -> bool {
 
 /// What the person's editor shows: what is selected, and files they want mentioned.
 /// Nothing of a file that may not be read without a question.
-pub(crate) async fn from_editor(agent: &Agent, news: &EditorNews, readers: &Readers) -> Vec<Attachment> {
+pub(crate) async fn from_editor(
+    agent: &Agent,
+    news: &EditorContext,
+    readers: &ReadOnlyTools,
+) -> Vec<Attachment> {
     let (selected, mentioned) = news.take();
     let mut attached = Vec::new();
-    for SelectedPlace { path, lines, .. } in mentioned {
+    for EditorSelection { path, lines, .. } in mentioned {
         let mention = PathMention { path: path.display().to_string(), lines };
         let Some(content) = shown(agent, &readers.read, mention.reading(&path)).await else { continue };
         let filename = haft_paths::lexical(&path).display().to_string();
@@ -217,7 +221,7 @@ pub(crate) async fn from_editor(agent: &Agent, news: &EditorNews, readers: &Read
             content,
         });
     }
-    if let Some(SelectedPlace { path, lines, text }) = selected {
+    if let Some(EditorSelection { path, lines, text }) = selected {
         let mention = PathMention { path: path.display().to_string(), lines };
         // What is selected may be unsaved: the editor's own text is shown, if the file may be.
         if may_read(agent, &readers.read, mention.reading(&path)) {
@@ -252,7 +256,7 @@ fn may_read(agent: &Agent, tool: &Arc<dyn DynTool>, input: Value) -> bool {
     cx.home.clone_from(&state.home);
     let Ok(call) = Arc::clone(tool).parse(input, &cx) else { return false };
     let policy = agent.tools.pipeline.gate.permissions().policy();
-    let decision = policy.judge(tool.name(), call.as_ref(), &cx, &Opinion::default());
+    let decision = policy.judge(tool.name(), call.as_ref(), &cx, &HookOpinion::default());
     call.validate(&cx).is_ok() && decision.behavior == Behavior::Allow
 }
 
@@ -264,7 +268,7 @@ async fn shown(agent: &Agent, tool: &Arc<dyn DynTool>, input: Value) -> Option<C
     let call = Arc::clone(tool).parse(input, &cx).ok()?;
     call.validate(&cx).ok()?;
     let policy = agent.tools.pipeline.gate.permissions().policy();
-    let decision = policy.judge(tool.name(), call.as_ref(), &cx, &Opinion::default());
+    let decision = policy.judge(tool.name(), call.as_ref(), &cx, &HookOpinion::default());
     let permit = decision.approved().ok()?;
     Some(call.run(permit, cx).await.ok()?.content)
 }

@@ -23,7 +23,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_config::Layer;
+use haft_config::SettingsLayer;
 
 use haft_hooks::HookDefinition;
 use haft_mcp_client::ServerConfig;
@@ -31,13 +31,13 @@ use haft_mcp_client::ServerConfig;
 pub(crate) use self::{
     command::SlashKind,
     front::FrontMatter,
-    link_fence::LinkFence,
+    link_fence::LinkGuard,
     listing::SkillListing,
     main_agent::ModelIs,
     markdown::pages,
     mentions::{NamedBy, attachments, from_editor, names_something},
     path_globs::PathGlobs,
-    shelf::{FoundSkill, Grants, SkillShelf},
+    shelf::{ActiveSkills, DiscoveredSkill, SkillGrants},
     skill_tool::forked_order,
     styles::StyleFile,
 };
@@ -52,7 +52,9 @@ pub use self::{
 use plugins::Plugin;
 use skill_tool::SkillTool;
 
-use crate::{AgentSource, HostedServers, PluginDir, PluginFacts, agents::AgentFiles, premises::Premises};
+use crate::{
+    AgentSource, HostedServers, PluginDir, PluginInfo, agents::AgentFiles, premises::SessionEnvironment,
+};
 
 /// The name of the tool by which a model uses skills.
 pub(crate) const SKILL_TOOL: &str = <SkillTool as haft_tool::Tool>::NAME;
@@ -74,12 +76,12 @@ pub(crate) struct Extensions {
 struct ExtensionDir {
     dir: PathBuf,
     owner: AgentSource,
-    fence: LinkFence,
+    fence: LinkGuard,
 }
 
 impl Extensions {
     /// Looks for them where the sources of settings allow.
-    pub(crate) fn load(premises: &Premises, given: &[PluginDir]) -> Self {
+    pub(crate) fn load(premises: &SessionEnvironment, given: &[PluginDir]) -> Self {
         let (plugins, plugin_list) = plugins::found(premises, given);
         let mut found =
             Self { plugins, problems: plugin_list.problems.clone(), plugin_list, ..Self::default() };
@@ -97,7 +99,7 @@ impl Extensions {
             found.take_skills(&skills_in(dir, owner, fence), None);
         }
         for dir in &premises.extra_dirs {
-            let fence = LinkFence::around(dir, "the added directory");
+            let fence = LinkGuard::around(dir, "the added directory");
             found.take_skills(&skills_in(&dir.join(".claude"), &AgentSource::Project, &fence), None);
         }
         for plugin in found.plugins.clone() {
@@ -128,7 +130,7 @@ impl Extensions {
     }
 
     /// Plugins alone.
-    pub(crate) fn load_plugins(premises: &Premises, given: &[PluginDir]) -> Self {
+    pub(crate) fn load_plugins(premises: &SessionEnvironment, given: &[PluginDir]) -> Self {
         let (mut plugins, plugin_list) = plugins::found(premises, given);
         plugins.retain(Plugin::is_given);
         Self { plugins, plugin_list, ..Self::default() }
@@ -170,7 +172,7 @@ impl Extensions {
         }
     }
 
-    fn take_styles(&mut self, place: &Path, fence: &LinkFence, plugin: Option<&str>) {
+    fn take_styles(&mut self, place: &Path, fence: &LinkGuard, plugin: Option<&str>) {
         let (styles, problems) = styles::styles_at(place, fence, plugin);
         self.styles.extend(styles);
         self.problems.extend(problems);
@@ -209,7 +211,7 @@ impl Extensions {
             .collect()
     }
 
-    pub(crate) fn plugins(&self) -> Vec<PluginFacts> {
+    pub(crate) fn plugins(&self) -> Vec<PluginInfo> {
         self.plugins.iter().map(Plugin::facts).collect()
     }
 
@@ -229,12 +231,16 @@ impl Extensions {
     }
 
     /// Language servers of plugins.
-    pub(crate) fn language_servers(&self, premises: &Premises) -> Vec<haft_lsp::ConfiguredServer> {
+    pub(crate) fn language_servers(&self, premises: &SessionEnvironment) -> Vec<haft_lsp::ConfiguredServer> {
         self.plugins.iter().flat_map(|plugin| plugin.language_servers(premises)).collect()
     }
 
     /// MCP servers of plugins.
-    pub(crate) fn servers(&self, hosted: Option<&HostedServers>, premises: &Premises) -> Vec<ServerConfig> {
+    pub(crate) fn servers(
+        &self,
+        hosted: Option<&HostedServers>,
+        premises: &SessionEnvironment,
+    ) -> Vec<ServerConfig> {
         self.plugins.iter().flat_map(|plugin| plugin.servers(hosted, premises)).collect()
     }
 }
@@ -258,13 +264,13 @@ fn owned_by(mut command: SlashCommand, plugin: Option<&Plugin>) -> SlashCommand 
 fn skills_in(
     dir: &Path,
     source: &AgentSource,
-    fence: &LinkFence,
+    fence: &LinkGuard,
 ) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
     skills_at(&dir.join("skills"), source, fence)
 }
 
 /// Directories of skills: those in a directory, or the directory itself.
-fn skill_dirs(place: &Path, fence: &LinkFence) -> Vec<PathBuf> {
+fn skill_dirs(place: &Path, fence: &LinkGuard) -> Vec<PathBuf> {
     if place.join("SKILL.md").is_file() || (place.is_dir() && fence.is_left_by(place)) {
         return vec![place.to_owned()];
     }
@@ -283,7 +289,7 @@ fn skill_dirs(place: &Path, fence: &LinkFence) -> Vec<PathBuf> {
 fn skills_at(
     place: &Path,
     source: &AgentSource,
-    fence: &LinkFence,
+    fence: &LinkGuard,
 ) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
     let (mut skills, mut problems) = (Vec::new(), Vec::new());
     for dir in skill_dirs(place, fence) {
@@ -316,7 +322,7 @@ fn skills_at(
 }
 
 /// Markdown files at a place: below a directory, or one file.
-fn pages_at(place: &Path, fence: &LinkFence) -> Vec<(PathBuf, PathBuf)> {
+fn pages_at(place: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
     match place.is_file() {
         true => vec![(place.file_name().map(PathBuf::from).unwrap_or_default(), place.to_owned())],
         false => pages(place, fence),
@@ -324,11 +330,11 @@ fn pages_at(place: &Path, fence: &LinkFence) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// Directories of the user and the project, from the nearest.
-fn places(premises: &Premises) -> Vec<ExtensionDir> {
+fn places(premises: &SessionEnvironment) -> Vec<ExtensionDir> {
     let known = premises.store.places();
     let mut places = Vec::new();
     let of = |owner: AgentSource, dir: PathBuf| ExtensionDir {
-        fence: LinkFence::of(&owner, premises, &dir),
+        fence: LinkGuard::of(&owner, premises, &dir),
         dir,
         owner,
     };
@@ -337,7 +343,7 @@ fn places(premises: &Premises) -> Vec<ExtensionDir> {
             places.push(of(AgentSource::Managed, dir));
         }
     }
-    if premises.reads(Layer::Project) {
+    if premises.reads(SettingsLayer::Project) {
         let roots = premises.cwd.ancestors().take_while(|it| it.starts_with(&known.project));
         let mut roots: Vec<PathBuf> = roots.map(Path::to_owned).collect();
         if roots.is_empty() {
@@ -349,7 +355,7 @@ fn places(premises: &Premises) -> Vec<ExtensionDir> {
             }
         }
     }
-    if premises.reads(Layer::User) {
+    if premises.reads(SettingsLayer::User) {
         places.extend(known.user.iter().map(|dir| of(AgentSource::User, dir.clone())));
     }
     let mut seen = HashSet::new();
@@ -359,7 +365,7 @@ fn places(premises: &Premises) -> Vec<ExtensionDir> {
 
 /// Says when something in the directories of extensions changed, without
 /// reading it: names, sizes and times of the files.
-pub(crate) fn fingerprint(premises: &Premises) -> u64 {
+pub(crate) fn fingerprint(premises: &SessionEnvironment) -> u64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
     for ExtensionDir { dir, fence, .. } in places(premises) {
@@ -377,6 +383,6 @@ pub(crate) fn fingerprint(premises: &Premises) -> u64 {
 }
 
 /// The tool that loads skills.
-pub(crate) fn skill_tool(shelf: Arc<SkillShelf>, listing: &SkillListing) -> Arc<dyn haft_tool::DynTool> {
+pub(crate) fn skill_tool(shelf: Arc<ActiveSkills>, listing: &SkillListing) -> Arc<dyn haft_tool::DynTool> {
     haft_tool::erase(SkillTool::new(shelf, listing))
 }

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use haft_agent::Orders;
+use haft_agent::AgentCommands;
 use haft_hooks::{HookDefinition, HookEvent, HookSource};
 use haft_model::Effort;
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
@@ -17,9 +17,9 @@ use haft_types::AgentId;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    LinkFence, SlashCommand,
+    LinkGuard, SlashCommand,
     arguments::{FilledPart, PlaceholdersIn},
-    command::SkillSetting,
+    command::SkillContext,
     listing::{ListingBudget, SkillListing, listing},
     path_globs::PathGlobs,
     skill_shell::{ShellParts, whole_text},
@@ -27,31 +27,31 @@ use super::{
 };
 use crate::{
     AgentSource,
-    agents::{AgentDesk, ParentCalls},
-    premises::Premises,
+    agents::{ParentCalls, SubagentRegistry},
+    premises::SessionEnvironment,
 };
 
 /// The skills of a session.
-pub(crate) struct SkillShelf {
-    premises: Arc<Premises>,
-    agents: Arc<AgentDesk>,
+pub(crate) struct ActiveSkills {
+    premises: Arc<SessionEnvironment>,
+    agents: Arc<SubagentRegistry>,
     /// Nothing before the session is put together, and after its end: what is
     /// reached holds the shelf itself.
-    main: Mutex<Option<MainReach>>,
-    state: Mutex<ShelfState>,
+    main: Mutex<Option<MainAgentHandle>>,
+    state: Mutex<ActiveSkillsState>,
     /// The project, as the kernel knows it; found when the first file is touched.
     real_project: OnceLock<PathBuf>,
 }
 
 /// What a skill of the main agent reaches.
 #[derive(Clone)]
-struct MainReach {
+struct MainAgentHandle {
     calls: ParentCalls,
-    orders: Orders,
+    orders: AgentCommands,
 }
 
 #[derive(Default)]
-struct ShelfState {
+struct ActiveSkillsState {
     /// Skills of the places a session always looks at, that models may use.
     skills: Vec<SlashCommand>,
     /// Those of directories below, found when something in them was touched.
@@ -70,49 +70,49 @@ struct ShelfState {
     /// Hooks of the main agent that end with the turn, by where they are from.
     lent_hooks: Vec<Arc<HookSource>>,
     /// The model that a skill wanted, and the one before.
-    lent_model: Option<LentModel>,
+    lent_model: Option<SkillModelOverride>,
     model: String,
     /// What agents that work now can be told.
-    orders: HashMap<AgentId, Orders>,
+    orders: HashMap<AgentId, AgentCommands>,
 }
 
 /// Another model until the turn ends.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct LentModel {
+pub(crate) struct SkillModelOverride {
     pub(crate) before: String,
     pub(crate) lent: String,
 }
 
 /// What skills changed for a turn, and how it was before.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LentSettings {
+pub(crate) struct SkillOverrides {
     pub(crate) effort: Option<Option<Effort>>,
-    pub(crate) model: Option<LentModel>,
+    pub(crate) model: Option<SkillModelOverride>,
 }
 
 /// A skill that was found on the way, for the model.
-pub(crate) struct FoundSkill {
+pub(crate) struct DiscoveredSkill {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) dir: PathBuf,
 }
 
-impl SkillShelf {
-    pub(crate) fn new(premises: Arc<Premises>, agents: Arc<AgentDesk>) -> Arc<Self> {
+impl ActiveSkills {
+    pub(crate) fn new(premises: Arc<SessionEnvironment>, agents: Arc<SubagentRegistry>) -> Arc<Self> {
         let (main, state) = (Mutex::default(), Mutex::default());
         Arc::new(Self { premises, agents, main, state, real_project: OnceLock::new() })
     }
 
-    fn state(&self) -> MutexGuard<'_, ShelfState> {
+    fn state(&self) -> MutexGuard<'_, ActiveSkillsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the main agent's calls pass through.
-    pub(crate) fn serve(&self, calls: ParentCalls, orders: Orders) {
-        *self.main.lock().unwrap_or_else(PoisonError::into_inner) = Some(MainReach { calls, orders });
+    pub(crate) fn serve(&self, calls: ParentCalls, orders: AgentCommands) {
+        *self.main.lock().unwrap_or_else(PoisonError::into_inner) = Some(MainAgentHandle { calls, orders });
     }
 
-    fn main(&self) -> Option<MainReach> {
+    fn main(&self) -> Option<MainAgentHandle> {
         self.main.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -122,7 +122,7 @@ impl SkillShelf {
     }
 
     /// The agents of the session.
-    pub(crate) fn agents(&self) -> &Arc<AgentDesk> {
+    pub(crate) fn agents(&self) -> &Arc<SubagentRegistry> {
         &self.agents
     }
 
@@ -237,9 +237,9 @@ impl SkillShelf {
         self.state().loaded.retain(|(agent, _, _)| !agent.is_main());
     }
 
-    fn setting(&self) -> SkillSetting {
+    fn setting(&self) -> SkillContext {
         let everywhere = self.premises.variable("HAFT_SKILL_PLACEHOLDERS").as_deref() == Some("everywhere");
-        SkillSetting {
+        SkillContext {
             placeholders: if everywhere { PlaceholdersIn::Everything } else { PlaceholdersIn::Prose },
             session: self.premises.session_id.to_string(),
             project: self.premises.store.places().project.clone(),
@@ -310,16 +310,16 @@ impl SkillShelf {
     /// What a skill allows and forbids holds from now on: for the main agent
     /// until the turn ends, for another until it ends, and there it can only
     /// take away.
-    pub(crate) fn activate(&self, skill: &SlashCommand, agent: &AgentId, grants: Grants) {
+    pub(crate) fn activate(&self, skill: &SlashCommand, agent: &AgentId, grants: SkillGrants) {
         let Some(calls) = self.calls_of(agent) else { return };
         let of = |list: &[String], behavior: Behavior| {
             list.iter().map(|it| (behavior, it.clone())).collect::<Vec<_>>()
         };
         let mut rules = of(&skill.fields.disallowed, Behavior::Deny);
-        if grants == Grants::Agreed {
+        if grants == SkillGrants::Agreed {
             rules.extend(of(&skill.fields.allowed, Behavior::Allow));
         }
-        if grants == Grants::Agreed {
+        if grants == SkillGrants::Agreed {
             self.lend_hooks(skill, agent, &calls);
         }
         let permissions = calls.pipeline.gate.permissions();
@@ -327,7 +327,7 @@ impl SkillShelf {
             if let Some(effort) = skill.fields.effort.as_deref().and_then(crate::agents::effort_of)
                 && let Some(orders) = self.state().orders.get(agent)
             {
-                orders.give(haft_agent::SettingsOrder::Effort(Some(effort)));
+                orders.give(haft_agent::SettingsChange::Effort(Some(effort)));
             }
             let rules = rules.into_iter().map(|(behavior, text)| (behavior, Arc::from(text.as_str())));
             permissions.add_own(rules.collect());
@@ -345,7 +345,7 @@ impl SkillShelf {
         if let Some(effort) = skill.fields.effort.as_deref().and_then(crate::agents::effort_of)
             && let Some(main) = self.main()
         {
-            main.orders.give(haft_agent::SettingsOrder::Effort(Some(effort)));
+            main.orders.give(haft_agent::SettingsChange::Effort(Some(effort)));
             let mut state = self.state();
             let before = state.effort;
             state.effort_before.get_or_insert(before);
@@ -388,7 +388,7 @@ impl SkillShelf {
     /// turn ends, for another until that ends.
     pub(crate) fn lend_model(&self, skill: &SlashCommand, agent: &AgentId) {
         let Some(lent) = skill.model.as_deref().and_then(|it| self.agents.model_named(it)) else { return };
-        let order = haft_agent::SettingsOrder::Model(lent.clone());
+        let order = haft_agent::SettingsChange::Model(lent.clone());
         let mut state = self.state();
         if !agent.is_main() {
             if let Some(orders) = state.orders.get(agent) {
@@ -397,7 +397,7 @@ impl SkillShelf {
             return;
         }
         let before = state.lent_model.take().map_or_else(|| state.model.clone(), |it| it.before);
-        state.lent_model = Some(LentModel { before, lent: lent.clone() });
+        state.lent_model = Some(SkillModelOverride { before, lent: lent.clone() });
         drop(state);
         if let Some(main) = self.main() {
             main.orders.give(order);
@@ -406,7 +406,7 @@ impl SkillShelf {
     }
 
     /// An agent works, and can be told something.
-    pub(crate) fn agent_began(&self, agent: &AgentId, orders: Orders) {
+    pub(crate) fn agent_began(&self, agent: &AgentId, orders: AgentCommands) {
         self.state().orders.insert(agent.clone(), orders);
     }
 
@@ -439,8 +439,8 @@ impl SkillShelf {
 
     /// The turn is over, and what skills allowed, forbade, ran and wanted with it.
     /// Says how the main agent was before, where that changed.
-    pub(crate) fn end_turn(&self) -> LentSettings {
-        let Some(main) = self.main() else { return LentSettings::default() };
+    pub(crate) fn end_turn(&self) -> SkillOverrides {
+        let Some(main) = self.main() else { return SkillOverrides::default() };
         let gate = &main.calls.pipeline.gate;
         let permissions = gate.permissions();
         let (lent, sources) = {
@@ -455,22 +455,22 @@ impl SkillShelf {
             gate.hooks().change(|hooks| hooks.without(is_lent));
         }
         let mut state = self.state();
-        LentSettings { effort: state.effort_before.take(), model: state.lent_model.take() }
+        SkillOverrides { effort: state.effort_before.take(), model: state.lent_model.take() }
     }
 
     /// Whether a person who types a skill has agreed to what it allows: their own
     /// files, yes; those of a project, if the program that opened the session
     /// answers for it.
-    pub(crate) fn grants_of_typed(&self, skill: &SlashCommand) -> Grants {
+    pub(crate) fn grants_of_typed(&self, skill: &SlashCommand) -> SkillGrants {
         match skill.source {
-            AgentSource::Project if !self.premises.answers_for_project() => Grants::NotAgreed,
-            _ => Grants::Agreed,
+            AgentSource::Project if !self.premises.answers_for_project() => SkillGrants::NotAgreed,
+            _ => SkillGrants::Agreed,
         }
     }
 
     /// Skills that a touched file makes known: those with `paths` that mean it,
     /// and those of directories between here and there.
-    pub(crate) fn touched(&self, file: &Path) -> Vec<FoundSkill> {
+    pub(crate) fn touched(&self, file: &Path) -> Vec<DiscoveredSkill> {
         let places = self.premises.store.places();
         let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
         if file.starts_with(&project) {
@@ -483,17 +483,17 @@ impl SkillShelf {
 
     /// The same, if that needs no look at the disk: the directories on the way were
     /// looked into before.
-    pub(crate) fn touched_at_hand(&self, file: &Path) -> Option<Vec<FoundSkill>> {
+    pub(crate) fn touched_at_hand(&self, file: &Path) -> Option<Vec<DiscoveredSkill>> {
         let project = self.real_project.get()?;
         let is_looked_into = self.below(project, file).iter().all(|dir| self.state().looked_in.contains(dir));
         is_looked_into.then(|| self.about(project, file))
     }
 
     /// Skills that are about a file, of those that are known.
-    fn about(&self, project: &Path, file: &Path) -> Vec<FoundSkill> {
+    fn about(&self, project: &Path, file: &Path) -> Vec<DiscoveredSkill> {
         let Ok(inside) = file.strip_prefix(project) else { return Vec::new() };
         let mut state = self.state();
-        let ShelfState { skills, nested, woken, .. } = &mut *state;
+        let ActiveSkillsState { skills, nested, woken, .. } = &mut *state;
         let mut found = Vec::new();
         for (skill, is_nested) in
             skills.iter().map(|it| (it, false)).chain(nested.iter().map(|it| (it, true)))
@@ -512,7 +512,7 @@ impl SkillShelf {
             if let (true, Some(dir)) = (is_about, skill.skill_dir()) {
                 woken.insert(skill.name.clone());
                 let (name, description) = (skill.name.clone(), skill.description.clone());
-                found.push(FoundSkill { name, description, dir: dir.to_owned() });
+                found.push(DiscoveredSkill { name, description, dir: dir.to_owned() });
             }
         }
         found
@@ -521,7 +521,7 @@ impl SkillShelf {
     /// The directories between here and a file that may have skills, the innermost
     /// first.
     fn below(&self, project: &Path, file: &Path) -> Vec<PathBuf> {
-        if !self.premises.reads(haft_config::Layer::Project) {
+        if !self.premises.reads(haft_config::SettingsLayer::Project) {
             return Vec::new();
         }
         let cwd = &self.premises.cwd;
@@ -535,7 +535,7 @@ impl SkillShelf {
         if below.is_empty() {
             return;
         }
-        let fence = LinkFence::around(project, "the project");
+        let fence = LinkGuard::around(project, "the project");
         for dir in below.into_iter().rev() {
             if !self.state().looked_in.insert(dir.clone()) {
                 continue;
@@ -562,7 +562,7 @@ impl SkillShelf {
 
 /// Whether somebody agreed to what a skill wants to use without a question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Grants {
+pub(crate) enum SkillGrants {
     Agreed,
     NotAgreed,
 }

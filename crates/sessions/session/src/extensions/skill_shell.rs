@@ -1,6 +1,6 @@
 //! Commands in the text of a skill, whose output stands in their place.
 
-use haft_permission::Opinion;
+use haft_permission::HookOpinion;
 use haft_tool::{CallContext, Tool as _};
 use haft_tool_runtime::CallSession;
 use haft_types::ToolUse;
@@ -58,7 +58,7 @@ async fn printed(
     cx.agent_id = calls.agent_id.clone();
     let call = std::sync::Arc::clone(tool).parse(input.clone(), &cx).map_err(|err| err.message)?;
     let policy = calls.pipeline.gate.permissions().policy();
-    if let Err(decision) = policy.judge(tool.name(), call.as_ref(), &cx, &Opinion::default()).permit() {
+    if let Err(decision) = policy.judge(tool.name(), call.as_ref(), &cx, &HookOpinion::default()).permit() {
         return Err(format!(
             "it runs `{shown}`, which is not allowed without a question ({}); a rule {SHELL}({shown}) or its allowed-tools can say so",
             decision.reason

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use haft_builtin_tools::agent::{SpawnAgent as _, SpawnOrder, Spawned, report_text};
+use haft_builtin_tools::agent::{SubagentOutcome, SubagentRequest, SubagentSpawner as _, report_text};
 use haft_tool::{
-    Access, CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+    Access, AccessSet, CallContext, CallEffect, Content, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 use haft_types::Message;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     SlashCommand,
     listing::{SkillListing, search},
-    shelf::{Grants, SkillShelf},
+    shelf::{ActiveSkills, SkillGrants},
 };
 
 /// Loads a skill: instructions for one kind of task.
@@ -48,13 +48,13 @@ pub(crate) struct SkillOutput {
 
 /// Knows the skills of a session.
 pub(crate) struct SkillTool {
-    shelf: Arc<SkillShelf>,
+    shelf: Arc<ActiveSkills>,
     prompt: String,
 }
 
 impl SkillTool {
     /// The list is told once, as it is now; news go into the conversation.
-    pub(crate) fn new(shelf: Arc<SkillShelf>, listing: &SkillListing) -> Self {
+    pub(crate) fn new(shelf: Arc<ActiveSkills>, listing: &SkillListing) -> Self {
         let mut prompt = String::from(
             "Loads a skill: instructions for one kind of task. Use one before you begin when it fits. Skills:",
         );
@@ -105,7 +105,7 @@ impl SkillTool {
         };
         match self.shelf.agents().spawn(order, cx).await {
             Err(refusal) => Err(ToolError::failed(refusal)),
-            Ok(Spawned::Launched(launched)) => Ok(SkillOutput {
+            Ok(SubagentOutcome::Launched(launched)) => Ok(SkillOutput {
                 said: Some(format!(
                     "The skill {} works in the background as agent {}. Its report comes by itself: do not wait or poll for it.",
                     skill.name, launched.agent_id
@@ -113,7 +113,7 @@ impl SkillTool {
                 agent_id: Some(launched.agent_id),
                 ..output
             }),
-            Ok(Spawned::Ended(report)) => match report.status {
+            Ok(SubagentOutcome::Ended(report)) => match report.status {
                 haft_builtin_tools::agent::AgentStatus::Completed => Ok(SkillOutput {
                     said: Some(report_text(&report)),
                     agent_id: Some(report.agent_id),
@@ -127,8 +127,8 @@ impl SkillTool {
 }
 
 /// The agent that a skill runs in.
-pub(crate) fn forked_order(skill: &SlashCommand, kind: &str, prompt: String) -> SpawnOrder {
-    SpawnOrder {
+pub(crate) fn forked_order(skill: &SlashCommand, kind: &str, prompt: String) -> SubagentRequest {
+    SubagentRequest {
         kind: kind.to_owned(),
         description: format!("skill {}", skill.name),
         prompt,
@@ -137,7 +137,7 @@ pub(crate) fn forked_order(skill: &SlashCommand, kind: &str, prompt: String) -> 
         background: Some(skill.fields.is_in_background),
         skill: Some(skill.name.clone()),
         disallowed: skill.fields.disallowed.clone(),
-        ..SpawnOrder::default()
+        ..SubagentRequest::default()
     }
 }
 
@@ -169,13 +169,13 @@ impl Tool for SkillTool {
     }
 
     /// `Skill(name)`, and `Skill(name:*)` for every way to use it.
-    fn reach(&self, input: &SkillInput, _cx: &CallContext) -> Reach {
+    fn reach(&self, input: &SkillInput, _cx: &CallContext) -> AccessSet {
         let args = input.args.as_deref().unwrap_or_default();
         if args.is_empty() && !self.wishes(&input.skill).is_empty() {
             // A rule that allows it need not speak about arguments.
-            return Reach::Declared(vec![Access::Named(input.skill.clone())]);
+            return AccessSet::Declared(vec![Access::Named(input.skill.clone())]);
         }
-        Reach::Declared(vec![
+        AccessSet::Declared(vec![
             Access::Named(input.skill.clone()),
             Access::Named(format!("{}:{args}", input.skill)),
         ])
@@ -224,7 +224,7 @@ impl Tool for SkillTool {
             ..SkillOutput::default()
         };
         if skill.fields.fork.is_none() && self.shelf.is_again(&agent, &skill.name, args) {
-            self.shelf.activate(&skill, &agent, Grants::Agreed);
+            self.shelf.activate(&skill, &agent, SkillGrants::Agreed);
             output.said = Some(format!("The skill {} is loaded already: its text stands above.", skill.name));
             return Ok(output.into());
         }
@@ -241,7 +241,7 @@ impl Tool for SkillTool {
         self.shelf.activate(
             if skill.fields.fork.is_some() { &of_fork } else { &skill },
             &agent,
-            Grants::Agreed,
+            SkillGrants::Agreed,
         );
         let text = match self.shelf.text(&skill, args, cx).await {
             Ok(text) => text,
@@ -257,7 +257,7 @@ impl Tool for SkillTool {
         if let Some(kind) = &skill.fields.fork {
             return Ok(self.fork(&skill, kind, text, cx).await?.into());
         }
-        let loaded = CallTrace::SkillLoaded { name: skill.name.clone(), text: text.clone() };
+        let loaded = CallEffect::SkillLoaded { name: skill.name.clone(), text: text.clone() };
         Ok(Outcome::from(output).with_message(Message::user(text)).with_trace(loaded))
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use serde::{Deserialize, Serialize};
 
 /// A use counts half after a week.
@@ -60,7 +60,7 @@ impl SkillUses {
         let uses = all.get(name).map_or(0.0, |it| it.now(now)) + 1.0;
         all.insert(name.to_owned(), SkillUse { uses, at: now });
         if let Ok(bytes) = serde_json::to_vec(&all) {
-            replace_file(&self.file, &bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever).ok();
+            replace_file(&self.file, &bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever).ok();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haft_agent::OutputStyle;
 
-use super::{ExtensionProblem, LinkFence, pages_at};
+use super::{ExtensionProblem, LinkGuard, pages_at};
 
 /// A style as a file describes it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,7 +33,7 @@ const OWN: [(&str, &str, &str); 2] = [
 /// Styles of a directory or file.
 pub(super) fn styles_at(
     place: &Path,
-    fence: &LinkFence,
+    fence: &LinkGuard,
     plugin: Option<&str>,
 ) -> (Vec<StyleFile>, Vec<ExtensionProblem>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());

@@ -9,27 +9,27 @@ use std::{
 use haft_shell::run::{News, Tasks};
 use haft_tool::{BoxFuture, DynTool};
 use haft_tool_host::{
-    FarHands, LendSession, LentSession, WantedRun,
-    frame::{FarNews, FarOrder, FarPlace},
+    HostOperations, HostSession, RunRequest, SessionFactory,
+    frame::{HostCommand, HostLocation, HostNotice},
 };
-use haft_tool_runtime::{Ask, Pool, SharedPool};
+use haft_tool_runtime::{Approver, Pool, SharedPool};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
 use crate::{
-    Asking, Command, Happening, HostSpec, LogKept, ServerStart, Session, SessionHandle, SessionSpec,
-    assembly::place_notes, checkpoints::rewind_calls, premises::Premises, undoing,
+    ApproverSpec, Command, HostSpec, LogDestination, ServerStart, Session, SessionEventKind, SessionHandle,
+    SessionSpec, assembly::place_notes, checkpoints::rewind_calls, premises::SessionEnvironment, undoing,
 };
 
 /// Opens sessions for callers, in the way of a spec.
-pub struct SessionLender {
+pub struct HostSessionFactory {
     spec: SessionSpec,
     /// Whether callers may only work in the spec's directory.
     only_here: bool,
     notice: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl SessionLender {
+impl HostSessionFactory {
     /// Sessions like this one, in directories that callers name. What a person
     /// should know goes to `notice`.
     pub fn new(spec: SessionSpec, notice: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -43,7 +43,7 @@ impl SessionLender {
     }
 }
 
-impl LendSession for SessionLender {
+impl SessionFactory for HostSessionFactory {
     fn directory(&self, wanted: &str) -> Result<PathBuf, String> {
         let own = &self.spec.place.cwd;
         let home = self.spec.place.home();
@@ -64,14 +64,14 @@ impl LendSession for SessionLender {
         Ok(dir)
     }
 
-    fn lend(&self, wanted: WantedRun, ask: Arc<dyn Ask>) -> BoxFuture<'_, Result<LentSession, String>> {
+    fn lend(&self, wanted: RunRequest, ask: Arc<dyn Approver>) -> BoxFuture<'_, Result<HostSession, String>> {
         let mut spec = self.spec.clone();
         spec.place.cwd = wanted.dir;
         spec.model = None;
         spec.hosts = HostSpec { is_lent: true, ..HostSpec::default() };
         spec.log.id = Some(wanted.id);
-        spec.log.kept = LogKept::Nowhere;
-        spec.asking = Asking::Port(ask);
+        spec.log.kept = LogDestination::Nowhere;
+        spec.asking = ApproverSpec::Port(ask);
         spec.servers.start = ServerStart::ForHooks;
         // What the caller's model still has in its conversation is not known here.
         spec.remembers_results = false;
@@ -80,7 +80,7 @@ impl LendSession for SessionLender {
             let (handle, mut events) = Session::open(spec).map_err(|err| err.to_string())?;
             tokio::spawn(async move {
                 while let Some(event) = events.next().await {
-                    if let Happening::Notice(text) = &event.what {
+                    if let SessionEventKind::Notice(text) = &event.what {
                         notice(text);
                     }
                 }
@@ -91,7 +91,7 @@ impl LendSession for SessionLender {
     }
 }
 
-fn lent(handle: SessionHandle) -> LentSession {
+fn lent(handle: SessionHandle) -> HostSession {
     let premises = Arc::clone(handle.premises());
     let calls = handle.calls().clone();
     let pool = calls.pool.get();
@@ -100,7 +100,7 @@ fn lent(handle: SessionHandle) -> LentSession {
         .filter(|it| haft_builtin_tools::OF_MACHINE.contains(&it.0))
         .map(|it| Arc::clone(it.1))
         .collect();
-    let place = FarPlace {
+    let place = HostLocation {
         cwd: premises.cwd.clone(),
         home: premises.home.clone(),
         extra_dirs: premises.extra_dirs.clone(),
@@ -108,23 +108,23 @@ fn lent(handle: SessionHandle) -> LentSession {
         platform: std::env::consts::OS.to_owned(),
         notes: place_notes(&premises),
     };
-    LentSession {
+    HostSession {
         pipeline: calls.pipeline,
         pool: SharedPool::new(Pool::assemble(tools, Vec::new())),
         state: calls.state,
         place,
-        hands: Arc::new(HandsOfSession { tasks: handle.tasks(), handle, premises }),
+        hands: Arc::new(SessionOperations { tasks: handle.tasks(), handle, premises }),
     }
 }
 
 /// What a caller may want beside calls.
-struct HandsOfSession {
+struct SessionOperations {
     handle: SessionHandle,
-    premises: Arc<Premises>,
+    premises: Arc<SessionEnvironment>,
     tasks: Option<Arc<Tasks>>,
 }
 
-impl FarHands for HandsOfSession {
+impl HostOperations for SessionOperations {
     fn news(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             match &self.tasks {
@@ -138,43 +138,43 @@ impl FarHands for HandsOfSession {
         self.tasks.as_ref().map(|it| it.agents_with_news()).unwrap_or_default()
     }
 
-    fn order(&self, order: FarOrder) -> BoxFuture<'_, Result<Value, String>> {
+    fn order(&self, order: HostCommand) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async move {
             let premises = Arc::clone(&self.premises);
             match order {
-                FarOrder::TakeNews { agent } => {
+                HostCommand::TakeNews { agent } => {
                     let notices = self.tasks.as_ref().map(|it| it.drain(&agent)).unwrap_or_default();
-                    let news = notices.into_iter().map(|it| FarNews {
+                    let news = notices.into_iter().map(|it| HostNotice {
                         task: it.task.id.clone(),
                         ended: matches!(it.news, News::Ended(_)),
                         text: it.text(),
                     });
                     Ok(json!(news.collect::<Vec<_>>()))
                 }
-                FarOrder::StopTask { id } => {
+                HostCommand::StopTask { id } => {
                     let stopped = match &self.tasks {
                         Some(tasks) => tasks.stop(&id).await.is_some(),
                         None => false,
                     };
                     Ok(json!(stopped))
                 }
-                FarOrder::Rewind { calls, dry_run } => {
+                HostCommand::Rewind { calls, dry_run } => {
                     blocking(move || {
                         let calls = calls.into_iter().collect::<HashSet<_>>();
                         rewind_calls(&premises, &premises.session_id, &calls, dry_run).map(|it| json!(it))
                     })
                     .await
                 }
-                FarOrder::Undo { id, turn } => {
+                HostCommand::Undo { id, turn } => {
                     blocking(move || {
                         undoing::undo_change(&premises, id, turn).map(|it| undoing::undo_json(&it))
                     })
                     .await
                 }
-                FarOrder::Redo => {
+                HostCommand::Redo => {
                     blocking(move || undoing::redo_change(&premises).map(|it| undoing::undo_json(&it))).await
                 }
-                FarOrder::History => blocking(move || undoing::history_json(&premises)).await,
+                HostCommand::History => blocking(move || undoing::history_json(&premises)).await,
             }
         })
     }

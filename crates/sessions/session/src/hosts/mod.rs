@@ -9,15 +9,18 @@ mod settings;
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_agent::{Environment, SeenEffects, log::LogFence};
+use haft_agent::{Environment, ExternalCallStates, log::RemoteLog};
 use haft_tool::DynTool;
-use haft_tool_host::{HostAddress, HostSet, LinkSetup, TaskHome};
+use haft_tool_host::{HostAddress, HostSet, LinkConfig, LocalTasks};
 use haft_types::{AgentId, CallId, ToolUse};
 use serde_json::Value;
 
-pub use self::lender::SessionLender;
-use self::near_person::PersonHere;
-use crate::{Asking, OpenError, SessionSpec, agents::AgentDesk, late::LatePipeline, premises::Premises};
+pub use self::lender::HostSessionFactory;
+use self::near_person::LocalQuestionHandler;
+use crate::{
+    ApproverSpec, OpenError, SessionSpec, agents::SubagentRegistry, late::LatePipeline,
+    premises::SessionEnvironment,
+};
 
 /// Tools that may be about a task or a stored result of the near end, too.
 const ABOUT_BOTH: [&str; 5] = [
@@ -29,13 +32,16 @@ const ABOUT_BOTH: [&str; 5] = [
 ];
 
 /// Whether the session works on other machines.
-pub(crate) fn is_wanted(premises: &Premises, spec: &SessionSpec) -> bool {
+pub(crate) fn is_wanted(premises: &SessionEnvironment, spec: &SessionSpec) -> bool {
     !spec.hosts.named.is_empty() || (spec.model.is_some() && !settings::usual(premises).is_empty())
 }
 
 /// Connects to the hosts of a session; nothing where it has none. Blocks until
 /// they have answered.
-pub(crate) fn connect(premises: &Premises, spec: &SessionSpec) -> Result<Option<Arc<HostSet>>, OpenError> {
+pub(crate) fn connect(
+    premises: &SessionEnvironment,
+    spec: &SessionSpec,
+) -> Result<Option<Arc<HostSet>>, OpenError> {
     if !is_wanted(premises, spec) {
         return Ok(None);
     }
@@ -47,14 +53,14 @@ pub(crate) fn connect(premises: &Premises, spec: &SessionSpec) -> Result<Option<
     let hosts = settings::hosts(premises, &spec.hosts.named)?;
     let nobody = premises.loaded().settings.permissions.deny_instead_of_prompting;
     let attended = match &spec.asking {
-        Asking::Nobody => false,
-        Asking::Face(_) => !nobody,
-        Asking::Port(port) => port.is_somebody(),
-        Asking::Tool(_) => true,
+        ApproverSpec::Nobody => false,
+        ApproverSpec::Face(_) => !nobody,
+        ApproverSpec::Port(port) => port.is_somebody(),
+        ApproverSpec::Tool(_) => true,
     };
     let setup = |config| {
         let events = premises.events.clone();
-        LinkSetup {
+        LinkConfig {
             config,
             session: premises.session_id.as_str().to_owned(),
             epoch: spec.hosts.epoch,
@@ -86,11 +92,11 @@ pub(crate) fn hosted_tools(hosts: &Arc<HostSet>, tools: Vec<Arc<dyn DynTool>>) -
 pub(crate) fn introduce(
     hosts: &HostSet,
     late: &Arc<LatePipeline>,
-    agents: &Arc<AgentDesk>,
-    premises: &Premises,
+    agents: &Arc<SubagentRegistry>,
+    premises: &SessionEnvironment,
 ) {
-    hosts.asked_of(Arc::new(PersonHere { late: Arc::clone(late) }));
-    hosts.tasks_known_by(Arc::new(NearThings {
+    hosts.asked_of(Arc::new(LocalQuestionHandler { late: Arc::clone(late) }));
+    hosts.tasks_known_by(Arc::new(LocalResources {
         agents: Arc::clone(agents),
         session_dir: premises.session_dir(),
     }));
@@ -98,10 +104,10 @@ pub(crate) fn introduce(
 
 /// Keeps secrets of this machine in it: they are masked in results, and never
 /// put into calls, which may go to a host. What a host masked it puts back itself.
-pub(crate) struct SecretsHere(pub(crate) haft_agent::Masker);
+pub(crate) struct LocalSecrets(pub(crate) haft_agent::Masker);
 
-impl haft_tool_runtime::SecretMask for SecretsHere {
-    fn mask_result(&self, reach: &haft_tool::Reach, content: &mut haft_types::Content) {
+impl haft_tool_runtime::SecretMask for LocalSecrets {
+    fn mask_result(&self, reach: &haft_tool::AccessSet, content: &mut haft_types::Content) {
         haft_tool_runtime::SecretMask::mask_result(&self.0, reach, content);
     }
 
@@ -111,12 +117,12 @@ impl haft_tool_runtime::SecretMask for SecretsHere {
 }
 
 /// Agents of the session, and results that are stored here.
-struct NearThings {
-    agents: Arc<AgentDesk>,
+struct LocalResources {
+    agents: Arc<SubagentRegistry>,
     session_dir: PathBuf,
 }
 
-impl TaskHome for NearThings {
+impl LocalTasks for LocalResources {
     fn is_near(&self, input: &Value) -> bool {
         let texts = |names: &[&str]| -> Vec<String> {
             names.iter().filter_map(|it| input[*it].as_str().map(str::to_owned)).collect()
@@ -132,7 +138,7 @@ impl TaskHome for NearThings {
 
 /// Waits until hosts have something to tell an agent that another one started;
 /// for ever without hosts.
-pub(crate) async fn news_of_hosts(premises: &Premises, agent: &AgentId) -> Vec<String> {
+pub(crate) async fn news_of_hosts(premises: &SessionEnvironment, agent: &AgentId) -> Vec<String> {
     let Some(hosts) = premises.hosts.get() else { return std::future::pending().await };
     hosts.news(agent).await;
     let told = hosts
@@ -175,13 +181,13 @@ pub(crate) fn environment(hosts: &HostSet, environment: &mut Environment, mode: 
 
 /// What is known about calls that a killed process left open: hosts remember
 /// theirs.
-pub(crate) struct CallsElsewhere<'a> {
-    pub(crate) premises: &'a Premises,
+pub(crate) struct HostCallStates<'a> {
+    pub(crate) premises: &'a SessionEnvironment,
     pub(crate) has_hosts: bool,
-    pub(crate) fence: Option<&'a dyn LogFence>,
+    pub(crate) fence: Option<&'a dyn RemoteLog>,
 }
 
-impl SeenEffects for CallsElsewhere<'_> {
+impl ExternalCallStates for HostCallStates<'_> {
     fn effects(&self, call: &CallId) -> Option<String> {
         let at_store = || self.fence.and_then(|fence| fence.seen(call));
         self.premises.changed_by(call).or_else(at_store)
@@ -193,7 +199,7 @@ impl SeenEffects for CallsElsewhere<'_> {
 }
 
 /// Connects to the hosts of a spec without opening a session.
-pub fn open_hosts(premises: &Premises, spec: &SessionSpec) -> Result<Arc<HostSet>, OpenError> {
+pub fn open_hosts(premises: &SessionEnvironment, spec: &SessionSpec) -> Result<Arc<HostSet>, OpenError> {
     connect(premises, spec)?.ok_or_else(|| OpenError::Spec(String::from("no host is named")))
 }
 

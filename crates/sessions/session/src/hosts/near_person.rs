@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use haft_tool::{BoxFuture, Rendered};
 use haft_tool_host::{
-    NearAsk,
-    frame::{AskFrame, WireAnswer},
+    RemoteQuestionHandler,
+    frame::{AnswerFrame, QuestionFrame},
 };
 use haft_tool_runtime::{Answer, ElsewhereQuestion};
 
 use crate::late::LatePipeline;
 
 /// The person of the session.
-pub(super) struct PersonHere {
+pub(super) struct LocalQuestionHandler {
     pub(super) late: Arc<LatePipeline>,
 }
 
-impl NearAsk for PersonHere {
-    fn ask(&self, host: String, question: AskFrame) -> BoxFuture<'static, WireAnswer> {
+impl RemoteQuestionHandler for LocalQuestionHandler {
+    fn ask(&self, host: String, question: QuestionFrame) -> BoxFuture<'static, AnswerFrame> {
         let late = Arc::clone(&self.late);
         Box::pin(async move {
             let Some(pipeline) = late.get() else {
-                return WireAnswer::Deny { message: String::from("the session is over"), interrupt: false };
+                return AnswerFrame::Deny { message: String::from("the session is over"), interrupt: false };
             };
             let shown = Rendered::from(question.shown);
             let description = format!("{} (on {host})", question.description);
@@ -37,9 +37,9 @@ impl NearAsk for PersonHere {
                 suggestions: question.suggestions,
             };
             match pipeline.gate.ask_elsewhere(asked).await {
-                Answer::Allow { updates, .. } => WireAnswer::Allow { updates },
-                Answer::Deny { message, interrupt } => WireAnswer::Deny { message, interrupt },
-                Answer::Unasked { message } => WireAnswer::Deny { message, interrupt: false },
+                Answer::Allow { updates, .. } => AnswerFrame::Allow { updates },
+                Answer::Deny { message, interrupt } => AnswerFrame::Deny { message, interrupt },
+                Answer::Unasked { message } => AnswerFrame::Deny { message, interrupt: false },
             }
         })
     }

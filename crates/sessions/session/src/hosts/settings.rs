@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use haft_tool_host::{HostAddress, HostConfig, HostName, LinkTimes};
+use haft_tool_host::{HostAddress, HostConfig, HostName, LinkTimeouts};
 use serde_json::Value;
 
-use crate::{OpenError, premises::Premises};
+use crate::{OpenError, premises::SessionEnvironment};
 
 /// The hosts that sessions use when nobody names one.
-pub(super) fn usual(premises: &Premises) -> Vec<String> {
+pub(super) fn usual(premises: &SessionEnvironment) -> Vec<String> {
     let named = premises.loaded().settings.get("host").map(|it| it.value);
     match named {
         Some(Value::String(name)) if !name.trim().is_empty() => vec![name],
@@ -19,13 +19,13 @@ pub(super) fn usual(premises: &Premises) -> Vec<String> {
 }
 
 /// The hosts of a session: `NAME`, as settings know it, or `NAME=ADDRESS`.
-pub(super) fn hosts(premises: &Premises, named: &[String]) -> Result<Vec<HostConfig>, OpenError> {
+pub(super) fn hosts(premises: &SessionEnvironment, named: &[String]) -> Result<Vec<HostConfig>, OpenError> {
     let usual = usual(premises);
     let named = if named.is_empty() { &usual } else { named };
     named.iter().map(|it| host(premises, it)).collect()
 }
 
-fn host(premises: &Premises, named: &str) -> Result<HostConfig, OpenError> {
+fn host(premises: &SessionEnvironment, named: &str) -> Result<HostConfig, OpenError> {
     let wrong = |why: String| OpenError::Spec(format!("--host: {why}"));
     let known = premises.loaded().settings.get("hosts").map(|it| it.value).unwrap_or_default();
     let (config, entry) = match named.contains('=') {
@@ -53,7 +53,11 @@ fn host(premises: &Premises, named: &str) -> Result<HostConfig, OpenError> {
 }
 
 /// What settings and variables say about how a host is reached.
-fn furnished(premises: &Premises, mut config: HostConfig, entry: &Value) -> Result<HostConfig, String> {
+fn furnished(
+    premises: &SessionEnvironment,
+    mut config: HostConfig,
+    entry: &Value,
+) -> Result<HostConfig, String> {
     let variable = |name: &str| premises.variables.text(name).filter(|it| !it.trim().is_empty());
     let text = |name: &str| entry[name].as_str().map(str::to_owned);
     if let Some(ssh) = text("ssh").or_else(|| variable("HAFT_SSH")) {
@@ -87,9 +91,9 @@ fn furnished(premises: &Premises, mut config: HostConfig, entry: &Value) -> Resu
 
 /// How long things may take, where the person says so (`HAFT_HOST_PATIENCE`,
 /// seconds).
-pub(super) fn times(premises: &Premises) -> LinkTimes {
+pub(super) fn times(premises: &SessionEnvironment) -> LinkTimeouts {
     let seconds = premises.variables.text("HAFT_HOST_PATIENCE").and_then(|it| it.trim().parse::<f64>().ok());
-    let usual = LinkTimes::default();
+    let usual = LinkTimeouts::default();
     let patience = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()).unwrap_or(usual.patience);
-    LinkTimes { patience, ..usual }
+    LinkTimeouts { patience, ..usual }
 }

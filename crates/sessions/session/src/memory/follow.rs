@@ -9,18 +9,18 @@ use std::{
 
 use haft_agent::{Memory, MemoryFile};
 use haft_hooks::{HookEvent, OtherInput};
-use haft_tool::{Access, BoxFuture, CallContext, Reach};
-use haft_tool_runtime::{BatchCompanion, CallSession, Report};
+use haft_tool::{Access, AccessSet, BoxFuture, CallContext};
+use haft_tool_runtime::{BatchObserver, CallReport, CallSession};
 use haft_types::{AgentId, tags};
 use serde_json::{Value, json};
 
 use super::{OURS, PathRule, excludes, project_dirs, read_directory, reader::MemoryReader};
 use crate::{
     agents::ParentCalls,
-    assembly::Readers,
-    extensions::{FoundSkill, SKILL_TOOL, SkillShelf},
+    assembly::ReadOnlyTools,
+    extensions::{ActiveSkills, DiscoveredSkill, SKILL_TOOL},
     hooks::run_hooks,
-    premises::Premises,
+    premises::SessionEnvironment,
 };
 
 /// Follows what the agents of a session touch.
@@ -28,9 +28,9 @@ pub(crate) struct MemoryFollower(Arc<FollowedMemory>);
 
 /// What is told, and what was.
 struct FollowedMemory {
-    premises: Arc<Premises>,
-    readers: Readers,
-    skills: Arc<SkillShelf>,
+    premises: Arc<SessionEnvironment>,
+    readers: ReadOnlyTools,
+    skills: Arc<ActiveSkills>,
     /// Rules about files, as they were at the beginning.
     rules: Vec<PathRule>,
     /// What everybody was told at the beginning.
@@ -53,9 +53,9 @@ struct NewMemory {
 
 impl MemoryFollower {
     pub(crate) fn new(
-        premises: Arc<Premises>,
-        readers: Readers,
-        skills: Arc<SkillShelf>,
+        premises: Arc<SessionEnvironment>,
+        readers: ReadOnlyTools,
+        skills: Arc<ActiveSkills>,
         memory: &Memory,
         rules: Vec<PathRule>,
     ) -> Self {
@@ -94,7 +94,7 @@ impl FollowedMemory {
     }
 
     /// Files that calls touched, as the kernel knows them.
-    fn touched(calls: &CallSession, inputs: &[Value], reports: &[Report]) -> Vec<PathBuf> {
+    fn touched(calls: &CallSession, inputs: &[Value], reports: &[CallReport]) -> Vec<PathBuf> {
         let pool = calls.pool.get();
         let mut cx = CallContext::detached(String::from("memory"), Arc::clone(&calls.state.cwd));
         cx.home.clone_from(&calls.state.home);
@@ -102,7 +102,7 @@ impl FollowedMemory {
         for (input, report) in inputs.iter().zip(reports).filter(|(_, report)| report.error.is_none()) {
             let Some(tool) = pool.get(&report.name) else { continue };
             let Ok(call) = Arc::clone(tool).parse(input.clone(), &cx) else { continue };
-            let Reach::Declared(accesses) = call.reach(&cx) else { continue };
+            let AccessSet::Declared(accesses) = call.reach(&cx) else { continue };
             for access in accesses {
                 let (Access::Read(path) | Access::Write(path)) = access else { continue };
                 let path = haft_paths::expand(&path, &cx.cwd, cx.home.as_deref()).unwrap_or(path);
@@ -182,7 +182,7 @@ impl FollowedMemory {
     }
 
     /// A line for each skill that an agent has not heard of.
-    fn told_skills(&self, agent: &AgentId, skills: &[FoundSkill]) -> Vec<String> {
+    fn told_skills(&self, agent: &AgentId, skills: &[DiscoveredSkill]) -> Vec<String> {
         let new = skills.iter().filter(|it| self.is_new(agent, &it.dir));
         new.map(|it| format!("- {}: {}", it.name, haft_builtin_tools::agent::flat(&it.description, 600)))
             .collect()
@@ -230,12 +230,12 @@ impl FollowedMemory {
     }
 }
 
-impl BatchCompanion for MemoryFollower {
+impl BatchObserver for MemoryFollower {
     fn after<'a>(
         &'a self,
         calls: &'a CallSession,
         inputs: &'a [Value],
-        reports: &'a [Report],
+        reports: &'a [CallReport],
     ) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
             let agent = &calls.agent_id;

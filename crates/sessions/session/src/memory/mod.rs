@@ -11,11 +11,11 @@ mod reader;
 use std::path::{Path, PathBuf};
 
 use haft_agent::{Memory, MemoryFile, MemoryOwner};
-use haft_config::Layer;
+use haft_config::SettingsLayer;
 
 pub(crate) use self::follow::{MemoryFollower, tell_hooks};
 use self::reader::MemoryReader;
-use crate::{extensions::PathGlobs, premises::Premises};
+use crate::{extensions::PathGlobs, premises::SessionEnvironment};
 
 /// Whether a file may be read, by its real path: no rule denies it, and no kernel
 /// makes it up.
@@ -23,7 +23,7 @@ pub(crate) type MayRead<'a> = &'a dyn Fn(&Path) -> bool;
 
 /// What was found at the beginning.
 #[derive(Debug, Default)]
-pub(crate) struct FoundMemory {
+pub(crate) struct LoadedMemory {
     /// What is told.
     pub(crate) memory: Memory,
     /// What is told when a file is touched that it is about.
@@ -48,9 +48,9 @@ const OURS: [&str; 3] = ["CLAUDE.md", ".claude/CLAUDE.md", ".haft/CLAUDE.md"];
 const OF_OTHERS: &str = "AGENTS.md";
 const LOCAL: &str = "CLAUDE.local.md";
 
-impl FoundMemory {
+impl LoadedMemory {
     /// Reads what there is. A file that is not there is no problem.
-    pub(crate) fn load(premises: &Premises, may_read: MayRead<'_>) -> Self {
+    pub(crate) fn load(premises: &SessionEnvironment, may_read: MayRead<'_>) -> Self {
         let places = premises.store.places();
         let mut reader = MemoryReader::new(premises.home.as_deref(), may_read, excludes(premises));
         for dir in &places.managed {
@@ -58,7 +58,7 @@ impl FoundMemory {
             reader.read(&dir.join("CLAUDE.md"));
             reader.read_rules(&dir.join(".claude/rules"), &places.project);
         }
-        if premises.reads(Layer::User) {
+        if premises.reads(SettingsLayer::User) {
             reader.owner = MemoryOwner::User;
             for dir in &places.user {
                 reader.read_first(dir, &["CLAUDE.md", OF_OTHERS]);
@@ -77,8 +77,8 @@ impl FoundMemory {
 }
 
 /// Everything a directory of a project says to whoever works in it.
-fn read_directory(reader: &mut MemoryReader<'_>, premises: &Premises, dir: &Path, has_ours: bool) {
-    if premises.reads(Layer::Project) {
+fn read_directory(reader: &mut MemoryReader<'_>, premises: &SessionEnvironment, dir: &Path, has_ours: bool) {
+    if premises.reads(SettingsLayer::Project) {
         reader.owner = MemoryOwner::Project;
         OURS.iter().for_each(|name| reader.read(&dir.join(name)));
         if !has_ours {
@@ -88,14 +88,14 @@ fn read_directory(reader: &mut MemoryReader<'_>, premises: &Premises, dir: &Path
             reader.read_rules(&dir.join(name), dir);
         }
     }
-    if premises.reads(Layer::Local) {
+    if premises.reads(SettingsLayer::Local) {
         reader.owner = MemoryOwner::Local;
         reader.read(&dir.join(LOCAL));
     }
 }
 
 /// Files that settings leave out.
-fn excludes(premises: &Premises) -> PathGlobs {
+fn excludes(premises: &SessionEnvironment) -> PathGlobs {
     let loaded = premises.loaded();
     let listed = loaded.settings.get("claudeMdExcludes").map(|it| it.value).unwrap_or_default();
     let listed = listed.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned));

@@ -8,8 +8,8 @@ use std::{
 
 use haft_agent::{MemoryFile, MemoryOwner};
 
-use super::{FoundMemory, MayRead, PathRule};
-use crate::extensions::{FrontMatter, LinkFence, PathGlobs, pages};
+use super::{LoadedMemory, MayRead, PathRule};
+use crate::extensions::{FrontMatter, LinkGuard, PathGlobs, pages};
 
 /// Imports inside imports, and no further.
 const MAX_DEPTH: usize = 4;
@@ -28,13 +28,13 @@ pub(super) struct MemoryReader<'a> {
     pub(super) owner: MemoryOwner,
     may_read: MayRead<'a>,
     excludes: PathGlobs,
-    pub(super) found: FoundMemory,
+    pub(super) found: LoadedMemory,
 }
 
 impl<'a> MemoryReader<'a> {
     pub(super) fn new(home: Option<&'a Path>, may_read: MayRead<'a>, excludes: PathGlobs) -> Self {
         let owner = MemoryOwner::default();
-        Self { home, root: None, owner, may_read, excludes, found: FoundMemory::default() }
+        Self { home, root: None, owner, may_read, excludes, found: LoadedMemory::default() }
     }
 
     /// Reads the first of several files that is there.
@@ -53,7 +53,7 @@ impl<'a> MemoryReader<'a> {
 
     /// Reads the rules of a directory. Those about some files wait for these.
     pub(super) fn read_rules(&mut self, dir: &Path, root: &Path) {
-        for (_, path) in pages(dir, &LinkFence::default()) {
+        for (_, path) in pages(dir, &LinkGuard::default()) {
             let Some(text) = self.read_regular(&path, None) else { continue };
             let front = FrontMatter::parse(&text);
             let patterns = front.names("paths").unwrap_or_default();
@@ -285,7 +285,7 @@ mod tests {
             write(dir.path(), "AGENTS.md", text);
             let mut reader = reader(dir.path(), dir.path(), &|_| true);
             reader.read(&dir.path().join("AGENTS.md"));
-            let FoundMemory { memory, refused, .. } = reader.found;
+            let LoadedMemory { memory, refused, .. } = reader.found;
             assert_eq!((memory.files.len(), refused.len()), (parts, usize::from(!says.is_empty())));
             assert!(refused.join("").contains(says), "{refused:?}");
         }

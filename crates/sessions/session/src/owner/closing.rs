@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use haft_hooks::{HookInput, SessionEnd};
 
-use super::{OwnedSeat, Owner, calls_of, turn::EndedWork};
-use crate::{CloseHow, assembly::Seat};
+use super::{RunnerState, SessionActor, calls_of, turn::FinishedWork};
+use crate::{CloseMode, assembly::SessionRunner};
 
 /// How long what runs may take to end when the session is told to go.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -17,15 +17,15 @@ const LONGEST_CLOSING: Duration = Duration::from_secs(10);
 /// How long processes may take to go.
 const PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 
-impl Owner {
+impl SessionActor {
     /// Ends everything the session started.
-    pub(super) async fn close(&mut self, how: CloseHow) {
+    pub(super) async fn close(&mut self, how: CloseMode) {
         self.desk.close();
         self.end_running().await;
         self.tell_cut_off();
         self.agents.close(LAST_WORDS).await;
         let closing = async {
-            if how == CloseHow::Orderly {
+            if how == CloseMode::Orderly {
                 self.say_goodbye().await;
             }
             if let Some(calls) = calls_of(&self.seat) {
@@ -37,7 +37,7 @@ impl Owner {
             }
             self.end_processes().await;
         };
-        let limit = if how == CloseHow::Orderly { LONGEST_CLOSING } else { LAST_WORDS * 3 };
+        let limit = if how == CloseMode::Orderly { LONGEST_CLOSING } else { LAST_WORDS * 3 };
         tokio::time::timeout(limit, closing).await.ok();
         self.watch.finish().await;
     }
@@ -50,21 +50,21 @@ impl Owner {
             return;
         }
         let words = self.watch.background.tell_cut_off(&cut_off);
-        if let OwnedSeat::Idle(Seat::Agent(agent)) = &mut self.seat {
+        if let RunnerState::Idle(SessionRunner::Agent(agent)) = &mut self.seat {
             agent.remind(words);
         }
     }
 
     async fn end_running(&mut self) {
-        let OwnedSeat::Working(running) = &mut self.seat else { return };
+        let RunnerState::Working(running) = &mut self.seat else { return };
         running.cancel();
         let ended = tokio::time::timeout(LAST_WORDS, running.ended()).await;
         self.seat = match ended {
-            Ok(EndedWork::Turn(Ok((agent, _))) | EndedWork::Look(Ok(agent))) => {
-                OwnedSeat::Idle(Seat::Agent(agent))
+            Ok(FinishedWork::Turn(Ok((agent, _))) | FinishedWork::Look(Ok(agent))) => {
+                RunnerState::Idle(SessionRunner::Agent(agent))
             }
-            Ok(EndedWork::Calls(Ok(session))) => OwnedSeat::Idle(Seat::Calls(session)),
-            _ => OwnedSeat::Broken,
+            Ok(FinishedWork::Calls(Ok(session))) => RunnerState::Idle(SessionRunner::Calls(session)),
+            _ => RunnerState::Broken,
         };
     }
 
@@ -87,7 +87,7 @@ impl Owner {
     }
 }
 
-impl Drop for Owner {
+impl Drop for SessionActor {
     /// A runtime that goes away takes the task with it; what commands left
     /// running ends all the same.
     fn drop(&mut self) {

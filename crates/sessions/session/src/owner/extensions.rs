@@ -8,14 +8,14 @@ use std::sync::Arc;
 use haft_agent::UserInput;
 use haft_types::MessageBlock;
 
-use super::{AgentChange, OwnedSeat, Owner};
+use super::{DeferredChange, RunnerState, SessionActor};
 use crate::{
-    agents::AgentShelf,
+    agents::AgentKindCatalog,
     assembly::chosen_style,
     extensions::{Extensions, SKILL_TOOL, fingerprint, skill_tool},
 };
 
-impl Owner {
+impl SessionActor {
     /// Looks again for what users and plugins add, if one of their files changed.
     pub(super) fn follow_extensions(&mut self) {
         let now = fingerprint(&self.premises);
@@ -42,7 +42,7 @@ impl Owner {
     pub(super) fn install_style(&mut self) {
         if self.spec.model.as_ref().is_some_and(|it| it.replay.is_none()) {
             let style = chosen_style(&self.premises, &self.extensions);
-            self.change(AgentChange::Style(style));
+            self.change(DeferredChange::Style(style));
         }
     }
 
@@ -58,7 +58,7 @@ impl Owner {
             && (self.spec.tools.built_in || !now.is_empty())
             && self.pipeline.gate.permissions().policy().removes(SKILL_TOOL).is_none()
             && self.server_tools.leaves(SKILL_TOOL);
-        if self.results == 0 && matches!(self.seat, OwnedSeat::Idle(_)) {
+        if self.results == 0 && matches!(self.seat, RunnerState::Idle(_)) {
             let listing = self.skills.listing(self.catalog.get(&self.first_model).window);
             if let Some(note) = listing.note().filter(|_| is_wanted && before != now) {
                 let all = now.len();
@@ -67,7 +67,7 @@ impl Owner {
                 ));
             }
             let tool = is_wanted.then(|| skill_tool(Arc::clone(&self.skills), &listing));
-            return self.change(AgentChange::Tool(SKILL_TOOL, tool));
+            return self.change(DeferredChange::Tool(SKILL_TOOL, tool));
         }
         if !is_wanted {
             return;
@@ -97,7 +97,7 @@ impl Owner {
     /// An agent nobody knows is told about once, and changes nothing.
     pub(super) fn become_named_agent(&mut self) {
         let Some(name) = self.spec.model.as_ref().and_then(|it| it.agent.clone()) else { return };
-        let shelf = AgentShelf::of(&self.extensions.agents, &self.host_agents);
+        let shelf = AgentKindCatalog::of(&self.extensions.agents, &self.host_agents);
         let Some(kind) = shelf.find(&name).cloned() else { return };
         if self.results == 0 {
             self.initial_prompt.clone_from(&kind.initial_prompt);
@@ -111,6 +111,6 @@ impl Owner {
         {
             self.pipeline.gate.set_mode(mode);
         }
-        self.change(AgentChange::Become(kind));
+        self.change(DeferredChange::Become(kind));
     }
 }

@@ -9,18 +9,18 @@ use std::{
 };
 
 use haft_agent::WindowFill;
-use haft_permission::{Opinion, Policy};
+use haft_permission::{HookOpinion, Policy};
 use haft_tool::{CallContext, DynTool};
-use haft_tool_host::frame::FarOrder;
+use haft_tool_host::frame::HostCommand;
 use haft_types::{AgentId, CallId, Message};
-use haft_workspace::{Files, Viewer};
+use haft_workspace::{Files, ReadBy};
 use serde_json::json;
 
-use super::{OwnedSeat, Owner};
+use super::{RunnerState, SessionActor};
 use crate::{
     FileContent, Reply, RewindReport,
     agents::StoppedBy,
-    assembly::Seat,
+    assembly::SessionRunner,
     checkpoints::{rewind, rewind_on_hosts},
     usage::ContextUsage,
 };
@@ -28,7 +28,7 @@ use crate::{
 /// Larger files are not compared with what a host says was read.
 const MOST_SEEDED: u64 = 8 << 20;
 
-impl Owner {
+impl SessionActor {
     /// Reads a file the rules let be read without a question. Answered when it
     /// is read.
     pub(super) fn read_file(&self, path: &Path, max_bytes: u64, reply: Reply<Result<FileContent, String>>) {
@@ -83,7 +83,7 @@ impl Owner {
                 watch.background.tell_ended();
             }
             if let Some(hosts) = watch.background.hosts().filter(|it| it.knows_task(&task)) {
-                hosts.order(FarOrder::StopTask { id: task }).await;
+                hosts.order(HostCommand::StopTask { id: task }).await;
             }
             reply.send((), &events);
         });
@@ -91,7 +91,7 @@ impl Owner {
 
     pub(super) fn context_usage(&self) -> ContextUsage {
         match (&self.seat, &self.snapshot) {
-            (OwnedSeat::Idle(Seat::Agent(agent)), _) => ContextUsage::of(agent, &self.catalog),
+            (RunnerState::Idle(SessionRunner::Agent(agent)), _) => ContextUsage::of(agent, &self.catalog),
             (_, Some(snapshot)) => snapshot.clone(),
             _ => ContextUsage::default(),
         }
@@ -99,20 +99,22 @@ impl Owner {
 
     /// What the next request would hold, with the tools of the servers.
     pub(super) fn window_fill(&mut self, reply: Reply<Option<WindowFill>>) {
-        if !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
+        if !matches!(self.seat, RunnerState::Idle(SessionRunner::Agent(_))) {
             return reply.send(None, &self.events);
         }
         self.begin_servers();
-        let OwnedSeat::Idle(Seat::Agent(agent)) = std::mem::replace(&mut self.seat, OwnedSeat::Broken) else {
+        let RunnerState::Idle(SessionRunner::Agent(agent)) =
+            std::mem::replace(&mut self.seat, RunnerState::Broken)
+        else {
             return;
         };
         let setting = self.turn_setting();
-        self.seat = OwnedSeat::Working(super::turn::Running::look(agent, reply, setting));
+        self.seat = RunnerState::Working(super::turn::Running::look(agent, reply, setting));
     }
 
     pub(super) fn messages(&self) -> Vec<Message> {
         match (&self.seat, &self.snapshot) {
-            (OwnedSeat::Idle(Seat::Agent(agent)), _) => {
+            (RunnerState::Idle(SessionRunner::Agent(agent)), _) => {
                 agent.conversation.messages().iter().map(|it| Message::clone(it)).collect()
             }
             (_, Some(snapshot)) => snapshot.messages(),
@@ -127,7 +129,7 @@ fn may_read(policy: &Policy, read: &Arc<dyn DynTool>, path: &Path, cwd: &Path) -
     // A path that no input can name is not one that rules allow.
     let Some(path) = path.to_str() else { return false };
     let parsed = Arc::clone(read).parse(json!({"file_path": path}), &cx);
-    let judged = parsed.map(|call| policy.judge(read.name(), call.as_ref(), &cx, &Opinion::default()));
+    let judged = parsed.map(|call| policy.judge(read.name(), call.as_ref(), &cx, &HookOpinion::default()));
     judged.is_ok_and(|decision| decision.permit().is_ok())
 }
 
@@ -152,7 +154,7 @@ fn seed(files: &Arc<Files>, path: &Path, mtime: f64) {
     if !about.is_file() || MOST_SEEDED < about.len() || !is_same {
         return;
     }
-    let viewer = Viewer { agent: AgentId::Main, call: CallId::from("seed_read_state") };
+    let viewer = ReadBy { agent: AgentId::Main, call: CallId::from("seed_read_state") };
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(text) = std::fs::read_to_string(&real) {
         files.printed(&viewer, &real, &text).ok();

@@ -1,55 +1,60 @@
 //! The end of a turn.
 
 use haft_agent::{
-    Agent, Conversation, EndReason, SummedUp, TurnEnd,
-    log::{FencedLog, ShownLine, ShownPiece, ShownWhy, cost},
+    Agent, CompactionOutcome, Conversation, EndReason, TurnEnd,
+    log::{RemoteLogHandle, ShownContent, ShownLine, ShownReason, cost},
 };
 use haft_hooks::SessionSource;
 use haft_types::{MessageBlock, SessionId, Usage};
 use serde_json::Value;
 
 use super::{
-    OwnedSeat, Owner,
-    turn::{EndedWork, Running, TurnEnding, TurnRun, facts_of},
+    RunnerState, SessionActor,
+    turn::{FinishedWork, Running, TurnEnding, TurnRun, facts_of},
 };
 use crate::{
-    Activity, Appended, CommandEnded, CommandResult, Happening, Prompt, PromptState, Speaker, TurnEnded,
-    TurnFacts,
+    Activity, Appended, CommandEnded, CommandResult, Prompt, PromptAuthor, PromptState, SessionEventKind,
+    TurnEnded, TurnInfo,
     agents::{AgentLogs, StoppedBy},
-    assembly::{Seat, stamp},
+    assembly::{SessionRunner, stamp},
     extensions::LocalCommand,
     logs::open_log,
     usage::ContextUsage,
-    watch::TurnTrace,
+    watch::TurnSummary,
 };
 
 /// A turn broke off because of an error in Haft.
-pub(super) struct BrokeOff;
+pub(super) struct TurnCrashed;
 
-impl Owner {
-    pub(super) fn finish(&mut self, ended: EndedWork) -> Result<(), BrokeOff> {
-        let running = match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
-            OwnedSeat::Working(running) => running,
+impl SessionActor {
+    pub(super) fn finish(&mut self, ended: FinishedWork) -> Result<(), TurnCrashed> {
+        let running = match std::mem::replace(&mut self.seat, RunnerState::Broken) {
+            RunnerState::Working(running) => running,
             other => {
                 self.seat = other;
                 return Ok(());
             }
         };
         match (running, ended) {
-            (Running::Turn(turn), EndedWork::Turn(Ok((agent, ending)))) => {
+            (Running::Turn(turn), FinishedWork::Turn(Ok((agent, ending)))) => {
                 self.finish_turn(turn, agent, ending)
             }
-            (Running::Calls(_), EndedWork::Calls(Ok(session))) => {
-                self.seat = OwnedSeat::Idle(Seat::Calls(session));
+            (Running::Calls(_), FinishedWork::Calls(Ok(session))) => {
+                self.seat = RunnerState::Idle(SessionRunner::Calls(session));
             }
-            (_, EndedWork::Turn(Err(err)) | EndedWork::Calls(Err(err)) | EndedWork::Look(Err(err))) => {
-                self.events.tell(Happening::Broke(format!("the turn broke off inside Haft: {err}")));
-                return Err(BrokeOff);
+            (
+                _,
+                FinishedWork::Turn(Err(err)) | FinishedWork::Calls(Err(err)) | FinishedWork::Look(Err(err)),
+            ) => {
+                self.events.tell(SessionEventKind::Broke(format!("the turn broke off inside Haft: {err}")));
+                return Err(TurnCrashed);
             }
-            (_, EndedWork::Turn(Ok((agent, _))) | EndedWork::Look(Ok(agent))) => {
-                self.seat = OwnedSeat::Idle(Seat::Agent(agent))
+            (_, FinishedWork::Turn(Ok((agent, _))) | FinishedWork::Look(Ok(agent))) => {
+                self.seat = RunnerState::Idle(SessionRunner::Agent(agent))
             }
-            (_, EndedWork::Calls(Ok(session))) => self.seat = OwnedSeat::Idle(Seat::Calls(session)),
+            (_, FinishedWork::Calls(Ok(session))) => {
+                self.seat = RunnerState::Idle(SessionRunner::Calls(session))
+            }
         }
         Ok(())
     }
@@ -86,9 +91,9 @@ impl Owner {
         }
         self.tell_appended();
         self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
-        self.seat = OwnedSeat::Idle(Seat::Agent(agent));
+        self.seat = RunnerState::Idle(SessionRunner::Agent(agent));
         if self.queue.is_empty() {
-            self.events.tell(Happening::Activity(Activity::Idle));
+            self.events.tell(SessionEventKind::Activity(Activity::Idle));
         }
     }
 
@@ -108,7 +113,7 @@ impl Owner {
             content: input.content,
             wants_answer: true,
             is_verbatim: true,
-            speaker: if input.origin.is_some() { Speaker::Task } else { Speaker::Person },
+            speaker: if input.origin.is_some() { PromptAuthor::Task } else { PromptAuthor::Person },
             origin: input.origin,
         }));
     }
@@ -124,7 +129,7 @@ impl Owner {
         end.denials.extend(self.agents.take_denied());
         self.watch.report(&end);
         if let Some(remark) = end.reason.remark() {
-            keep_shown(agent, run, ShownWhy::Ended, ShownPiece::Said(remark));
+            keep_shown(agent, run, ShownReason::Ended, ShownContent::Said(remark));
         }
         self.tell_logged(agent);
         let (mut trace, mut bill) = self.watch.end_turn(agent);
@@ -132,31 +137,32 @@ impl Owner {
         trace.in_tools |= stopped_in_tools;
         self.api_ms = u64::try_from(agent.spending().api_time.as_millis()).unwrap_or(u64::MAX);
         let facts = self.turn_facts(run, trace).0;
-        self.events.tell(Happening::TurnEnded(Box::new(TurnEnded { end, facts, bill })));
+        self.events.tell(SessionEventKind::TurnEnded(Box::new(TurnEnded { end, facts, bill })));
     }
 
     /// Prompts without an answer that are part of the conversation now.
     pub(super) fn tell_appended(&mut self) {
         for name in std::mem::take(&mut self.appended) {
-            let facts = TurnFacts {
+            let facts = TurnInfo {
                 prompts: name.into_iter().collect(),
                 queued: self.queue.len(),
                 index: self.results + self.unanswered,
-                ..TurnFacts::default()
+                ..TurnInfo::default()
             };
             self.unanswered += 1;
-            self.events.tell(Happening::Appended(Box::new(Appended { facts, bill: self.watch.bill() })));
+            self.events
+                .tell(SessionEventKind::Appended(Box::new(Appended { facts, bill: self.watch.bill() })));
         }
     }
 
     fn turn_facts(
         &mut self,
         run: &TurnRun,
-        trace: TurnTrace,
-    ) -> (TurnFacts, Option<haft_agent::CompactedEvent>) {
+        trace: TurnSummary,
+    ) -> (TurnInfo, Option<haft_agent::CompactedEvent>) {
         let index = self.results + self.unanswered;
         self.results += 1;
-        let facts = TurnFacts {
+        let facts = TurnInfo {
             prompts: run.prompts.clone(),
             queued: self.queue.len(),
             index,
@@ -174,7 +180,7 @@ impl Owner {
         &mut self,
         agent: &mut Agent,
         command: LocalCommand,
-        summed_up: Option<SummedUp>,
+        summed_up: Option<CompactionOutcome>,
     ) -> CommandResult {
         match command {
             LocalCommand::Clear => {
@@ -182,8 +188,8 @@ impl Owner {
                 CommandResult::Cleared
             }
             LocalCommand::Compact => match summed_up {
-                Some(SummedUp::NotDone(why)) => CommandResult::NotCompacted(why),
-                Some(SummedUp::Done(_)) | None => {
+                Some(CompactionOutcome::NotDone(why)) => CommandResult::NotCompacted(why),
+                Some(CompactionOutcome::Done(_)) | None => {
                     CommandResult::Compacted { event: None, summary: first_words(agent) }
                 }
             },
@@ -194,7 +200,7 @@ impl Owner {
 
     fn tell_command(&mut self, agent: &mut Agent, mut result: CommandResult, run: &TurnRun) {
         if let Some(piece) = result.shown() {
-            keep_shown(agent, run, ShownWhy::Command, piece);
+            keep_shown(agent, run, ShownReason::Command, piece);
         }
         self.tell_logged(agent);
         let (trace, bill) = self.watch.end_turn(agent);
@@ -203,7 +209,12 @@ impl Owner {
             *event = compacted;
         }
         let session = facts_of(agent, &self.servers, &self.facts());
-        self.events.tell(Happening::CommandEnded(Box::new(CommandEnded { session, facts, bill, result })));
+        self.events.tell(SessionEventKind::CommandEnded(Box::new(CommandEnded {
+            session,
+            facts,
+            bill,
+            result,
+        })));
     }
 
     /// A new session in the same place; the old log stays as it is.
@@ -217,7 +228,7 @@ impl Owner {
             match open_log(&path) {
                 Ok(log) => {
                     let fence = self.spec.log.fence.clone();
-                    let fence = fence.map(|it| FencedLog::new(it, format!("cleared/{id}.jsonl")));
+                    let fence = fence.map(|it| RemoteLogHandle::new(it, format!("cleared/{id}.jsonl")));
                     fresh.set_log(log.fenced(fence));
                 }
                 Err(problem) => self.events.notice(problem.to_string()),
@@ -233,7 +244,7 @@ impl Owner {
         agent.tools.state.loaded.clear();
         self.watch.clear_bill();
         self.pipeline.gate.hooks().set_session(id.clone(), path);
-        self.events.tell(Happening::Cleared(id.clone()));
+        self.events.tell(SessionEventKind::Cleared(id.clone()));
         self.session_id = id.clone();
         self.agents.stop_background(StoppedBy::Person);
         let stamp = stamp(&self.premises, &self.spec.log);
@@ -250,7 +261,7 @@ impl Owner {
         let entries = agent.conversation.take_mirrored();
         let entries: Vec<Value> = entries.iter().filter_map(|it| serde_json::to_value(it).ok()).collect();
         if !entries.is_empty() {
-            self.events.tell(Happening::Logged(path, entries));
+            self.events.tell(SessionEventKind::Logged(path, entries));
         }
     }
 }
@@ -268,9 +279,9 @@ fn first_words(agent: &Agent) -> String {
 
 /// Keeps what the person is shown at the end of a prompt, and a command that is in no
 /// other line with it.
-fn keep_shown(agent: &mut Agent, run: &TurnRun, why: ShownWhy, piece: ShownPiece) {
+fn keep_shown(agent: &mut Agent, run: &TurnRun, why: ShownReason, piece: ShownContent) {
     let name = run.prompts.first().cloned().unwrap_or_default();
-    let typed = if why == ShownWhy::Command { run.prompt_text.clone() } else { String::new() };
+    let typed = if why == ShownReason::Command { run.prompt_text.clone() } else { String::new() };
     agent.keep_shown(ShownLine { why, name, typed, pieces: vec![piece] });
 }
 

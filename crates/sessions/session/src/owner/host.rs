@@ -5,13 +5,13 @@ use haft_mcp_client::Enabled;
 use serde_json::{Map, Value};
 
 use super::{
-    AgentChange, LeftForLater, OwnedSeat, Owner,
+    DeferredChange, LeftForLater, RunnerState, SessionActor,
     turn::{CallRun, Running},
 };
 use crate::{
-    Activity, HostParts, Introduction, Reply, ServerSwitch, ServersSet, SessionUsage, TaskTail,
-    agents::{AgentShelf, summary_pace},
-    assembly::Seat,
+    Activity, ClientParts, Reply, ServerSwitch, ServersSet, SessionIntroduction, SessionUsage, TaskTail,
+    agents::{AgentKindCatalog, summary_pace},
+    assembly::SessionRunner,
     extensions::Extensions,
     servers::{ToolPolicies, server_configs},
 };
@@ -19,9 +19,9 @@ use crate::{
 /// The name of the tool that starts agents.
 const AGENT_TOOL: &str = <haft_builtin_tools::agent::Agent as haft_tool::Tool>::NAME;
 
-impl Owner {
+impl SessionActor {
     /// Takes in what the host brings. May come again: the newest parts count.
-    pub(super) fn equip(&mut self, parts: HostParts) -> Introduction {
+    pub(super) fn equip(&mut self, parts: ClientParts) -> SessionIntroduction {
         if let Some(directory) = &parts.trusted_directory {
             self.premises.trust_project(directory);
             self.follow_settings();
@@ -35,7 +35,7 @@ impl Owner {
         self.agents.summarise_every(pace);
         self.install_skills();
         self.install_agents();
-        self.change(AgentChange::Prompt {
+        self.change(DeferredChange::Prompt {
             system: parts.system_prompt,
             append: parts.append_system_prompt,
             schema: parts.output_schema,
@@ -82,8 +82,8 @@ impl Owner {
     /// listed where the model reads first; later it is told what is new.
     pub(super) fn install_agents(&mut self) {
         let before = self.agents.shelf();
-        let shelf = AgentShelf::of(&self.extensions.agents, &self.host_agents);
-        let known = |list: &AgentShelf, name: &str| list.kinds().iter().any(|it| it.name == name);
+        let shelf = AgentKindCatalog::of(&self.extensions.agents, &self.host_agents);
+        let known = |list: &AgentKindCatalog, name: &str| list.kinds().iter().any(|it| it.name == name);
         let fresh: Vec<String> = shelf
             .kinds()
             .iter()
@@ -98,11 +98,11 @@ impl Owner {
         if !has_changed || !is_there {
             return;
         }
-        if self.results == 0 && matches!(self.seat, OwnedSeat::Idle(_)) {
+        if self.results == 0 && matches!(self.seat, RunnerState::Idle(_)) {
             let tool = haft_tool::erase(haft_builtin_tools::agent::Agent::new(std::sync::Arc::clone(
                 &self.agents,
             ) as _));
-            self.change(AgentChange::Tool(AGENT_TOOL, Some(tool)));
+            self.change(DeferredChange::Tool(AGENT_TOOL, Some(tool)));
         } else if let (Some(reach), false) = (&self.reach, fresh.is_empty()) {
             let text =
                 haft_types::tags::reminder(&format!("These kinds of agents are new:\n{}", fresh.join("\n")));
@@ -113,9 +113,9 @@ impl Owner {
 
     pub(super) fn pipeline_has(&self, tool: &str) -> bool {
         match &self.seat {
-            OwnedSeat::Idle(seat) => seat.calls().pool.get().get(tool).is_some(),
-            OwnedSeat::Working(_) => true,
-            OwnedSeat::Broken => false,
+            RunnerState::Idle(seat) => seat.calls().pool.get().get(tool).is_some(),
+            RunnerState::Working(_) => true,
+            RunnerState::Broken => false,
         }
     }
 
@@ -136,8 +136,8 @@ impl Owner {
         kinds.into_iter()
     }
 
-    pub(super) fn introduction(&self, plugins_applied: Option<bool>) -> Introduction {
-        Introduction {
+    pub(super) fn introduction(&self, plugins_applied: Option<bool>) -> SessionIntroduction {
+        SessionIntroduction {
             commands: self.extensions.commands.iter().filter(|it| it.is_for_person).cloned().collect(),
             skills: self.extensions.skills(self.wanted_skills.as_deref()),
             agents: self.agents().collect(),
@@ -146,8 +146,8 @@ impl Owner {
             models: self.models(),
             mode: self.pipeline.gate.mode(),
             activity: match self.seat {
-                OwnedSeat::Working(_) => Activity::Running,
-                OwnedSeat::Idle(_) | OwnedSeat::Broken => Activity::Idle,
+                RunnerState::Working(_) => Activity::Running,
+                RunnerState::Idle(_) | RunnerState::Broken => Activity::Idle,
             },
             plugins: self.extensions.plugins(),
             plugins_applied,
@@ -221,10 +221,10 @@ impl Owner {
 
     /// Runs the hooks of the beginning in a session without a model.
     pub(super) fn get_ready(&mut self, reply: Reply<()>) {
-        match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
-            OwnedSeat::Idle(Seat::Calls(session)) => {
+        match std::mem::replace(&mut self.seat, RunnerState::Broken) {
+            RunnerState::Idle(SessionRunner::Calls(session)) => {
                 let setting = self.turn_setting();
-                self.seat = OwnedSeat::Working(Running::Calls(CallRun::ready(session, reply, setting)));
+                self.seat = RunnerState::Working(Running::Calls(CallRun::ready(session, reply, setting)));
             }
             other => {
                 self.seat = other;
@@ -260,8 +260,8 @@ impl Owner {
         if let Some(meant) = session.filter(|it| *it != here) {
             return Err(format!("The session is {here} now, not {meant}"));
         }
-        self.events.tell(crate::Happening::Renamed(title.clone()));
-        self.change(AgentChange::Name(title));
+        self.events.tell(crate::SessionEventKind::Renamed(title.clone()));
+        self.change(DeferredChange::Name(title));
         Ok(())
     }
 }

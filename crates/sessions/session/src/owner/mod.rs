@@ -17,39 +17,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_agent::{Inbox, Orders, UserInput};
+use haft_agent::{AgentCommands, AgentInbox, UserInput};
 use haft_config::Loaded;
 use haft_hooks::{Hooks, SessionSource};
 use haft_model::Catalog;
 use haft_tool::DynTool;
-use haft_tool_runtime::{CallSession, Pipeline, Report};
+use haft_tool_runtime::{CallReport, CallSession, Pipeline};
 use haft_types::{SessionId, ToolUse};
 use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant as Moment};
 use tokio_util::sync::CancellationToken;
 
-use self::turn::{EndedWork, Running, ServerTurn};
+use self::turn::{FinishedWork, Running, ServerReadyPhase};
 use crate::{
-    AgentKind, CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt,
-    Reply, SessionSpec,
-    agents::{AgentDesk, StoppedBy},
-    assembly::{Assembly, Readers, Seat},
+    AgentDefinition, CloseMode, Command, EventSender, HostAgent, LogStart, OpenError, PluginDir, Prompt,
+    Reply, SessionEventKind, SessionSpec,
+    agents::{StoppedBy, SubagentRegistry},
+    assembly::{BuiltSession, ReadOnlyTools, SessionRunner},
     background::patience,
-    extensions::{Extensions, ModelIs, SkillShelf, fingerprint},
+    extensions::{ActiveSkills, Extensions, ModelIs, fingerprint},
     logs::SessionLogs,
-    premises::Premises,
-    questions::{AskedCalls, QuestionDesk},
+    premises::SessionEnvironment,
+    questions::{QuestionRegistry, QuestionedCalls},
     servers::{ServerTools, SessionServers},
     usage::ContextUsage,
-    watch::TurnWatch,
+    watch::TurnObserver,
 };
 
 /// Holds a session.
-pub(crate) struct Owner {
+pub(crate) struct SessionActor {
     spec: SessionSpec,
     events: EventSender,
     commands: mpsc::UnboundedReceiver<Command>,
-    premises: Arc<Premises>,
+    premises: Arc<SessionEnvironment>,
     /// The settings that were taken over last.
     loaded: Arc<Loaded>,
     logs: SessionLogs,
@@ -58,38 +58,38 @@ pub(crate) struct Owner {
     pipeline: Arc<Pipeline>,
     servers: Arc<SessionServers>,
     server_tools: ServerTools,
-    server_turn: ServerTurn,
+    server_turn: ServerReadyPhase,
     /// Whether servers were started.
     servers_begun: bool,
     extensions: Extensions,
-    skills: Arc<SkillShelf>,
+    skills: Arc<ActiveSkills>,
     /// What the files of extensions were like when they were last read.
     extension_files: u64,
     /// What the agent of the session says first, until somebody speaks.
     initial_prompt: Option<String>,
-    agents: Arc<AgentDesk>,
+    agents: Arc<SubagentRegistry>,
     plugins: Vec<PluginDir>,
     /// Agents of the host.
     host_agents: Vec<(String, HostAgent)>,
     /// The skills the host wants, if it said so.
     wanted_skills: Option<Vec<String>>,
-    desk: Arc<QuestionDesk>,
-    asked: Arc<AskedCalls>,
-    watch: Arc<TurnWatch>,
+    desk: Arc<QuestionRegistry>,
+    asked: Arc<QuestionedCalls>,
+    watch: Arc<TurnObserver>,
     own_hooks: Hooks,
     processes: Arc<haft_process::ProcessOwner>,
-    seat: OwnedSeat,
+    seat: RunnerState,
     /// What reaches an agent that works; nothing without one.
-    reach: Option<AgentReach>,
+    reach: Option<RunningAgentHandle>,
     /// What is to change when the agent does not work any more.
-    later: Vec<AgentChange>,
+    later: Vec<DeferredChange>,
     queue: VecDeque<Prompt>,
     /// Calls that wait for those of the message before, in a session without a model.
     waiting_calls: VecDeque<WaitingCalls>,
     left_for_later: LeftForLater,
-    readers: Option<Readers>,
+    readers: Option<ReadOnlyTools>,
     files: Option<Arc<haft_workspace::Files>>,
-    lsp: Option<Arc<haft_builtin_tools::lsp::LspDesk>>,
+    lsp: Option<Arc<haft_builtin_tools::lsp::LspServers>>,
     catalog: Arc<Catalog>,
     key_source: String,
     first_model: String,
@@ -116,9 +116,9 @@ pub(crate) struct Owner {
 }
 
 /// Who works in a session, and whether they do right now.
-enum OwnedSeat {
+enum RunnerState {
     /// Somebody who waits.
-    Idle(Seat),
+    Idle(SessionRunner),
     /// Somebody who works.
     Working(Running),
     /// Nobody: a turn broke off.
@@ -126,13 +126,13 @@ enum OwnedSeat {
 }
 
 /// What reaches an agent that works.
-struct AgentReach {
-    inbox: Inbox,
-    orders: Orders,
+struct RunningAgentHandle {
+    inbox: AgentInbox,
+    orders: AgentCommands,
 }
 
 /// A change of an agent that waits until it does not work.
-enum AgentChange {
+enum DeferredChange {
     /// It hears something without answering.
     Overhear(UserInput),
     /// Its session gets a name.
@@ -142,13 +142,13 @@ enum AgentChange {
     /// It is told something else first.
     Prompt { system: Option<String>, append: Option<String>, schema: Option<Value> },
     /// It becomes another agent.
-    Become(Arc<AgentKind>),
+    Become(Arc<AgentDefinition>),
     /// It writes in another way.
     Style(Option<haft_agent::OutputStyle>),
 }
 
 /// The calls of one message, what interrupts them, and where their reports go.
-type WaitingCalls = (Vec<ToolUse>, CancellationToken, Reply<Vec<Report>>);
+type WaitingCalls = (Vec<ToolUse>, CancellationToken, Reply<Vec<CallReport>>);
 
 /// Calls of a resumed session that were left for later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -170,34 +170,34 @@ const SETTINGS_EVERY: Duration = Duration::from_secs(1);
 /// without it: only one that hangs takes that long.
 const STOPPING: Duration = Duration::from_secs(10);
 
-impl Assembly {
+impl BuiltSession {
     /// Where the session is logged, if it is.
     pub(crate) fn log_path(&self) -> Option<PathBuf> {
         match &self.seat {
-            Seat::Agent(agent) => agent.conversation.log_path().map(std::path::Path::to_owned),
-            Seat::Calls(_) => None,
+            SessionRunner::Agent(agent) => agent.conversation.log_path().map(std::path::Path::to_owned),
+            SessionRunner::Calls(_) => None,
         }
     }
 }
 
-impl Owner {
+impl SessionActor {
     pub(crate) fn new(
         spec: SessionSpec,
-        assembly: Assembly,
+        assembly: BuiltSession,
         events: EventSender,
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
         let calls = assembly.seat.calls();
         let (reach, first_model, left_for_later) = match &assembly.seat {
-            Seat::Agent(agent) => (
-                Some(AgentReach { inbox: agent.inbox.clone(), orders: agent.orders.clone() }),
+            SessionRunner::Agent(agent) => (
+                Some(RunningAgentHandle { inbox: agent.inbox.clone(), orders: agent.orders.clone() }),
                 agent.settings.model.clone(),
                 match agent.left_for_later().is_empty() {
                     true => LeftForLater::Nothing,
                     false => LeftForLater::Waiting,
                 },
             ),
-            Seat::Calls(_) => (None, String::new(), LeftForLater::Nothing),
+            SessionRunner::Calls(_) => (None, String::new(), LeftForLater::Nothing),
         };
         let begins = match (&spec.log.start, spec.log.fork) {
             (LogStart::New, _) => SessionSource::Startup,
@@ -209,7 +209,7 @@ impl Owner {
             session_id: assembly.premises.session_id.clone(),
             pipeline: Arc::clone(&calls.pipeline),
             server_tools: ServerTools::new(&assembly.servers, calls),
-            server_turn: ServerTurn::First,
+            server_turn: ServerReadyPhase::First,
             servers_begun: false,
             plugins: spec.extensions.plugins.clone(),
             premises: assembly.premises,
@@ -227,7 +227,7 @@ impl Owner {
             watch: assembly.watch,
             own_hooks: assembly.own_hooks,
             processes: assembly.processes,
-            seat: OwnedSeat::Idle(assembly.seat),
+            seat: RunnerState::Idle(assembly.seat),
             reach,
             later: Vec::new(),
             queue: VecDeque::new(),
@@ -273,23 +273,23 @@ impl Owner {
             calls.pool.set(haft_tool_runtime::Pool::assemble(Vec::new(), Vec::new()));
         }
         drop(self);
-        events.tell(Happening::Closed);
+        events.tell(SessionEventKind::Closed);
     }
 
-    async fn work(&mut self) -> CloseHow {
+    async fn work(&mut self) -> CloseMode {
         let patience = patience(&self.premises);
         let mut waits_until: Option<Moment> = None;
         let mut told_waiting = false;
         loop {
             self.start_next();
-            let is_working = matches!(self.seat, OwnedSeat::Working(_));
+            let is_working = matches!(self.seat, RunnerState::Working(_));
             if self.ending && !is_working {
-                return CloseHow::AtOnce;
+                return CloseMode::AtOnce;
             }
             let is_done =
                 self.finishing && !is_working && self.queue.is_empty() && self.waiting_calls.is_empty();
             if is_done && !self.is_busy() {
-                return CloseHow::Orderly;
+                return CloseMode::Orderly;
             }
             // Nothing is left but commands in the background: not for ever.
             if !is_done {
@@ -311,13 +311,13 @@ impl Owner {
                                 self.wait_for_end(waits_until).await;
                                 continue;
                             }
-                            return CloseHow::Orderly;
+                            return CloseMode::Orderly;
                         }
                         Some(Command::Close(how)) => return how,
                         Some(command) => self.obey(command),
                     }
                 }
-                () = at(waits_until) => return CloseHow::Orderly,
+                () = at(waits_until) => return CloseMode::Orderly,
                 () = at(self.stopping_until) => {
                     self.stopping_until = None;
                     self.stopping_given_up = true;
@@ -329,7 +329,7 @@ impl Owner {
                     self.follow_extensions();
                 }
                 ended = ended(&mut self.seat) => if self.finish(ended).is_err() {
-                    return CloseHow::AtOnce;
+                    return CloseMode::AtOnce;
                 },
             }
         }
@@ -444,14 +444,14 @@ impl Owner {
     }
 
     /// Changes the agent now, or when it is done with what it does.
-    fn change(&mut self, change: AgentChange) {
+    fn change(&mut self, change: DeferredChange) {
         let model = self.model_is();
         match &mut self.seat {
-            OwnedSeat::Idle(Seat::Agent(agent)) => {
+            RunnerState::Idle(SessionRunner::Agent(agent)) => {
                 change.apply(agent, &self.catalog, model, &self.premises);
             }
-            OwnedSeat::Working(Running::Turn(_)) => self.later.push(change),
-            OwnedSeat::Idle(Seat::Calls(_)) | OwnedSeat::Working(_) | OwnedSeat::Broken => (),
+            RunnerState::Working(Running::Turn(_)) => self.later.push(change),
+            RunnerState::Idle(SessionRunner::Calls(_)) | RunnerState::Working(_) | RunnerState::Broken => (),
         }
     }
 
@@ -464,8 +464,14 @@ impl Owner {
     }
 }
 
-impl AgentChange {
-    fn apply(self, agent: &mut haft_agent::Agent, catalog: &Catalog, model: ModelIs, premises: &Premises) {
+impl DeferredChange {
+    fn apply(
+        self,
+        agent: &mut haft_agent::Agent,
+        catalog: &Catalog,
+        model: ModelIs,
+        premises: &SessionEnvironment,
+    ) {
         match self {
             Self::Overhear(input) => agent.overhear(input),
             Self::Name(title) => agent.name_session(&title),
@@ -501,18 +507,18 @@ async fn at(moment: Option<Moment>) {
 }
 
 /// The end of what runs, if something does.
-async fn ended(seat: &mut OwnedSeat) -> EndedWork {
+async fn ended(seat: &mut RunnerState) -> FinishedWork {
     match seat {
-        OwnedSeat::Working(running) => running.ended().await,
-        OwnedSeat::Idle(_) | OwnedSeat::Broken => std::future::pending().await,
+        RunnerState::Working(running) => running.ended().await,
+        RunnerState::Idle(_) | RunnerState::Broken => std::future::pending().await,
     }
 }
 
 /// A session without a model has no agent to speak to.
-fn calls_of(seat: &OwnedSeat) -> Option<&CallSession> {
+fn calls_of(seat: &RunnerState) -> Option<&CallSession> {
     match seat {
-        OwnedSeat::Idle(seat) => Some(seat.calls()),
-        OwnedSeat::Working(_) | OwnedSeat::Broken => None,
+        RunnerState::Idle(seat) => Some(seat.calls()),
+        RunnerState::Working(_) | RunnerState::Broken => None,
     }
 }
 

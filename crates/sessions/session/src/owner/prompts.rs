@@ -5,32 +5,33 @@ use tokio::time::Instant as Moment;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentChange, LeftForLater, OwnedSeat, Owner, STOPPING,
-    turn::{CallRun, Running, ServerTurn, TurnRun, TurnSetting},
-    typed::TypedSkill,
+    DeferredChange, LeftForLater, RunnerState, STOPPING, SessionActor,
+    turn::{CallRun, Running, ServerReadyPhase, TurnContext, TurnRun},
+    typed::TypedCommand,
 };
 use crate::{
-    Activity, Happening, Interrupted, Prompt, PromptState, Reply, ServerStart, SessionFacts, Speaker,
-    assembly::Seat,
+    Activity, Interrupted, Prompt, PromptAuthor, PromptState, Reply, ServerStart, SessionEventKind,
+    SessionSummary,
+    assembly::SessionRunner,
     extensions::{LocalCommand, SlashCommand, SlashKind, names_something},
     usage::ContextUsage,
 };
 
-impl Owner {
+impl SessionActor {
     pub(super) fn tell_prompt(&self, name: Option<&str>, state: PromptState) {
         if let Some(name) = name {
-            self.events.tell(Happening::PromptState(name.to_owned(), state));
+            self.events.tell(SessionEventKind::PromptState(name.to_owned(), state));
         }
     }
 
     /// Whether the last thing said was the model's.
     fn is_answered(&self) -> bool {
-        let OwnedSeat::Idle(Seat::Agent(agent)) = &self.seat else { return false };
+        let RunnerState::Idle(SessionRunner::Agent(agent)) = &self.seat else { return false };
         agent.is_answered()
     }
 
     pub(super) fn hear_prompt(&mut self, prompt: Prompt) {
-        if !prompt.wants_answer && prompt.speaker == Speaker::Task && self.is_answered() {
+        if !prompt.wants_answer && prompt.speaker == PromptAuthor::Task && self.is_answered() {
             // Said now it would stand between calls and what hosts know of them, or behind the
             // last answer as if that were none.
             return self.reach.iter().for_each(|reach| reach.inbox.mention(prompt.to_input()));
@@ -42,7 +43,7 @@ impl Owner {
             self.queue.push_back(Prompt { is_verbatim: true, ..Prompt::text(&text) });
         }
         self.tell_prompt(prompt.name(), PromptState::Queued);
-        let OwnedSeat::Working(Running::Turn(running)) = &mut self.seat else {
+        let RunnerState::Working(Running::Turn(running)) = &mut self.seat else {
             return self.queue.push_back(prompt);
         };
         if !self.queue.is_empty() {
@@ -59,28 +60,28 @@ impl Owner {
         if let Some(reach) = &self.reach {
             reach.inbox.push(prompt.to_input());
         }
-        self.events.tell(Happening::Heard(Box::new(prompt)));
+        self.events.tell(SessionEventKind::Heard(Box::new(prompt)));
     }
 
     /// Adds a prompt that wants no answer, after what runs. Whoever sent it waits for
     /// the end of it as for that of any other.
     fn append(&mut self, prompt: &Prompt) {
-        self.change(AgentChange::Overhear(prompt.to_input()));
-        if prompt.speaker == Speaker::Task {
+        self.change(DeferredChange::Overhear(prompt.to_input()));
+        if prompt.speaker == PromptAuthor::Task {
             return;
         }
         self.appended.push(prompt.name().map(str::to_owned));
-        if matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
-            self.events.tell(Happening::Activity(Activity::Running));
+        if matches!(self.seat, RunnerState::Idle(SessionRunner::Agent(_))) {
+            self.events.tell(SessionEventKind::Activity(Activity::Running));
             self.tell_appended();
-            self.events.tell(Happening::Activity(Activity::Idle));
+            self.events.tell(SessionEventKind::Activity(Activity::Idle));
         }
     }
 
     /// Something happened in the background: the model hears of it in this turn
     /// or in one of its own.
     pub(super) fn hear_background(&mut self) {
-        let works = matches!(self.seat, OwnedSeat::Working(Running::Turn(_)));
+        let works = matches!(self.seat, RunnerState::Working(Running::Turn(_)));
         for notice in self.watch.background.take_notices() {
             match &self.reach {
                 Some(reach) if works => {
@@ -97,7 +98,7 @@ impl Owner {
     /// Agents have ended: the main agent hears of it in this turn or in one of
     /// its own.
     pub(super) fn hear_agents(&mut self) {
-        let works = matches!(self.seat, OwnedSeat::Working(Running::Turn(_)));
+        let works = matches!(self.seat, RunnerState::Working(Running::Turn(_)));
         let (waking, mentioned) = self.agents.take_mail();
         let Some(reach) = &self.reach else { return };
         if let Some(input) = mentioned {
@@ -110,7 +111,7 @@ impl Owner {
                 content: input.content,
                 wants_answer: true,
                 is_verbatim: true,
-                speaker: Speaker::Task,
+                speaker: PromptAuthor::Task,
                 origin: input.origin,
                 ..Prompt::default()
             }),
@@ -127,7 +128,7 @@ impl Owner {
         let mut names: Vec<String> =
             self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
         let inputs = self.reach.as_ref().map(|reach| reach.inbox.take()).unwrap_or_default();
-        if let OwnedSeat::Working(running) = &mut self.seat {
+        if let RunnerState::Working(running) = &mut self.seat {
             if let Running::Turn(turn) = running {
                 let named = &turn.meanwhile;
                 let heard = inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| named.contains(it));
@@ -142,7 +143,7 @@ impl Owner {
             return Interrupted { still_queued: names, cancelled: None };
         }
         self.queue.clear();
-        if let OwnedSeat::Working(Running::Turn(turn)) = &mut self.seat {
+        if let RunnerState::Working(Running::Turn(turn)) = &mut self.seat {
             turn.meanwhile.retain(|it| !names.contains(it));
         }
         names.iter().for_each(|name| self.tell_prompt(Some(name), PromptState::Cancelled));
@@ -161,7 +162,7 @@ impl Owner {
 
     /// Takes back what was said while a turn runs, if the model has not heard it yet.
     fn withdraw_heard(&mut self, name: &str) -> bool {
-        let (Some(reach), OwnedSeat::Working(Running::Turn(turn))) = (&self.reach, &mut self.seat) else {
+        let (Some(reach), RunnerState::Working(Running::Turn(turn))) = (&self.reach, &mut self.seat) else {
             return false;
         };
         let waiting = reach.inbox.take();
@@ -200,12 +201,12 @@ impl Owner {
 
     /// Begins the next prompt, if somebody is free to work on it.
     pub(super) fn start_next(&mut self) {
-        if matches!(self.seat, OwnedSeat::Idle(Seat::Calls(_)))
+        if matches!(self.seat, RunnerState::Idle(SessionRunner::Calls(_)))
             && let Some((calls, cancel, reply)) = self.waiting_calls.pop_front()
         {
             return self.run_calls(calls, cancel, reply);
         }
-        if self.ending || !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
+        if self.ending || !matches!(self.seat, RunnerState::Idle(SessionRunner::Agent(_))) {
             return;
         }
         // Whoever stopped agents, or interrupted the call that waited for one, asks next what became
@@ -232,13 +233,15 @@ impl Owner {
         self.follow_settings();
         self.follow_extensions();
         self.begin_servers();
-        let OwnedSeat::Idle(Seat::Agent(agent)) = std::mem::replace(&mut self.seat, OwnedSeat::Broken) else {
+        let RunnerState::Idle(SessionRunner::Agent(agent)) =
+            std::mem::replace(&mut self.seat, RunnerState::Broken)
+        else {
             return;
         };
         self.desk.set_working(true);
-        self.events.tell(Happening::Activity(Activity::Running));
+        self.events.tell(SessionEventKind::Activity(Activity::Running));
         self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
-        let is_of_person = prompt.as_ref().is_some_and(|it| it.speaker == Speaker::Person);
+        let is_of_person = prompt.as_ref().is_some_and(|it| it.speaker == PromptAuthor::Person);
         self.agents.begin_prompt(&agent.settings, is_of_person);
         self.skills.begin_turn(agent.settings.effort, &agent.settings.model);
         let words = prompt.as_ref().map(Prompt::words).unwrap_or_default();
@@ -248,26 +251,26 @@ impl Owner {
         let Some(prompt) = prompt else {
             let before = std::mem::replace(&mut self.left_for_later, LeftForLater::Nothing);
             let goes_on = before == LeftForLater::GoesOn;
-            self.seat = OwnedSeat::Working(Running::Turn(TurnRun::take_up(agent, setting, goes_on)));
+            self.seat = RunnerState::Working(Running::Turn(TurnRun::take_up(agent, setting, goes_on)));
             return;
         };
         self.tell_prompt(prompt.name(), PromptState::Started);
         let run = match self.typed_command(&prompt) {
             Some((SlashCommand { kind: SlashKind::Local(command), .. }, args)) => {
                 if command == LocalCommand::Compact {
-                    self.events.tell(Happening::CompactionBegan);
+                    self.events.tell(SessionEventKind::CompactionBegan);
                 }
                 TurnRun::local(agent, &prompt, command, args, setting)
             }
             Some((command, args)) => {
                 setting.model = command.model.as_ref().map(|it| self.catalog.resolve(it).to_owned());
                 setting.typed =
-                    Some(TypedSkill { command, args, skills: std::sync::Arc::clone(&self.skills) });
+                    Some(TypedCommand { command, args, skills: std::sync::Arc::clone(&self.skills) });
                 TurnRun::start(agent, prompt, setting)
             }
             None => TurnRun::start(agent, prompt, setting),
         };
-        self.seat = OwnedSeat::Working(Running::Turn(run));
+        self.seat = RunnerState::Working(Running::Turn(run));
     }
 
     /// What calls change from now on belongs to one turn, which goes by the id of
@@ -291,14 +294,14 @@ impl Owner {
         Some((command.clone(), args.trim().to_owned()))
     }
 
-    pub(super) fn turn_setting(&mut self) -> TurnSetting {
-        let server_turn = std::mem::replace(&mut self.server_turn, ServerTurn::Known);
-        TurnSetting {
+    pub(super) fn turn_setting(&mut self) -> TurnContext {
+        let server_turn = std::mem::replace(&mut self.server_turn, ServerReadyPhase::Known);
+        TurnContext {
             events: self.events.clone(),
             premises: std::sync::Arc::clone(&self.premises),
             servers: std::sync::Arc::clone(&self.servers),
             server_tools: self.server_tools.clone(),
-            server_turn: if self.servers_wanted() { server_turn } else { ServerTurn::Without },
+            server_turn: if self.servers_wanted() { server_turn } else { ServerReadyPhase::Without },
             facts: self.facts(),
             begins: self.begins.take(),
             readers: self.readers.clone(),
@@ -311,9 +314,9 @@ impl Owner {
     }
 
     /// What the session is, but for what its agent and servers know.
-    pub(super) fn facts(&self) -> SessionFacts {
+    pub(super) fn facts(&self) -> SessionSummary {
         let skills = self.extensions.skills(self.wanted_skills.as_deref());
-        SessionFacts {
+        SessionSummary {
             cwd: self.premises.cwd.clone(),
             key_source: self.key_source.clone(),
             output_style: self.premises.output_style(),
@@ -322,7 +325,7 @@ impl Owner {
             skills: skills.into_iter().map(|it| it.name).collect(),
             plugins: self.extensions.plugins(),
             extra_dirs: self.premises.extra_dirs.clone(),
-            ..SessionFacts::default()
+            ..SessionSummary::default()
         }
     }
 
@@ -340,27 +343,32 @@ impl Owner {
         &mut self,
         calls: Vec<ToolUse>,
         cancel: CancellationToken,
-        reply: Reply<Vec<haft_tool_runtime::Report>>,
+        reply: Reply<Vec<haft_tool_runtime::CallReport>>,
     ) {
-        match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
-            OwnedSeat::Idle(Seat::Calls(session)) => {
+        match std::mem::replace(&mut self.seat, RunnerState::Broken) {
+            RunnerState::Idle(SessionRunner::Calls(session)) => {
                 self.follow_settings();
                 self.begin_file_turn(None);
                 let setting = self.turn_setting();
                 let on_demand = self.spec.servers.start == ServerStart::OnDemand;
                 let run = CallRun::start(session, calls, cancel, reply, setting, on_demand);
-                self.seat = OwnedSeat::Working(Running::Calls(run));
+                self.seat = RunnerState::Working(Running::Calls(run));
             }
-            OwnedSeat::Working(running @ Running::Calls(_)) => {
+            RunnerState::Working(running @ Running::Calls(_)) => {
                 // One message after the other.
-                self.seat = OwnedSeat::Working(running);
+                self.seat = RunnerState::Working(running);
                 self.waiting_calls.push_back((calls, cancel, reply));
             }
             other => {
                 self.seat = other;
                 let why = "this session runs the calls of its model";
                 let refused = |call: ToolUse| {
-                    haft_tool_runtime::Report::refused(call.id, call.name, haft_tool::ErrorKind::Failed, why)
+                    haft_tool_runtime::CallReport::refused(
+                        call.id,
+                        call.name,
+                        haft_tool::ErrorKind::Failed,
+                        why,
+                    )
                 };
                 reply.send(calls.into_iter().map(refused).collect(), &self.events);
             }
@@ -370,5 +378,5 @@ impl Owner {
 
 /// Whether it tells of an end in the background and nobody asks for it by name.
 fn is_news(prompt: &Prompt) -> bool {
-    prompt.speaker == Speaker::Task && prompt.wants_answer && !prompt.is_named
+    prompt.speaker == PromptAuthor::Task && prompt.wants_answer && !prompt.is_named
 }

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use haft_agent::SettingsOrder;
-use haft_config::{Layer, SettingsScope};
+use haft_agent::SettingsChange;
+use haft_config::{SettingsLayer, SettingsScope};
 use haft_types::PermissionMode;
 use serde_json::{Map, Value};
 
-use super::{OwnedSeat, Owner};
+use super::{RunnerState, SessionActor};
 use crate::{
-    Happening, ModeRefused, WrittenScope,
-    assembly::{ModelPolicy, Seat, hook_parts},
+    ModeRefused, SessionEventKind, WrittenScope,
+    assembly::{ModelPolicy, SessionRunner, hook_parts},
     premises::resolved,
     servers::{names, server_roots},
 };
 
-impl Owner {
+impl SessionActor {
     pub(super) fn set_mode(&self, mode: PermissionMode) -> Result<PermissionMode, ModeRefused> {
         let spec = &self.spec.permissions;
         let launched = spec.may_bypass || spec.mode == Some(PermissionMode::BypassPermissions);
@@ -39,13 +39,13 @@ impl Owner {
         if let Some(refusal) = ModelPolicy::of(&self.loaded.settings).refusal(&self.catalog, &model) {
             return Err(refusal);
         }
-        self.order(SettingsOrder::Model(model.clone()));
+        self.order(SettingsChange::Model(model.clone()));
         self.agents.follow_model(&model);
-        self.events.tell(Happening::ModelChanged(model.clone()));
+        self.events.tell(SessionEventKind::ModelChanged(model.clone()));
         Ok(model)
     }
 
-    pub(super) fn order(&mut self, order: SettingsOrder) {
+    pub(super) fn order(&mut self, order: SettingsChange) {
         if let Some(reach) = &self.reach {
             reach.orders.give(order);
         }
@@ -53,7 +53,7 @@ impl Owner {
     }
 
     fn obey_orders(&mut self) {
-        if let OwnedSeat::Idle(Seat::Agent(agent)) = &mut self.seat {
+        if let RunnerState::Idle(SessionRunner::Agent(agent)) = &mut self.seat {
             agent.obey();
         }
     }
@@ -61,7 +61,7 @@ impl Owner {
     /// The model that answers.
     pub(super) fn current_model(&self) -> String {
         match (&self.seat, &self.snapshot) {
-            (OwnedSeat::Idle(Seat::Agent(agent)), _) => agent.settings.model.clone(),
+            (RunnerState::Idle(SessionRunner::Agent(agent)), _) => agent.settings.model.clone(),
             (_, Some(snapshot)) => snapshot.model.clone(),
             _ => self.first_model.clone(),
         }
@@ -166,8 +166,8 @@ impl Owner {
         changes: &Map<String, Value>,
     ) -> Result<(), String> {
         let (scope, layer, may) = match scope {
-            WrittenScope::Local => (SettingsScope::Local, Layer::Local, "outputStyle"),
-            WrittenScope::User => (SettingsScope::User, Layer::User, "effortLevel"),
+            WrittenScope::Local => (SettingsScope::Local, SettingsLayer::Local, "outputStyle"),
+            WrittenScope::User => (SettingsScope::User, SettingsLayer::User, "effortLevel"),
         };
         if !self.premises.store.options().layers.contains(&layer) {
             return Err(String::from("--setting-sources leaves that source out"));

@@ -3,26 +3,26 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_agent::{Agent, EndReason, SummedUp, TurnEnd, WindowFill};
+use haft_agent::{Agent, CompactionOutcome, EndReason, TurnEnd, WindowFill};
 use haft_hooks::{HookEvent, OtherInput, SessionSource, SessionStart};
-use haft_tool_runtime::{CallSession, Report};
+use haft_tool_runtime::{CallReport, CallSession};
 use haft_types::{AgentId, ToolUse};
 use serde_json::json;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ApiFailure, EventSender, Happening, ModelSpec, Prompt, QuestionAnswer, QuestionSubject, Reply,
-    SessionFacts, Speaker, TurnBegan,
-    assembly::{Readers, record},
+    ApiFailure, EventSender, ModelSpec, Prompt, PromptAuthor, QuestionAnswer, QuestionSubject, Reply,
+    SessionEventKind, SessionSummary, TurnBegan,
+    assembly::{ReadOnlyTools, record},
     extensions::{LocalCommand, NamedBy, attachments, from_editor},
     hooks::run_hooks,
-    premises::Premises,
-    questions::QuestionDesk,
+    premises::SessionEnvironment,
+    questions::QuestionRegistry,
     servers::{ServerTools, SessionServers, expand_command, needs_servers},
 };
 
-use super::typed::{TypedSkill, unknown_command};
+use super::typed::{TypedCommand, unknown_command};
 
 /// How long a later request waits for servers that are starting.
 const USUAL_PATIENCE: Duration = Duration::from_millis(600);
@@ -38,7 +38,7 @@ pub(super) enum Running {
 }
 
 /// How what ran has ended.
-pub(super) enum EndedWork {
+pub(super) enum FinishedWork {
     /// A prompt.
     Turn(Result<(Box<Agent>, TurnEnding), JoinError>),
     /// The calls of one message.
@@ -49,7 +49,7 @@ pub(super) enum EndedWork {
 
 impl Running {
     /// Takes in what servers offer, and says what the next request would hold.
-    pub(super) fn look(agent: Box<Agent>, reply: Reply<Option<WindowFill>>, setting: TurnSetting) -> Self {
+    pub(super) fn look(agent: Box<Agent>, reply: Reply<Option<WindowFill>>, setting: TurnContext) -> Self {
         let mut agent = agent;
         let cancel = CancellationToken::new();
         let token = cancel.clone();
@@ -73,11 +73,11 @@ impl Running {
         }
     }
 
-    pub(super) async fn ended(&mut self) -> EndedWork {
+    pub(super) async fn ended(&mut self) -> FinishedWork {
         match self {
-            Self::Turn(turn) => EndedWork::Turn((&mut turn.task).await),
-            Self::Calls(calls) => EndedWork::Calls((&mut calls.task).await),
-            Self::Look(task, _) => EndedWork::Look(task.await),
+            Self::Turn(turn) => FinishedWork::Turn((&mut turn.task).await),
+            Self::Calls(calls) => FinishedWork::Calls((&mut calls.task).await),
+            Self::Look(task, _) => FinishedWork::Look(task.await),
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) struct TurnRun {
     /// Names of what was said meanwhile: it may still be heard.
     pub(super) meanwhile: Vec<String>,
     pub(super) prompt_text: String,
-    pub(super) speaker: Speaker,
+    pub(super) speaker: PromptAuthor,
     pub(super) origin: Option<serde_json::Value>,
 }
 
@@ -100,14 +100,14 @@ pub(super) enum TurnEnding {
     /// The model worked on it.
     Turn(Box<TurnEnd>),
     /// A command of ours; sums up, when that was the command.
-    Local(LocalCommand, Option<SummedUp>),
+    Local(LocalCommand, Option<CompactionOutcome>),
     /// A command that could not be carried out: its name, and why.
     Failed(String, String),
 }
 
 /// How a turn meets the servers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ServerTurn {
+pub(super) enum ServerReadyPhase {
     /// Their tools come in for the first time.
     First,
     /// They are known; news are told.
@@ -117,36 +117,36 @@ pub(super) enum ServerTurn {
 }
 
 /// What a turn needs beside the agent.
-pub(super) struct TurnSetting {
+pub(super) struct TurnContext {
     pub(super) events: EventSender,
-    pub(super) premises: Arc<Premises>,
+    pub(super) premises: Arc<SessionEnvironment>,
     pub(super) servers: Arc<SessionServers>,
     pub(super) server_tools: ServerTools,
-    pub(super) server_turn: ServerTurn,
+    pub(super) server_turn: ServerReadyPhase,
     /// What the session is, but for what agent and servers know.
-    pub(super) facts: SessionFacts,
+    pub(super) facts: SessionSummary,
     /// How the session began, if hooks were not told yet.
     pub(super) begins: Option<SessionSource>,
     /// Show what a prompt names.
-    pub(super) readers: Option<Readers>,
+    pub(super) readers: Option<ReadOnlyTools>,
     pub(super) slash_commands: bool,
     /// Who is asked whether servers of the project may start, if anybody is.
-    pub(super) trust_desk: Option<Arc<QuestionDesk>>,
+    pub(super) trust_desk: Option<Arc<QuestionRegistry>>,
     /// Says whether and where the run is written down, before its first turn.
     pub(super) record: Option<ModelSpec>,
     /// Another model for this prompt only.
     pub(super) model: Option<String>,
     /// The command or skill that was typed, if one was.
-    pub(super) typed: Option<TypedSkill>,
+    pub(super) typed: Option<TypedCommand>,
 }
 
 impl TurnRun {
-    pub(super) fn start(mut agent: Box<Agent>, mut prompt: Prompt, setting: TurnSetting) -> Self {
+    pub(super) fn start(mut agent: Box<Agent>, mut prompt: Prompt, setting: TurnContext) -> Self {
         Self::on(&prompt.clone(), async move |token: CancellationToken| {
             if let Err(problem) = get_ready(&mut agent, &setting, &token).await {
                 return (agent, TurnEnding::Failed(String::from("record"), problem));
             }
-            let mut named_by = setting.typed.as_ref().map_or(NamedBy::Person, TypedSkill::named_by);
+            let mut named_by = setting.typed.as_ref().map_or(NamedBy::Person, TypedCommand::named_by);
             if let Some(typed) = &setting.typed {
                 match typed.content(&agent, &token).await {
                     Ok((content, run)) => {
@@ -184,7 +184,7 @@ impl TurnRun {
                     () = token.cancelled() => Vec::new(),
                 };
                 if let Some(news) =
-                    setting.servers.editor.as_ref().filter(|_| prompt.speaker == Speaker::Person)
+                    setting.servers.editor.as_ref().filter(|_| prompt.speaker == PromptAuthor::Person)
                 {
                     let seen = tokio::select! {
                         seen = from_editor(&agent, news, readers) => seen,
@@ -206,7 +206,7 @@ impl TurnRun {
 
     /// Takes up calls that were left for later when the session was last here, or
     /// goes on with the prompt that was not finished then.
-    pub(super) fn take_up(mut agent: Box<Agent>, setting: TurnSetting, goes_on: bool) -> Self {
+    pub(super) fn take_up(mut agent: Box<Agent>, setting: TurnContext, goes_on: bool) -> Self {
         Self::on(&Prompt::default(), async move |token: CancellationToken| {
             get_ready(&mut agent, &setting, &token).await.ok();
             begin(&agent, None, &setting);
@@ -227,7 +227,7 @@ impl TurnRun {
         prompt: &Prompt,
         command: LocalCommand,
         args: String,
-        setting: TurnSetting,
+        setting: TurnContext,
     ) -> Self {
         Self::on(prompt, async move |token: CancellationToken| {
             get_ready(&mut agent, &setting, &token).await.ok();
@@ -268,7 +268,7 @@ async fn tell_failure(agent: &Agent, error: &haft_model::ModelError) {
 /// beginning. A recording that cannot be written is an error.
 async fn get_ready(
     agent: &mut Agent,
-    setting: &TurnSetting,
+    setting: &TurnContext,
     token: &CancellationToken,
 ) -> Result<(), String> {
     tokio::select! {
@@ -294,7 +294,7 @@ async fn get_ready(
 /// there. One that still runs is waited for, unless somebody interrupts.
 async fn settle_open_calls(
     agent: &mut Agent,
-    premises: &Premises,
+    premises: &SessionEnvironment,
     events: &EventSender,
     token: &CancellationToken,
 ) {
@@ -314,27 +314,27 @@ async fn settle_open_calls(
     }
 }
 
-async fn take_server_tools(agent: &mut Agent, setting: &TurnSetting) {
+async fn take_server_tools(agent: &mut Agent, setting: &TurnContext) {
     let patience = setting.servers.spec().patience;
     match setting.server_turn {
-        ServerTurn::First => {
+        ServerReadyPhase::First => {
             if ask_about_servers(setting).await {
                 setting.servers.start();
             }
             setting.server_tools.begin(agent, patience).await;
             setting.server_tools.follow(&agent.inbox);
         }
-        ServerTurn::Known => {
+        ServerReadyPhase::Known => {
             setting.servers.manager().settled(patience.unwrap_or(USUAL_PATIENCE)).await;
             setting.server_tools.announce(&agent.inbox);
         }
-        ServerTurn::Without => (),
+        ServerReadyPhase::Without => (),
     }
 }
 
 /// What the session is right now.
-pub(super) fn facts_of(agent: &Agent, servers: &SessionServers, rest: &SessionFacts) -> SessionFacts {
-    SessionFacts {
+pub(super) fn facts_of(agent: &Agent, servers: &SessionServers, rest: &SessionSummary) -> SessionSummary {
+    SessionSummary {
         tools: agent.tools.pool.get().present().map(str::to_owned).collect(),
         servers: servers.manager().status(),
         model: agent.settings.model.clone(),
@@ -344,9 +344,9 @@ pub(super) fn facts_of(agent: &Agent, servers: &SessionServers, rest: &SessionFa
     }
 }
 
-fn begin(agent: &Agent, prompt: Option<&Prompt>, setting: &TurnSetting) {
+fn begin(agent: &Agent, prompt: Option<&Prompt>, setting: &TurnContext) {
     let facts = facts_of(agent, &setting.servers, &setting.facts);
-    setting.events.tell(Happening::TurnBegan(Box::new(TurnBegan { facts, prompt: prompt.cloned() })));
+    setting.events.tell(SessionEventKind::TurnBegan(Box::new(TurnBegan { facts, prompt: prompt.cloned() })));
 }
 
 /// The calls of one message that run.
@@ -360,14 +360,14 @@ impl CallRun {
         mut session: Box<CallSession>,
         calls: Vec<ToolUse>,
         cancel: CancellationToken,
-        reply: Reply<Vec<Report>>,
-        setting: TurnSetting,
+        reply: Reply<Vec<CallReport>>,
+        setting: TurnContext,
         on_demand: bool,
     ) -> Self {
         let token = cancel.clone();
         let task = tokio::spawn(async move {
             let is_needed = on_demand && calls.iter().any(|call| needs_servers(&call.name));
-            if is_needed || setting.server_turn != ServerTurn::Without {
+            if is_needed || setting.server_turn != ServerReadyPhase::Without {
                 if setting.servers.manager().names().is_empty() {
                     ask_about_servers(&setting).await;
                     setting.servers.start();
@@ -376,7 +376,7 @@ impl CallRun {
                 setting.server_tools.take();
             }
             begin_calls(&session, &setting).await;
-            let reports: Vec<Report> = session.run_message(calls, &token).await;
+            let reports: Vec<CallReport> = session.run_message(calls, &token).await;
             reply.send(reports, &setting.events);
             session
         });
@@ -384,9 +384,9 @@ impl CallRun {
     }
 
     /// Runs nothing but the hooks of the beginning.
-    pub(super) fn ready(session: Box<CallSession>, reply: Reply<()>, setting: TurnSetting) -> Self {
+    pub(super) fn ready(session: Box<CallSession>, reply: Reply<()>, setting: TurnContext) -> Self {
         let task = tokio::spawn(async move {
-            if setting.server_turn != ServerTurn::Without {
+            if setting.server_turn != ServerReadyPhase::Without {
                 setting.servers.start();
             }
             begin_calls(&session, &setting).await;
@@ -399,7 +399,7 @@ impl CallRun {
 
 /// Asks the face about servers of the project that nobody has agreed to; whether
 /// there was a yes.
-async fn ask_about_servers(setting: &TurnSetting) -> bool {
+async fn ask_about_servers(setting: &TurnContext) -> bool {
     let Some(desk) = &setting.trust_desk else { return false };
     let mut agreed = false;
     for waiting in setting.servers.found().waiting {
@@ -414,7 +414,7 @@ async fn ask_about_servers(setting: &TurnSetting) -> bool {
 
 /// The hooks hear that a session without a model begins. What they would tell a
 /// model nobody reads.
-async fn begin_calls(session: &CallSession, setting: &TurnSetting) {
+async fn begin_calls(session: &CallSession, setting: &TurnContext) {
     if let Some(source) = setting.begins {
         run_hooks(session, SessionStart { source, model: None }.into()).await;
     }

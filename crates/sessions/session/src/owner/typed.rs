@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use haft_agent::Agent;
-use haft_builtin_tools::agent::{SpawnAgent as _, Spawned, report_text};
+use haft_builtin_tools::agent::{SubagentOutcome, SubagentSpawner as _, report_text};
 use haft_tool::CallContext;
 use haft_types::MessageBlock;
 use tokio_util::sync::CancellationToken;
 
-use crate::extensions::{Grants, NamedBy, SkillShelf, SlashCommand, forked_order};
+use crate::extensions::{ActiveSkills, NamedBy, SkillGrants, SlashCommand, forked_order};
 
 /// A command or skill that was typed.
-pub(super) struct TypedSkill {
+pub(super) struct TypedCommand {
     pub(super) command: SlashCommand,
     pub(super) args: String,
-    pub(super) skills: Arc<SkillShelf>,
+    pub(super) skills: Arc<ActiveSkills>,
 }
 
-impl TypedSkill {
+impl TypedCommand {
     /// What it says to the model. One with an agent of its own runs in it first,
     /// and the model hears its report: of which run, if it was waited for.
     pub(super) async fn content(
@@ -45,7 +45,7 @@ impl TypedSkill {
     /// Who names the files that are named in what it says.
     pub(super) fn named_by(&self) -> NamedBy {
         let vouched = match self.skills.grants_of_typed(&self.command) {
-            Grants::Agreed if self.command.forks().is_none() => {
+            SkillGrants::Agreed if self.command.forks().is_none() => {
                 self.skills.own_words(&self.command, &self.args)
             }
             _ => String::new(),
@@ -61,14 +61,14 @@ impl TypedSkill {
     ) -> Result<(String, Option<String>), String> {
         let order = forked_order(&self.command, kind, text);
         Ok(match self.skills.agents().spawn(order, cx).await? {
-            Spawned::Launched(launched) => (
+            SubagentOutcome::Launched(launched) => (
                 format!(
                     "<system-reminder>\nThe skill works in the background as agent {}. Its report comes by itself.\n</system-reminder>",
                     launched.agent_id
                 ),
                 None,
             ),
-            Spawned::Ended(report) => (
+            SubagentOutcome::Ended(report) => (
                 haft_types::tags::reminder(&format!(
                     "The skill ran in an agent of its own. Tell the user what came of it.\n{}",
                     report_text(&report)

@@ -2,12 +2,12 @@
 
 use haft_types::CallId;
 
-use super::Premises;
+use super::SessionEnvironment;
 
 /// More paths are counted, not named.
 const MOST_NAMED: usize = 10;
 
-impl Premises {
+impl SessionEnvironment {
     /// What a call changed, in words for the model. `None` when the journal has
     /// nothing of it, which does not mean that nothing happened.
     pub(crate) fn changed_by(&self, call: &CallId) -> Option<String> {

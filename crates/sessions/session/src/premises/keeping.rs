@@ -7,10 +7,12 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use haft_bash_analysis::{CommandReading, Effect, EffectAccess, LinePlace, Target, Word, removes_unknown};
+use haft_bash_analysis::{
+    AnalysisContext, CommandEffect, EffectAccess, SharedAnalysis, Target, Word, removes_unknown,
+};
 use haft_config::SettingsStore;
-use haft_sandbox::{KeepingPolicy, KeepingWalls, KeptHome, WITHOUT};
-use haft_shell::run::CommandKeeper;
+use haft_sandbox::{BaselinePolicy, HomeProtection, KeepingWalls, WITHOUT};
+use haft_shell::run::BaselineGuard;
 use haft_types::PermissionMode;
 
 use super::SessionRoots;
@@ -47,7 +49,7 @@ pub(super) fn freezes() -> Result<(), String> {
             return Err(String::from("switched off"));
         }
         let somewhere = std::env::temp_dir().canonicalize().map_err(|err| err.to_string())?;
-        KeepingWalls::build(KeepingPolicy { freeze: vec![somewhere], home: None }).map(drop)
+        KeepingWalls::build(BaselinePolicy { freeze: vec![somewhere], home: None }).map(drop)
     });
     tried.clone()
 }
@@ -71,15 +73,15 @@ impl StoreKeeper {
         self.mode.get().is_some_and(|mode| mode() == PermissionMode::BypassPermissions)
     }
 
-    fn policy(&self, command: &str, cwd: &Path) -> KeepingPolicy {
+    fn policy(&self, command: &str, cwd: &Path) -> BaselinePolicy {
         let state = self.state.canonicalize().ok();
         let freeze = state.filter(|_| freezes().is_ok()).into_iter().collect();
         let home = if self.is_unasked() { self.kept_home(command, cwd) } else { None };
-        KeepingPolicy { freeze, home }
+        BaselinePolicy { freeze, home }
     }
 
     /// Files of the home are kept from what removes nobody knows what.
-    fn kept_home(&self, command: &str, cwd: &Path) -> Option<KeptHome> {
+    fn kept_home(&self, command: &str, cwd: &Path) -> Option<HomeProtection> {
         freezes().ok()?;
         let loaded = self.store.current();
         if loaded.settings.get("sandbox.keepHome").is_some_and(|it| it.value == false) {
@@ -87,7 +89,7 @@ impl StoreKeeper {
         }
         let home = self.home.as_deref()?;
         let roots = self.roots.now();
-        let reading = CommandReading::new(command, LinePlace { cwd, home: Some(home), roots: &roots });
+        let reading = SharedAnalysis::new(command, AnalysisContext { cwd, home: Some(home), roots: &roots });
         if !removes_unknown(&reading.analysis) {
             return None;
         }
@@ -100,12 +102,12 @@ impl StoreKeeper {
         let named = changed.chain(words).map(|it| haft_paths::lexical(&it));
         // Naming the home itself is not naming what is in it.
         let named: Vec<PathBuf> = named.filter(|it| it.starts_with(home) && it != home).collect();
-        KeptHome::of(home, &roots, &named)
+        HomeProtection::of(home, &roots, &named)
     }
 }
 
 /// What an effect changes, where the line says it.
-fn changed_path(effect: &Effect) -> Option<PathBuf> {
+fn changed_path(effect: &CommandEffect) -> Option<PathBuf> {
     match (effect.access, &effect.target) {
         (EffectAccess::Write | EffectAccess::Delete, Target::Path(path)) => Some(path.clone()),
         (EffectAccess::Write | EffectAccess::Delete, Target::Pattern(pattern)) => {
@@ -115,7 +117,7 @@ fn changed_path(effect: &Effect) -> Option<PathBuf> {
     }
 }
 
-impl CommandKeeper for StoreKeeper {
+impl BaselineGuard for StoreKeeper {
     fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<KeepingWalls>> {
         // Our own program takes care of what is its own.
         let own = [String::from("haft"), String::from("haft *")];
@@ -123,7 +125,7 @@ impl CommandKeeper for StoreKeeper {
             return None;
         }
         let policy = self.policy(command, cwd);
-        if policy == KeepingPolicy::default() {
+        if policy == BaselinePolicy::default() {
             return None;
         }
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +134,7 @@ impl CommandKeeper for StoreKeeper {
         }
         // What cannot be had is said by `haft sandbox check`.
         let walls = KeepingWalls::build(policy.clone())
-            .or_else(|_| KeepingWalls::build(KeepingPolicy { home: None, ..policy }))
+            .or_else(|_| KeepingWalls::build(BaselinePolicy { home: None, ..policy }))
             .ok()?;
         built.truncate(MOST_KEPT - 1);
         built.insert(0, Arc::clone(&walls));

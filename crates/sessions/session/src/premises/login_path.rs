@@ -11,7 +11,7 @@ use std::{
 };
 
 use haft_process::ProcessOwner;
-use haft_shell::{env::CapturePlan, run::ShellConfig};
+use haft_shell::{env::LoginEnvOptions, run::ShellConfig};
 use haft_types::Variables;
 
 use crate::EventSender;
@@ -20,7 +20,7 @@ use crate::EventSender;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The login shell's search path. It is asked once, when a program is missing.
-pub(crate) struct LoginPath {
+pub(crate) struct LoginShellPath {
     variables: Variables,
     state_dir: PathBuf,
     events: EventSender,
@@ -29,7 +29,7 @@ pub(crate) struct LoginPath {
     told: Mutex<BTreeSet<String>>,
 }
 
-impl LoginPath {
+impl LoginShellPath {
     pub(super) fn new(variables: Variables, state_dir: PathBuf, events: EventSender) -> Arc<Self> {
         let (dirs, told) = (OnceLock::new(), Mutex::default());
         Arc::new(Self { variables, state_dir, events, dirs, told })
@@ -40,7 +40,7 @@ impl LoginPath {
         self.dirs.get_or_init(|| {
             let config = ShellConfig::with_variables("login-path", &self.state_dir, self.variables.clone());
             let Some(plan) = config.capture else { return Vec::new() };
-            let plan = CapturePlan { patience: PATIENCE, ..plan };
+            let plan = LoginEnvOptions { patience: PATIENCE, ..plan };
             // Start-up files are the person's: they see what commands see, and no more.
             let visible = self.variables.iter().filter(|(name, _)| config.environment.passes(name));
             let visible: Vec<(OsString, OsString)> =

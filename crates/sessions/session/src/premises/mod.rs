@@ -18,10 +18,10 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use haft_agent::{MaskedResults, Masker, cassette::TapePlaces};
+use haft_agent::{MaskedResults, Masker, cassette::RecordingDirs};
 use haft_config::{
-    Argument, ArgumentContent, Feature, ItemKind, Layer, LoadOptions, Loaded, Places, SettingsPlace,
-    SettingsStore, TrustMode,
+    Argument, FeatureSwitch, FlagContent, ItemKind, LoadOptions, Loaded, SettingsLayer, SettingsPaths,
+    SettingsSourceKind, SettingsStore, TrustMode,
 };
 use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
@@ -33,11 +33,11 @@ use haft_types::{SessionId, Variables};
 use haft_workspace::{Journal, JournalLimits, Workspace, WorkspaceConfig};
 
 use self::policy::directories;
-pub(crate) use self::{login_path::LoginPath, roots::SessionRoots, walls::WorktreeFence};
+pub(crate) use self::{login_path::LoginShellPath, roots::SessionRoots, walls::WorktreeRestriction};
 pub use self::{
     policy::policy_of_rules,
     rules_text::split_rules,
-    walls::{CallLimits, WallDemand, Walls},
+    walls::{CallLimits, CommandSandbox, SandboxDemand},
 };
 use crate::{
     EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec, servers::ToolPolicies,
@@ -50,7 +50,7 @@ pub(crate) const TOOL_RESULTS: &str = "tool-results";
 pub(crate) const MCP_RESULTS: &str = "tool-results/mcp";
 
 /// Directories, settings, rules and walls of one session.
-pub struct Premises {
+pub struct SessionEnvironment {
     /// Where the session works.
     pub cwd: PathBuf,
     /// The person's home.
@@ -66,7 +66,7 @@ pub struct Premises {
     /// The directories it works in, as they are now.
     pub(crate) roots: Arc<SessionRoots>,
     /// What holds commands.
-    pub walls: Arc<Walls>,
+    pub walls: Arc<CommandSandbox>,
     /// The program `haft`, where it is at hand.
     pub program: Option<PathBuf>,
     /// Is told what the person should know.
@@ -88,16 +88,16 @@ pub struct Premises {
     /// Rules of the program that opened the session for tools of its servers.
     pub(crate) tool_policies: ToolPolicies,
     /// Where programs are that the search path of this process does not lead to.
-    pub(crate) login_path: Arc<LoginPath>,
+    pub(crate) login_path: Arc<LoginShellPath>,
 }
 
-impl Premises {
+impl SessionEnvironment {
     /// Reads settings, and tells what is wrong with them.
     pub fn read(spec: &SessionSpec, session_id: SessionId, events: EventSender) -> Result<Self, OpenError> {
         let cwd = directory(&spec.place.cwd)?;
         let variables = spec.place.variables.clone();
         let home = spec.place.home();
-        let mut places = Places::detect(&cwd, &|name| variables.os_text(name));
+        let mut places = SettingsPaths::detect(&cwd, &|name| variables.os_text(name));
         if let Some(state) = &spec.place.state_dir {
             places.state = Some(state.clone());
             places.further_keys = None;
@@ -115,7 +115,7 @@ impl Premises {
             events.notice(format!("{} is no directory, so adding it changes nothing yet", dir.display()));
         }
         let roots = Arc::new(SessionRoots::new(directories(&cwd, home.as_deref(), &loaded, &extra_dirs)));
-        let walls = Walls::new(
+        let walls = CommandSandbox::new(
             Arc::clone(&store),
             session_id.as_str(),
             state,
@@ -129,7 +129,7 @@ impl Premises {
                 masker.know(name, &value);
             }
         }
-        let login_path = LoginPath::new(variables.clone(), state_dir(&store), events.clone());
+        let login_path = LoginShellPath::new(variables.clone(), state_dir(&store), events.clone());
         Ok(Self {
             cwd,
             home,
@@ -364,7 +364,7 @@ impl Premises {
     }
 
     /// Whether a source of settings counts.
-    pub fn reads(&self, layer: Layer) -> bool {
+    pub fn reads(&self, layer: SettingsLayer) -> bool {
         self.settings_spec().sources.is_none_or(|layers| layers.contains(&layer))
     }
 
@@ -380,8 +380,8 @@ impl Premises {
     }
 
     /// The directories that have names in recordings.
-    pub fn tape_places(&self) -> TapePlaces {
-        TapePlaces::new(&self.cwd, Some(&self.session_dir()), self.home.as_deref())
+    pub fn tape_places(&self) -> RecordingDirs {
+        RecordingDirs::new(&self.cwd, Some(&self.session_dir()), self.home.as_deref())
     }
 
     /// The settings of the flags, as an object.
@@ -460,8 +460,8 @@ impl Premises {
         const OFF: &[&str] = &["suggestBackgroundPr", "remoteTrigger"];
         let loaded = self.store.current();
         let is_off = |name: &&str| {
-            let otherwise = if OFF.contains(name) { Feature::Off } else { Feature::On };
-            loaded.settings.feature(name, otherwise) == Feature::Off
+            let otherwise = if OFF.contains(name) { FeatureSwitch::Off } else { FeatureSwitch::On };
+            loaded.settings.feature(name, otherwise) == FeatureSwitch::Off
         };
         let names = tools.iter().filter_map(|tool| tool.feature());
         PoolFeatures { off: names.filter(is_off).map(str::to_owned).collect() }
@@ -504,8 +504,8 @@ fn masker(variables: &Variables, loaded: &Loaded) -> Result<Masker, OpenError> {
 }
 
 /// Whether settings of this layer lie in the folder that is worked in.
-fn is_of_folder(layer: Layer) -> bool {
-    matches!(layer, Layer::Project | Layer::Local)
+fn is_of_folder(layer: SettingsLayer) -> bool {
+    matches!(layer, SettingsLayer::Project | SettingsLayer::Local)
 }
 
 /// Settings of a flag count or the session does not begin: whoever gives them
@@ -513,8 +513,8 @@ fn is_of_folder(layer: Layer) -> bool {
 fn refuse_broken_flags(spec: &SettingsSpec, loaded: &Loaded, cwd: &Path) -> Result<(), OpenError> {
     let Some(flags) = &spec.flags else { return Ok(()) };
     let place = match Argument::settings(flags, cwd).content {
-        ArgumentContent::Json(_) => SettingsPlace::Argument(String::from("--settings")),
-        ArgumentContent::File(path) => SettingsPlace::File(path),
+        FlagContent::Json(_) => SettingsSourceKind::Argument(String::from("--settings")),
+        FlagContent::File(path) => SettingsSourceKind::File(path),
     };
     match loaded.problems.iter().find(|it| it.place == place) {
         Some(problem) => {
@@ -542,9 +542,9 @@ fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
 }
 
 /// The layers that a list of names such as `user,project` means.
-pub fn setting_sources(text: &str) -> Result<Vec<Layer>, OpenError> {
+pub fn setting_sources(text: &str) -> Result<Vec<SettingsLayer>, OpenError> {
     let layer = |name: &str| {
-        let known = [Layer::User, Layer::Project, Layer::Local].into_iter();
+        let known = [SettingsLayer::User, SettingsLayer::Project, SettingsLayer::Local].into_iter();
         let found = known.into_iter().find(|it| setting_source_name(*it) == Some(name));
         found.ok_or_else(|| {
             OpenError::Spec(format!("`{name}` is no settings source; use user, project or local"))
@@ -554,12 +554,12 @@ pub fn setting_sources(text: &str) -> Result<Vec<Layer>, OpenError> {
 }
 
 /// The name of a layer that has files.
-pub(crate) fn setting_source_name(layer: Layer) -> Option<&'static str> {
+pub(crate) fn setting_source_name(layer: SettingsLayer) -> Option<&'static str> {
     match layer {
-        Layer::User => Some("user"),
-        Layer::Project => Some("project"),
-        Layer::Local => Some("local"),
-        Layer::Flag | Layer::Managed => None,
+        SettingsLayer::User => Some("user"),
+        SettingsLayer::Project => Some("project"),
+        SettingsLayer::Local => Some("local"),
+        SettingsLayer::Flag | SettingsLayer::Managed => None,
     }
 }
 

@@ -5,21 +5,21 @@ use std::{
     sync::Arc,
 };
 
-use haft_bash_analysis::{CommandReading, LinePlace};
-use haft_config::{Layer, Loaded, Sourced};
+use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
+use haft_config::{Loaded, SettingsLayer, Sourced};
 use haft_permission::{
-    Behavior, Boundary, CommandJudge, Destination, Enforcement, Policy, PolicyBuilder, ReadingHeld, RuleHome,
-    RunningCommands, SandboxedCommands, SessionCommands, ShellCommands,
+    BashJudge, Behavior, CommandJudge, Destination, OutsideWorkspace, PathRuleReach, Policy, PolicyBuilder,
+    ReadOnlyEnforced, RuleSource, RunningCommands, SandboxedAskPolicy, SessionCommands,
 };
 use haft_shell::run::Tasks;
 use haft_types::PermissionMode;
 
-use super::{Premises, SessionRoots, absolute, split_rules};
+use super::{SessionEnvironment, SessionRoots, absolute, split_rules};
 use crate::{OpenError, RuleOrigin, servers::ToolPolicies};
 
 /// What takes command lines apart where no command of a session is running.
 fn command_judge() -> Arc<dyn CommandJudge> {
-    Arc::new(ShellCommands)
+    Arc::new(BashJudge)
 }
 
 /// The running commands of a session.
@@ -30,18 +30,18 @@ struct SessionTasks {
 }
 
 impl RunningCommands for SessionTasks {
-    fn running(&self) -> Vec<Arc<CommandReading>> {
+    fn running(&self) -> Vec<Arc<SharedAnalysis>> {
         let roots = self.roots.now();
         let read = |(line, cwd): (String, PathBuf)| {
-            let place = LinePlace { cwd: &cwd, home: self.home.as_deref(), roots: &roots };
-            Arc::new(CommandReading::new(&line, place))
+            let place = AnalysisContext { cwd: &cwd, home: self.home.as_deref(), roots: &roots };
+            Arc::new(SharedAnalysis::new(&line, place))
         };
         self.tasks.running().into_iter().map(read).collect()
     }
 }
 
 /// What takes the command lines of a session apart.
-fn session_commands(premises: &Premises) -> Arc<dyn CommandJudge> {
+fn session_commands(premises: &SessionEnvironment) -> Arc<dyn CommandJudge> {
     let Some(tasks) = premises.tasks.get() else { return command_judge() };
     let (tasks, home) = (Arc::clone(tasks), premises.home.clone());
     let running = SessionTasks { tasks, home, roots: Arc::clone(&premises.roots) };
@@ -49,10 +49,10 @@ fn session_commands(premises: &Premises) -> Arc<dyn CommandJudge> {
 }
 
 /// Whether this machine can hold what only reads to that.
-const READING_HELD: ReadingHeld = ReadingHeld::AsTried(|| super::reading::stands().is_ok());
+const READING_HELD: ReadOnlyEnforced = ReadOnlyEnforced::AsTried(|| super::reading::stands().is_ok());
 
 /// The policy of a session.
-pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
+pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError> {
     let loaded = premises.loaded();
     let permissions = &loaded.settings.permissions;
     let mode = mode(premises, &loaded)?;
@@ -72,8 +72,8 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     }
     let spec = &premises.permissions;
     let origin = match spec.origin {
-        RuleOrigin::CommandLine => RuleHome::new("the command line", Destination::CliArg),
-        RuleOrigin::Program => RuleHome::new("the program", Destination::Session),
+        RuleOrigin::CommandLine => RuleSource::new("the command line", Destination::CliArg),
+        RuleOrigin::Program => RuleSource::new("the program", Destination::Session),
     };
     let origin = origin.rooted(cwd.as_path());
     builder = builder.rules(&origin, Behavior::Allow, split_rules(&spec.allow)).rules(
@@ -102,10 +102,10 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
         builder = builder.readable_dir(dir);
     }
     if permissions.block_reads_outside_working_directories {
-        builder = builder.reads_outside(Boundary::Deny);
+        builder = builder.reads_outside(OutsideWorkspace::Deny);
     }
     if permissions.block_writes_outside_working_directories {
-        builder = builder.writes_outside(Boundary::Deny);
+        builder = builder.writes_outside(OutsideWorkspace::Deny);
     }
     if let Some(classifier) = premises.classifier.get() {
         builder = builder.classifier(Arc::clone(classifier));
@@ -135,7 +135,7 @@ pub(super) fn directories(
 }
 
 /// What the sandbox means for questions: nothing, unless all of it stands.
-fn sandboxed(builder: PolicyBuilder, premises: &Premises, loaded: &Loaded) -> PolicyBuilder {
+fn sandboxed(builder: PolicyBuilder, premises: &SessionEnvironment, loaded: &Loaded) -> PolicyBuilder {
     let wishes = &loaded.settings.sandbox;
     // The walls of this machine hold nothing on another one.
     if !premises.walls.enforce() || premises.hosts.get().is_some() {
@@ -144,12 +144,12 @@ fn sandboxed(builder: PolicyBuilder, premises: &Premises, loaded: &Loaded) -> Po
     let asks = wishes.auto_allow_bash.as_ref().is_some_and(|it| !it.value);
     let outside = wishes.excluded_commands.iter().map(|it| it.value.clone());
     builder
-        .enforcement(Enforcement::Sandboxed)
-        .sandboxed_commands(if asks { SandboxedCommands::Ask } else { SandboxedCommands::Run })
+        .enforcement(PathRuleReach::Sandboxed)
+        .sandboxed_commands(if asks { SandboxedAskPolicy::Ask } else { SandboxedAskPolicy::Run })
         .runs_outside(outside)
 }
 
-fn mode(premises: &Premises, loaded: &Loaded) -> Result<PermissionMode, OpenError> {
+fn mode(premises: &SessionEnvironment, loaded: &Loaded) -> Result<PermissionMode, OpenError> {
     let permissions = &loaded.settings.permissions;
     let from_settings = permissions.default_mode.as_ref().map(|mode| mode.value);
     let mode = premises.permissions.mode.or(from_settings).unwrap_or_default();
@@ -165,7 +165,7 @@ fn mode(premises: &Premises, loaded: &Loaded) -> Result<PermissionMode, OpenErro
 }
 
 /// The directories of all hosts are the workspace.
-fn on_hosts(mut builder: PolicyBuilder, premises: &Premises) -> PolicyBuilder {
+fn on_hosts(mut builder: PolicyBuilder, premises: &SessionEnvironment) -> PolicyBuilder {
     for (_, place) in premises.hosts.get().into_iter().flat_map(|it| it.places()) {
         for dir in std::iter::once(&place.cwd).chain(&place.extra_dirs).filter(|it| it.is_absolute()) {
             builder = builder.additional_dir(dir.clone(), None);
@@ -178,21 +178,23 @@ fn add_rules(
     mut builder: PolicyBuilder,
     behavior: Behavior,
     rules: &[Sourced<String>],
-    premises: &Premises,
+    premises: &SessionEnvironment,
 ) -> PolicyBuilder {
     for rule in rules {
         let source = &rule.origin.source;
         let label = rule.origin.to_string();
         let origin = match source.layer {
-            Layer::User => RuleHome::new(label, Destination::UserSettings),
-            Layer::Project => RuleHome::new(label, Destination::ProjectSettings),
-            Layer::Local => RuleHome::new(label, Destination::LocalSettings),
-            Layer::Flag => RuleHome::new(label, Destination::CliArg),
-            Layer::Managed => RuleHome::fixed(label),
+            SettingsLayer::User => RuleSource::new(label, Destination::UserSettings),
+            SettingsLayer::Project => RuleSource::new(label, Destination::ProjectSettings),
+            SettingsLayer::Local => RuleSource::new(label, Destination::LocalSettings),
+            SettingsLayer::Flag => RuleSource::new(label, Destination::CliArg),
+            SettingsLayer::Managed => RuleSource::fixed(label),
         };
         // What a project says about its files holds for those that are worked on.
         let base = match (premises.hosts.get(), source.layer) {
-            (Some(hosts), Layer::Project | Layer::Local | Layer::Flag) => hosts.place().cwd.as_path(),
+            (Some(hosts), SettingsLayer::Project | SettingsLayer::Local | SettingsLayer::Flag) => {
+                hosts.place().cwd.as_path()
+            }
             _ => source.base.as_path(),
         };
         builder = builder.rules(&origin.rooted(base), behavior, [rule.value.clone()]);
@@ -214,7 +216,7 @@ pub fn policy_of_rules(
     rules: [(Behavior, Vec<String>); 3],
     dirs: Vec<PathBuf>,
 ) -> Policy {
-    let origin = RuleHome::new("the test", Destination::Session).rooted(cwd);
+    let origin = RuleSource::new("the test", Destination::Session).rooted(cwd);
     let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge()).reading(READING_HELD);
     if let Some(home) = home {
         builder = builder.home(home);

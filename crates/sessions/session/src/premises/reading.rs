@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_sandbox::{ReadingNetwork, ReadingPolicy, ReadingWalls, WITHOUT, installed_programs};
-use haft_tool::{Fence, Permit, Talks};
+use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls, WITHOUT, installed_programs};
+use haft_tool::{PathRestrictions, Permit, ReadNetworkUse};
 
 /// How long the paths that patterns of rules found are believed.
 const FENCE_AGE: Duration = Duration::from_secs(3);
@@ -19,7 +19,7 @@ const KEYS: &[&str] = &[".ssh", ".gnupg"];
 
 /// Builds these walls, one for each way a session needs them.
 #[derive(Default)]
-pub(super) struct ReadingKeeper {
+pub(super) struct ReadOnlyGuard {
     programs: OnceLock<Vec<PathBuf>>,
     offline: Mutex<Option<Arc<ReadingWalls>>>,
     online: Mutex<Option<Arc<ReadingWalls>>>,
@@ -27,7 +27,7 @@ pub(super) struct ReadingKeeper {
 }
 
 /// What the walls depend on.
-pub(super) struct ReadingPlace<'a> {
+pub(super) struct ReadOnlyKey<'a> {
     pub(super) roots: &'a [PathBuf],
     pub(super) home: Option<&'a Path>,
     pub(super) scratch: &'a Path,
@@ -43,23 +43,23 @@ pub(super) fn stands() -> Result<(), String> {
         let lacks = |name: &str| without.split(',').any(|it| it.trim() == name);
         match lacks("landlock") || lacks("seccomp") {
             true => Err(String::from("switched off")),
-            false => ReadingWalls::build(ReadingPolicy::default()).map(drop),
+            false => ReadingWalls::build(ReadOnlyPolicy::default()).map(drop),
         }
     });
     tried.clone()
 }
 
-impl ReadingKeeper {
+impl ReadOnlyGuard {
     /// The walls for a call.
     pub(super) fn walls(
         &self,
-        talks: Talks,
+        talks: ReadNetworkUse,
         permit: &Permit,
-        place: &ReadingPlace<'_>,
+        place: &ReadOnlyKey<'_>,
     ) -> Result<Arc<ReadingWalls>, String> {
         let (kept, network) = match talks {
-            Talks::No => (&self.offline, ReadingNetwork::Off),
-            Talks::Yes => (&self.online, ReadingNetwork::Open),
+            ReadNetworkUse::No => (&self.offline, ReadOnlyNetwork::Off),
+            ReadNetworkUse::Yes => (&self.online, ReadOnlyNetwork::Open),
         };
         let mut hide = self.fenced(permit);
         hide.extend(place.home.iter().flat_map(|home| KEYS.iter().map(|name| home.join(name))));
@@ -67,7 +67,7 @@ impl ReadingKeeper {
         hide.retain(|path| path.symlink_metadata().is_ok() && !permit.is_shown(path));
         hide.sort();
         hide.dedup();
-        let policy = ReadingPolicy {
+        let policy = ReadOnlyPolicy {
             scratch: Some(place.scratch.to_owned()),
             hide,
             programs: self.programs.get_or_init(|| installed_programs(place.roots, place.home)).clone(),
@@ -90,7 +90,7 @@ impl ReadingKeeper {
             return paths.clone();
         }
         let started = Instant::now();
-        let Fence { unreadable, .. } = permit.fence();
+        let PathRestrictions { unreadable, .. } = permit.fence();
         let paths: Vec<PathBuf> = unreadable.into_iter().map(|it| it.path).collect();
         *kept = (QUICK < started.elapsed()).then(|| (Instant::now(), paths.clone()));
         paths

@@ -10,28 +10,28 @@ use std::{
     },
 };
 
-use haft_builtin_tools::bash::{Choice, Confine, Confined, Outside};
+use haft_builtin_tools::bash::{Choice, CommandConfiner, ConfinedCommand, Outside};
 use haft_config::{SandboxSettings as Wishes, SettingsStore, Sourced};
-use haft_permission::{Behavior, Destination, Policy as Rules, RuleHome};
+use haft_permission::{Behavior, Destination, Policy as Rules, RuleSource};
 use haft_sandbox::{
-    Confinement, Domains, Hidden, Network, Sandbox, SandboxConfig, Strictness, UnixSockets, WallPolicy,
-    WallReport, WorkspacePolicy,
+    Confinement, Domains, Hidden, Network, Sandbox, SandboxConfig, SandboxPolicy, SandboxReport,
+    SandboxStrictness, UnixSockets, WorkspacePolicy,
 };
-use haft_shell::run::CommandKeeper;
-use haft_tool::{AllowReason, Fence, Fenced};
+use haft_shell::run::BaselineGuard;
+use haft_tool::{AllowReason, Fenced, PathRestrictions};
 use haft_types::{AgentId, PermissionMode};
 
 use super::{
     SessionRoots,
     keeping::StoreKeeper,
-    reading::{ReadingKeeper, ReadingPlace},
+    reading::{ReadOnlyGuard, ReadOnlyKey},
     scratch::ScratchDir,
     state_place,
 };
 use crate::{EventSender, judging::rules_cover};
 
 /// Builds the walls of one session.
-pub struct Walls {
+pub struct CommandSandbox {
     store: Arc<SettingsStore>,
     session: String,
     state: PathBuf,
@@ -44,24 +44,24 @@ pub struct Walls {
     /// The walls of the call before: most calls have the same.
     last: Mutex<Option<Arc<Confinement>>>,
     /// Walls around what only reads.
-    reading: ReadingKeeper,
+    reading: ReadOnlyGuard,
     /// Walls around everything else.
     keeper: Arc<StoreKeeper>,
     /// Agents that work in a worktree of their own.
-    fenced: Mutex<HashMap<AgentId, WorktreeFence>>,
+    fenced: Mutex<HashMap<AgentId, WorktreeRestriction>>,
 }
 
 /// Where the commands of an agent may change files: in its worktree, and not in
 /// the checkout it was made from.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct WorktreeFence {
+pub(crate) struct WorktreeRestriction {
     pub(crate) worktree: PathBuf,
     pub(crate) checkout: PathBuf,
 }
 
 /// Who wants a command confined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WallDemand {
+pub enum SandboxDemand {
     /// The settings, if they do. Rules and plan mode hold in any case, but then
     /// the network is open.
     BySettings,
@@ -72,14 +72,14 @@ pub enum WallDemand {
 /// What a call is kept from, by rules and mode.
 pub struct CallLimits<'a> {
     /// Who wants it.
-    pub wanted: WallDemand,
+    pub wanted: SandboxDemand,
     /// Why nothing may be changed, if nothing may.
     pub read_only: Option<String>,
     /// What the deny rules name.
-    pub fence: &'a dyn Fn() -> Fence,
+    pub fence: &'a dyn Fn() -> PathRestrictions,
 }
 
-impl Walls {
+impl CommandSandbox {
     pub(super) fn new(
         store: Arc<SettingsStore>,
         session: &str,
@@ -102,22 +102,22 @@ impl Walls {
             warned: AtomicBool::new(false),
             events,
             last: Mutex::default(),
-            reading: ReadingKeeper::default(),
+            reading: ReadOnlyGuard::default(),
             fenced: Mutex::default(),
         }
     }
 
-    fn fenced(&self) -> MutexGuard<'_, HashMap<AgentId, WorktreeFence>> {
+    fn fenced(&self) -> MutexGuard<'_, HashMap<AgentId, WorktreeRestriction>> {
         self.fenced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commands of an agent stay in its worktree from now on.
-    pub(crate) fn fence_in(&self, agent: AgentId, fence: WorktreeFence) {
+    pub(crate) fn fence_in(&self, agent: AgentId, fence: WorktreeRestriction) {
         self.fenced().insert(agent, fence);
     }
 
     /// Where the commands of an agent stay.
-    pub(crate) fn fence_of(&self, agent: &AgentId) -> Option<WorktreeFence> {
+    pub(crate) fn fence_of(&self, agent: &AgentId) -> Option<WorktreeRestriction> {
         self.fenced().get(agent).cloned()
     }
 
@@ -150,9 +150,9 @@ impl Walls {
         self.is_wanted()
             && self.sandbox().is_ok_and(|sandbox| {
                 let policy = self.policy(&CallLimits {
-                    wanted: WallDemand::BySettings,
+                    wanted: SandboxDemand::BySettings,
                     read_only: None,
-                    fence: &Fence::default,
+                    fence: &PathRestrictions::default,
                 });
                 policy.is_ok_and(|policy| sandbox.report(&policy).is_complete())
             })
@@ -171,8 +171,8 @@ impl Walls {
     }
 
     /// Who keeps commands from what is not theirs to take away.
-    pub(crate) fn keeper(&self) -> Arc<dyn CommandKeeper> {
-        Arc::clone(&self.keeper) as Arc<dyn CommandKeeper>
+    pub(crate) fn keeper(&self) -> Arc<dyn BaselineGuard> {
+        Arc::clone(&self.keeper) as Arc<dyn BaselineGuard>
     }
 
     /// Where nobody is asked, more is kept.
@@ -181,11 +181,11 @@ impl Walls {
     }
 
     /// Walls around a command that was let run because it only reads.
-    fn around_reading(&self, about: &Confined<'_>) -> Option<Choice> {
+    fn around_reading(&self, about: &ConfinedCommand<'_>) -> Option<Choice> {
         let AllowReason::OnlyReads(talks) = about.permit.reason() else { return None };
         super::reading::stands().ok()?;
         let built = self.scratch().and_then(|scratch| {
-            let place = ReadingPlace {
+            let place = ReadOnlyKey {
                 roots: &self.roots.now(),
                 home: self.home.as_deref(),
                 scratch,
@@ -225,19 +225,19 @@ impl Walls {
     }
 
     /// What holds a call.
-    pub fn policy(&self, limits: &CallLimits<'_>) -> Result<WallPolicy, String> {
+    pub fn policy(&self, limits: &CallLimits<'_>) -> Result<SandboxPolicy, String> {
         self.policy_within(limits, &self.roots.now())
     }
 
-    fn policy_within(&self, limits: &CallLimits<'_>, roots: &[PathBuf]) -> Result<WallPolicy, String> {
+    fn policy_within(&self, limits: &CallLimits<'_>, roots: &[PathBuf]) -> Result<SandboxPolicy, String> {
         let wishes = self.wishes();
-        let enabled = limits.wanted == WallDemand::ByName || is_set(&wishes.enabled);
+        let enabled = limits.wanted == SandboxDemand::ByName || is_set(&wishes.enabled);
         let fence = (limits.fence)();
         let hide = self.hidden(&wishes, &fence);
         let scratch = self.scratch()?;
         let network = if enabled { network(&wishes) } else { Network::Open };
         let mut policy = match &limits.read_only {
-            Some(why) => WallPolicy { hide, network, ..WallPolicy::read_only(scratch, why.as_str()) },
+            Some(why) => SandboxPolicy { hide, network, ..SandboxPolicy::read_only(scratch, why.as_str()) },
             None => {
                 let write = self.paths(&wishes.filesystem.allow_write);
                 let mut protect = self.paths(&wishes.filesystem.deny_write);
@@ -268,7 +268,7 @@ impl Walls {
 
     /// What cannot be read: what rules deny, what the settings deny, and our own
     /// keys.
-    fn hidden(&self, wishes: &Wishes, fence: &Fence) -> Vec<Hidden> {
+    fn hidden(&self, wishes: &Wishes, fence: &PathRestrictions) -> Vec<Hidden> {
         let by_rule = fence
             .unreadable
             .iter()
@@ -295,7 +295,7 @@ impl Walls {
             return vec![self.path(text)];
         }
         let base = &text.origin.source.base;
-        let origin = RuleHome::new("sandbox.filesystem", Destination::Session).rooted(base.as_path());
+        let origin = RuleSource::new("sandbox.filesystem", Destination::Session).rooted(base.as_path());
         let rule = format!("Read({})", text.value);
         let policy = Rules::builder(base).rules(&origin, Behavior::Deny, [rule]).build();
         let found = policy.fence(base, self.home.as_deref());
@@ -316,7 +316,11 @@ impl Walls {
     }
 
     /// Prepares the walls, or says why there are none.
-    pub fn build(&self, policy: WallPolicy, strictness: Strictness) -> Result<Arc<Confinement>, String> {
+    pub fn build(
+        &self,
+        policy: SandboxPolicy,
+        strictness: SandboxStrictness,
+    ) -> Result<Arc<Confinement>, String> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(walls) = last.as_ref().filter(|it| *it.policy() == policy) {
             return Ok(Arc::clone(walls));
@@ -328,7 +332,7 @@ impl Walls {
 
     /// What the settings ask for in plain words, and what the machine makes of
     /// it.
-    pub fn report(&self, policy: &WallPolicy) -> Result<WallReport, String> {
+    pub fn report(&self, policy: &SandboxPolicy) -> Result<SandboxReport, String> {
         Ok(self.sandbox()?.report(policy))
     }
 
@@ -338,7 +342,7 @@ impl Walls {
         }
     }
 
-    fn is_excluded(&self, wishes: &Wishes, about: &Confined<'_>) -> bool {
+    fn is_excluded(&self, wishes: &Wishes, about: &ConfinedCommand<'_>) -> bool {
         let patterns: Vec<String> = wishes.excluded_commands.iter().map(|it| it.value.clone()).collect();
         !patterns.is_empty() && rules_cover(&patterns, about.command, about.cwd, self.home.as_deref())
     }
@@ -348,7 +352,8 @@ impl Walls {
     fn held(&self, limits: &CallLimits<'_>, demand: Demand, roots: &[PathBuf]) -> Choice {
         let built = self.policy_within(limits, roots).and_then(|policy| {
             let complete = demand == Demand::Complete;
-            let strictness = if complete { Strictness::Complete } else { Strictness::BestEffort };
+            let strictness =
+                if complete { SandboxStrictness::Complete } else { SandboxStrictness::BestEffort };
             let gaps = self.report(&policy)?.gaps;
             let walls = self.build(policy, strictness)?;
             if !gaps.is_empty() {
@@ -384,12 +389,12 @@ enum Demand {
 const OWN_KEYS: [&str; 4] = [".credentials.json", "credentials.json", "mcp-tokens.json", "mcp-auth"];
 const OWN_KEYS_RULE: &str = "Haft's own keys";
 
-impl Confine for Walls {
-    fn choose(&self, about: &Confined<'_>) -> Choice {
+impl CommandConfiner for CommandSandbox {
+    fn choose(&self, about: &ConfinedCommand<'_>) -> Choice {
         let wishes = self.wishes();
         let read_only = about.permit.forbids_changes();
         let limits =
-            CallLimits { wanted: WallDemand::BySettings, read_only, fence: &|| about.permit.fence() };
+            CallLimits { wanted: SandboxDemand::BySettings, read_only, fence: &|| about.permit.fence() };
         let required = wishes.fail_if_unavailable.as_ref().map(|it| it.value);
         let roots = self.roots_of(about.agent);
         if !is_set(&wishes.enabled) {

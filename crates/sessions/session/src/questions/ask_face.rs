@@ -10,11 +10,11 @@ use std::{
 
 use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Ask, Question};
+use haft_tool_runtime::{Answer, Approver, Question};
 use haft_types::{AgentId, CallId};
 
-use super::{EditorDiffs, PermissionQuestion, QuestionAnswer, QuestionDesk, QuestionSubject};
-use crate::RefusalWords;
+use super::{EditorDiffs, PermissionQuestion, QuestionAnswer, QuestionRegistry, QuestionSubject};
+use crate::DenialText;
 
 /// Tools whose calls are questions to a person: they are not there where nobody
 /// answers.
@@ -28,12 +28,12 @@ pub(crate) fn needs_answers(tool: &str) -> bool {
 
 /// What became of permission questions, for those who tell about calls.
 #[derive(Default)]
-pub(crate) struct AskedCalls {
+pub(crate) struct QuestionedCalls {
     wants_end: AtomicBool,
     asked: Mutex<HashSet<CallId>>,
 }
 
-impl AskedCalls {
+impl QuestionedCalls {
     /// Whether somebody was asked about a call; the question is forgotten then.
     pub(crate) fn take(&self, call: &CallId) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(call)
@@ -46,15 +46,15 @@ impl AskedCalls {
 }
 
 /// Asks the face whether calls may run.
-pub(crate) struct AskFace {
-    pub(crate) desk: Arc<QuestionDesk>,
-    pub(crate) calls: Arc<AskedCalls>,
-    pub(crate) words: RefusalWords,
+pub(crate) struct EventApprover {
+    pub(crate) desk: Arc<QuestionRegistry>,
+    pub(crate) calls: Arc<QuestionedCalls>,
+    pub(crate) words: DenialText,
     /// The person's editor, where changes are shown, too.
     pub(crate) editor: Option<EditorDiffs>,
 }
 
-impl Ask for AskFace {
+impl Approver for EventApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let asked = PermissionQuestion {
             tool: question.tool.to_owned(),
@@ -95,18 +95,18 @@ impl Ask for AskFace {
 
     fn refusal(&self, tool: &str, reason: &str) -> String {
         match self.words {
-            RefusalWords::Verbatim => reason.to_owned(),
-            RefusalWords::Explained => format!("{tool} was not allowed to run: {reason}"),
+            DenialText::Verbatim => reason.to_owned(),
+            DenialText::Explained => format!("{tool} was not allowed to run: {reason}"),
         }
     }
 }
 
 /// Asks the face what servers want to know.
-pub(crate) struct ElicitFromFace {
-    pub(crate) desk: Arc<QuestionDesk>,
+pub(crate) struct EventElicitation {
+    pub(crate) desk: Arc<QuestionRegistry>,
 }
 
-impl Elicit for ElicitFromFace {
+impl Elicit for EventElicitation {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         let desk = Arc::clone(&self.desk);
         Box::pin(async move {

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use haft_mcp_client::{Manager, tool_prefix};
+use haft_mcp_client::{McpManager, tool_prefix};
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Ask, Question};
+use haft_tool_runtime::{Answer, Approver, Question};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks a tool.
-pub(crate) struct AskTool {
-    pub(crate) manager: Manager,
+pub(crate) struct McpToolApprover {
+    pub(crate) manager: McpManager,
     /// Its name, as the model would know it.
     pub(crate) name: String,
 }
 
-impl Ask for AskTool {
+impl Approver for McpToolApprover {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let request = Map::from_iter([
             (String::from("tool_name"), json!(question.tool)),
@@ -46,7 +46,7 @@ fn sanitised(name: &str) -> String {
     name.chars().map(|it| if fits(it) { it } else { '_' }).collect()
 }
 
-impl AskTool {
+impl McpToolApprover {
     async fn answer(&self, request: Map<String, Value>) -> Result<Value, String> {
         self.manager.settled(PATIENCE).await;
         let (server, tool) = self.find()?;

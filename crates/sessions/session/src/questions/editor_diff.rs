@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_mcp_client::WeakManager;
+use haft_mcp_client::WeakMcpManager;
 use haft_tool_runtime::Answer;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ const LARGEST: u64 = 4 << 20;
 /// The diffs of an editor.
 pub(crate) struct EditorDiffs {
     pub(crate) server: String,
-    pub(crate) manager: WeakManager,
+    pub(crate) manager: WeakMcpManager,
 }
 
 /// A tab in the editor; it is closed when nobody needs it any more.

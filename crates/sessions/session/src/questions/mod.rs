@@ -5,7 +5,7 @@
 //! another kind of question, or whose face is gone, is answered with no.
 //!
 //! **Invariant:** a question its asker does not wait for any more is taken back
-//! ([`Happening::Settled`](crate::Happening::Settled)), and an answer to it is
+//! ([`SessionEventKind::Settled`](crate::SessionEventKind::Settled)), and an answer to it is
 //! ignored.
 
 mod ask_face;
@@ -26,13 +26,13 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub(crate) use self::{
-    ask_face::{AskFace, AskedCalls, ElicitFromFace, needs_answers},
-    ask_tool::AskTool,
+    ask_face::{EventApprover, EventElicitation, QuestionedCalls, needs_answers},
+    ask_tool::McpToolApprover,
     editor_diff::EditorDiffs,
 };
 pub use ask_tool::read_permission_answer;
 
-use crate::{Activity, EventSender, Happening, Settled, servers::WaitingServer};
+use crate::{Activity, EventSender, SessionEventKind, Settled, servers::WaitingServer};
 
 /// A question somebody has to answer.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ pub enum QuestionAnswer {
 }
 
 /// Keeps the questions of a session that wait for an answer.
-pub(crate) struct QuestionDesk {
+pub(crate) struct QuestionRegistry {
     events: EventSender,
     waiting: Mutex<WaitingQuestions>,
     /// What agents are that others started.
@@ -125,7 +125,7 @@ impl WaitingQuestions {
 
 /// Takes a question back when nobody waits for its answer any more.
 struct OpenQuestion<'a> {
-    desk: &'a QuestionDesk,
+    desk: &'a QuestionRegistry,
     id: String,
 }
 
@@ -135,7 +135,7 @@ impl Drop for OpenQuestion<'_> {
     }
 }
 
-impl QuestionDesk {
+impl QuestionRegistry {
     pub(crate) fn new(events: EventSender) -> Arc<Self> {
         Arc::new(Self { events, waiting: Mutex::default(), askers: Mutex::default() })
     }
@@ -165,10 +165,10 @@ impl QuestionDesk {
         }
         let _open = OpenQuestion { desk: self, id: question.id.clone() };
         if is_permission {
-            self.events.tell(Happening::Activity(Activity::RequiresAction));
+            self.events.tell(SessionEventKind::Activity(Activity::RequiresAction));
         }
         let agent = question.agent.clone();
-        self.events.tell_of(agent, None, Happening::Asked(Arc::new(question)));
+        self.events.tell_of(agent, None, SessionEventKind::Asked(Arc::new(question)));
         tokio::select! {
             answer = receiver => answer.ok(),
             // Who does not hear a question does not answer it.
@@ -188,9 +188,9 @@ impl QuestionDesk {
         let (sender, _) = waiting.by_id.remove(id)?;
         let goes_on = waiting.working && !waiting.requires_action();
         drop(waiting);
-        self.events.tell(Happening::Settled(id.to_owned(), how));
+        self.events.tell(SessionEventKind::Settled(id.to_owned(), how));
         if goes_on {
-            self.events.tell(Happening::Activity(Activity::Running));
+            self.events.tell(SessionEventKind::Activity(Activity::Running));
         }
         Some(sender)
     }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use haft_hooks::{
-    BaseInput, Elicited, ElicitedAction, EventInput, HookDecision, HookEvent, HookInput, Hooks, HooksOutcome,
+    BaseInput, ElicitationOverride, ElicitedAction, EventInput, HookDecision, HookEvent, HookInput, Hooks,
+    HooksOutcome,
 };
 use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_tool::{BoxFuture, check_input};
@@ -18,7 +19,7 @@ use crate::EventSender;
 
 /// Answers questions of servers. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Answerer {
+pub(crate) struct ElicitationResponder {
     known: Arc<Mutex<Answerers>>,
     events: EventSender,
 }
@@ -37,7 +38,7 @@ struct HooksNow {
     events: EventSender,
 }
 
-impl Answerer {
+impl ElicitationResponder {
     pub(crate) fn new(events: EventSender) -> Self {
         Self { known: Arc::default(), events }
     }
@@ -64,7 +65,7 @@ impl Answerer {
     }
 }
 
-impl Elicit for Answerer {
+impl Elicit for ElicitationResponder {
     fn offers(&self) -> bool {
         let somebody = self.state().person.as_ref().is_some_and(|it| it.offers());
         somebody || self.hooks().is_some_and(|it| it.hooks.listens(HookEvent::Elicitation))
@@ -147,7 +148,9 @@ impl HooksNow {
         if let Some(refused) = self.refused(request, &outcome) {
             return refused;
         }
-        let Some(Elicited { action, content: given }) = outcome.extras.elicited else { return answer };
+        let Some(ElicitationOverride { action, content: given }) = outcome.extras.elicited else {
+            return answer;
+        };
         // Who says nothing about the fields leaves them as they are.
         let given = given.or(content).unwrap_or_default();
         match fitted(request, action, Map::new(), given) {

@@ -1,12 +1,12 @@
 //! Prompts of servers as commands: `/mcp__server__prompt argument …`.
 
-use haft_mcp_client::{Manager, PromptDef, tool_prefix};
+use haft_mcp_client::{McpManager, PromptDef, tool_prefix};
 use haft_types::nearest;
 use serde_json::{Map, Value, json};
 
 /// What a server makes of a prompt that is one of its commands; nothing for any
 /// other prompt.
-pub(crate) async fn expand_command(manager: &Manager, prompt: &str) -> Result<Option<String>, String> {
+pub(crate) async fn expand_command(manager: &McpManager, prompt: &str) -> Result<Option<String>, String> {
     let mut words = prompt.split_whitespace();
     let Some(command) = words.next().and_then(|it| it.strip_prefix('/')).filter(|it| it.starts_with("mcp__"))
     else {

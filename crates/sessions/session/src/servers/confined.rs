@@ -1,17 +1,17 @@
 //! Local servers behind the walls that hold commands.
 
-use haft_mcp_client::{Endpoint, ServerConfig};
+use haft_mcp_client::{ServerConfig, ServerEndpoint};
 
-use crate::premises::{Premises, setting_source_name};
+use crate::premises::{SessionEnvironment, setting_source_name};
 
 /// Puts `haft sandbox run` before the command of every local server that is to
 /// be held. Where the walls cannot be had, that program refuses, and the server
 /// fails with its reason.
-pub(super) fn confine(premises: &Premises, servers: &mut [ServerConfig]) {
+pub(super) fn confine(premises: &SessionEnvironment, servers: &mut [ServerConfig]) {
     let wanted = premises.loaded().settings.get("sandbox.mcpServers");
     let all = wanted.is_some_and(|it| it.value == true);
     for server in servers {
-        if let (Endpoint::Stdio(command), true) = (&mut server.endpoint, all || server.sandbox) {
+        if let (ServerEndpoint::Stdio(command), true) = (&mut server.endpoint, all || server.sandbox) {
             // Without the program nothing can hold the server: it must not start.
             let own = premises.program.as_ref().map(|it| it.display().to_string());
             let own = own.unwrap_or_else(|| String::from("haft"));
@@ -24,7 +24,7 @@ pub(super) fn confine(premises: &Premises, servers: &mut [ServerConfig]) {
 
 /// The words before a server's own arguments. The project stays writable
 /// wherever in it the server starts, and the same settings say what else is.
-fn confining(premises: &Premises, program: String) -> Vec<String> {
+fn confining(premises: &SessionEnvironment, program: String) -> Vec<String> {
     let mut words = vec![String::from("sandbox"), String::from("run")];
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
     flag("--add-dir", premises.cwd.display().to_string());

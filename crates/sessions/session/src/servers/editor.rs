@@ -18,22 +18,22 @@ const LONGEST_SELECTION: usize = 20_000;
 const MOST_MENTIONS: usize = 10;
 
 /// What an editor said, up to now.
-pub(crate) struct EditorNews {
+pub(crate) struct EditorContext {
     server: String,
     state: Mutex<EditorState>,
 }
 
 struct EditorState {
     events: Receiver<ServerEvent>,
-    selected: Option<SelectedPlace>,
+    selected: Option<EditorSelection>,
     /// What the model was last told to be selected.
-    told: Option<SelectedPlace>,
-    mentioned: Vec<SelectedPlace>,
+    told: Option<EditorSelection>,
+    mentioned: Vec<EditorSelection>,
 }
 
 /// A part of a file in an editor.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct SelectedPlace {
+pub(crate) struct EditorSelection {
     pub(crate) path: PathBuf,
     /// The first line and the last, from 1; nothing for all of it.
     pub(crate) lines: Option<(u64, u64)>,
@@ -41,7 +41,7 @@ pub(crate) struct SelectedPlace {
     pub(crate) text: String,
 }
 
-impl EditorNews {
+impl EditorContext {
     pub(crate) fn new(server: &str, events: Receiver<ServerEvent>) -> Self {
         let state = EditorState { events, selected: None, told: None, mentioned: Vec::new() };
         Self { server: server.to_owned(), state: Mutex::new(state) }
@@ -49,7 +49,7 @@ impl EditorNews {
 
     /// What is selected now, unless the model was told so before; and what was to be
     /// mentioned since the last time.
-    pub(crate) fn take(&self) -> (Option<SelectedPlace>, Vec<SelectedPlace>) {
+    pub(crate) fn take(&self) -> (Option<EditorSelection>, Vec<EditorSelection>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match state.events.try_recv() {
@@ -85,24 +85,24 @@ fn path(params: &Value) -> Option<PathBuf> {
 }
 
 /// What is selected; nothing where nothing is.
-fn selection(params: &Value) -> Option<SelectedPlace> {
+fn selection(params: &Value) -> Option<EditorSelection> {
     let text = params["text"].as_str().filter(|it| !it.trim().is_empty())?;
     let (start, end) = (&params["selection"]["start"], &params["selection"]["end"]);
     let (first, last) = (start["line"].as_u64()?, end["line"].as_u64()?);
     // One that ends before the first letter of a line does not reach it.
     let last = if end["character"] == 0 && first < last { last - 1 } else { last };
     let text = haft_types::text::head(text, LONGEST_SELECTION).to_owned();
-    Some(SelectedPlace {
+    Some(EditorSelection {
         path: path(params)?,
         lines: Some((first.saturating_add(1), last.saturating_add(1))),
         text,
     })
 }
 
-fn mention(params: &Value) -> Option<SelectedPlace> {
+fn mention(params: &Value) -> Option<EditorSelection> {
     let lines = params["lineStart"].as_u64().zip(params["lineEnd"].as_u64());
     let lines = lines.map(|(first, last)| (first.saturating_add(1), last.max(first).saturating_add(1)));
-    Some(SelectedPlace { path: path(params)?, lines, text: String::new() })
+    Some(EditorSelection { path: path(params)?, lines, text: String::new() })
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn what_an_editor_says_counts_once_and_nonsense_not_at_all() {
         let (sender, events) = tokio::sync::broadcast::channel(16);
-        let news = EditorNews::new("ide", events);
+        let news = EditorContext::new("ide", events);
         let say = |server: &str, method: &str, params: Value| {
             let (server, method) = (server.to_owned(), method.to_owned());
             sender.send(ServerEvent::Own { server, method, params }).unwrap();
@@ -123,7 +123,7 @@ mod tests {
             json!({"text": text, "filePath": "/x/a.rs", "fileUrl": "file:///x/a.rs", "selection":
                 {"start": {"line": 2, "character": 0}, "end": {"line": last, "character": 4}, "isEmpty": false}})
         };
-        let place = |text: &str, last: u64| SelectedPlace {
+        let place = |text: &str, last: u64| EditorSelection {
             path: "/x/a.rs".into(),
             lines: Some((3, last)),
             text: text.to_owned(),
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(now, Some(place("new", 5)));
         assert_eq!(
             mentioned,
-            [SelectedPlace { path: "/x/b.rs".into(), lines: Some((10, 12)), text: String::new() }]
+            [EditorSelection { path: "/x/b.rs".into(), lines: Some((10, 12)), text: String::new() }]
         );
     }
 }

@@ -1,14 +1,14 @@
 //! Hooks that are tools of MCP servers.
 
 use haft_hooks::{ExternalHandler, ExternalHandlers, HandlerKind, HookCall, HookFailure};
-use haft_mcp_client::WeakManager;
+use haft_mcp_client::WeakMcpManager;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 /// Runs hooks of the type `mcp_tool`: the named tool of the named server, with
 /// the `input` of the definition. It does not keep the servers alive.
 pub(crate) struct HookTools {
-    pub(crate) manager: WeakManager,
+    pub(crate) manager: WeakMcpManager,
 }
 
 type Ran<'a> = futures_util::future::BoxFuture<'a, Result<Value, HookFailure>>;

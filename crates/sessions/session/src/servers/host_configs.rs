@@ -3,17 +3,17 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use haft_mcp_client::{Endpoint, HttpEndpoint, ServerConfig, StdioCommand, Trust};
+use haft_mcp_client::{HttpEndpoint, ServerConfig, ServerEndpoint, StdioCommand, Trust};
 use serde_json::Value;
 
-use crate::{HostedServers, premises::Premises};
+use crate::{HostedServers, premises::SessionEnvironment};
 
 /// The servers of a `{"mcpServers": {name: config}}`, or of its inner object,
 /// and what is wrong with the rest. Keys nobody knows are ignored.
 pub(crate) fn server_configs(
     text: &Value,
     hosted: Option<&HostedServers>,
-    premises: &Premises,
+    premises: &SessionEnvironment,
 ) -> (Vec<ServerConfig>, BTreeMap<String, String>) {
     let map = text.get("mcpServers").unwrap_or(text);
     let (mut configs, mut problems) = (Vec::new(), BTreeMap::new());
@@ -30,7 +30,7 @@ fn server_config(
     name: &str,
     config: &Value,
     hosted: Option<&HostedServers>,
-    premises: &Premises,
+    premises: &SessionEnvironment,
 ) -> Result<ServerConfig, String> {
     let kind = config["type"].as_str().unwrap_or(if config["url"].is_string() { "http" } else { "stdio" });
     let endpoint = match kind {
@@ -38,7 +38,7 @@ fn server_config(
             let hosted = hosted.ok_or("this program has no servers of its own")?;
             return Ok(hosted(name));
         }
-        "stdio" => Endpoint::Stdio(StdioCommand {
+        "stdio" => ServerEndpoint::Stdio(StdioCommand {
             program: string(config, "command")?,
             args: config["args"]
                 .as_array()
@@ -51,9 +51,9 @@ fn server_config(
             cwd: config["cwd"].as_str().map(|it| premises.cwd.join(it)),
             ..StdioCommand::default()
         }),
-        "http" | "streamable-http" => Endpoint::Http(address(config)?),
-        "sse" => Endpoint::Sse(address(config)?),
-        "ws" => Endpoint::WebSocket(address(config)?),
+        "http" | "streamable-http" => ServerEndpoint::Http(address(config)?),
+        "sse" => ServerEndpoint::Sse(address(config)?),
+        "ws" => ServerEndpoint::WebSocket(address(config)?),
         other => return Err(format!("`{other}` is no kind of server; use stdio, http, sse, ws or sdk")),
     };
     let mut made = ServerConfig::new(name, endpoint);
@@ -65,7 +65,7 @@ fn server_config(
 }
 
 /// Milliseconds for a call: the server's own, or the environment's.
-fn set_call_limit(config: &mut ServerConfig, own: Option<u64>, premises: &Premises) {
+fn set_call_limit(config: &mut ServerConfig, own: Option<u64>, premises: &SessionEnvironment) {
     let of_all = || premises.variable("MCP_TOOL_TIMEOUT")?.trim().parse().ok();
     if let Some(millis) = own.or_else(of_all).filter(|it| 0 < *it) {
         config.timeouts.total = Duration::from_millis(millis);

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_mcp_client::{Manager, ServerEvent, ServerState, ServerStatus, WeakManager};
+use haft_mcp_client::{McpManager, ServerEvent, ServerState, ServerStatus, WeakMcpManager};
 use tokio::{
     sync::{
         Notify,
@@ -34,7 +34,7 @@ pub fn journal_path(state: &Path, server: &str) -> PathBuf {
 
 /// Writes the journals of one session while it goes on: what is written is
 /// there even if we are killed a moment later.
-pub(crate) struct ServerJournal {
+pub(crate) struct ServerLog {
     done: Arc<Notify>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -45,12 +45,16 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// As many events are written together.
 const TOGETHER: usize = 512;
 
-impl ServerJournal {
+impl ServerLog {
     /// Writes down what happens to the manager's servers from now on.
-    pub(crate) fn keep(manager: &Manager, state: PathBuf) -> Self {
+    pub(crate) fn keep(manager: &McpManager, state: PathBuf) -> Self {
         let done = Arc::new(Notify::new());
-        let keeper =
-            Keeper { events: manager.events(), manager: manager.downgrade(), state, done: Arc::clone(&done) };
+        let keeper = ServerLogWriter {
+            events: manager.events(),
+            manager: manager.downgrade(),
+            state,
+            done: Arc::clone(&done),
+        };
         let task = tokio::spawn(keeper.keep());
         Self { done, task: Mutex::new(Some(task)) }
     }
@@ -65,14 +69,14 @@ impl ServerJournal {
     }
 }
 
-struct Keeper {
+struct ServerLogWriter {
     events: broadcast::Receiver<ServerEvent>,
-    manager: WeakManager,
+    manager: WeakMcpManager,
     state: PathBuf,
     done: Arc<Notify>,
 }
 
-impl Keeper {
+impl ServerLogWriter {
     async fn keep(mut self) {
         loop {
             let first = tokio::select! {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use haft_builtin_tools::read::MediaWork;
-use haft_mcp_client::{Media, MediaDirectory, ShownPicture};
+use haft_mcp_client::{MediaDirectory, MediaSink, ModelImage};
 use haft_tool::{Block, BoxFuture};
 
 /// The longer side of a picture every request takes, however many it holds.
@@ -26,12 +26,12 @@ impl SessionMedia {
     }
 }
 
-impl Media for SessionMedia {
+impl MediaSink for SessionMedia {
     fn picture<'a>(
         &'a self,
         media_type: &'a str,
         bytes: &'a [u8],
-    ) -> BoxFuture<'a, Result<ShownPicture, String>> {
+    ) -> BoxFuture<'a, Result<ModelImage, String>> {
         Box::pin(async move {
             if bytes.len() <= MAX_BYTES {
                 return self.files.picture(media_type, bytes).await;
@@ -40,7 +40,7 @@ impl Media for SessionMedia {
             let shrunk = tokio::task::spawn_blocking(move || work.shrink(&large, MAX_SIDE, MAX_BYTES));
             match shrunk.await.ok().flatten() {
                 Some((kind, small)) => {
-                    Ok(ShownPicture::Smaller(Block::image(kind, BASE64_STANDARD.encode(small))))
+                    Ok(ModelImage::Smaller(Block::image(kind, BASE64_STANDARD.encode(small))))
                 }
                 None => Err(format!("it is larger than {MAX_BYTES} bytes and cannot be made smaller")),
             }

@@ -18,19 +18,19 @@ use std::{
     time::Duration,
 };
 
-use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
+use haft_config::{ItemKind, McpScope, McpSettings, PendingItem, PendingTrust, SettingsLayer, Sourced};
 use haft_mcp_client::{
-    Approval, AuthOptions, Declared, Elicit, Endpoint, HostPorts, Manager, ManagerOptions, Problem,
-    ServerConfig, ServerMatcher, ServerPolicy, ServerRoot, ServerRules, ServerScope, declared_servers,
-    resolve, tool_prefix,
+    Approval, AuthOptions, ClientPorts, DeclarationProblem, Declared, Elicit, ManagerOptions, McpManager,
+    ServerConfig, ServerEndpoint, ServerMatcher, ServerPolicy, ServerRoot, ServerRules, ServerScope,
+    declared_servers, resolve, tool_prefix,
 };
 use haft_process::ProcessOwner;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::{
-    answerer::Answerer,
+    answerer::ElicitationResponder,
     commands::expand_command,
-    editor::{EditorNews, SelectedPlace},
+    editor::{EditorContext, EditorSelection},
     hooks::HookTools,
     host_configs::server_configs,
     sampling::Sampler,
@@ -39,33 +39,33 @@ pub(crate) use self::{
 };
 pub use self::{journal::journal_path, tools::needs_servers};
 
-use self::{journal::ServerJournal, media::SessionMedia, tools::ServerToolLoading};
+use self::{journal::ServerLog, media::SessionMedia, tools::ServerToolLoading};
 use crate::{
     EventSender, ModelSpec, OpenError, ServerSpec,
     assembly::{ChosenProvider, media_work, model_of},
-    premises::Premises,
+    premises::SessionEnvironment,
 };
 
 /// The servers somebody named, sorted by what may be done with them.
 #[derive(Debug, Default)]
-pub struct FoundServers {
+pub struct DiscoveredServers {
     /// These may run.
     pub usable: Vec<ServerConfig>,
     /// The project names these, and nobody has agreed to them as they are now.
     pub waiting: Vec<WaitingServer>,
     /// These cannot or must not be used, and why.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<DeclarationProblem>,
     /// Everything that was declared, strongest scope first.
     pub declared: Vec<Declared>,
 }
 
-impl FoundServers {
+impl DiscoveredServers {
     /// Tells which are left out, and why.
     fn tell(&self, events: &EventSender) {
         for server in &self.waiting {
             events.notice(format!("the MCP server {} {}", server.server.name, server.reason()));
         }
-        for Problem { server, reason } in &self.problems {
+        for DeclarationProblem { server, reason } in &self.problems {
             events.notice(format!("the MCP server {server} cannot be used: {reason}"));
         }
     }
@@ -101,18 +101,18 @@ const ATTACH_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The MCP servers of a session. None runs until [`SessionServers::start`].
 pub struct SessionServers {
-    premises: Arc<Premises>,
+    premises: Arc<SessionEnvironment>,
     spec: ServerSpec,
     /// What `--mcp-config` declares, and the program that opened the session.
     flagged: Vec<Declared>,
     /// What is wrong with servers that program offered.
-    unusable: Vec<Problem>,
-    manager: Manager,
+    unusable: Vec<DeclarationProblem>,
+    manager: McpManager,
     processes: Arc<ProcessOwner>,
-    pub(crate) answerer: Answerer,
+    pub(crate) answerer: ElicitationResponder,
     pub(crate) sampler: Sampler,
     /// What the person's editor says, where there is one.
-    pub(crate) editor: Option<EditorNews>,
+    pub(crate) editor: Option<EditorContext>,
     chosen: Mutex<ChosenServers>,
 }
 
@@ -123,14 +123,14 @@ struct ChosenServers {
     added: Vec<ServerConfig>,
     /// Exactly these, since the host said so.
     replaced: Option<Vec<ServerConfig>>,
-    journal: Option<Arc<ServerJournal>>,
+    journal: Option<Arc<ServerLog>>,
 }
 
 impl SessionServers {
     /// The servers of a session. What `--mcp-config` holds is read here.
     /// `processes` owns those of local servers.
     pub fn new(
-        premises: Arc<Premises>,
+        premises: Arc<SessionEnvironment>,
         spec: ServerSpec,
         processes: Arc<ProcessOwner>,
     ) -> Result<Self, OpenError> {
@@ -147,15 +147,15 @@ impl SessionServers {
             Some(config) => hosted.map(|it| config(&it.name)).collect(),
             None => Vec::new(),
         };
-        let (answerer, sampler) = (Answerer::new(premises.events.clone()), Sampler::default());
+        let (answerer, sampler) = (ElicitationResponder::new(premises.events.clone()), Sampler::default());
         let manager = manager(&premises, &processes, &answerer, &sampler);
         let chosen = Mutex::new(ChosenServers { added, ..ChosenServers::default() });
-        let editor = spec.editor.as_ref().map(|name| EditorNews::new(name, manager.events()));
+        let editor = spec.editor.as_ref().map(|name| EditorContext::new(name, manager.events()));
         Ok(Self { premises, spec, flagged, unusable, manager, processes, answerer, sampler, editor, chosen })
     }
 
     /// Runs the servers and knows their states.
-    pub fn manager(&self) -> &Manager {
+    pub fn manager(&self) -> &McpManager {
         &self.manager
     }
 
@@ -170,10 +170,10 @@ impl SessionServers {
     }
 
     /// The servers of the settings and of the spec.
-    pub fn found(&self) -> FoundServers {
+    pub fn found(&self) -> DiscoveredServers {
         let premises = &self.premises;
         let mut declared = self.flagged.clone();
-        let mut found = FoundServers { problems: self.unusable.clone(), ..FoundServers::default() };
+        let mut found = DiscoveredServers { problems: self.unusable.clone(), ..DiscoveredServers::default() };
         self.agree_to_named_servers();
         let loaded = premises.loaded();
         let settings = &loaded.settings;
@@ -268,7 +268,10 @@ impl SessionServers {
     /// Which of these may run, whoever named them, and why the others may not.
     /// Where an administrator names servers there are no others, but for those
     /// in the process of the host, which are its own tools.
-    pub(crate) fn permitted(&self, servers: Vec<ServerConfig>) -> (Vec<ServerConfig>, Vec<Problem>) {
+    pub(crate) fn permitted(
+        &self,
+        servers: Vec<ServerConfig>,
+    ) -> (Vec<ServerConfig>, Vec<DeclarationProblem>) {
         let loaded = self.premises.loaded();
         let settings = &loaded.settings.mcp;
         let policy = server_policy(settings, &self.premises.events);
@@ -278,11 +281,11 @@ impl SessionServers {
         for server in servers {
             let foreign = exclusive
                 && server.scope != ServerScope::Managed
-                && !matches!(server.endpoint, Endpoint::InProcess(_));
+                && !matches!(server.endpoint, ServerEndpoint::InProcess(_));
             let excluded = foreign.then(|| String::from("an administrator says which servers there are"));
             match excluded.or_else(|| policy.objection_to(&server, &project)) {
                 None => usable.push(server),
-                Some(reason) => problems.push(Problem { server: server.name, reason }),
+                Some(reason) => problems.push(DeclarationProblem { server: server.name, reason }),
             }
         }
         (usable, problems)
@@ -326,19 +329,19 @@ impl SessionServers {
     /// and costs no other anything.
     pub fn launch(&self, servers: Vec<ServerConfig>) {
         let (mut servers, problems) = self.permitted(servers);
-        FoundServers { problems, ..FoundServers::default() }.tell(&self.premises.events);
+        DiscoveredServers { problems, ..DiscoveredServers::default() }.tell(&self.premises.events);
         self.prepare(&mut servers);
         if ServerToolLoading::of(&self.premises) == ServerToolLoading::AllAtOnce {
             servers.iter_mut().for_each(|it| it.always_load = true);
         }
-        let journal = || Arc::new(ServerJournal::keep(&self.manager, self.premises.state_dir()));
+        let journal = || Arc::new(ServerLog::keep(&self.manager, self.premises.state_dir()));
         self.chosen().journal.get_or_insert_with(journal);
         self.manager.set_servers(servers);
     }
 
     /// Starts servers that one agent describes, for itself: under the same lists
     /// and behind the same walls as others. Whoever gets them stops them.
-    pub(crate) fn of_agent(&self, described: &Map<String, Value>) -> (Manager, Vec<Problem>) {
+    pub(crate) fn of_agent(&self, described: &Map<String, Value>) -> (McpManager, Vec<DeclarationProblem>) {
         let is_hosted = |config: &Value| config["type"] == "sdk";
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         for (name, config) in described {
@@ -372,7 +375,7 @@ impl SessionServers {
     /// may ask one.
     fn prepare(&self, servers: &mut [ServerConfig]) {
         for server in servers.iter_mut() {
-            if let Endpoint::Stdio(command) = &mut server.endpoint {
+            if let ServerEndpoint::Stdio(command) = &mut server.endpoint {
                 command.cwd.get_or_insert_with(|| self.premises.cwd.clone());
                 command.variables = Some(self.premises.variables.clone());
             }
@@ -411,19 +414,19 @@ impl SessionServers {
 
 /// What runs servers of a session.
 fn manager(
-    premises: &Premises,
+    premises: &SessionEnvironment,
     processes: &Arc<ProcessOwner>,
-    answerer: &Answerer,
+    answerer: &ElicitationResponder,
     sampler: &Sampler,
-) -> Manager {
+) -> McpManager {
     let state = premises.state_dir();
-    let mut host = HostPorts::default();
+    let mut host = ClientPorts::default();
     host.elicit = Some(Arc::new(answerer.clone()));
     host.sample = Some(Arc::new(sampler.clone()));
     let traces = Arc::clone(&premises.traces);
     host.trace = Some(Arc::new(move |agent, call| traces.traceparent(agent, call)));
     host.set_roots(server_roots(&premises.roots.now()));
-    Manager::new(ManagerOptions {
+    McpManager::new(ManagerOptions {
         host,
         processes: Arc::clone(processes),
         cache_directory: Some(state.join("mcp").join("manifests")),
@@ -467,7 +470,7 @@ fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declare
         };
         let parsed: Value = serde_json::from_str(&json).map_err(|err| invalid(format!("not JSON: {err}")))?;
         let (servers, problems) = declared_servers(&parsed, ServerScope::Dynamic);
-        if let Some(Problem { server, reason }) = problems.first() {
+        if let Some(DeclarationProblem { server, reason }) = problems.first() {
             return Err(invalid(format!("{server}: {reason}")));
         }
         all.extend(servers);
@@ -476,7 +479,7 @@ fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declare
 }
 
 /// The servers of an administrator: in the settings, or in a file of their own.
-fn managed_servers(settings: &McpSettings, places: &[PathBuf]) -> (Vec<Declared>, Vec<Problem>) {
+fn managed_servers(settings: &McpSettings, places: &[PathBuf]) -> (Vec<Declared>, Vec<DeclarationProblem>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let mut take = |config: &Value| {
         let (servers, wrong) = declared_servers(config, ServerScope::Managed);
@@ -497,12 +500,14 @@ fn managed_servers(settings: &McpSettings, places: &[PathBuf]) -> (Vec<Declared>
             Err(err) => unreadable.push(format!("{}: {err}", path.display())),
         }
     }
-    problems.extend(unreadable.into_iter().map(|reason| Problem { server: String::new(), reason }));
+    problems
+        .extend(unreadable.into_iter().map(|reason| DeclarationProblem { server: String::new(), reason }));
     (found, problems)
 }
 
 fn server_policy(settings: &McpSettings, events: &EventSender) -> ServerPolicy {
-    let counts = |it: &&Sourced<Value>| !settings.managed_only || it.origin.source.layer == Layer::Managed;
+    let counts =
+        |it: &&Sourced<Value>| !settings.managed_only || it.origin.source.layer == SettingsLayer::Managed;
     let matcher = |it: &Sourced<Value>| serde_json::from_value::<ServerMatcher>(it.value.clone()).ok();
     for entry in settings.denied.iter().filter(|it| matcher(it).is_none()) {
         events.notice(format!("{}: {} names no server; it does not count", entry.origin, entry.value));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_mcp_client::tool_name;
-use haft_permission::{Behavior, RuleHome};
+use haft_permission::{Behavior, RuleSource};
 use serde_json::{Map, Value};
 
 /// A rule: what it says, and the tool it is about.
@@ -18,8 +18,8 @@ pub(crate) struct ToolPolicies(Mutex<BTreeMap<String, Vec<ToolRule>>>);
 
 impl ToolPolicies {
     /// Where these rules come from. Nobody can take one away by answering a prompt.
-    pub(crate) fn origin() -> RuleHome {
-        RuleHome::fixed("the tool policy of the program that opened the session")
+    pub(crate) fn origin() -> RuleSource {
+        RuleSource::fixed("the tool policy of the program that opened the session")
     }
 
     fn by_server(&self) -> MutexGuard<'_, BTreeMap<String, Vec<ToolRule>>> {

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::{Agent, Inbox, UserInput};
-use haft_mcp_client::{Manager, ServerEvent, ServerState, tool_prefix};
+use haft_agent::{Agent, AgentInbox, UserInput};
+use haft_mcp_client::{McpManager, ServerEvent, ServerState, tool_prefix};
 use haft_permission::Names;
 use haft_tool::DynTool;
 use haft_tool_runtime::{CallSession, Pipeline, Pool, SharedPool};
@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::SessionServers;
-use crate::{AgentKind, premises::Premises};
+use crate::{AgentDefinition, premises::SessionEnvironment};
 
 /// How the tools of servers come into a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,7 +34,7 @@ const CHARS_PER_TOKEN: u64 = 4;
 impl ServerToolLoading {
     /// What `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH` says: `true`, `false`,
     /// `auto`, `auto:N`.
-    pub(super) fn of(premises: &Premises) -> Self {
+    pub(super) fn of(premises: &SessionEnvironment) -> Self {
         let named = |name: &str| premises.variables.text(name).filter(|it| !it.is_empty());
         let value = named("HAFT_TOOL_SEARCH").or_else(|| named("ENABLE_TOOL_SEARCH")).unwrap_or_default();
         match value.split_once(':').unwrap_or((value.as_str(), "10")) {
@@ -61,20 +61,20 @@ const MAX_NAMED: usize = 250;
 /// Keeps the tools of a session in step with its servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ServerTools {
-    manager: Manager,
+    manager: McpManager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
     loading: ServerToolLoading,
     /// The session is over: whoever follows the servers lets go of its tools.
     over: CancellationToken,
     /// What the main agent is, whose definition may leave it some tools only.
-    kind: Arc<OnceLock<Arc<AgentKind>>>,
+    kind: Arc<OnceLock<Arc<AgentDefinition>>>,
 }
 
 impl ServerTools {
     /// Only tools that a definition leaves come in from now on. The first one
     /// counts.
-    pub(crate) fn leave_to(&self, kind: &Arc<AgentKind>) {
+    pub(crate) fn leave_to(&self, kind: &Arc<AgentDefinition>) {
         self.kind.set(Arc::clone(kind)).ok();
     }
 
@@ -183,7 +183,7 @@ impl ServerTools {
 
     /// Follows the servers in the background: tools that come late are there in
     /// the next request, and the model is told of them.
-    pub(crate) fn follow(&self, inbox: &Inbox) {
+    pub(crate) fn follow(&self, inbox: &AgentInbox) {
         let (mut events, inbox, me) = (self.manager.events(), inbox.clone(), self.clone());
         // What changed between the first look and now.
         me.announce(&inbox);
@@ -215,7 +215,7 @@ impl ServerTools {
     }
 
     /// Takes the tools and mentions those that are new.
-    pub(crate) fn announce(&self, inbox: &Inbox) {
+    pub(crate) fn announce(&self, inbox: &AgentInbox) {
         let news = self.take();
         if !news.is_empty() {
             let more = match news.len().saturating_sub(MAX_NAMED) {
@@ -250,7 +250,7 @@ fn told(mut names: Vec<String>, servers: &[String]) -> Vec<String> {
 }
 
 /// What rules may call the tools of servers: also as their servers do.
-pub(crate) fn names(manager: &Manager) -> Names {
+pub(crate) fn names(manager: &McpManager) -> Names {
     let mut names = Names::built_in();
     for (name, server, tool) in manager.origins() {
         names.add_remote(&name, &server, &tool);
@@ -260,12 +260,12 @@ pub(crate) fn names(manager: &Manager) -> Names {
 
 /// Following must not keep the servers alive.
 struct WeakTools {
-    watcher: haft_mcp_client::WeakManager,
+    watcher: haft_mcp_client::WeakMcpManager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
     loading: ServerToolLoading,
     over: CancellationToken,
-    kind: Arc<OnceLock<Arc<AgentKind>>>,
+    kind: Arc<OnceLock<Arc<AgentDefinition>>>,
 }
 
 impl WeakTools {

@@ -13,7 +13,7 @@ use super::{
     RunInfoOf, Telemetry, TelemetrySettings,
     spans::{call_span, parse_traceparent},
 };
-use crate::{AgentReport, ChildFacts, EventSender, Happening};
+use crate::{AgentReport, ChildIdentity, EventSender, SessionEventKind};
 
 /// Listens to prompt after prompt, and sends what it heard beside the work.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Observer {
         now.end(end);
         self.sending.spawn(async move {
             if let Err(problem) = now.send().await {
-                events.tell(Happening::Detail(format!("telemetry was not sent: {problem}")));
+                events.tell(SessionEventKind::Detail(format!("telemetry was not sent: {problem}")));
             }
         });
     }
@@ -92,7 +92,7 @@ impl TraceDesk {
     }
 
     /// An agent begins that another one started.
-    pub(crate) fn begin_child(&self, facts: &ChildFacts) {
+    pub(crate) fn begin_child(&self, facts: &ChildIdentity) {
         if let Some(now) = &mut self.observer().now {
             now.run.begin_child(facts, SystemTime::now());
         }

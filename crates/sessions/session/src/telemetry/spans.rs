@@ -4,11 +4,11 @@ use std::{collections::HashMap, time::SystemTime};
 
 use haft_agent::{AgentEvent, Bust, EndReason, TurnEnd};
 use haft_model::ModelEvent;
-use haft_tool_runtime::Timing;
+use haft_tool_runtime::CallTiming;
 use haft_types::{AgentId, CallId, MessageBlock, ToolUse, Usage};
 use serde_json::{Value, json};
 
-use crate::{AgentReport, AgentStatus, ChildFacts};
+use crate::{AgentReport, AgentStatus, ChildIdentity};
 
 /// A span, or a log line where it has no end of its own.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ impl SpannedRun {
     }
 
     /// An agent begins that a call of another one started.
-    pub(super) fn begin_child(&mut self, facts: &ChildFacts, now: SystemTime) {
+    pub(super) fn begin_child(&mut self, facts: &ChildIdentity, now: SystemTime) {
         let attributes = vec![
             ("gen_ai.operation.name", json!("invoke_agent")),
             ("gen_ai.provider.name", json!(self.info.provider)),
@@ -277,7 +277,7 @@ pub(super) fn call_span(trace: &str, agent: &AgentId, call: &CallId) -> String {
 }
 
 /// Where a call spent its time, one after the other.
-fn phases(call: &Span, timing: &Timing) -> Vec<Span> {
+fn phases(call: &Span, timing: &CallTiming) -> Vec<Span> {
     let parts = [
         ("queue", timing.queue),
         ("hooks", timing.hooks),

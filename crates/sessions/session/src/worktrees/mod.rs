@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_builtin_tools::worktree::{
-    EnteredWorktree, LeaveAction, LeaveOrder, LeftWorktree, WantedWorktree, Worktrees,
+    EnteredWorktree, LeaveAction, LeaveReport, LeaveWorktree, WorktreeTarget, Worktrees,
 };
 use haft_config::SettingsStore;
 use haft_hooks::{HookEvent, HooksOutcome};
@@ -16,25 +16,25 @@ use haft_tool::{BoxFuture, CallContext, DynTool};
 use haft_types::AgentId;
 use haft_workspace::Files;
 use haft_worktree::{
-    KeptOfRemoved, MadeWorktree, MakeOrder, RemovedWorktree, WorktreeBase, WorktreeHolder, WorktreeKeeper,
-    WorktreeRecord, WorktreeShape,
+    CreateWorktree, CreatedWorktree, RemovalBackup, RemovedWorktree, WorktreeBase, WorktreeContents,
+    WorktreeManager, WorktreeRecord, WorktreeUser,
 };
 use serde_json::json;
 
-use crate::{EventSender, late::LatePipeline, premises::Premises, task_hooks::refusal};
+use crate::{EventSender, late::LatePipeline, premises::SessionEnvironment, task_hooks::refusal};
 
 /// The worktrees that sessions of a place made, for whoever is no session.
-pub fn worktree_keeper(premises: &Premises) -> WorktreeKeeper {
+pub fn worktree_keeper(premises: &SessionEnvironment) -> WorktreeManager {
     let owner = ProcessOwner::unrecorded(premises.session_id.as_str());
-    WorktreeKeeper::new(&premises.state_dir(), owner, &premises.variables)
+    WorktreeManager::new(&premises.state_dir(), owner, &premises.variables)
 }
 
 /// The worktrees of a session.
-pub(crate) struct WorktreeDesk {
-    keeper: Arc<WorktreeKeeper>,
+pub(crate) struct SessionWorktrees {
+    keeper: Arc<WorktreeManager>,
     /// Clears away what others left. Its processes are not the session's: a short
     /// session must not cut it off again and again.
-    sweeper: WorktreeKeeper,
+    sweeper: WorktreeManager,
     files: Arc<Files>,
     store: Arc<SettingsStore>,
     session: String,
@@ -44,15 +44,15 @@ pub(crate) struct WorktreeDesk {
     events: EventSender,
 }
 
-impl WorktreeDesk {
+impl SessionWorktrees {
     pub(crate) fn new(
-        premises: &Premises,
+        premises: &SessionEnvironment,
         owner: &Arc<ProcessOwner>,
         files: &Arc<Files>,
         late: &Arc<LatePipeline>,
         read: &Arc<dyn DynTool>,
     ) -> Arc<Self> {
-        let keeper = WorktreeKeeper::new(&premises.state_dir(), Arc::clone(owner), &premises.variables);
+        let keeper = WorktreeManager::new(&premises.state_dir(), Arc::clone(owner), &premises.variables);
         Arc::new(Self {
             keeper: Arc::new(keeper),
             sweeper: worktree_keeper(premises),
@@ -101,18 +101,21 @@ impl WorktreeDesk {
         }
     }
 
-    fn shape(&self) -> WorktreeShape {
+    fn shape(&self) -> WorktreeContents {
         let loaded = self.store.current();
         let texts = |name: &str| -> Vec<String> {
             let set = loaded.settings.get(name).and_then(|it| it.value.as_array().cloned());
             set.into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
         };
-        WorktreeShape { linked: texts("worktree.symlinkDirectories"), sparse: texts("worktree.sparsePaths") }
+        WorktreeContents {
+            linked: texts("worktree.symlinkDirectories"),
+            sparse: texts("worktree.sparsePaths"),
+        }
     }
 
-    fn holder(&self, agent: &AgentId, came_from: &Path) -> WorktreeHolder {
+    fn holder(&self, agent: &AgentId, came_from: &Path) -> WorktreeUser {
         let (session, agent) = (self.session.clone(), agent.to_string());
-        WorktreeHolder { session, agent, came_from: came_from.to_owned() }
+        WorktreeUser { session, agent, came_from: came_from.to_owned() }
     }
 
     /// Makes a worktree for an agent, by a hook or by git.
@@ -121,7 +124,7 @@ impl WorktreeDesk {
         name: &str,
         agent: &AgentId,
         cx: &CallContext,
-    ) -> Result<MadeWorktree, String> {
+    ) -> Result<CreatedWorktree, String> {
         let holder = self.holder(agent, &cx.cwd);
         if self.late.listens(HookEvent::WorktreeCreate) {
             let outcome = self.late.run(HookEvent::WorktreeCreate, json!({"name": name}), cx).await;
@@ -136,7 +139,7 @@ impl WorktreeDesk {
         let may_copy = self.late.reading(&self.read, cx);
         let (name, from) = (name.to_owned(), cx.cwd.to_path_buf());
         blocking(move || {
-            let order = MakeOrder { from: &from, name: &name, holder, base, shape };
+            let order = CreateWorktree { from: &from, name: &name, holder, base, shape };
             keeper.make(&order, &may_copy)
         })
         .await
@@ -179,7 +182,7 @@ impl WorktreeDesk {
         let removed = blocking(move || {
             let is_untouched = keeper.inspect(&record).is_ok_and(|it| it.is_untouched());
             if is_untouched {
-                let kept = KeptOfRemoved::WhatIsOnlyThere;
+                let kept = RemovalBackup::WhatIsOnlyThere;
                 if keeper.remove(&mut record, kept, files.workspace(), &origin).is_ok() {
                     return Ok(true);
                 }
@@ -204,7 +207,7 @@ impl WorktreeDesk {
     async fn remove(
         &self,
         mut record: WorktreeRecord,
-        order: LeaveOrder,
+        order: LeaveWorktree,
         cx: &CallContext,
     ) -> Result<RemovedWorktree, String> {
         let (keeper, files) = (Arc::clone(&self.keeper), Arc::clone(&self.files));
@@ -221,7 +224,7 @@ impl WorktreeDesk {
                     ));
                 }
             }
-            keeper.remove(&mut record, KeptOfRemoved::Everything, files.workspace(), &origin)
+            keeper.remove(&mut record, RemovalBackup::Everything, files.workspace(), &origin)
         });
         let mut removed = removed.await?;
         if self.late.listens(HookEvent::WorktreeRemove) {
@@ -275,10 +278,10 @@ fn kept_words(removed: &RemovedWorktree) -> Vec<String> {
     notes
 }
 
-impl Worktrees for WorktreeDesk {
+impl Worktrees for SessionWorktrees {
     fn enter<'a>(
         &'a self,
-        wanted: WantedWorktree,
+        wanted: WorktreeTarget,
         cx: &'a CallContext,
     ) -> BoxFuture<'a, Result<EnteredWorktree, String>> {
         Box::pin(async move {
@@ -289,11 +292,11 @@ impl Worktrees for WorktreeDesk {
                 ));
             }
             let made = match wanted {
-                WantedWorktree::Named(name) => {
+                WorktreeTarget::Named(name) => {
                     let name = name.unwrap_or_else(made_up_name);
                     self.make(&name, &cx.agent_id, cx).await?
                 }
-                WantedWorktree::At(path) => {
+                WorktreeTarget::At(path) => {
                     let (keeper, from) = (Arc::clone(&self.keeper), cx.cwd.to_path_buf());
                     let holder = self.holder(&cx.agent_id, &cx.cwd);
                     blocking(move || keeper.enter(&from, &path, holder)).await?
@@ -305,15 +308,15 @@ impl Worktrees for WorktreeDesk {
 
     fn leave<'a>(
         &'a self,
-        order: LeaveOrder,
+        order: LeaveWorktree,
         cx: &'a CallContext,
-    ) -> BoxFuture<'a, Result<LeftWorktree, String>> {
+    ) -> BoxFuture<'a, Result<LeaveReport, String>> {
         Box::pin(async move {
             let Some(mut record) = self.held(&cx.agent_id).await else {
                 return Err(String::from("no-op: there is no worktree to leave, and nothing was changed"));
             };
             let came_from = record.holder.as_ref().map(|it| it.came_from.clone()).filter(|it| it.is_dir());
-            let mut left = LeftWorktree {
+            let mut left = LeaveReport {
                 back_in: came_from.unwrap_or_else(|| self.cwd.clone()),
                 path: record.path.clone(),
                 branch: record.branch.clone(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
 use haft_session::{
-    Asking, Command, Happening, Prompt, QuestionAnswer, QuestionSubject, RefusalWords, Session, SessionEvent,
-    SessionSpec,
+    ApproverSpec, Command, DenialText, Prompt, QuestionAnswer, QuestionSubject, Session, SessionEvent,
+    SessionEventKind, SessionSpec,
 };
 use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
@@ -37,7 +37,7 @@ fn wants_to_write(place: &Place, background: bool) -> SessionSpec {
 async fn what_nobody_answers_is_denied_and_told() {
     for background in [true, false] {
         let place = Place::new();
-        let spec = SessionSpec { asking: Asking::Nobody, ..wants_to_write(&place, background) };
+        let spec = SessionSpec { asking: ApproverSpec::Nobody, ..wants_to_write(&place, background) };
         let events = tokio::time::timeout(Duration::from_secs(100), run(spec, "go")).await.unwrap();
         let report = &reports(&events)[0];
         assert_eq!(report.denials.len(), 1, "{report:?}");
@@ -71,8 +71,8 @@ async fn questions_end_when_the_person_is_gone() {
         let mut log = None;
         loop {
             match events.next().await.unwrap().what {
-                Happening::ChildStarted(facts) => log = facts.log.clone(),
-                Happening::Asked(_) => break,
+                SessionEventKind::ChildStarted(facts) => log = facts.log.clone(),
+                SessionEventKind::Asked(_) => break,
                 _ => (),
             }
         }
@@ -154,7 +154,7 @@ async fn a_yes_to_one_agent_is_not_everybodys() {
         let (mut questions, mut allowed_by) = (Vec::new(), Vec::new());
         while let Some(event) = events.next().await {
             match &event.what {
-                Happening::Asked(question) => {
+                SessionEventKind::Asked(question) => {
                     let QuestionSubject::Permission(permission) = &question.subject else { continue };
                     let command = permission.input["command"].as_str().unwrap();
                     questions.push(command.trim_start_matches("touch '").trim_end_matches('\'').to_owned());
@@ -163,10 +163,10 @@ async fn a_yes_to_one_agent_is_not_everybodys() {
                     let given = if is_first { answer.clone() } else { Answer::yes() };
                     handle.answer(&question.id, QuestionAnswer::Permission(given));
                 }
-                Happening::Agent(haft_agent::AgentEvent::Result(it)) => {
+                SessionEventKind::Agent(haft_agent::AgentEvent::Result(it)) => {
                     allowed_by.extend(it.report.decision.as_ref().and_then(|it| it.rule.clone()));
                 }
-                Happening::TurnEnded(_) => break,
+                SessionEventKind::TurnEnded(_) => break,
                 _ => (),
             }
         }
@@ -198,7 +198,7 @@ async fn a_yes_to_one_agent_lifts_no_denial() {
         (true, 3) => touch("t2", "denied.txt"),
         _ => Said::text("done"),
     });
-    spec.asking = Asking::Face(RefusalWords::Verbatim);
+    spec.asking = ApproverSpec::Face(DenialText::Verbatim);
     let (handle, mut events) = Session::open(asked(spec, PermissionMode::Default)).unwrap();
     handle.prompt(Prompt::text("go"));
     let all =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use haft_agent::log::cost;
-use haft_session::{AgentStatus, Bill, LogStart, SessionEvent, logged_agents};
+use haft_session::{AgentStatus, LogStart, SessionEvent, UsageTotals, logged_agents};
 use haft_types::Usage;
 use serde_json::json;
 
@@ -20,14 +20,14 @@ fn sum<'a>(all: impl IntoIterator<Item = &'a Usage>) -> Usage {
 }
 
 /// Everything of a bill is with one agent and one model, and nothing twice.
-fn adds_up(bill: &Bill) {
+fn adds_up(bill: &UsageTotals) {
     let by_agent = bill.agents.values().map(|it| it.usage()).collect::<Vec<_>>();
     assert_eq!(sum(&by_agent), sum(bill.models.values()), "{bill:#?}");
     let usd: f64 = bill.agents.values().map(|it| it.usd).sum();
     assert!((usd - bill.usd).abs() < 1e-9, "{usd} {}", bill.usd);
 }
 
-fn last_bill(events: &[SessionEvent]) -> Bill {
+fn last_bill(events: &[SessionEvent]) -> UsageTotals {
     ends(events).last().unwrap().bill.clone()
 }
 
@@ -78,7 +78,7 @@ async fn what_agents_use_adds_up() {
     }
     // The logs say the same.
     let main_log = first[0].log.as_ref().unwrap().parent().unwrap().parent().unwrap().with_extension("jsonl");
-    let in_logs = |bill: &Bill| {
+    let in_logs = |bill: &UsageTotals| {
         let of_agents: f64 = logged_agents(&main_log).iter().map(|it| it.cost.as_ref().unwrap().usd).sum();
         let together = cost::of_log(&main_log).unwrap().usd + of_agents;
         assert!((together - bill.usd).abs() < 1e-9, "{together} {}", bill.usd);

@@ -2,7 +2,7 @@
 //! processes that died.
 
 use haft_model::Request;
-use haft_session::{Command, Happening, LogStart, Prompt, Session, SessionSpec};
+use haft_session::{Command, LogStart, Prompt, Session, SessionEventKind, SessionSpec};
 use serde_json::{Value, json};
 
 use crate::{
@@ -34,8 +34,8 @@ async fn a_stopped_agent_is_told_with_the_next_request() {
         // It is stopped while its hook runs, and the next prompt follows at once.
         let mut all = Vec::new();
         while let Some(event) = events.next().await {
-            let begins = matches!(event.what, Happening::ChildStarted(_));
-            let ended = matches!(event.what, Happening::TurnEnded(_));
+            let begins = matches!(event.what, SessionEventKind::ChildStarted(_));
+            let ended = matches!(event.what, SessionEventKind::TurnEnded(_));
             all.push(event);
             if begins && !background {
                 handle.interrupt();
@@ -328,10 +328,10 @@ async fn agents_stopped_with_all_others_go_on_with_a_message() {
         handle.prompt(Prompt::text("go"));
         let (mut id, mut all) = (String::new(), Vec::new());
         while let Some(event) = events.next().await {
-            if let Happening::ChildStarted(facts) = &event.what {
+            if let SessionEventKind::ChildStarted(facts) = &event.what {
                 id = facts.id.to_string();
             }
-            let is_over = matches!(event.what, Happening::TurnEnded(_));
+            let is_over = matches!(event.what, SessionEventKind::TurnEnded(_));
             all.push(event);
             if is_over {
                 break;

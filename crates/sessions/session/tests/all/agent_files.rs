@@ -163,7 +163,7 @@ async fn links_out_of_the_project_bring_nothing_in() {
     handle.prompt(haft_session::Prompt::text("/file"));
     let mut all = Vec::new();
     while let Some(event) = events.next().await {
-        let is_over = matches!(event.what, haft_session::Happening::TurnEnded(_));
+        let is_over = matches!(event.what, haft_session::SessionEventKind::TurnEnded(_));
         all.push(event);
         if is_over {
             break;

@@ -1,7 +1,7 @@
 //! Agents that come while a session runs, and members of teams that end.
 
 use haft_model::Request;
-use haft_session::{AgentStatus, Command, Happening, Prompt, Session};
+use haft_session::{AgentStatus, Command, Prompt, Session, SessionEventKind};
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn a_new_agent_is_there_with_the_next_prompt() {
     ] {
         handle.prompt(Prompt::text(prompt));
         while let Some(event) = events.next().await {
-            let is_over = matches!(event.what, Happening::TurnEnded(_));
+            let is_over = matches!(event.what, SessionEventKind::TurnEnded(_));
             all.push(event);
             if is_over {
                 break;

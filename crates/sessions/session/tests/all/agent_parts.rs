@@ -1,7 +1,7 @@
 //! What definitions and skills bring along: servers, limits, hooks, models; and
 //! what hooks hear of teams and of memory.
 
-use haft_session::{AgentStatus, Command, Happening, HostAgent, Prompt, Session};
+use haft_session::{AgentStatus, Command, HostAgent, Prompt, Session, SessionEventKind};
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ async fn servers_of_a_definition_are_its_own_and_reports_do_not_wait_for_them() 
     handle.prompt(Prompt::text("go"));
     let mut all = Vec::new();
     while let Some(event) = events.next().await {
-        let is_over = matches!(event.what, Happening::TurnEnded(_));
+        let is_over = matches!(event.what, SessionEventKind::TurnEnded(_));
         all.push(event);
         if is_over {
             break;
@@ -334,7 +334,7 @@ async fn hooks_hear_of_memory_after_a_summary() {
     for prompt in ["one", "/compact"] {
         handle.prompt(Prompt::text(prompt));
         while let Some(event) = events.next().await {
-            if matches!(event.what, Happening::TurnEnded(_) | Happening::CommandEnded(_)) {
+            if matches!(event.what, SessionEventKind::TurnEnded(_) | SessionEventKind::CommandEnded(_)) {
                 break;
             }
         }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_model::Request;
-use haft_session::{AgentStatus, Happening};
+use haft_session::{AgentStatus, SessionEventKind};
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -178,7 +178,7 @@ async fn trees_are_bounded_in_depth_and_number() {
     let started: Vec<u32> = all
         .iter()
         .filter_map(|it| match &it.what {
-            Happening::ChildStarted(facts) => Some(facts.depth),
+            SessionEventKind::ChildStarted(facts) => Some(facts.depth),
             _ => None,
         })
         .collect();
@@ -211,7 +211,7 @@ async fn many_agents_at_once_all_report() {
         ),
         false => Said::text("ok"),
     });
-    spec.log.kept = haft_session::LogKept::Nowhere;
+    spec.log.kept = haft_session::LogDestination::Nowhere;
     let variables = [("HAFT_MAX_AGENTS", "1000"), ("HAFT_MAX_AGENTS_PER_PROMPT", "1000")];
     let old = spec.place.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     spec.place.variables = old.chain(variables.map(|(name, value)| (name.into(), value.into()))).collect();
@@ -222,7 +222,7 @@ async fn many_agents_at_once_all_report() {
     let started: std::collections::HashMap<String, std::time::SystemTime> = all
         .iter()
         .filter_map(|it| match &it.what {
-            Happening::ChildStarted(facts) => Some((facts.prompt.clone(), it.at)),
+            SessionEventKind::ChildStarted(facts) => Some((facts.prompt.clone(), it.at)),
             _ => None,
         })
         .collect();
@@ -254,7 +254,8 @@ async fn what_a_start_takes() {
         false => Said::text("ok"),
     });
     let all = crate::rig::run(spec, "go").await;
-    let started = all.iter().filter(|it| matches!(it.what, Happening::ChildStarted(_))).map(|it| it.at);
+    let started =
+        all.iter().filter(|it| matches!(it.what, SessionEventKind::ChildStarted(_))).map(|it| it.at);
     let mut waits: Vec<Duration> = begun
         .lock()
         .unwrap()

@@ -8,9 +8,10 @@ use std::sync::{
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    Catalog, ModelError, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request, Scripted,
+    Catalog, ModelError, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request,
+    ScriptedProvider,
 };
-use haft_session::{Command, Happening, ModelSpec, Prompt, ProviderSpec, Session};
+use haft_session::{Command, ModelSpec, Prompt, ProviderSpec, Session, SessionEventKind};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +41,7 @@ impl Provider for Waiting {
         if is_child(&request) {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let go_on = self.go_on.clone();
-            let answer = Scripted::new([text("report")]).stream(request);
+            let answer = ScriptedProvider::new([text("report")]).stream(request);
             let wait = futures_util::stream::once(async move { go_on.cancelled().await });
             return Box::pin(wait.flat_map(|()| futures_util::stream::empty()).chain(answer));
         }
@@ -54,7 +55,7 @@ impl Provider for Waiting {
                 .collect(),
             false => text("done"),
         };
-        Scripted::new([blocks]).stream(request)
+        ScriptedProvider::new([blocks]).stream(request)
     }
 
     fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>> {
@@ -95,8 +96,8 @@ async fn a_thousand_agents_weigh_a_megabyte_each_at_most() {
         let mut ended = 0;
         while let Some(event) = events.next().await {
             match event.what {
-                Happening::ChildEnded(_, report) if report.text == "report" => ended += 1,
-                Happening::Closed => break,
+                SessionEventKind::ChildEnded(_, report) if report.text == "report" => ended += 1,
+                SessionEventKind::Closed => break,
                 _ => (),
             }
         }

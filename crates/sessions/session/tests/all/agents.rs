@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use haft_agent::AgentEvent;
 use haft_model::Request;
 use haft_session::{
-    AgentStatus, Asking, Command, Happening, HostAgent, LogStart, Prompt, QuestionAnswer, QuestionSubject,
-    RefusalWords, Session, SessionEvent,
+    AgentStatus, ApproverSpec, Command, DenialText, HostAgent, LogStart, Prompt, QuestionAnswer,
+    QuestionSubject, Session, SessionEvent, SessionEventKind,
 };
 use haft_tool_runtime::Answer;
 use haft_types::{AgentId, MessageBlock, PermissionMode};
@@ -50,7 +50,7 @@ pub fn agent(id: &str, input: Value) -> Said {
 
 pub fn reports(events: &[SessionEvent]) -> Vec<Arc<haft_session::AgentReport>> {
     let ended = events.iter().filter_map(|it| match &it.what {
-        Happening::ChildEnded(_, report) => Some(Arc::clone(report)),
+        SessionEventKind::ChildEnded(_, report) => Some(Arc::clone(report)),
         _ => None,
     });
     ended.collect()
@@ -59,7 +59,7 @@ pub fn reports(events: &[SessionEvent]) -> Vec<Arc<haft_session::AgentReport>> {
 /// What results of the main agent's calls said.
 pub fn main_results(events: &[SessionEvent]) -> Vec<(bool, String)> {
     let results = events.iter().filter(|it| it.agent.is_main()).filter_map(|it| match &it.what {
-        Happening::Agent(AgentEvent::Result(it)) => match it.report.to_block() {
+        SessionEventKind::Agent(AgentEvent::Result(it)) => match it.report.to_block() {
             MessageBlock::ToolResult { content, is_error, .. } => Some((is_error, content.to_text())),
             _ => None,
         },
@@ -99,12 +99,10 @@ async fn a_call_that_waits_gets_the_report_and_everything_is_told_with_whose_it_
             && child.as_str().starts_with('a')
             && child.as_str().len() == 17
     );
-    assert!(of_child.iter().any(|it| matches!(&it.what, Happening::Agent(AgentEvent::Result(_)))));
-    assert!(
-        of_child.iter().any(
-            |it| matches!(&it.what, Happening::ChildProgress(_, progress) if progress.last_tool == "Read")
-        )
-    );
+    assert!(of_child.iter().any(|it| matches!(&it.what, SessionEventKind::Agent(AgentEvent::Result(_)))));
+    assert!(of_child.iter().any(
+        |it| matches!(&it.what, SessionEventKind::ChildProgress(_, progress) if progress.last_tool == "Read")
+    ));
     // The bill holds everything, the result's own usage the main agent's.
     let end = ends(&all)[0];
     assert!(report.usd < end.bill.usd);
@@ -400,12 +398,12 @@ async fn an_interrupt_ends_who_is_waited_for_and_leaves_the_others() {
     let mut all = Vec::new();
     let mut hanging = false;
     while let Some(event) = events.next().await {
-        if let Happening::ChildStarted(facts) = &event.what
+        if let SessionEventKind::ChildStarted(facts) = &event.what
             && facts.prompt == "hangs"
         {
             hanging = true;
         }
-        let is_ended = matches!(event.what, Happening::TurnEnded(_));
+        let is_ended = matches!(event.what, SessionEventKind::TurnEnded(_));
         all.push(event);
         if std::mem::take(&mut hanging) {
             handle.interrupt();
@@ -433,11 +431,11 @@ async fn questions_of_a_child_say_who_asks() {
         (true, 1) => Said::Blocks(call("w", "Write", json!({"file_path": "z.txt", "content": "z"}))),
         _ => Said::text("done"),
     });
-    spec.asking = Asking::Face(RefusalWords::Verbatim);
+    spec.asking = ApproverSpec::Face(DenialText::Verbatim);
     let (handle, mut events) = Session::open(spec).unwrap();
     handle.prompt(Prompt::text("go"));
     let question = loop {
-        if let Happening::Asked(question) = events.next().await.unwrap().what {
+        if let SessionEventKind::Asked(question) = events.next().await.unwrap().what {
             break question;
         }
     };
@@ -448,7 +446,8 @@ async fn questions_of_a_child_say_who_asks() {
     let all = tokio::time::timeout(Duration::from_secs(100), async {
         let mut all = Vec::new();
         while let Some(event) = events.next().await {
-            let heard = matches!(&event.what, Happening::TurnEnded(turn) if turn.facts.origin.is_some());
+            let heard =
+                matches!(&event.what, SessionEventKind::TurnEnded(turn) if turn.facts.origin.is_some());
             all.push(event);
             if heard {
                 break;
@@ -488,7 +487,7 @@ async fn a_broken_file_is_named_with_its_line_and_the_others_work() {
         .await
         .into_iter()
         .filter_map(|it| match it.what {
-            Happening::Notice(text) => {
+            SessionEventKind::Notice(text) => {
                 Some(text.split_once("agents/").map_or(text.clone(), |it| it.1.to_owned()))
             }
             _ => None,
@@ -571,17 +570,17 @@ async fn a_denial_is_not_laundered() {
         _ => Said::text("done"),
     });
     spec.permissions.mode = Some(PermissionMode::AcceptEdits);
-    spec.asking = Asking::Face(RefusalWords::Explained);
+    spec.asking = ApproverSpec::Face(DenialText::Explained);
     let (handle, mut events) = Session::open(spec).unwrap();
     handle.prompt(Prompt::text("go"));
     let mut asked = Vec::new();
     while let Some(event) = events.next().await {
-        if let Happening::Asked(question) = &event.what {
+        if let SessionEventKind::Asked(question) = &event.what {
             let QuestionSubject::Permission(permission) = &question.subject else { continue };
             asked.push((event.agent.is_main(), permission.decision.reason.clone()));
             handle.answer(&question.id, QuestionAnswer::Permission(Answer::no("no")));
         }
-        if matches!(event.what, Happening::TurnEnded(_)) {
+        if matches!(event.what, SessionEventKind::TurnEnded(_)) {
             break;
         }
     }

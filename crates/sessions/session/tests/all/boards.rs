@@ -196,7 +196,7 @@ async fn a_summary_names_what_was_done() {
     for part in ["- please write x", "x.txt", "- #1 [pending] left to do"] {
         assert!(said[2].contains(part), "{part}: {}", said[2]);
     }
-    let told = |it: &haft_session::SessionEvent| matches!(&it.what, haft_session::Happening::Notice(text) if text == "Halfway.");
+    let told = |it: &haft_session::SessionEvent| matches!(&it.what, haft_session::SessionEventKind::Notice(text) if text == "Halfway.");
     assert!(all.iter().any(told));
 }
 

@@ -1,8 +1,8 @@
 //! Commands, questions and the end of a session.
 
 use haft_session::{
-    Activity, Asking, Command, Happening, LogKept, ModeRefused, Prompt, QuestionAnswer, QuestionSubject,
-    RefusalWords, Reply, Session, Settled,
+    Activity, ApproverSpec, Command, DenialText, LogDestination, ModeRefused, Prompt, QuestionAnswer,
+    QuestionSubject, Reply, Session, SessionEventKind, Settled,
 };
 use haft_tool_runtime::Answer;
 use haft_types::{AgentId, PermissionMode};
@@ -21,14 +21,14 @@ async fn a_question_is_a_value_and_closed_means_no() {
         let place = Place::new();
         let mut spec = place
             .spec(vec![call("1", "Write", json!({"file_path": "a.txt", "content": "x"})), text("Done.")]);
-        spec.asking = Asking::Face(RefusalWords::Verbatim);
+        spec.asking = ApproverSpec::Face(DenialText::Verbatim);
         let (handle, mut events) = Session::open(spec).unwrap();
         handle.prompt(Prompt::text("go"));
         let mut activities = Vec::new();
         let question = loop {
             match events.next().await.unwrap().what {
-                Happening::Asked(question) => break question,
-                Happening::Activity(activity) => activities.push(activity),
+                SessionEventKind::Asked(question) => break question,
+                SessionEventKind::Activity(activity) => activities.push(activity),
                 _ => (),
             }
         };
@@ -42,7 +42,7 @@ async fn a_question_is_a_value_and_closed_means_no() {
         handle.send(Command::Finish);
         let all = told(events).await;
         let settled =
-            all.iter().any(|it| matches!(&it.what, Happening::Settled(id, _) if *id == question.id));
+            all.iter().any(|it| matches!(&it.what, SessionEventKind::Settled(id, _) if *id == question.id));
         assert!(settled || answer.is_none());
         assert_eq!(place.ws().join("a.txt").exists(), runs, "{answer:?}");
         assert_eq!(ends(&all)[0].end.denials.len(), usize::from(!runs));
@@ -54,11 +54,11 @@ async fn an_answer_of_another_kind_is_a_no_and_an_interrupt_takes_questions_back
     let place = Place::new();
     let answers = || vec![call("1", "Write", json!({"file_path": "a.txt", "content": "x"})), text("Done.")];
     let mut spec = place.spec(answers());
-    spec.asking = Asking::Face(RefusalWords::Explained);
+    spec.asking = ApproverSpec::Face(DenialText::Explained);
     let (handle, mut events) = Session::open(spec.clone()).unwrap();
     handle.prompt(Prompt::text("go"));
     loop {
-        if let Happening::Asked(question) = events.next().await.unwrap().what {
+        if let SessionEventKind::Asked(question) = events.next().await.unwrap().what {
             handle.answer(&question.id, QuestionAnswer::ServerTrust(true));
             break;
         }
@@ -71,7 +71,7 @@ async fn an_answer_of_another_kind_is_a_no_and_an_interrupt_takes_questions_back
     let (handle, mut events) = Session::open(spec).unwrap();
     handle.prompt(Prompt::text("go"));
     loop {
-        if let Happening::Asked(_) = events.next().await.unwrap().what {
+        if let SessionEventKind::Asked(_) = events.next().await.unwrap().what {
             handle.interrupt();
             break;
         }
@@ -79,8 +79,8 @@ async fn an_answer_of_another_kind_is_a_no_and_an_interrupt_takes_questions_back
     let mut taken_back = false;
     loop {
         match events.next().await.unwrap().what {
-            Happening::Settled(_, how) => taken_back = how == Settled::TakenBack,
-            Happening::TurnEnded(_) => break,
+            SessionEventKind::Settled(_, how) => taken_back = how == Settled::TakenBack,
+            SessionEventKind::TurnEnded(_) => break,
             _ => (),
         }
     }
@@ -110,7 +110,7 @@ async fn modes_change_by_command_and_the_bypass_only_where_it_was_launched() {
         let set = handle.ask(|reply| Command::SetMode { mode, reply }).await.unwrap();
         assert_eq!(set, want, "{may_bypass} {managed:?}");
         handle.close().await;
-        let changed = told(events).await.iter().any(|it| matches!(it.what, Happening::ModeChanged(_)));
+        let changed = told(events).await.iter().any(|it| matches!(it.what, SessionEventKind::ModeChanged(_)));
         assert_eq!(changed, want.is_ok());
     }
 }
@@ -128,7 +128,7 @@ async fn what_ends_in_the_background_is_told_to_the_model() {
     handle.prompt(Prompt::text("go"));
     let mut all = Vec::new();
     while let Some(event) = events.next().await {
-        let is_ended = matches!(event.what, Happening::TurnEnded(_));
+        let is_ended = matches!(event.what, SessionEventKind::TurnEnded(_));
         all.push(event);
         if is_ended {
             break;
@@ -159,7 +159,7 @@ async fn slash_commands_mentions_and_titles_work_without_a_face_of_their_own() {
     for part in ["Say hello to Ada.", "remember the milk", "\"customTitle\":\"milk\""] {
         assert!(log.contains(part), "{part} in {log}");
     }
-    assert!(all.iter().any(|it| matches!(it.what, Happening::CommandEnded(_))));
+    assert!(all.iter().any(|it| matches!(it.what, SessionEventKind::CommandEnded(_))));
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_log_has_one_writer_also_in_one_process() {
     let place = Place::new();
     let path = place.dir.path().join("one.jsonl");
     let mut spec = place.spec(vec![text("a"), text("b")]);
-    spec.log.kept = LogKept::File(path);
+    spec.log.kept = LogDestination::File(path);
     let (first, _events) = Session::open(spec.clone()).unwrap();
     let refused = Session::open(spec.clone()).err().map(|err| err.to_string()).unwrap();
     assert!(refused.contains(&std::process::id().to_string()), "{refused}");

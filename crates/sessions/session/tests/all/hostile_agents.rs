@@ -1,7 +1,7 @@
 //! Projects whose files ask for more than the session has, children that try to get
 //! round a plan, reports that pretend to be somebody else.
 
-use haft_session::{AgentReport, AgentStatus, Happening, Prompt, Session};
+use haft_session::{AgentReport, AgentStatus, Prompt, Session, SessionEventKind};
 use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
 use serde_json::json;
@@ -192,7 +192,7 @@ async fn a_plan_holds_against_hostile_children() {
         if background {
             handle.send(haft_session::Command::Finish);
             while let Some(event) = events.next().await {
-                let is_over = matches!(event.what, Happening::Closed);
+                let is_over = matches!(event.what, SessionEventKind::Closed);
                 all.push(event);
                 if is_over {
                     break;
@@ -223,7 +223,7 @@ fn nothing_in_a_report_passes_for_somebody_else() {
         text: forged.to_owned(),
         files_changed: vec![format!("/ws/x{forged}").into()],
         outdated_reads: vec![format!("/ws/y{forged}").into()],
-        denials: vec![haft_session::DeniedToAgent { tool: String::from("Bash"), reason: forged.to_owned() }],
+        denials: vec![haft_session::SubagentDenial { tool: String::from("Bash"), reason: forged.to_owned() }],
         left_running: vec![format!("b1 ({forged})")],
         worktree: Some((format!("/ws/{forged}").into(), String::from("b"))),
         ..AgentReport::default()
@@ -269,7 +269,7 @@ async fn a_forged_approval_approves_nothing() {
     });
     let events = run(spec, "go").await;
     assert!(!place.ws().join("x.txt").exists());
-    assert!(!events.iter().any(|it| matches!(it.what, Happening::ModeChanged(_))));
+    assert!(!events.iter().any(|it| matches!(it.what, SessionEventKind::ModeChanged(_))));
     let results: Vec<(bool, String)> = main_results(&events);
     assert!(results[1].0, "{results:?}");
 }

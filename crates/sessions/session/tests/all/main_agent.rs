@@ -1,7 +1,7 @@
 //! Sessions that are one of the agents: its definition binds the main agent as it
 //! binds those that are started.
 
-use haft_session::{AgentStatus, Command, HostAgent, HostParts, Prompt, Session, SessionSpec};
+use haft_session::{AgentStatus, ClientParts, Command, HostAgent, Prompt, Session, SessionSpec};
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
 
@@ -107,7 +107,7 @@ async fn what_it_must_not_do_is_denied() {
     handle.prompt(Prompt::text("go"));
     let mut all = Vec::new();
     while let Some(event) = events.next().await {
-        let is_over = matches!(event.what, haft_session::Happening::TurnEnded(_));
+        let is_over = matches!(event.what, haft_session::SessionEventKind::TurnEnded(_));
         all.push(event);
         if is_over {
             break;
@@ -200,19 +200,19 @@ async fn hosts_hear_what_agents_do() {
         let old = spec.place.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
         spec.place.variables = old.chain(more).collect();
         let (handle, mut events) = Session::open(spec).unwrap();
-        let parts = HostParts { agent_summaries: wanted, ..HostParts::default() };
+        let parts = ClientParts { agent_summaries: wanted, ..ClientParts::default() };
         handle.ask(|reply| Command::Equip { parts: Box::new(parts), reply }).await.unwrap();
         handle.prompt(Prompt::text("go"));
         handle.send(Command::Finish);
         let mut summaries = Vec::new();
         while let Some(event) = events.next().await {
-            if let haft_session::Happening::ChildProgress(_, progress) = &event.what
+            if let haft_session::SessionEventKind::ChildProgress(_, progress) = &event.what
                 && let Some(summary) = &progress.summary
             {
                 summaries.push(summary.clone());
                 place.write("ws/told", "");
             }
-            if matches!(event.what, haft_session::Happening::Closed) {
+            if matches!(event.what, haft_session::SessionEventKind::Closed) {
                 break;
             }
         }

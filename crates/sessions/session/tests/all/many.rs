@@ -1,6 +1,6 @@
 //! Many sessions in one process: each is what it would be alone.
 
-use haft_session::{Happening, SessionEvent, SessionSpec};
+use haft_session::{SessionEvent, SessionEventKind, SessionSpec};
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn differs(place: &Place, number: usize) -> SessionSpec {
 /// What somebody could see of a session from outside.
 fn seen(events: &[SessionEvent], place: &Place, number: usize) -> Value {
     let facts = events.iter().find_map(|it| match &it.what {
-        Happening::TurnBegan(began) => Some(began.facts.clone()),
+        SessionEventKind::TurnBegan(began) => Some(began.facts.clone()),
         _ => None,
     });
     let facts = facts.unwrap();
@@ -103,8 +103,8 @@ async fn a_session_that_ends_leaves_the_commands_of_others_alone() {
         let mut task = None;
         while let Some(event) = events.next().await {
             match event.what {
-                Happening::TaskStarted(info, _) => task = Some(info.id),
-                Happening::TurnEnded(_) => break,
+                SessionEventKind::TaskStarted(info, _) => task = Some(info.id),
+                SessionEventKind::TurnEnded(_) => break,
                 _ => (),
             }
         }

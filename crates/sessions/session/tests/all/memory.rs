@@ -2,7 +2,7 @@
 
 use haft_agent::AgentEvent;
 use haft_model::Request;
-use haft_session::{Command, Happening, Prompt, Session};
+use haft_session::{Command, Prompt, Session, SessionEventKind};
 use serde_json::{Value, json};
 
 use crate::{
@@ -145,7 +145,7 @@ async fn styles_are_told_and_changed() {
     let (handle, mut events) = Session::open(spec).unwrap();
     handle.prompt(Prompt::text("one"));
     while let Some(event) = events.next().await {
-        if let Happening::TurnEnded(_) = event.what {
+        if let SessionEventKind::TurnEnded(_) = event.what {
             break;
         }
     }
@@ -156,7 +156,7 @@ async fn styles_are_told_and_changed() {
     handle.prompt(Prompt::text("two"));
     handle.send(Command::Finish);
     let rest = told(events).await;
-    assert!(!rest.iter().any(|it| matches!(&it.what, Happening::Agent(AgentEvent::Bust(_)))));
+    assert!(!rest.iter().any(|it| matches!(&it.what, SessionEventKind::Agent(AgentEvent::Bust(_)))));
     let all = requests.all();
     assert!(system(&all[0]).contains("# Output style: Terse\nUSE FEW WORDS"), "{}", system(&all[0]));
     assert_eq!(all[0].system, all[1].system);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use haft_model::Request;
 use haft_permission::{Destination, PermissionUpdate};
 use haft_session::{
-    Asking, Command, EventStream, Happening, LogStart, Prompt, QuestionAnswer, RefusalWords, Session,
-    SessionEvent, SessionHandle, SessionSpec,
+    ApproverSpec, Command, DenialText, EventStream, LogStart, Prompt, QuestionAnswer, Session, SessionEvent,
+    SessionEventKind, SessionHandle, SessionSpec,
 };
 use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
@@ -27,13 +27,13 @@ pub async fn until_turn_ends(
 ) -> Vec<SessionEvent> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {
-        if let Happening::Asked(question) = &event.what
+        if let SessionEventKind::Asked(question) = &event.what
             && let haft_session::QuestionSubject::Permission(asked) = &question.subject
             && let Some(answer) = answer(&asked.tool)
         {
             handle.answer(&question.id, QuestionAnswer::Permission(answer));
         }
-        let is_over = matches!(event.what, Happening::TurnEnded(_));
+        let is_over = matches!(event.what, SessionEventKind::TurnEnded(_));
         all.push(event);
         if is_over {
             break;
@@ -43,7 +43,7 @@ pub async fn until_turn_ends(
 }
 
 pub fn asked(mut spec: SessionSpec, mode: PermissionMode) -> SessionSpec {
-    spec.asking = Asking::Face(RefusalWords::Verbatim);
+    spec.asking = ApproverSpec::Face(DenialText::Verbatim);
     spec.permissions.mode = Some(mode);
     spec
 }
@@ -87,13 +87,13 @@ async fn nothing_changes_while_somebody_plans() {
     let (mut questions, mut ended) = (0, None);
     while ended.is_none() {
         match events.next().await.unwrap().what {
-            Happening::Asked(question) => {
+            SessionEventKind::Asked(question) => {
                 questions += 1;
                 let mode = PermissionMode::Plan;
                 handle.ask(|reply| Command::SetMode { mode, reply }).await.unwrap().unwrap();
                 handle.answer(&question.id, QuestionAnswer::Permission(Answer::yes()));
             }
-            Happening::ChildEnded(_, report) => ended = Some(report),
+            SessionEventKind::ChildEnded(_, report) => ended = Some(report),
             _ => (),
         }
     }
@@ -138,12 +138,12 @@ async fn the_answer_to_a_plan_decides_the_mode() {
         let mut mode = before;
         loop {
             match events.next().await.unwrap().what {
-                Happening::Asked(question) => match &answer {
+                SessionEventKind::Asked(question) => match &answer {
                     Some(answer) => handle.answer(&question.id, QuestionAnswer::Permission(answer.clone())),
                     None => handle.interrupt(),
                 },
-                Happening::ModeChanged(now) => mode = now,
-                Happening::TurnEnded(_) => break,
+                SessionEventKind::ModeChanged(now) => mode = now,
+                SessionEventKind::TurnEnded(_) => break,
                 _ => (),
             }
         }
@@ -160,7 +160,7 @@ async fn the_answer_to_a_plan_decides_the_mode() {
         let (handle, mut events) = Session::open(spec).unwrap();
         handle.prompt(Prompt::text("go on"));
         let begun = loop {
-            if let Happening::TurnBegan(turn) = events.next().await.unwrap().what {
+            if let SessionEventKind::TurnBegan(turn) = events.next().await.unwrap().what {
                 break turn.facts.mode;
             }
         };
@@ -315,7 +315,7 @@ async fn questions_that_nobody_answers_say_so() {
         });
         spec.permissions.mode = Some(mode);
         if face {
-            spec.asking = Asking::Face(RefusalWords::Verbatim);
+            spec.asking = ApproverSpec::Face(DenialText::Verbatim);
         }
         let events = run(spec, "go").await;
         let is_there = tools(&requests.all()[0]).iter().any(|it| it == "AskUserQuestion");
@@ -406,7 +406,7 @@ async fn unattended_session_offers_no_way_into_plan_mode() {
         3 => Said::Blocks(call("w", "Write", json!({"file_path": "made.txt", "content": "made"}))),
         _ => Said::text("done"),
     });
-    assert!(matches!(spec.asking, haft_session::Asking::Nobody));
+    assert!(matches!(spec.asking, haft_session::ApproverSpec::Nobody));
     spec.permissions.mode = Some(PermissionMode::AcceptEdits);
     run(spec, "go").await;
     let all = requests.all();

@@ -6,11 +6,11 @@ use futures_util::StreamExt as _;
 use haft_agent::AgentEvent;
 use haft_model::{
     Catalog, ModelError, ModelEvent, ModelInfo, ModelStream as Answers, Provider, ProviderFuture, Request,
-    Scripted,
+    ScriptedProvider,
 };
 use haft_session::{
-    Command, EventStream, Happening, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionEvent,
-    SessionSpec, TurnEnded,
+    Command, EventStream, LocationSpec, ModelSpec, Prompt, ProviderSpec, Session, SessionEvent,
+    SessionEventKind, SessionSpec, TurnEnded,
 };
 use haft_types::{MessageBlock, ToolUse, Variables};
 use serde_json::Value;
@@ -52,8 +52,9 @@ impl Place {
             .collect::<Vec<(std::ffi::OsString, std::ffi::OsString)>>()
             .into_iter()
             .collect();
-        let place = PlaceSpec { variables, ..PlaceSpec::new(self.ws()) };
-        let provider = ProviderSpec::Given { provider: Arc::new(Scripted::new(answers)), catalog: None };
+        let place = LocationSpec { variables, ..LocationSpec::new(self.ws()) };
+        let provider =
+            ProviderSpec::Given { provider: Arc::new(ScriptedProvider::new(answers)), catalog: None };
         SessionSpec { model: Some(ModelSpec { provider, ..ModelSpec::default() }), ..SessionSpec::new(place) }
     }
 }
@@ -104,14 +105,14 @@ impl<F: Fn(&Request) -> Said + Send + Sync + 'static> Provider for Answering<F> 
         let said = (self.answer)(&request);
         self.requests.0.lock().unwrap().push(request.clone());
         match said {
-            Said::Blocks(blocks) => Scripted::new([blocks]).stream(request),
+            Said::Blocks(blocks) => ScriptedProvider::new([blocks]).stream(request),
             Said::Untold(blocks) => {
                 let is_shown = |it: &Result<ModelEvent, ModelError>| !matches!(it, Ok(ModelEvent::Usage(_)));
-                let events = Scripted::new([blocks]).stream(request);
+                let events = ScriptedProvider::new([blocks]).stream(request);
                 Box::pin(events.filter(move |it| std::future::ready(is_shown(it))))
             }
-            Said::Fail => Scripted::new([]).stream(request),
-            Said::Hang => Scripted::new([text("never said in full")])
+            Said::Fail => ScriptedProvider::new([]).stream(request),
+            Said::Hang => ScriptedProvider::new([text("never said in full")])
                 .with_pace(std::time::Duration::from_secs(3600))
                 .stream(request),
         }
@@ -149,7 +150,7 @@ pub fn call(id: &str, name: &str, input: Value) -> Vec<MessageBlock> {
 pub async fn told(mut events: EventStream) -> Vec<SessionEvent> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {
-        let is_over = matches!(event.what, Happening::Closed);
+        let is_over = matches!(event.what, SessionEventKind::Closed);
         all.push(event);
         if is_over {
             break;
@@ -168,7 +169,7 @@ pub async fn run(spec: SessionSpec, prompt: &str) -> Vec<SessionEvent> {
 
 pub fn ends(events: &[SessionEvent]) -> Vec<&TurnEnded> {
     let ends = events.iter().filter_map(|it| match &it.what {
-        Happening::TurnEnded(turn) => Some(turn.as_ref()),
+        SessionEventKind::TurnEnded(turn) => Some(turn.as_ref()),
         _ => None,
     });
     ends.collect()
@@ -183,7 +184,7 @@ fn without_undo_id(text: &str) -> String {
 pub fn results(events: &[SessionEvent], place: &Path) -> Vec<(String, bool, String)> {
     let place = place.canonicalize().unwrap().display().to_string();
     let results = events.iter().filter_map(|it| match &it.what {
-        Happening::Agent(AgentEvent::Result(it)) => Some((
+        SessionEventKind::Agent(AgentEvent::Result(it)) => Some((
             it.report.name.clone(),
             it.report.error.is_some(),
             without_undo_id(&it.report.content.to_text().replace(&place, "PLACE")),

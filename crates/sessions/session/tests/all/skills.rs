@@ -3,7 +3,8 @@
 
 use haft_model::Request;
 use haft_session::{
-    AgentStatus, Command, Happening, LogStart, Prompt, Session, SessionEvent, SessionSpec, SettingsSpec,
+    AgentStatus, Command, LogStart, Prompt, Session, SessionEvent, SessionEventKind, SessionSpec,
+    SettingsSpec,
 };
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ pub fn whole(request: &Request) -> String {
 
 pub fn notices(events: &[SessionEvent]) -> String {
     let all = events.iter().filter_map(|it| match &it.what {
-        Happening::Notice(text) => Some(text.clone()),
+        SessionEventKind::Notice(text) => Some(text.clone()),
         _ => None,
     });
     all.collect::<Vec<_>>().join("\n")
@@ -38,7 +39,7 @@ pub async fn one_by_one(spec: SessionSpec, prompts: &[&str]) -> Vec<SessionEvent
     for prompt in prompts {
         handle.prompt(Prompt::text(*prompt));
         while let Some(event) = events.next().await {
-            let is_over = matches!(event.what, Happening::TurnEnded(_));
+            let is_over = matches!(event.what, SessionEventKind::TurnEnded(_));
             all.push(event);
             if is_over {
                 break;
@@ -232,7 +233,7 @@ async fn typed_commands_are_expanded_and_unknown_ones_are_no_commands() {
     let events = run(spec, "/ask").await;
     assert_eq!(requests.all().len(), 0, "a skill that could not be loaded is not sent");
     assert!(!place.ws().join("made").exists());
-    let failed = events.iter().any(|it| matches!(&it.what, Happening::CommandEnded(ended) if format!("{:?}", ended.result).contains("not allowed without a question")));
+    let failed = events.iter().any(|it| matches!(&it.what, SessionEventKind::CommandEnded(ended) if format!("{:?}", ended.result).contains("not allowed without a question")));
     assert!(failed);
 }
 
@@ -377,7 +378,7 @@ async fn sources_leave_places_out() {
     place.write("ws/.claude/skills/of-project/SKILL.md", "---\ndescription: d\n---\nB");
     place.write("home/.claude/skills/of-user/SKILL.md", "---\ndescription: d\n---\nB");
     let (mut spec, requests) = place.answering(|_| Said::text("ok"));
-    spec.settings = SettingsSpec { sources: Some(vec![haft_config::Layer::User]), ..spec.settings };
+    spec.settings = SettingsSpec { sources: Some(vec![haft_config::SettingsLayer::User]), ..spec.settings };
     run(spec, "go").await;
     let list = described(&requests.all()[0], "Skill");
     assert!(list.contains("of-user") && !list.contains("of-project"), "{list}");

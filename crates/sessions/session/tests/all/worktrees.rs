@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command as Program};
 
 use haft_session::{
-    Asking, Command, Happening, Prompt, QuestionAnswer, QuestionSubject, RefusalWords, Session,
+    ApproverSpec, Command, DenialText, Prompt, QuestionAnswer, QuestionSubject, Session, SessionEventKind,
 };
 use haft_tool_runtime::Answer;
 use haft_types::PermissionMode;
@@ -97,7 +97,7 @@ async fn changes_go_only_with_a_persons_word_and_are_kept_then() {
                 ("ExitWorktree", json!({"action": "remove", "discard_changes": true})),
             ],
         );
-        spec.asking = Asking::Face(RefusalWords::Explained);
+        spec.asking = ApproverSpec::Face(DenialText::Explained);
         // Not even a session that asks nobody lets the model decide.
         spec.permissions.mode = Some(PermissionMode::BypassPermissions);
         spec.permissions.may_bypass = true;
@@ -106,14 +106,14 @@ async fn changes_go_only_with_a_persons_word_and_are_kept_then() {
         let mut asked = 0;
         while let Some(event) = events.next().await {
             match event.what {
-                Happening::Asked(question) => {
+                SessionEventKind::Asked(question) => {
                     let QuestionSubject::Permission(it) = &question.subject else { continue };
                     assert_eq!(it.tool, "ExitWorktree");
                     asked += 1;
                     let answer = if yes { Answer::yes() } else { Answer::no("no") };
                     handle.answer(&question.id, QuestionAnswer::Permission(answer));
                 }
-                Happening::TurnEnded(_) => break,
+                SessionEventKind::TurnEnded(_) => break,
                 _ => (),
             }
         }

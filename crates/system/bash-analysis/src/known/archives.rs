@@ -1,16 +1,16 @@
 //! What looks into archives and compressed files.
 
 use super::{
-    CommandVerdict, Touch, files, literals,
-    options::{Surprise, parse},
+    ProgramAnalysis, TouchedFile, files, literals,
+    options::{UnknownWordRule, parse},
 };
 use crate::{
-    facts::{EffectAccess, EffectReach},
+    facts::{EffectAccess, EffectScope},
     field::Field,
 };
 
 /// The outer `Option` says whether the name is one of these.
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<CommandVerdict>> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<ProgramAnalysis>> {
     let verdict = match name {
         "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => decompress(args),
         "zcat" | "bzcat" | "xzcat" | "zstdcat" | "lz4cat" => print(args),
@@ -25,21 +25,21 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<CommandVerdi
 /// To standard output, or a look at the index. The last of several modes wins,
 /// so a mode that writes must not be among them unless all goes to standard
 /// output.
-fn decompress(args: &[Field]) -> Option<CommandVerdict> {
+fn decompress(args: &[Field]) -> Option<ProgramAnalysis> {
     let parsed = parse(
         "-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet",
         args,
-        Surprise::Refused,
+        UnknownWordRule::Refused,
     )?;
     let printed = parsed.has(&["c", "stdout", "to-stdout"]);
     let looks = parsed.has(&["l", "list", "t", "test"]) && !parsed.has(&["d", "decompress"]);
-    (printed || looks).then(|| CommandVerdict::reads(found_files(&parsed.operands, COMPRESSED)))
+    (printed || looks).then(|| ProgramAnalysis::reads(found_files(&parsed.operands, COMPRESSED)))
 }
 
 /// `zcat` and its like.
-fn print(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed = parse("-f", args, Surprise::Refused)?;
-    Some(CommandVerdict::reads(found_files(&parsed.operands, COMPRESSED)))
+fn print(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse("-f", args, UnknownWordRule::Refused)?;
+    Some(ProgramAnalysis::reads(found_files(&parsed.operands, COMPRESSED)))
 }
 
 /// What is added to a name of which there is no file.
@@ -47,15 +47,15 @@ const COMPRESSED: &[&str] = &[".gz", ".z", "-z", ".Z"];
 const ZIPPED: &[&str] = &[".zip", ".ZIP"];
 
 /// The files that are meant by these names, with endings and without.
-fn found_files(operands: &[Field], endings: &[&str]) -> Vec<Touch> {
+fn found_files(operands: &[Field], endings: &[&str]) -> Vec<TouchedFile> {
     let mut all = operands.to_vec();
     let names = operands.iter().filter_map(Field::literal).filter(|name| *name != "-");
     all.extend(names.flat_map(|name| endings.iter().map(move |it| Field::Literal(format!("{name}{it}")))));
-    files(&all, EffectAccess::Read, EffectReach::Itself)
+    files(&all, EffectAccess::Read, EffectScope::Itself)
 }
 
 /// The list of an archive: `tar tf a.tar`. A colon would name another machine.
-fn tar(args: &[Field]) -> Option<CommandVerdict> {
+fn tar(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = literals(args)?;
     let (first, rest) = words.split_first()?;
     let mut cluster =
@@ -74,11 +74,14 @@ fn tar(args: &[Field]) -> Option<CommandVerdict> {
     };
     let sound = known && plain(&archive) && members.iter().all(|word| plain(&word));
     sound.then(|| {
-        CommandVerdict::reads(vec![Touch::new(EffectAccess::Read, &Field::Literal((*archive).to_owned()))])
+        ProgramAnalysis::reads(vec![TouchedFile::new(
+            EffectAccess::Read,
+            &Field::Literal((*archive).to_owned()),
+        )])
     })
 }
 
-fn unzip(args: &[Field]) -> Option<CommandVerdict> {
+fn unzip(args: &[Field]) -> Option<ProgramAnalysis> {
     match args {
         [form, archive] => {
             matches!(form.literal()?, "-l" | "-v" | "-Z" | "-Z1" | "-t").then_some(())?;
@@ -88,15 +91,15 @@ fn unzip(args: &[Field]) -> Option<CommandVerdict> {
     }
 }
 
-fn zipinfo(args: &[Field]) -> Option<CommandVerdict> {
-    zipped(&parse("-12smlvhtz", args, Surprise::Refused)?.operands)
+fn zipinfo(args: &[Field]) -> Option<ProgramAnalysis> {
+    zipped(&parse("-12smlvhtz", args, UnknownWordRule::Refused)?.operands)
 }
 
 /// Archives by name: they look for files that fit a pattern themselves.
-fn zipped(archives: &[Field]) -> Option<CommandVerdict> {
+fn zipped(archives: &[Field]) -> Option<ProgramAnalysis> {
     let plain = |field: &Field| {
         let Some(name) = field.literal() else { return false };
         !name.starts_with('-') && !name.contains(['*', '?', '[', '\\'])
     };
-    archives.iter().all(plain).then(|| CommandVerdict::reads(found_files(archives, ZIPPED)))
+    archives.iter().all(plain).then(|| ProgramAnalysis::reads(found_files(archives, ZIPPED)))
 }

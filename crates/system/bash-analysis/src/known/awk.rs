@@ -1,17 +1,17 @@
 //! `awk`: its programs are a language that can write, run and connect.
 
-use super::{CommandVerdict, awk_program, files};
+use super::{ProgramAnalysis, awk_program, files};
 use crate::{
-    facts::{EffectAccess, EffectReach},
+    facts::{EffectAccess, EffectScope},
     field::Field,
 };
 
 /// Options end at the program: what looks like one behind it is a file.
-pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
+pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
     if let [only] = args
         && only.literal() == Some("--version")
     {
-        return Some(CommandVerdict::harmless());
+        return Some(ProgramAnalysis::harmless());
     }
     let mut at = 0;
     while let Some(text) = args.get(at)?.literal().filter(|text| text.len() > 1 && text.starts_with('-')) {
@@ -44,5 +44,5 @@ pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
         Field::One(_) | Field::Many(_) => true,
     };
     (!operands.iter().any(assigns))
-        .then(|| CommandVerdict::reads(files(operands, EffectAccess::Read, EffectReach::Itself)))
+        .then(|| ProgramAnalysis::reads(files(operands, EffectAccess::Read, EffectScope::Itself)))
 }

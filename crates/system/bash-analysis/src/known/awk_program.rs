@@ -76,7 +76,7 @@ const DEEPEST: usize = 60;
 /// Whether a program can do nothing but compute and print.
 pub(super) fn is_harmless(program: &str) -> bool {
     let sane = program.bytes().all(|byte| byte == b'\n' || byte == b'\t' || !byte.is_ascii_control());
-    sane && Parser { text: program, at: 0, before: BeforeSlash::Start, depth: 0 }.program().is_some()
+    sane && Parser { text: program, at: 0, before: SlashContext::Start, depth: 0 }.program().is_some()
 }
 
 /// Whether a variable may be set from outside without changing what is read.
@@ -92,7 +92,7 @@ fn is_variable(name: &str) -> bool {
 
 /// What stood before a slash decides for some versions what it means.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum BeforeSlash {
+enum SlashContext {
     Start,
     /// A closing parenthesis, a builtin function, `++` or `--`: versions differ.
     Ambiguous,
@@ -110,7 +110,7 @@ enum Greater {
 struct Parser<'p> {
     text: &'p str,
     at: usize,
-    before: BeforeSlash,
+    before: SlashContext,
     depth: usize,
 }
 
@@ -155,7 +155,7 @@ impl<'p> Parser<'p> {
                 return Some(());
             }
             self.at += 1;
-            self.before = BeforeSlash::Clear;
+            self.before = SlashContext::Clear;
         }
     }
 
@@ -165,7 +165,7 @@ impl<'p> Parser<'p> {
         let found = self.rest().starts_with(symbol);
         if found {
             self.at += symbol.len();
-            self.before = BeforeSlash::Clear;
+            self.before = SlashContext::Clear;
         }
         Some(found)
     }
@@ -189,7 +189,7 @@ impl<'p> Parser<'p> {
         let found = self.peek_name() == word;
         if found {
             self.at += word.len();
-            self.before = BeforeSlash::Clear;
+            self.before = SlashContext::Clear;
         }
         Some(found)
     }
@@ -284,7 +284,7 @@ impl<'p> Parser<'p> {
         self.expect("(")?;
         self.expression(Greater::Compares)?;
         self.expect(")")?;
-        self.before = BeforeSlash::Ambiguous;
+        self.before = SlashContext::Ambiguous;
         Some(())
     }
 
@@ -321,7 +321,7 @@ impl<'p> Parser<'p> {
             let array = self.peek_name();
             self.at += array.len();
             if is_variable(array) && !array.is_empty() && self.take(")")? {
-                self.before = BeforeSlash::Ambiguous;
+                self.before = SlashContext::Ambiguous;
                 return self.body();
             }
         }
@@ -333,7 +333,7 @@ impl<'p> Parser<'p> {
             }
             self.expect(end)?;
         }
-        self.before = BeforeSlash::Ambiguous;
+        self.before = SlashContext::Ambiguous;
         self.body()
     }
 
@@ -342,7 +342,7 @@ impl<'p> Parser<'p> {
         match self.peek_name() {
             word @ ("print" | "printf") => {
                 self.at += word.len();
-                self.before = BeforeSlash::Clear;
+                self.before = SlashContext::Clear;
                 self.skip()?;
                 if self.rest().starts_with(['\n', ';', '}']) {
                     return Some(());
@@ -355,7 +355,7 @@ impl<'p> Parser<'p> {
             }
             "exit" => {
                 self.at += "exit".len();
-                self.before = BeforeSlash::Clear;
+                self.before = SlashContext::Clear;
                 self.skip()?;
                 if self.rest().starts_with(['\n', ';', '}']) {
                     Some(())
@@ -407,28 +407,28 @@ impl<'p> Parser<'p> {
         while self.rest().starts_with(['!', '-', '+', '$']) {
             let signs = ["++", "--"].iter().any(|it| self.rest().starts_with(it));
             self.at += if signs { 2 } else { 1 };
-            self.before = if signs { BeforeSlash::Ambiguous } else { BeforeSlash::Clear };
+            self.before = if signs { SlashContext::Ambiguous } else { SlashContext::Clear };
             self.skip()?;
         }
         match self.rest().bytes().next()? {
             b'"' => self.delimited(b'"')?,
             b'/' => {
-                (self.before != BeforeSlash::Ambiguous).then_some(())?;
+                (self.before != SlashContext::Ambiguous).then_some(())?;
                 self.delimited(b'/')?;
             }
             b'0'..=b'9' | b'.' => self.number(),
             b'(' => {
                 self.at += 1;
-                self.before = BeforeSlash::Clear;
+                self.before = SlashContext::Clear;
                 self.list(Greater::Compares)?;
                 self.expect(")")?;
-                self.before = BeforeSlash::Ambiguous;
+                self.before = SlashContext::Ambiguous;
                 return Some(());
             }
             b'_' | b'a'..=b'z' | b'A'..=b'Z' => return self.named(greater),
             _ => return None,
         }
-        self.before = BeforeSlash::Clear;
+        self.before = SlashContext::Clear;
         Some(())
     }
 
@@ -445,16 +445,16 @@ impl<'p> Parser<'p> {
             } else {
                 (name == "length").then_some(())?;
             }
-            self.before = BeforeSlash::Ambiguous;
+            self.before = SlashContext::Ambiguous;
             return Some(());
         }
         is_variable(name).then_some(())?;
-        self.before = BeforeSlash::Clear;
+        self.before = SlashContext::Clear;
         if self.rest().starts_with('[') {
             self.at += 1;
             self.list(greater)?;
             self.expect("]")?;
-            self.before = BeforeSlash::Clear;
+            self.before = SlashContext::Clear;
         }
         // A call of something that is not there, or a blank in between: versions differ.
         self.skip()?;
@@ -504,20 +504,20 @@ impl<'p> Parser<'p> {
         self.skip()?;
         while ["++", "--"].iter().any(|it| self.rest().starts_with(it)) {
             self.at += 2;
-            self.before = BeforeSlash::Ambiguous;
+            self.before = SlashContext::Ambiguous;
             self.skip()?;
         }
         let rest = self.rest();
         for symbol in ["&&", "||"] {
             if rest.starts_with(symbol) {
                 self.at += 2;
-                self.before = BeforeSlash::Clear;
+                self.before = SlashContext::Clear;
                 self.skip_lines()?;
                 return Some(true);
             }
         }
         if rest.starts_with('/')
-            && self.before == BeforeSlash::Ambiguous
+            && self.before == SlashContext::Ambiguous
             && !self.text[..self.at].trim_end().ends_with(')')
         {
             return None;
@@ -535,7 +535,7 @@ impl<'p> Parser<'p> {
                 return None;
             }
             self.at += symbol.len();
-            self.before = BeforeSlash::Clear;
+            self.before = SlashContext::Clear;
             return Some(true);
         }
         if self.take_word("in")? {

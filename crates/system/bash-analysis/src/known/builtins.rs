@@ -1,17 +1,17 @@
 //! Commands of the shell itself.
 
 use super::{
-    CommandVerdict, Touch,
-    options::{Surprise, parse},
+    ProgramAnalysis, TouchedFile,
+    options::{UnknownWordRule, parse},
 };
 use crate::{facts::EffectAccess, field::Field, variables};
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     match name {
         ":" | "true" | "false" | "help" | "times" | "exit" | "return" | "break" | "continue" | "type" => {
-            Some(CommandVerdict::harmless())
+            Some(ProgramAnalysis::harmless())
         }
-        "echo" => Some(CommandVerdict::reads(shown_names(args))),
+        "echo" => Some(ProgramAnalysis::reads(shown_names(args))),
         // `-x` would run a command, `-p` of `wait` set a variable.
         "jobs" => only(args, &["-l", "-n", "-p", "-r", "-s"]),
         "wait" => only(args, &["-n", "-f"]),
@@ -19,7 +19,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
         "command" => lookup(args),
         "dirs" | "umask" | "ulimit" | "alias" => {
             let shows = args.iter().all(|arg| matches!(arg.literal(), Some("-a" | "-S" | "-p" | "-v")));
-            shows.then(CommandVerdict::harmless)
+            shows.then(ProgramAnalysis::harmless)
         }
         "export" => export(args),
         "printf" => printf(args),
@@ -27,9 +27,9 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
         "set" => set(args),
         // Everything else changes the list or writes it.
         "history" => match args {
-            [] | [Field::Number] => Some(CommandVerdict::harmless()),
+            [] | [Field::Number] => Some(ProgramAnalysis::harmless()),
             [Field::Literal(text)] if text.bytes().all(|b| b.is_ascii_digit()) => {
-                Some(CommandVerdict::harmless())
+                Some(ProgramAnalysis::harmless())
             }
             _ => None,
         },
@@ -44,7 +44,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
 }
 
 /// Numbers of jobs and processes, and these options.
-fn only(args: &[Field], options: &[&str]) -> Option<CommandVerdict> {
+fn only(args: &[Field], options: &[&str]) -> Option<ProgramAnalysis> {
     let known = args.iter().all(|arg| match arg {
         Field::Number => true,
         Field::Literal(text) => {
@@ -54,38 +54,38 @@ fn only(args: &[Field], options: &[&str]) -> Option<CommandVerdict> {
         }
         _ => false,
     });
-    known.then(CommandVerdict::harmless)
+    known.then(ProgramAnalysis::harmless)
 }
 
 /// Patterns show the names they find.
-fn shown_names(args: &[Field]) -> Vec<Touch> {
+fn shown_names(args: &[Field]) -> Vec<TouchedFile> {
     let patterns = args.iter().filter(|arg| matches!(arg, Field::Glob(_) | Field::Match(_)));
-    patterns.map(|arg| Touch::new(EffectAccess::List, arg)).collect()
+    patterns.map(|arg| TouchedFile::new(EffectAccess::List, arg)).collect()
 }
 
 /// The directory a `cd` goes to; `None` for the home, the one before, and
 /// whatever is not understood.
 pub(crate) fn target_of_cd(args: &[Field]) -> Option<Field> {
-    let parsed = parse("-L", args, Surprise::Refused)?;
+    let parsed = parse("-L", args, UnknownWordRule::Refused)?;
     match &parsed.operands[..] {
         [target] if target.is_single() && target.literal() != Some("-") => Some(target.clone()),
         _ => None,
     }
 }
 
-fn cd(args: &[Field]) -> Option<CommandVerdict> {
+fn cd(args: &[Field]) -> Option<ProgramAnalysis> {
     let target = target_of_cd(args)?;
-    Some(CommandVerdict::reads(vec![Touch::new(EffectAccess::Enter, &target)]))
+    Some(ProgramAnalysis::reads(vec![TouchedFile::new(EffectAccess::Enter, &target)]))
 }
 
 /// `command -v name`
-fn lookup(args: &[Field]) -> Option<CommandVerdict> {
+fn lookup(args: &[Field]) -> Option<ProgramAnalysis> {
     let first = args.first()?.literal()?;
-    matches!(first, "-v" | "-V").then(CommandVerdict::harmless)
+    matches!(first, "-v" | "-V").then(ProgramAnalysis::harmless)
 }
 
 /// `export NAME` and `export NAME=value` for names that mean nothing.
-fn export(args: &[Field]) -> Option<CommandVerdict> {
+fn export(args: &[Field]) -> Option<ProgramAnalysis> {
     let harmless = args.iter().all(|arg| match arg.literal() {
         Some("-p") => true,
         Some(text) => match text.split_once('=') {
@@ -94,11 +94,11 @@ fn export(args: &[Field]) -> Option<CommandVerdict> {
         },
         None => false,
     });
-    harmless.then(CommandVerdict::harmless)
+    harmless.then(ProgramAnalysis::harmless)
 }
 
 /// `-v` and `%n` would assign.
-fn printf(args: &[Field]) -> Option<CommandVerdict> {
+fn printf(args: &[Field]) -> Option<ProgramAnalysis> {
     let args = match args.first()?.literal()? {
         "--" => &args[1..],
         text if text.starts_with('-') => return None,
@@ -117,17 +117,17 @@ fn printf(args: &[Field]) -> Option<CommandVerdict> {
             _ => (),
         }
     }
-    Some(CommandVerdict::reads(shown_names(args)))
+    Some(ProgramAnalysis::reads(shown_names(args)))
 }
 
-fn read(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed = parse("-rs -d: -n: -N: -p: -t: -u:", args, Surprise::Refused)?;
+fn read(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse("-rs -d: -n: -N: -p: -t: -u:", args, UnknownWordRule::Refused)?;
     let names = super::literals(&parsed.operands)?;
-    names.iter().all(|name| variables::is_harmless_in_script(name)).then(CommandVerdict::harmless)
+    names.iter().all(|name| variables::is_harmless_in_script(name)).then(ProgramAnalysis::harmless)
 }
 
 /// Only what makes the shell stop earlier: `set -euo pipefail`.
-fn set(args: &[Field]) -> Option<CommandVerdict> {
+fn set(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let mut expects_name = false;
     for word in &words {
@@ -141,7 +141,7 @@ fn set(args: &[Field]) -> Option<CommandVerdict> {
         flags.bytes().all(|b| b"euE".contains(&b)).then_some(())?;
         expects_name = named;
     }
-    (!words.is_empty() && !expects_name).then(CommandVerdict::harmless)
+    (!words.is_empty() && !expects_name).then(ProgramAnalysis::harmless)
 }
 
 const UNARY: &[&str] = &[
@@ -154,7 +154,7 @@ const BINARY: &[&str] =
 
 /// `-v` evaluates its operand. An operand that is not known may turn out to be
 /// an operator, so operators must stand where they are and be known.
-fn test(args: &[Field]) -> Option<CommandVerdict> {
+fn test(args: &[Field]) -> Option<ProgramAnalysis> {
     if !args.iter().all(Field::is_single) {
         return None;
     }
@@ -167,7 +167,7 @@ fn test(args: &[Field]) -> Option<CommandVerdict> {
         [_, binary, _] => operator(binary, BINARY) || operator(binary, &["-a", "-o"]),
         many => long_test(many),
     };
-    sound.then(CommandVerdict::harmless)
+    sound.then(ProgramAnalysis::harmless)
 }
 
 /// Terms joined by `-a` and `-o`, all of them known.

@@ -1,62 +1,62 @@
 //! Commands that change nothing but the files they name.
 
 use super::{
-    CommandVerdict, Touch,
-    options::{Parsed, Surprise, parse},
+    ProgramAnalysis, TouchedFile,
+    options::{Parsed, UnknownWordRule, parse},
 };
 use crate::{
-    facts::{EffectAccess, EffectReach, Verb},
+    facts::{EditKind, EffectAccess, EffectScope},
     field::Field,
 };
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     match name {
         "mkdir" => {
-            let parsed = parse("-pv -m: --parents --verbose --mode:", args, Surprise::Refused)?;
-            Some(CommandVerdict::edits(Verb::Create, each(&parsed.operands, EffectAccess::Write)?))
+            let parsed = parse("-pv -m: --parents --verbose --mode:", args, UnknownWordRule::Refused)?;
+            Some(ProgramAnalysis::edits(EditKind::Create, each(&parsed.operands, EffectAccess::Write)?))
         }
         "touch" => {
             let options = "-acmh -d: -t: -r:R --no-create --date: --reference:R --time: --no-dereference";
-            let parsed = parse(options, args, Surprise::Refused)?;
+            let parsed = parse(options, args, UnknownWordRule::Refused)?;
             let mut touches = each(&parsed.operands, EffectAccess::Write)?;
-            touches.extend(parsed.reads.iter().map(|file| Touch::new(EffectAccess::List, file)));
-            Some(CommandVerdict::edits(Verb::Create, touches))
+            touches.extend(parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::List, file)));
+            Some(ProgramAnalysis::edits(EditKind::Create, touches))
         }
         "rm" => {
             let options = "-rRfiIvd --recursive --force --verbose --dir --one-file-system --preserve-root";
-            let parsed = parse(options, args, Surprise::Refused)?;
+            let parsed = parse(options, args, UnknownWordRule::Refused)?;
             let mut touches = each(&parsed.operands, EffectAccess::Delete)?;
             if parsed.has(&["r", "R", "recursive"]) {
-                touches.iter_mut().for_each(|touch| touch.reach = EffectReach::Tree);
+                touches.iter_mut().for_each(|touch| touch.reach = EffectScope::Tree);
             }
-            Some(CommandVerdict::edits(Verb::Remove, touches))
+            Some(ProgramAnalysis::edits(EditKind::Remove, touches))
         }
         "rmdir" => {
-            let parsed = parse("-v --verbose --ignore-fail-on-non-empty", args, Surprise::Refused)?;
-            Some(CommandVerdict::edits(Verb::Remove, each(&parsed.operands, EffectAccess::Delete)?))
+            let parsed = parse("-v --verbose --ignore-fail-on-non-empty", args, UnknownWordRule::Refused)?;
+            Some(ProgramAnalysis::edits(EditKind::Remove, each(&parsed.operands, EffectAccess::Delete)?))
         }
         "cp" => {
             let options = "-afinpRruvTdxLP -t: --archive --force --interactive --no-clobber --recursive --update? \
                            --verbose --preserve? --no-dereference --dereference --target-directory: \
                            --no-target-directory";
-            transfer(&parse(options, args, Surprise::Refused)?, Verb::Copy)
+            transfer(&parse(options, args, UnknownWordRule::Refused)?, EditKind::Copy)
         }
         "mv" => {
             let options = "-finuvT -t: --force --interactive --no-clobber --update? --verbose --target-directory: \
                            --no-target-directory";
-            transfer(&parse(options, args, Surprise::Refused)?, Verb::Move)
+            transfer(&parse(options, args, UnknownWordRule::Refused)?, EditKind::Move)
         }
         _ => None,
     }
 }
 
-fn each(operands: &[Field], access: EffectAccess) -> Option<Vec<Touch>> {
-    (!operands.is_empty()).then(|| operands.iter().map(|field| Touch::new(access, field)).collect())
+fn each(operands: &[Field], access: EffectAccess) -> Option<Vec<TouchedFile>> {
+    (!operands.is_empty()).then(|| operands.iter().map(|field| TouchedFile::new(access, field)).collect())
 }
 
 /// Sources are read or removed; the target is written, whether it is a file or
 /// the directory the sources end up in.
-fn transfer(parsed: &Parsed, verb: Verb) -> Option<CommandVerdict> {
+fn transfer(parsed: &Parsed, verb: EditKind) -> Option<ProgramAnalysis> {
     let directory = parsed.values(&["t", "target-directory"]).next();
     let (target, sources) = match directory {
         Some(directory) => (directory, &parsed.operands[..]),
@@ -67,8 +67,8 @@ fn transfer(parsed: &Parsed, verb: Verb) -> Option<CommandVerdict> {
     }
     let target = target.literal()?;
     let follows = parsed.has(&["L", "dereference"]);
-    let reach = if follows { EffectReach::LinkedTree } else { EffectReach::Tree };
-    let mut touches = vec![Touch::new(EffectAccess::Write, &Field::Literal(target.to_owned()))];
+    let reach = if follows { EffectScope::LinkedTree } else { EffectScope::Tree };
+    let mut touches = vec![TouchedFile::new(EffectAccess::Write, &Field::Literal(target.to_owned()))];
     for source in sources {
         // A pattern could name anything, `dir/.` would spread over the target.
         let name = source.literal()?;
@@ -76,17 +76,17 @@ fn transfer(parsed: &Parsed, verb: Verb) -> Option<CommandVerdict> {
         if matches!(last, "" | "." | "..") {
             return None;
         }
-        let access = if verb == Verb::Move { EffectAccess::Delete } else { EffectAccess::Read };
-        touches.push(Touch { reach, ..Touch::tree(EffectAccess::Read, source) });
-        touches.push(Touch { reach, ..Touch::tree(access, source) });
+        let access = if verb == EditKind::Move { EffectAccess::Delete } else { EffectAccess::Read };
+        touches.push(TouchedFile { reach, ..TouchedFile::tree(EffectAccess::Read, source) });
+        touches.push(TouchedFile { reach, ..TouchedFile::tree(access, source) });
         let inside = format!("{}/{last}", target.trim_end_matches('/'));
-        touches.push(Touch::new(EffectAccess::Write, &Field::Literal(inside)));
+        touches.push(TouchedFile::new(EffectAccess::Write, &Field::Literal(inside)));
     }
-    Some(CommandVerdict::edits(verb, touches))
+    Some(ProgramAnalysis::edits(verb, touches))
 }
 
 /// What a command would remove, whatever its options are.
-pub(super) fn removals(words: &[Field]) -> Vec<Touch> {
+pub(super) fn removals(words: &[Field]) -> Vec<TouchedFile> {
     let Some((name, args)) = words.split_first() else { return Vec::new() };
     let name = name.literal().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default();
@@ -96,19 +96,19 @@ pub(super) fn removals(words: &[Field]) -> Vec<Touch> {
             let operands: Vec<&Field> =
                 args.iter().filter(|arg| arg.literal().is_none_or(|text| !text.starts_with('-'))).collect();
             let sources = operands.len().saturating_sub(1);
-            operands[..sources].iter().map(|arg| Touch::tree(EffectAccess::Delete, arg)).collect()
+            operands[..sources].iter().map(|arg| TouchedFile::tree(EffectAccess::Delete, arg)).collect()
         }
         "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" => args
             .iter()
             .filter(|arg| arg.literal().is_none_or(|text| !text.starts_with('-')))
-            .map(|arg| Touch::tree(EffectAccess::Delete, arg))
+            .map(|arg| TouchedFile::tree(EffectAccess::Delete, arg))
             .collect(),
         "find" if args.iter().any(|arg| matches!(arg.literal(), Some("-delete"))) || runs_rm(args) => args
             .iter()
             .take_while(|arg| arg.literal().is_none_or(|text| !text.starts_with(['-', '(', '!'])))
             .map(|arg| match is_narrowed(args) {
-                true => Touch::new(EffectAccess::Delete, arg),
-                false => Touch::tree(EffectAccess::Delete, arg),
+                true => TouchedFile::new(EffectAccess::Delete, arg),
+                false => TouchedFile::tree(EffectAccess::Delete, arg),
             })
             .collect(),
         _ => Vec::new(),

@@ -1,11 +1,11 @@
 //! `git`, the forms that only look.
 
 use super::{
-    CommandVerdict, Touch,
-    options::{Parsed, Surprise, parse},
+    ProgramAnalysis, TouchedFile,
+    options::{Parsed, UnknownWordRule, parse},
 };
 use crate::{
-    facts::{EffectAccess, EffectReach, Obeyed, Unless},
+    facts::{ConfigDependence, EffectAccess, EffectScope, Unless},
     field::Field,
 };
 
@@ -135,7 +135,7 @@ const PLAIN: &[(&str, &[&str], Operands)] = &[
     ("whatchanged", &[LOG, DIFF], Operands::Any),
 ];
 
-pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
+pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
     // Whatever a pattern or a variable turns into may be an option.
     let known = args.iter().all(|arg| matches!(arg, Field::Literal(_) | Field::Number));
     if !known {
@@ -144,12 +144,12 @@ pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
     let (args, place) = global_options(args)?;
     let (subcommand, args) = args.split_first()?;
     let mut touches = subcommand_touches(subcommand.literal()?, args)?;
-    touches.push(Touch::here(EffectAccess::Obey(Obeyed::Git), EffectReach::Itself));
+    touches.push(TouchedFile::here(EffectAccess::Obey(ConfigDependence::Git), EffectScope::Itself));
     if let Some(place) = place {
         touches.iter_mut().for_each(|touch| move_below(&place, touch));
-        touches.push(Touch::new(EffectAccess::Enter, &Field::Literal(place)));
+        touches.push(TouchedFile::new(EffectAccess::Enter, &Field::Literal(place)));
     }
-    Some(CommandVerdict::reads(touches))
+    Some(ProgramAnalysis::reads(touches))
 }
 
 /// What follows the options in front of the subcommand, and the directory it
@@ -174,7 +174,7 @@ fn global_options(mut args: &[Field]) -> Option<(&[Field], Option<String>)> {
 }
 
 /// Words mean what they mean in the directory git was told to go to.
-fn move_below(place: &str, touch: &mut Touch) {
+fn move_below(place: &str, touch: &mut TouchedFile) {
     if let Field::Literal(text) = &mut touch.field
         && !text.starts_with('/')
     {
@@ -182,7 +182,7 @@ fn move_below(place: &str, touch: &mut Touch) {
     }
 }
 
-fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
+fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<TouchedFile>> {
     if let Some((_, lists, operands)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {
         let parsed = parse_lists(lists, args)?;
         if *operands == Operands::Nothing && !parsed.operands.is_empty() {
@@ -236,7 +236,7 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
 
 /// What a plain subcommand touches: what its operands and options name, and
 /// whatever else of the repository it shows.
-fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
+fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<TouchedFile> {
     let mut found = touches(parsed, &parsed.operands);
     // Operands behind the dashes are files; in front of them, and without any, they may be revisions.
     let dashes = args.iter().position(|arg| arg.literal() == Some("--"));
@@ -253,7 +253,7 @@ fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
     let (files, revisions): (Vec<&str>, Vec<&str>) = revisions.partition(|text| text.contains(':'));
     // A directory is shown with all that is in it.
     for touch in found.iter_mut().filter(|touch| named.contains(&touch.field)) {
-        touch.reach = EffectReach::Tree;
+        touch.reach = EffectScope::Tree;
     }
     let limited = parsed.has(&["L"]) || dashes.is_some() && !named.is_empty();
     let rest = match name {
@@ -266,7 +266,7 @@ fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<Touch> {
     found.extend(
         rest.into_iter()
             .chain(from_top)
-            .map(|it| Touch::here(EffectAccess::Read, EffectReach::Repository(it))),
+            .map(|it| TouchedFile::here(EffectAccess::Read, EffectScope::Repository(it))),
     );
     found
 }
@@ -278,8 +278,8 @@ fn is_commit(operand: &Field) -> bool {
     operand.literal().and_then(behind).is_some_and(|rest| rest.chars().all(back))
 }
 
-fn whole_repository() -> Touch {
-    Touch::here(EffectAccess::Read, EffectReach::Repository(Unless::Nothing))
+fn whole_repository() -> TouchedFile {
+    TouchedFile::here(EffectAccess::Read, EffectScope::Repository(Unless::Nothing))
 }
 
 /// Whether an operand may mean files in places it does not spell: `:/`,
@@ -338,7 +338,7 @@ fn is_name(text: &str) -> bool {
 }
 
 fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
-    let parsed = parse(&lists.join(" "), args, Surprise::Refused)?;
+    let parsed = parse(&lists.join(" "), args, UnknownWordRule::Refused)?;
     // `%G`, `%+G` and `%(signature)` in a format run the signature checker.
     let checked_by = ["%G", "%+G", "%-G", "% G", "signature"];
     let checks =
@@ -355,45 +355,48 @@ fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
 
 /// Operands may be revisions or files: each is taken for a file, and what
 /// follows a colon (`HEAD:src/a.rs`) as well.
-fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<Touch> {
-    let mut out: Vec<Touch> = parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)).collect();
+fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<TouchedFile> {
+    let mut out: Vec<TouchedFile> =
+        parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::Read, file)).collect();
     // `-L1,9:FILE`, `-L:NAME:FILE`
     let ranges = parsed.values(&["L"]).filter_map(|value| value.literal()?.rsplit_once(':'));
-    out.extend(ranges.map(|(_, file)| Touch::new(EffectAccess::Read, &Field::Literal(file.to_owned()))));
+    out.extend(
+        ranges.map(|(_, file)| TouchedFile::new(EffectAccess::Read, &Field::Literal(file.to_owned()))),
+    );
     for operand in operands {
         let Some(text) = operand.literal() else { continue };
-        out.push(Touch::new(EffectAccess::Read, operand));
+        out.push(TouchedFile::new(EffectAccess::Read, operand));
         // Times and stages have colons, too (`HEAD@{10:00}:a`, `:0:a`): whatever follows one may be a file.
         let paths = text.match_indices(':').map(|(at, _)| &text[at + 1..]);
         for path in paths.filter(|path| !path.is_empty() && !path.starts_with('/')) {
-            out.push(Touch::new(EffectAccess::Read, &Field::Literal(path.to_owned())));
+            out.push(TouchedFile::new(EffectAccess::Read, &Field::Literal(path.to_owned())));
         }
     }
     out
 }
 
-fn grep(args: &[Field]) -> Option<Vec<Touch>> {
+fn grep(args: &[Field]) -> Option<Vec<TouchedFile>> {
     let parsed = parse_lists(&[GREP], args)?;
     let skip = usize::from(!parsed.has(&["e", "f"]));
     let paths = parsed.operands.get(skip..).unwrap_or_default();
     let mut out = touches(&parsed, paths);
-    out.iter_mut().for_each(|touch| touch.reach = EffectReach::Tree);
+    out.iter_mut().for_each(|touch| touch.reach = EffectScope::Tree);
     out.push(match paths {
-        [] if !parsed.has(&["cached"]) => Touch::here(EffectAccess::Read, EffectReach::Tree),
+        [] if !parsed.has(&["cached"]) => TouchedFile::here(EffectAccess::Read, EffectScope::Tree),
         _ if paths.iter().filter_map(Field::literal).any(is_wide) => whole_repository(),
-        _ => Touch::here(EffectAccess::Read, EffectReach::Repository(Unless::Named)),
+        _ => TouchedFile::here(EffectAccess::Read, EffectScope::Repository(Unless::Named)),
     });
     Some(out)
 }
 
 /// An operand makes a branch unless something asks for a list.
-fn branch(args: &[Field]) -> Option<Vec<Touch>> {
+fn branch(args: &[Field]) -> Option<Vec<TouchedFile>> {
     let own = "-arvi --list --all --remotes --verbose --show-current --abbrev? --no-abbrev";
     let parsed = parse_lists(&[REFS, own], &default_value(args))?;
     (parsed.operands.is_empty() || parsed.has(&["list"])).then(Vec::new)
 }
 
-fn tag(args: &[Field]) -> Option<Vec<Touch>> {
+fn tag(args: &[Field]) -> Option<Vec<TouchedFile>> {
     let parsed = parse_lists(&[REFS, "-li -n? --list"], &default_value(args))?;
     (parsed.operands.is_empty() || parsed.has(&["l", "list"])).then(Vec::new)
 }
@@ -410,7 +413,7 @@ fn default_value(args: &[Field]) -> Vec<Field> {
 }
 
 /// One operand reads a value, two would set it.
-fn config(args: &[Field]) -> Option<Vec<Touch>> {
+fn config(args: &[Field]) -> Option<Vec<TouchedFile>> {
     let own = "-lz -f:R --get --get-all --get-regexp --get-urlmatch --list --global --local --system --worktree \
                --file:R --show-origin --show-scope --name-only --null --type: --bool --int --path --default: --includes \
                --no-includes";
@@ -423,10 +426,10 @@ fn config(args: &[Field]) -> Option<Vec<Touch>> {
             ["get", _] => true,
             _ => false,
         };
-    reads.then(|| parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)).collect())
+    reads.then(|| parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::Read, file)).collect())
 }
 
-fn remote(args: &[Field]) -> Option<Vec<Touch>> {
+fn remote(args: &[Field]) -> Option<Vec<TouchedFile>> {
     match &super::literals(args)?[..] {
         [] | ["-v" | "--verbose"] => Some(Vec::new()),
         ["get-url", rest @ ..] => {

@@ -19,44 +19,44 @@ mod tools;
 mod xargs;
 
 use super::{
-    facts::{Class, EffectAccess, EffectReach, Verb},
+    facts::{Class, EditKind, EffectAccess, EffectScope},
     field::Field,
 };
 
 /// What a command would do, with these words.
 #[derive(Debug)]
-pub(crate) struct CommandVerdict {
+pub(crate) struct ProgramAnalysis {
     pub(crate) class: Class,
-    pub(crate) touches: Vec<Touch>,
+    pub(crate) touches: Vec<TouchedFile>,
     /// Whether it asks a server.
     pub(crate) talks: bool,
 }
 
 /// A word of the command that names a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Touch {
+pub(crate) struct TouchedFile {
     pub(crate) access: EffectAccess,
     pub(crate) field: Field,
-    pub(crate) reach: EffectReach,
+    pub(crate) reach: EffectScope,
 }
 
-impl Touch {
+impl TouchedFile {
     pub(crate) fn new(access: EffectAccess, field: &Field) -> Self {
-        Self { access, field: field.clone(), reach: EffectReach::Itself }
+        Self { access, field: field.clone(), reach: EffectScope::Itself }
     }
 
     pub(crate) fn tree(access: EffectAccess, field: &Field) -> Self {
-        Self { access, field: field.clone(), reach: EffectReach::Tree }
+        Self { access, field: field.clone(), reach: EffectScope::Tree }
     }
 
     /// The directory the command runs in.
-    pub(crate) fn here(access: EffectAccess, reach: EffectReach) -> Self {
+    pub(crate) fn here(access: EffectAccess, reach: EffectScope) -> Self {
         Self { access, field: Field::Literal(".".to_owned()), reach }
     }
 }
 
-impl CommandVerdict {
-    fn reads(touches: Vec<Touch>) -> Self {
+impl ProgramAnalysis {
+    fn reads(touches: Vec<TouchedFile>) -> Self {
         Self { class: Class::ReadOnly, touches, talks: false }
     }
 
@@ -64,7 +64,7 @@ impl CommandVerdict {
         Self::reads(Vec::new())
     }
 
-    fn edits(verb: Verb, touches: Vec<Touch>) -> Self {
+    fn edits(verb: EditKind, touches: Vec<TouchedFile>) -> Self {
         Self { class: Class::Edit(verb), touches, talks: false }
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn is_weakly_known(name: &str) -> bool {
 const SYSTEM_DIRECTORIES: &[&str] = &["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/"];
 
 /// Judges a command by its words; wrappers are already taken off.
-pub(crate) fn classify(words: &[Field]) -> Option<CommandVerdict> {
+pub(crate) fn classify(words: &[Field]) -> Option<ProgramAnalysis> {
     let (name, args) = words.split_first()?;
     let name = name.literal()?;
     let bare = SYSTEM_DIRECTORIES.iter().find_map(|dir| name.strip_prefix(dir)).unwrap_or(name);
@@ -120,7 +120,7 @@ pub(crate) fn may_remove(name: &str) -> bool {
 }
 
 /// Removals, also with options that are not understood.
-pub(crate) fn removals(words: &[Field]) -> Vec<Touch> {
+pub(crate) fn removals(words: &[Field]) -> Vec<TouchedFile> {
     edits::removals(words)
 }
 
@@ -135,10 +135,10 @@ fn literals(args: &[Field]) -> Option<Vec<&str>> {
 }
 
 /// Operands that are files; `-` is standard input.
-fn files(operands: &[Field], access: EffectAccess, reach: EffectReach) -> Vec<Touch> {
+fn files(operands: &[Field], access: EffectAccess, reach: EffectScope) -> Vec<TouchedFile> {
     operands
         .iter()
         .filter(|field| !matches!(field, Field::Stream) && field.literal() != Some("-"))
-        .map(|field| Touch { access, field: field.clone(), reach })
+        .map(|field| TouchedFile { access, field: field.clone(), reach })
         .collect()
 }

@@ -42,7 +42,7 @@ impl Parsed {
 
 /// What happens to a word that may or may not turn out to be an option.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Surprise {
+pub(super) enum UnknownWordRule {
     /// Every option of this command is harmless.
     Fine,
     /// Some are not, and patterns are looked at where the disk is known.
@@ -59,7 +59,7 @@ enum Value {
     RequiredFile,
 }
 
-pub(super) fn parse(list: &str, args: &[Field], surprise: Surprise) -> Option<Parsed> {
+pub(super) fn parse(list: &str, args: &[Field], surprise: UnknownWordRule) -> Option<Parsed> {
     let mut parsed = Parsed::default();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -74,8 +74,8 @@ pub(super) fn parse(list: &str, args: &[Field], surprise: Surprise) -> Option<Pa
             Field::Literal(text) if text.starts_with('-') && text.len() > 1 => {
                 parsed.short(list, &text[1..], &mut args, surprise)?;
             }
-            Field::Glob(_) if surprise == Surprise::Pattern => parsed.operands.push(arg.clone()),
-            _ if arg.may_be_option() && surprise != Surprise::Fine => return None,
+            Field::Glob(_) if surprise == UnknownWordRule::Pattern => parsed.operands.push(arg.clone()),
+            _ if arg.may_be_option() && surprise != UnknownWordRule::Fine => return None,
             _ => parsed.operands.push(arg.clone()),
         }
     }
@@ -88,7 +88,7 @@ impl Parsed {
         list: &str,
         text: &str,
         args: &mut impl Iterator<Item = &'a Field>,
-        surprise: Surprise,
+        surprise: UnknownWordRule,
     ) -> Option<()> {
         let (name, attached) = match text.split_once('=') {
             Some((name, value)) => (name, Some(Field::Literal(value.to_owned()))),
@@ -110,7 +110,7 @@ impl Parsed {
         list: &str,
         cluster: &str,
         args: &mut impl Iterator<Item = &'a Field>,
-        surprise: Surprise,
+        surprise: UnknownWordRule,
     ) -> Option<()> {
         if cluster.bytes().all(|b| b.is_ascii_digit()) && list.split(' ').any(|token| token == "-#") {
             self.options.push((cluster.to_owned(), None));
@@ -146,12 +146,12 @@ impl Parsed {
 /// A value must be exactly one word. Where options can do harm it must not look
 /// like one, unless it is a number: not every program or version of it takes the
 /// next word for a value.
-fn value(field: &Field, surprise: Surprise) -> Option<Field> {
+fn value(field: &Field, surprise: UnknownWordRule) -> Option<Field> {
     let is_option = |text: &str| {
         text.strip_prefix('-')
             .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let odd = surprise != Surprise::Fine && field.literal().is_some_and(is_option);
+    let odd = surprise != UnknownWordRule::Fine && field.literal().is_some_and(is_option);
     (field.is_single() && !odd).then(|| field.clone())
 }
 
@@ -207,7 +207,7 @@ mod tests {
             ("-ff1 -f f2 --file=f3", "f=f1 f=f2 file=f3", ""),
             ("-n -5 --lines - --file=-a", "n=-5 lines=- file=-a", ""),
         ] {
-            let parsed = parse(list, &literals(args), Surprise::Refused).unwrap();
+            let parsed = parse(list, &literals(args), UnknownWordRule::Refused).unwrap();
             let got: Vec<String> = parsed
                 .options
                 .iter()
@@ -237,13 +237,13 @@ mod tests {
             "--lines --all",
         ] {
             assert!(
-                parse("-ab -n: -# --all --lines:", &literals(args), Surprise::Refused).is_none(),
+                parse("-ab -n: -# --all --lines:", &literals(args), UnknownWordRule::Refused).is_none(),
                 "{args}"
             );
         }
         let glob = [Field::Glob("*".to_owned())];
-        assert!(parse("-a", &glob, Surprise::Refused).is_none());
-        assert!(parse("-a", &glob, Surprise::Fine).is_some());
-        assert!(parse("-a", &[Field::Glob("src/*".to_owned())], Surprise::Refused).is_some());
+        assert!(parse("-a", &glob, UnknownWordRule::Refused).is_none());
+        assert!(parse("-a", &glob, UnknownWordRule::Fine).is_some());
+        assert!(parse("-a", &[Field::Glob("src/*".to_owned())], UnknownWordRule::Refused).is_some());
     }
 }

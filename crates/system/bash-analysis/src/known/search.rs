@@ -1,11 +1,11 @@
 //! `grep`, `rg`, `find`, `fd`, `jq`, `bat`.
 
 use super::{
-    CommandVerdict, Touch, files,
-    options::{Parsed, Surprise, parse},
+    ProgramAnalysis, TouchedFile, files,
+    options::{Parsed, UnknownWordRule, parse},
 };
 use crate::{
-    facts::{EffectAccess, EffectReach},
+    facts::{EffectAccess, EffectScope},
     field::Field,
 };
 
@@ -45,7 +45,7 @@ const JQ: &str = "-ncCMSrjaesRhV --null-input --compact-output --color-output --
 const BAT: &str = "-nApPu -l: -r: -H: --plain --number --show-all --style: --line-range: --language: --color: \
     --decorations: --paging: --theme: --wrap: --tabs: --highlight-line: --no-config --squeeze-blank";
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     match name {
         "grep" | "egrep" | "fgrep" => grep(args),
         "rg" => rg(args),
@@ -54,10 +54,10 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
         "jq" => jq(args),
         "yq" => yq(args),
         "bat" | "batcat" => {
-            let parsed = parse(BAT, args, Surprise::Refused)?;
+            let parsed = parse(BAT, args, UnknownWordRule::Refused)?;
             let pager = parsed.values(&["paging"]).any(|value| value.literal() != Some("never"));
             (!pager).then(|| {
-                CommandVerdict::reads(files(&parsed.operands, EffectAccess::Read, EffectReach::Itself))
+                ProgramAnalysis::reads(files(&parsed.operands, EffectAccess::Read, EffectScope::Itself))
             })
         }
         _ => None,
@@ -67,8 +67,10 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
 /// The file a search in exactly one file looks at.
 pub(crate) fn sole_file(name: &str, args: &[Field]) -> Option<Field> {
     let (parsed, given) = match name {
-        "grep" | "egrep" | "fgrep" => (parse(GREP, args, Surprise::Refused)?, &["e", "f", "regexp", "file"]),
-        "rg" => (parse(RG, args, Surprise::Refused)?, &["e", "f", "regexp", "file"]),
+        "grep" | "egrep" | "fgrep" => {
+            (parse(GREP, args, UnknownWordRule::Refused)?, &["e", "f", "regexp", "file"])
+        }
+        "rg" => (parse(RG, args, UnknownWordRule::Refused)?, &["e", "f", "regexp", "file"]),
         _ => return None,
     };
     let skip = usize::from(!parsed.has(given));
@@ -78,8 +80,8 @@ pub(crate) fn sole_file(name: &str, args: &[Field]) -> Option<Field> {
     }
 }
 
-fn grep(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed = parse(GREP, args, Surprise::Fine)?;
+fn grep(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse(GREP, args, UnknownWordRule::Fine)?;
     let recursive = parsed.has(&["r", "R", "recursive", "dereference-recursive"])
         || parsed.values(&["d", "directories"]).any(|value| value.literal() != Some("skip"));
     let skip = usize::from(!parsed.has(&["e", "f", "regexp", "file"]));
@@ -89,45 +91,45 @@ fn grep(args: &[Field]) -> Option<CommandVerdict> {
     let moved = parsed.operands.iter().take(skip).any(is_unknown);
     let linked = parsed.has(&["R", "dereference-recursive"]) || moved;
     let reach = match (linked, recursive) {
-        (true, _) => EffectReach::LinkedTree,
-        (false, true) => EffectReach::Tree,
-        (false, false) => EffectReach::Itself,
+        (true, _) => EffectScope::LinkedTree,
+        (false, true) => EffectScope::Tree,
+        (false, false) => EffectScope::Itself,
     };
     let mut touches = reads(&parsed, paths, reach);
     if moved || (recursive && paths.is_empty()) {
-        touches.push(Touch::here(EffectAccess::Read, reach));
+        touches.push(TouchedFile::here(EffectAccess::Read, reach));
     }
-    Some(CommandVerdict::reads(touches))
+    Some(ProgramAnalysis::reads(touches))
 }
 
-fn rg(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed = parse(RG, args, Surprise::Refused)?;
+fn rg(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse(RG, args, UnknownWordRule::Refused)?;
     let skip = usize::from(!parsed.has(&["e", "f", "regexp", "file", "files", "type-list"]));
     let paths = parsed.operands.get(skip..).unwrap_or_default();
     let access = if parsed.has(&["files"]) { EffectAccess::List } else { EffectAccess::Read };
-    let reach = if parsed.has(&["L", "follow"]) { EffectReach::LinkedTree } else { EffectReach::Tree };
-    let mut touches = reads(&parsed, &[], EffectReach::Itself);
+    let reach = if parsed.has(&["L", "follow"]) { EffectScope::LinkedTree } else { EffectScope::Tree };
+    let mut touches = reads(&parsed, &[], EffectScope::Itself);
     touches.extend(files(paths, access, reach));
     if paths.is_empty() && !parsed.has(&["type-list", "version", "V", "help", "h"]) {
-        touches.push(Touch::here(access, reach));
+        touches.push(TouchedFile::here(access, reach));
     }
-    Some(CommandVerdict::reads(touches))
+    Some(ProgramAnalysis::reads(touches))
 }
 
-fn fd(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed = parse(FD, args, Surprise::Refused)?;
-    let reach = if parsed.has(&["L", "follow"]) { EffectReach::LinkedTree } else { EffectReach::Tree };
+fn fd(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse(FD, args, UnknownWordRule::Refused)?;
+    let reach = if parsed.has(&["L", "follow"]) { EffectScope::LinkedTree } else { EffectScope::Tree };
     let places = parsed.operands.get(1..).unwrap_or_default();
     let mut touches = files(places, EffectAccess::List, reach);
     if places.is_empty() {
-        touches.push(Touch::here(EffectAccess::List, reach));
+        touches.push(TouchedFile::here(EffectAccess::List, reach));
     }
-    Some(CommandVerdict::reads(touches))
+    Some(ProgramAnalysis::reads(touches))
 }
 
-fn reads(parsed: &Parsed, paths: &[Field], reach: EffectReach) -> Vec<Touch> {
+fn reads(parsed: &Parsed, paths: &[Field], reach: EffectScope) -> Vec<TouchedFile> {
     let mut touches = files(paths, EffectAccess::Read, reach);
-    touches.extend(parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)));
+    touches.extend(parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::Read, file)));
     touches
 }
 
@@ -215,7 +217,7 @@ const FIND_VALUED: &[&str] = &[
 ];
 
 /// Patterns must be quoted: what they find may be taken for a predicate.
-fn find(args: &[Field]) -> Option<CommandVerdict> {
+fn find(args: &[Field]) -> Option<ProgramAnalysis> {
     let starts = args
         .iter()
         .skip_while(|arg| matches!(arg.literal(), Some("-H" | "-L" | "-P")))
@@ -226,7 +228,7 @@ fn find(args: &[Field]) -> Option<CommandVerdict> {
         return None;
     }
     let follows = args.iter().any(|arg| matches!(arg.literal(), Some("-L" | "-follow")));
-    let reach = if follows { EffectReach::LinkedTree } else { EffectReach::Tree };
+    let reach = if follows { EffectScope::LinkedTree } else { EffectScope::Tree };
     let mut rest =
         args.iter().skip_while(|arg| matches!(arg.literal(), Some("-H" | "-L" | "-P"))).skip(starts.len());
     while let Some(arg) = rest.next() {
@@ -239,13 +241,13 @@ fn find(args: &[Field]) -> Option<CommandVerdict> {
     }
     let mut touches = files(&starts, EffectAccess::List, reach);
     if starts.is_empty() {
-        touches.push(Touch::here(EffectAccess::List, reach));
+        touches.push(TouchedFile::here(EffectAccess::List, reach));
     }
-    Some(CommandVerdict::reads(touches))
+    Some(ProgramAnalysis::reads(touches))
 }
 
 /// A filter can read modules; everything else it does stays inside.
-fn jq(args: &[Field]) -> Option<CommandVerdict> {
+fn jq(args: &[Field]) -> Option<ProgramAnalysis> {
     let mut plain = Vec::new();
     let mut extra = Vec::new();
     // Behind two dashes there are no options.
@@ -264,13 +266,16 @@ fn jq(args: &[Field]) -> Option<CommandVerdict> {
             }
             Some("--slurpfile" | "--rawfile") => {
                 iter.next().filter(|field| field.is_single())?;
-                extra.push(Touch::new(EffectAccess::Read, iter.next().filter(|field| field.is_single())?));
+                extra.push(TouchedFile::new(
+                    EffectAccess::Read,
+                    iter.next().filter(|field| field.is_single())?,
+                ));
             }
             _ => plain.push(arg.clone()),
         }
     }
     plain.extend_from_slice(back);
-    let parsed = parse(JQ, &plain, Surprise::Refused)?;
+    let parsed = parse(JQ, &plain, UnknownWordRule::Refused)?;
     let (filter, rest) = match parsed.operands.split_first() {
         Some((filter, rest)) => (filter.literal()?, rest),
         None => ("", &[][..]),
@@ -279,9 +284,9 @@ fn jq(args: &[Field]) -> Option<CommandVerdict> {
         return None;
     }
     // What stands in front of `--args` is a file; what follows may look like one.
-    let mut touches = files(rest, EffectAccess::Read, EffectReach::Itself);
+    let mut touches = files(rest, EffectAccess::Read, EffectScope::Itself);
     touches.append(&mut extra);
-    Some(CommandVerdict::reads(touches))
+    Some(ProgramAnalysis::reads(touches))
 }
 
 /// Two programs of this name; what only one of them reads as harmless is not
@@ -290,8 +295,8 @@ const YQ: &str = "-rnPCMNejcyYhV -o: -p: -I: --raw-output --null-input --prettyP
     --exit-status --tojson --output-format: --input-format: --unwrapScalar? --help --version";
 
 /// An expression can read files and run programs by name.
-fn yq(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed = parse(YQ, args, Surprise::Refused)?;
+fn yq(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse(YQ, args, UnknownWordRule::Refused)?;
     let operands = match parsed.operands.split_first() {
         Some((first, rest)) if matches!(first.literal(), Some("e" | "eval" | "ea" | "eval-all")) => rest,
         _ => &parsed.operands[..],
@@ -305,5 +310,5 @@ fn yq(args: &[Field]) -> Option<CommandVerdict> {
         return None;
     }
     // The first may be a file as well.
-    Some(CommandVerdict::reads(files(operands, EffectAccess::Read, EffectReach::Itself)))
+    Some(ProgramAnalysis::reads(files(operands, EffectAccess::Read, EffectScope::Itself)))
 }

@@ -1,34 +1,35 @@
 //! `sed`: its scripts are a language, and two of its commands write or run.
 
 use super::{
-    CommandVerdict, Touch, files,
-    options::{Parsed, Surprise, parse},
+    ProgramAnalysis, TouchedFile, files,
+    options::{Parsed, UnknownWordRule, parse},
 };
 use crate::{
-    facts::{EffectAccess, EffectReach, Verb},
+    facts::{EditKind, EffectAccess, EffectScope},
     field::Field,
 };
 
 const OPTIONS: &str = "-nErsuz -e: -l: -i? --quiet --silent --expression: --regexp-extended --separate --unbuffered \
     --null-data --debug --sandbox --in-place? --line-length: --help --version";
 
-pub(super) fn classify(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed = parse(OPTIONS, args, Surprise::Refused)?;
+pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse(OPTIONS, args, UnknownWordRule::Refused)?;
     let (scripts, operands) = scripts(&parsed)?;
     let mut touches = Vec::new();
     for script in scripts {
         let reads = SedScript::read(script)?;
-        touches
-            .extend(reads.iter().map(|file| Touch::new(EffectAccess::Read, &Field::Literal(file.clone()))));
+        touches.extend(
+            reads.iter().map(|file| TouchedFile::new(EffectAccess::Read, &Field::Literal(file.clone()))),
+        );
     }
     if parsed.has(&["help", "version"]) {
-        return Some(CommandVerdict::harmless());
+        return Some(ProgramAnalysis::harmless());
     }
     if parsed.has(&["i", "in-place"]) {
         return in_place(&parsed, operands, touches);
     }
-    touches.extend(files(operands, EffectAccess::Read, EffectReach::Itself));
-    Some(CommandVerdict::reads(touches))
+    touches.extend(files(operands, EffectAccess::Read, EffectScope::Itself));
+    Some(ProgramAnalysis::reads(touches))
 }
 
 /// Whether the arguments are `-n X,Yp FILE`: part of one file as it is.
@@ -54,19 +55,19 @@ fn scripts(parsed: &Parsed) -> Option<(Vec<&str>, &[Field])> {
 }
 
 /// Every file is written, and a backup beside it if a suffix is given.
-fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<Touch>) -> Option<CommandVerdict> {
+fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<TouchedFile>) -> Option<ProgramAnalysis> {
     let suffix = parsed.values(&["i", "in-place"]).next().map(|field| field.literal().unwrap_or("/"));
     let plain = |c: char| c.is_ascii_alphanumeric() || "._~-".contains(c);
     if suffix.is_some_and(|suffix| !suffix.chars().all(plain)) {
         return None;
     }
     for operand in operands {
-        touches.push(Touch::new(EffectAccess::Write, operand));
+        touches.push(TouchedFile::new(EffectAccess::Write, operand));
         if let (Some(suffix), Some(name)) = (suffix, operand.literal()) {
-            touches.push(Touch::new(EffectAccess::Write, &Field::Literal(format!("{name}{suffix}"))));
+            touches.push(TouchedFile::new(EffectAccess::Write, &Field::Literal(format!("{name}{suffix}"))));
         }
     }
-    Some(CommandVerdict::edits(Verb::Rewrite, touches))
+    Some(ProgramAnalysis::edits(EditKind::Rewrite, touches))
 }
 
 /// A script, read as GNU sed reads it, far enough to know that it neither writes

@@ -1,11 +1,11 @@
 //! Commands that a list of options describes completely.
 
 use super::{
-    CommandVerdict, Touch, files,
-    options::{Parsed, Surprise, parse},
+    ProgramAnalysis, TouchedFile, files,
+    options::{Parsed, UnknownWordRule, parse},
 };
 use crate::{
-    facts::{EffectAccess, EffectReach, Obeyed},
+    facts::{ConfigDependence, EffectAccess, EffectScope},
     field::Field,
 };
 
@@ -31,24 +31,24 @@ use Operands::{Files, Names, None as Nothing, OneFile, Text, Trees};
 struct SimpleSpec {
     names: &'static [&'static str],
     operands: Operands,
-    surprise: Surprise,
+    surprise: UnknownWordRule,
     options: &'static str,
 }
 
 const fn spec(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
-    SimpleSpec { names, operands, surprise: Surprise::Refused, options }
+    SimpleSpec { names, operands, surprise: UnknownWordRule::Refused, options }
 }
 
 /// Every option such a command has, listed or not, is harmless.
 const fn free(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
-    SimpleSpec { names, operands, surprise: Surprise::Fine, options }
+    SimpleSpec { names, operands, surprise: UnknownWordRule::Fine, options }
 }
 
 /// Options that are not listed are rather odd than harmful, and nobody gives
 /// files such names: a pattern may stand here, and whoever knows the disk looks
 /// what it finds.
 const fn looked_at(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
-    SimpleSpec { names, operands, surprise: Surprise::Pattern, options }
+    SimpleSpec { names, operands, surprise: UnknownWordRule::Pattern, options }
 }
 
 const SPECS: &[SimpleSpec] = &[
@@ -306,7 +306,7 @@ const SPECS: &[SimpleSpec] = &[
     ),
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     if let Some(verdict) = special(name, args) {
         return verdict;
     }
@@ -316,22 +316,23 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
     }
     let parsed = parse(spec.options, args, spec.surprise)?;
     let mut touches = operands(name, spec.operands, &parsed)?;
-    touches.extend(parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)));
+    touches.extend(parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::Read, file)));
     if name == "shellcheck" {
         touches.extend(parsed.operands.iter().map(obeys_beside).collect::<Option<Vec<_>>>()?);
     }
     // These ask a service of the machine.
     let talks = matches!(name, "hostnamectl" | "localectl" | "timedatectl");
-    Some(CommandVerdict { talks, ..CommandVerdict::reads(touches) })
+    Some(ProgramAnalysis { talks, ..ProgramAnalysis::reads(touches) })
 }
 
 /// Shellcheck obeys what lies beside a script, and in every directory above.
-fn obeys_beside(script: &Field) -> Option<Touch> {
+fn obeys_beside(script: &Field) -> Option<TouchedFile> {
     let (Field::Literal(text) | Field::Glob(text)) = script else { return None };
     let parent =
         text.rsplit_once('/').map_or(".", |(parent, _)| if parent.is_empty() { "/" } else { parent });
     let beside = Field::Literal(parent.to_owned());
-    (!parent.contains(['*', '?', '['])).then(|| Touch::new(EffectAccess::Obey(Obeyed::Shellcheck), &beside))
+    (!parent.contains(['*', '?', '[']))
+        .then(|| TouchedFile::new(EffectAccess::Obey(ConfigDependence::Shellcheck), &beside))
 }
 
 /// What stands behind an option with a value in one word is more options here,
@@ -342,7 +343,7 @@ fn keeps_values_apart(arg: &Field) -> bool {
     behind.is_none_or(|(_, rest)| rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
+fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<TouchedFile>> {
     let operands = &parsed.operands;
     let unknown_options = operands.iter().any(|field| matches!(field, Field::One(_) | Field::Many(_)));
     match kind {
@@ -353,32 +354,32 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
             let listed = name == "strings"
                 && operands.iter().any(|field| field.literal().is_none_or(|text| text.starts_with('@')));
             let reach =
-                if name == "diff" || unknown_options { EffectReach::LinkedTree } else { EffectReach::Itself };
+                if name == "diff" || unknown_options { EffectScope::LinkedTree } else { EffectScope::Itself };
             (!listed).then(|| files(operands, EffectAccess::Read, reach))
         }
         OneFile => match &operands[..] {
             [] => Some(Vec::new()),
-            [file] if file.is_single() => Some(files(operands, EffectAccess::Read, EffectReach::Itself)),
+            [file] if file.is_single() => Some(files(operands, EffectAccess::Read, EffectScope::Itself)),
             _ => None,
         },
         Names => {
             let tree =
-                if parsed.has(&["L", "dereference"]) { EffectReach::LinkedTree } else { EffectReach::Tree };
-            let reach = if parsed.has(&["R", "recursive"]) { tree } else { EffectReach::Itself };
+                if parsed.has(&["L", "dereference"]) { EffectScope::LinkedTree } else { EffectScope::Tree };
+            let reach = if parsed.has(&["R", "recursive"]) { tree } else { EffectScope::Itself };
             let mut touches = files(operands, EffectAccess::List, reach);
             // Without a name they walk what is here.
             touches.extend(
-                (operands.is_empty() && reach != EffectReach::Itself)
-                    .then(|| Touch::here(EffectAccess::List, reach)),
+                (operands.is_empty() && reach != EffectScope::Itself)
+                    .then(|| TouchedFile::here(EffectAccess::List, reach)),
             );
             Some(touches)
         }
         Trees => {
             // How deep, for one of them; how links count, for the other.
             let follows: &[&str] = if name == "tree" { &["l"] } else { &["L", "dereference"] };
-            let reach = if parsed.has(follows) { EffectReach::LinkedTree } else { EffectReach::Tree };
+            let reach = if parsed.has(follows) { EffectScope::LinkedTree } else { EffectScope::Tree };
             let mut touches = files(operands, EffectAccess::List, reach);
-            touches.extend(operands.is_empty().then(|| Touch::here(EffectAccess::List, reach)));
+            touches.extend(operands.is_empty().then(|| TouchedFile::here(EffectAccess::List, reach)));
             Some(touches)
         }
     }
@@ -386,19 +387,19 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
 
 /// Commands that need a look at their operands. The outer `Option` says
 /// whether the name is one of these.
-fn special(name: &str, args: &[Field]) -> Option<Option<CommandVerdict>> {
+fn special(name: &str, args: &[Field]) -> Option<Option<ProgramAnalysis>> {
     let verdict = match name {
         "date" => date(args),
         "env" => args
             .iter()
             .all(|arg| matches!(arg.literal(), Some("-0" | "--null")))
-            .then(CommandVerdict::harmless),
+            .then(ProgramAnalysis::harmless),
         "ps" => ps(args),
         "ip" => ip(args),
         "ifconfig" => {
-            matches!(super::literals(args).as_deref(), Some([] | ["-a"])).then(CommandVerdict::harmless)
+            matches!(super::literals(args).as_deref(), Some([] | ["-a"])).then(ProgramAnalysis::harmless)
         }
-        "crontab" => matches!(super::literals(args).as_deref(), Some(["-l"])).then(CommandVerdict::harmless),
+        "crontab" => matches!(super::literals(args).as_deref(), Some(["-l"])).then(ProgramAnalysis::harmless),
         "man" => man(args),
         "getent" => getent(args),
         "xxd" => xxd(args),
@@ -410,31 +411,33 @@ fn special(name: &str, args: &[Field]) -> Option<Option<CommandVerdict>> {
 }
 
 /// An operand without `+` would set the clock.
-fn date(args: &[Field]) -> Option<CommandVerdict> {
+fn date(args: &[Field]) -> Option<ProgramAnalysis> {
     let options = "-uR -I? -d: -r:R --utc --universal --rfc-email --rfc-2822 --iso-8601? --rfc-3339: --date: \
                    --reference:R --help --version";
-    let parsed = parse(options, args, Surprise::Refused)?;
+    let parsed = parse(options, args, UnknownWordRule::Refused)?;
     let formats =
         parsed.operands.iter().all(|field| field.literal().is_some_and(|text| text.starts_with('+')));
     formats.then(|| {
-        CommandVerdict::reads(parsed.reads.iter().map(|file| Touch::new(EffectAccess::List, file)).collect())
+        ProgramAnalysis::reads(
+            parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::List, file)).collect(),
+        )
     })
 }
 
 /// Without a dash, `e` would show the environment of other processes.
-fn ps(args: &[Field]) -> Option<CommandVerdict> {
+fn ps(args: &[Field]) -> Option<ProgramAnalysis> {
     let options = "-AadefFHjlLMmNTVwyZcP -C: -g: -G: -o: -O: -p: -q: -s: -t: -u: -U: --sort: --pid: --ppid: --user: \
                    --forest --no-headers --headers --cols: --columns: --width: --format: --version";
-    let parsed = parse(options, args, Surprise::Refused)?;
+    let parsed = parse(options, args, UnknownWordRule::Refused)?;
     let environment = |field: &Field| field.literal().is_none_or(|text| text.contains("env"));
     if parsed.values(&["o", "O", "format"]).any(environment) {
         return None;
     }
     let old_form = |text: &str| text.bytes().all(|b| b"auxfwjlvTrch".contains(&b));
-    parsed.operands.iter().all(|field| field.literal().is_some_and(old_form)).then(CommandVerdict::harmless)
+    parsed.operands.iter().all(|field| field.literal().is_some_and(old_form)).then(ProgramAnalysis::harmless)
 }
 
-fn ip(args: &[Field]) -> Option<CommandVerdict> {
+fn ip(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let words: Vec<&str> = words
         .into_iter()
@@ -450,32 +453,35 @@ fn ip(args: &[Field]) -> Option<CommandVerdict> {
     };
     let verb = |word: &str| matches!(word, "show" | "list" | "ls" | "s");
     match &words[..] {
-        [kind] if object(kind) => Some(CommandVerdict::harmless()),
-        [kind, show] if object(kind) && verb(show) => Some(CommandVerdict::harmless()),
-        [kind, show, "dev", _] if object(kind) && verb(show) => Some(CommandVerdict::harmless()),
+        [kind] if object(kind) => Some(ProgramAnalysis::harmless()),
+        [kind, show] if object(kind) && verb(show) => Some(ProgramAnalysis::harmless()),
+        [kind, show, "dev", _] if object(kind) && verb(show) => Some(ProgramAnalysis::harmless()),
         _ => None,
     }
 }
 
 /// A page by name; a path would be formatted by whatever it asks for.
-fn man(args: &[Field]) -> Option<CommandVerdict> {
-    let parsed =
-        parse("-akfw -s: --all --apropos --whatis --where --path --sections:", args, Surprise::Refused)?;
+fn man(args: &[Field]) -> Option<ProgramAnalysis> {
+    let parsed = parse(
+        "-akfw -s: --all --apropos --whatis --where --path --sections:",
+        args,
+        UnknownWordRule::Refused,
+    )?;
     let named = |field: &Field| field.literal().is_some_and(|text| !text.contains('/'));
-    (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(CommandVerdict::harmless)
+    (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(ProgramAnalysis::harmless)
 }
 
 /// Hosts would be looked up in the network.
-fn getent(args: &[Field]) -> Option<CommandVerdict> {
+fn getent(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let local = |word: &&str| matches!(*word, "passwd" | "group" | "services" | "protocols" | "shells");
     (words.first().is_some_and(local) && words.iter().all(|word| !word.starts_with('-')))
-        .then(CommandVerdict::harmless)
+        .then(ProgramAnalysis::harmless)
 }
 
 /// Options stand alone here (`-ps` is one option, not two) and in front of the
 /// operands: behind the first one, everything is a file that is written.
-fn xxd(args: &[Field]) -> Option<CommandVerdict> {
+fn xxd(args: &[Field]) -> Option<ProgramAnalysis> {
     let mut operands = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -497,15 +503,15 @@ fn xxd(args: &[Field]) -> Option<CommandVerdict> {
         }
     }
     (operands.len() < 2)
-        .then(|| CommandVerdict::reads(files(&operands, EffectAccess::Read, EffectReach::Itself)))
+        .then(|| ProgramAnalysis::reads(files(&operands, EffectAccess::Read, EffectScope::Itself)))
 }
 
 /// Without a terminal it prints. A word with `+` in front is a command, and
 /// some options write or run what they name.
-fn pager(args: &[Field]) -> Option<CommandVerdict> {
+fn pager(args: &[Field]) -> Option<ProgramAnalysis> {
     let options = "-eEFgGiIJKmMnNqQrRsSuUwWX -# -x: -z: --chop-long-lines --LINE-NUMBERS --RAW-CONTROL-CHARS \
                    --quit-if-one-screen --no-init --ignore-case --squeeze-blank-lines --version --help";
-    let parsed = parse(options, args, Surprise::Refused)?;
+    let parsed = parse(options, args, UnknownWordRule::Refused)?;
     let plain = |field: &Field| match field {
         Field::Literal(text) | Field::Glob(text) => !text.starts_with(['+', '*', '?', '[']),
         _ => false,
@@ -514,11 +520,11 @@ fn pager(args: &[Field]) -> Option<CommandVerdict> {
         .operands
         .iter()
         .all(plain)
-        .then(|| CommandVerdict::reads(files(&parsed.operands, EffectAccess::Read, EffectReach::Itself)))
+        .then(|| ProgramAnalysis::reads(files(&parsed.operands, EffectAccess::Read, EffectScope::Itself)))
 }
 
 /// `init` and `reset` run what the description of the terminal names.
-fn tput(args: &[Field]) -> Option<CommandVerdict> {
+fn tput(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let words = match &words[..] {
         ["-T", kind, rest @ ..] if !kind.contains('/') => rest,
@@ -531,5 +537,5 @@ fn tput(args: &[Field]) -> Option<CommandVerdict> {
         "setaf", "sgr0", "sitm", "smso", "smul", "xenl",
     ];
     let numbers = values.iter().all(|word| word.bytes().all(|b| b.is_ascii_digit()));
-    (known.contains(capability) && numbers).then(CommandVerdict::harmless)
+    (known.contains(capability) && numbers).then(ProgramAnalysis::harmless)
 }

@@ -1,11 +1,11 @@
 //! Queries of developers' tools: package managers, containers, services.
 
 use super::{
-    CommandVerdict, Touch, files,
-    options::{Parsed, Surprise, parse},
+    ProgramAnalysis, TouchedFile, files,
+    options::{Parsed, UnknownWordRule, parse},
 };
 use crate::{
-    facts::{EffectAccess, EffectReach, Obeyed},
+    facts::{ConfigDependence, EffectAccess, EffectScope},
     field::Field,
 };
 
@@ -288,63 +288,67 @@ const QUERIES: &[ProgramQuery] = &[
     query(&["tokei"], &[], Files, ""),
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<CommandVerdict> {
+pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     let word = |idx: usize| args.get(idx).and_then(Field::literal);
     let asks_version = VERSIONS.iter().any(|(programs, forms)| {
         programs.contains(&name) && args.len() == 1 && word(0).is_some_and(|form| forms.contains(&form))
     });
     if asks_version {
-        let obeyed = if matches!(name, "rustc" | "rustup") { Obeyed::Toolchain } else { Obeyed::Versions };
-        return Some(CommandVerdict::reads(vec![Touch::here(
+        let obeyed = if matches!(name, "rustc" | "rustup") {
+            ConfigDependence::Toolchain
+        } else {
+            ConfigDependence::Versions
+        };
+        return Some(ProgramAnalysis::reads(vec![TouchedFile::here(
             EffectAccess::Obey(obeyed),
-            EffectReach::Itself,
+            EffectScope::Itself,
         )]));
     }
     if name == "cargo" && asks_cargo_for_help(args) {
-        return Some(CommandVerdict::reads(vec![Touch::here(
-            EffectAccess::Obey(Obeyed::Cargo),
-            EffectReach::Itself,
+        return Some(ProgramAnalysis::reads(vec![TouchedFile::here(
+            EffectAccess::Obey(ConfigDependence::Cargo),
+            EffectScope::Itself,
         )]));
     }
     let query = QUERIES.iter().find(|query| {
         query.program.contains(&name)
             && query.words.iter().enumerate().all(|(idx, want)| word(idx) == Some(want))
     })?;
-    let parsed = parse(query.options, &args[query.words.len()..], Surprise::Refused)?;
+    let parsed = parse(query.options, &args[query.words.len()..], UnknownWordRule::Refused)?;
     let operands = &parsed.operands;
     let known = operands.iter().all(|operand| matches!(operand, Field::Literal(_) | Field::Number));
     if !known || (query.operands == Nothing && !operands.is_empty()) || reaches_out(name, query, &parsed) {
         return None;
     }
-    let mut touches: Vec<Touch> =
-        parsed.reads.iter().map(|file| Touch::new(EffectAccess::Read, file)).collect();
+    let mut touches: Vec<TouchedFile> =
+        parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::Read, file)).collect();
     if query.operands == Files {
-        touches.extend(files(operands, EffectAccess::Read, EffectReach::Tree));
+        touches.extend(files(operands, EffectAccess::Read, EffectScope::Tree));
     }
     if query.local {
         let obeyed = EffectAccess::Obey(obeyed(name, query, &parsed));
-        touches.push(Touch::here(obeyed, EffectReach::Itself));
+        touches.push(TouchedFile::here(obeyed, EffectScope::Itself));
         // A project elsewhere has a list of versions of its own.
         for manifest in parsed.values(&["manifest-path"]) {
             let parent = manifest.literal()?.rsplit_once('/').map_or(".", |(parent, _)| parent);
-            touches.push(Touch::new(obeyed, &Field::Literal(parent.to_owned())));
+            touches.push(TouchedFile::new(obeyed, &Field::Literal(parent.to_owned())));
         }
     }
-    Some(CommandVerdict { talks: talks(name, query), ..CommandVerdict::reads(touches) })
+    Some(ProgramAnalysis { talks: talks(name, query), ..ProgramAnalysis::reads(touches) })
 }
 
 /// Whose configuration a query obeys.
-fn obeyed(name: &str, query: &ProgramQuery, parsed: &Parsed) -> Obeyed {
+fn obeyed(name: &str, query: &ProgramQuery, parsed: &Parsed) -> ConfigDependence {
     match name {
         "cargo" if matches!(query.words, ["metadata" | "pkgid" | "tree"]) && !parsed.has(&["no-deps"]) => {
-            Obeyed::CargoWithLock
+            ConfigDependence::CargoWithLock
         }
-        "cargo" => Obeyed::Cargo,
-        "rustup" => Obeyed::Toolchain,
-        "npm" => Obeyed::Npm,
-        "go" => Obeyed::Go,
-        "docker" | "podman" => Obeyed::Compose,
-        _ => Obeyed::Git,
+        "cargo" => ConfigDependence::Cargo,
+        "rustup" => ConfigDependence::Toolchain,
+        "npm" => ConfigDependence::Npm,
+        "go" => ConfigDependence::Go,
+        "docker" | "podman" => ConfigDependence::Compose,
+        _ => ConfigDependence::Git,
     }
 }
 

@@ -5,13 +5,13 @@
 //! as if these places stood there themselves.
 
 use super::{
-    CommandVerdict, Touch,
-    options::{Surprise, parse},
+    ProgramAnalysis, TouchedFile,
+    options::{UnknownWordRule, parse},
     search,
 };
 use crate::{
-    facts::{Class, EffectAccess, EffectReach, Obeyed},
-    field::{Field, Opaque},
+    facts::{Class, ConfigDependence, EffectAccess, EffectScope},
+    field::{Field, UnknownText},
 };
 
 const FLAGS: &[&str] = &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--verbose", "--exit"];
@@ -26,14 +26,14 @@ const LONG: &[&str] = &["--max-args", "--max-lines", "--max-procs", "--delimiter
 
 /// Judges the command `xargs` runs, with whatever it adds. `feed` is what it
 /// reads, if that is known.
-pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<CommandVerdict> {
+pub(crate) fn classify(args: &[Field], feed: Option<&[TouchedFile]>) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let (command, replaced) = command(&words)?;
     let mut inner: Vec<Field> = command.iter().map(|word| Field::Literal((*word).to_owned())).collect();
     let (name, rest) = inner.split_first_mut()?;
     let added = |field: &Field| field.literal().is_some_and(|text| Some(text) == replaced);
     match replaced {
-        None => inner.push(Field::Many(Opaque::Any)),
+        None => inner.push(Field::Many(UnknownText::Any)),
         // Part of a word, or the command itself: it may become anything.
         Some(mark) if name.literal().is_some_and(|text| text.contains(mark)) => return None,
         Some(mark) => {
@@ -41,7 +41,7 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<Command
             if rest.iter().any(partly) {
                 return None;
             }
-            rest.iter_mut().filter(|it| added(it)).for_each(|it| *it = Field::One(Opaque::Any));
+            rest.iter_mut().filter(|it| added(it)).for_each(|it| *it = Field::One(UnknownText::Any));
         }
     }
     // A program that only reads, whatever else stands behind it.
@@ -55,17 +55,17 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<Command
             (Field::One(_) | Field::Many(_), Some(feed)) => {
                 touches.extend(feed.iter().map(|place| match place.access {
                     EffectAccess::Obey(_) => place.clone(),
-                    _ => Touch {
+                    _ => TouchedFile {
                         access: touch.access,
                         field: place.field.clone(),
-                        reach: EffectReach::LinkedTree,
+                        reach: EffectScope::LinkedTree,
                     },
                 }));
             }
             _ => touches.push(touch),
         }
     }
-    Some(CommandVerdict::reads(touches))
+    Some(ProgramAnalysis::reads(touches))
 }
 
 /// The command behind the options, and the mark it has for what is added.
@@ -116,20 +116,20 @@ fn delimiter<'a>(word: &'a str, next: Option<&'a str>) -> Option<&'a str> {
 }
 
 /// The places below which a command prints names and nothing else.
-pub(crate) fn names_below(words: &[Field]) -> Option<Vec<Touch>> {
+pub(crate) fn names_below(words: &[Field]) -> Option<Vec<TouchedFile>> {
     let (name, args) = words.split_first()?;
     let literals = super::literals(args)?;
     let has = |options: &[&str]| literals.iter().any(|word| options.contains(word));
     let names_only = match name.literal()? {
         "find" => !has(&["-printf", "-ls", "-L", "-follow", "-H", "-help", "-version"]),
-        "fd" | "fdfind" => parse(search::FD, args, Surprise::Refused)
+        "fd" | "fdfind" => parse(search::FD, args, UnknownWordRule::Refused)
             .is_some_and(|it| !it.has(&["L", "follow", "help", "version"])),
-        "rg" => parse(search::RG, args, Surprise::Refused).is_some_and(|it| {
+        "rg" => parse(search::RG, args, UnknownWordRule::Refused).is_some_and(|it| {
             it.has(&["l", "files", "files-with-matches", "files-without-match"])
                 && !it.has(&["L", "follow", "json", "stats", "type-list", "V", "version", "h", "help"])
                 && !it.has(&["path-separator", "c", "count", "count-matches"])
         }),
-        "grep" => parse(search::GREP, args, Surprise::Refused).is_some_and(|it| {
+        "grep" => parse(search::GREP, args, UnknownWordRule::Refused).is_some_and(|it| {
             it.has(&["l", "L", "files-with-matches", "files-without-match"])
                 && !it.has(&["R", "dereference-recursive", "label", "V", "version", "help"])
         }),
@@ -153,16 +153,16 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<Touch>> {
         _ => false,
     };
     let verdict = super::classify(words).filter(|it| names_only && it.class == Class::ReadOnly)?;
-    let shows = |it: &Touch| matches!(it.access, EffectAccess::Read | EffectAccess::List);
-    let mut places: Vec<Touch> = verdict.touches.into_iter().filter(shows).collect();
+    let shows = |it: &TouchedFile| matches!(it.access, EffectAccess::Read | EffectAccess::List);
+    let mut places: Vec<TouchedFile> = verdict.touches.into_iter().filter(shows).collect();
     if places.is_empty() || matches!(name.literal(), Some("git" | "ls" | "fd" | "fdfind")) {
-        places.push(Touch::here(EffectAccess::List, EffectReach::Tree));
+        places.push(TouchedFile::here(EffectAccess::List, EffectScope::Tree));
     }
     if name.literal() == Some("git") {
-        places.push(Touch::here(EffectAccess::Obey(Obeyed::GitIndex), EffectReach::Itself));
+        places.push(TouchedFile::here(EffectAccess::Obey(ConfigDependence::GitIndex), EffectScope::Itself));
     }
     // What falls apart when it is read again means other places.
-    let falls_apart = |place: &Touch| {
+    let falls_apart = |place: &TouchedFile| {
         let Some(text) = place.field.literal() else { return true };
         text.starts_with('-') || text.contains(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '\\'))
     };
@@ -185,7 +185,8 @@ pub(crate) fn passes_lines(words: &[Field]) -> bool {
     if super::literals(args).is_none() {
         return false;
     }
-    let options = |list: &str| parse(list, args, Surprise::Refused).filter(|parsed| parsed.reads.is_empty());
+    let options =
+        |list: &str| parse(list, args, UnknownWordRule::Refused).filter(|parsed| parsed.reads.is_empty());
     let reads_input = |list: &str| options(list).is_some_and(|parsed| parsed.operands.is_empty());
     match name.literal() {
         Some("head" | "tail") => reads_input("-n: -# --lines:"),

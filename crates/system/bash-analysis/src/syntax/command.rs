@@ -1,6 +1,6 @@
 use super::{
-    AssignedValue, Assignment, CommandKind, Item, Join, List, Note, Operator, ParsedCommand, PipedCommands,
-    Redirect, Word, WordPiece,
+    AssignedValue, Assignment, CommandKind, Item, Join, List, Note, ParsedCommand, PipedCommands, Redirect,
+    RedirectOperator, Word, WordPiece,
     cursor::{Parsed, Parser, is_meta, is_name},
     word::{Position, name_len},
 };
@@ -340,7 +340,9 @@ impl Parser<'_> {
         }
         // Behind `>&` and `<&`, a dash is a token of its own: `>&-1` closes the
         // output, and `1` is an argument.
-        if matches!(operator, Operator::DuplicateIn | Operator::DuplicateOut) && self.peek() == Some(b'-') {
+        if matches!(operator, RedirectOperator::DuplicateIn | RedirectOperator::DuplicateOut)
+            && self.peek() == Some(b'-')
+        {
             let start = self.pos;
             self.pos += 1;
             let pieces = vec![WordPiece::Text { text: "-".to_owned(), quoted: false }];
@@ -348,7 +350,7 @@ impl Parser<'_> {
             return Ok(Some(Redirect { operator, variable, target, heredoc: None }));
         }
         let target = self.nested(|p| p.word(Position::Argument))?;
-        if operator == Operator::Heredoc {
+        if operator == RedirectOperator::Heredoc {
             return self.heredoc(target, text == "<<-", variable).map(Some);
         }
         Ok(Some(Redirect { operator, variable, target, heredoc: None }))
@@ -364,23 +366,23 @@ impl Parser<'_> {
 }
 
 /// Every operator, the longer ones first.
-fn operator(rest: &str, bare: bool) -> Option<(&'static str, Operator)> {
+fn operator(rest: &str, bare: bool) -> Option<(&'static str, RedirectOperator)> {
     if rest.starts_with("<(") || rest.starts_with(">(") {
         return None;
     }
     [
-        ("&>>", Operator::Append),
-        ("&>", Operator::Write),
-        ("<<<", Operator::HereString),
-        ("<<-", Operator::Heredoc),
-        ("<<", Operator::Heredoc),
-        ("<&", Operator::DuplicateIn),
-        ("<>", Operator::ReadWrite),
-        ("<", Operator::Read),
-        (">>", Operator::Append),
-        (">&", Operator::DuplicateOut),
-        (">|", Operator::Write),
-        (">", Operator::Write),
+        ("&>>", RedirectOperator::Append),
+        ("&>", RedirectOperator::Write),
+        ("<<<", RedirectOperator::HereString),
+        ("<<-", RedirectOperator::Heredoc),
+        ("<<", RedirectOperator::Heredoc),
+        ("<&", RedirectOperator::DuplicateIn),
+        ("<>", RedirectOperator::ReadWrite),
+        ("<", RedirectOperator::Read),
+        (">>", RedirectOperator::Append),
+        (">&", RedirectOperator::DuplicateOut),
+        (">|", RedirectOperator::Write),
+        (">", RedirectOperator::Write),
     ]
     .into_iter()
     .find(|(text, _)| rest.starts_with(text) && (bare || !text.starts_with('&')))

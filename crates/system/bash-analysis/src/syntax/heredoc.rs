@@ -3,7 +3,7 @@
 use std::{cell::OnceCell, rc::Rc};
 
 use super::{
-    Operator, Redirect, Word, WordPiece,
+    Redirect, RedirectOperator, Word, WordPiece,
     cursor::{Parsed, Parser, PendingHeredoc},
     word::push_str,
 };
@@ -39,7 +39,7 @@ impl Parser<'_> {
         self.heredocs += 1;
         let body = Rc::new(OnceCell::new());
         self.pending.push(PendingHeredoc { delimiter: text, strip_tabs, quoted, body: Rc::clone(&body) });
-        Ok(Redirect { operator: Operator::Heredoc, variable, target: delimiter, heredoc: Some(body) })
+        Ok(Redirect { operator: RedirectOperator::Heredoc, variable, target: delimiter, heredoc: Some(body) })
     }
 
     fn heredoc_body(&mut self, pending: PendingHeredoc) -> Parsed<()> {

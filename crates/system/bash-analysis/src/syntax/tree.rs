@@ -137,7 +137,7 @@ pub(crate) enum AssignedValue {
 
 #[derive(Debug)]
 pub(crate) struct Redirect {
-    pub(crate) operator: Operator,
+    pub(crate) operator: RedirectOperator,
     /// `{name}>`: the shell picks a descriptor and stores it in a variable.
     pub(crate) variable: Option<String>,
     /// Target, or the delimiter of a heredoc.
@@ -147,7 +147,7 @@ pub(crate) struct Redirect {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Operator {
+pub(crate) enum RedirectOperator {
     /// `<`
     Read,
     /// `>`, `>|`, `&>` and `>&` with a file name

@@ -1,7 +1,7 @@
 //! A second opinion on the grammar.
 //!
 //! Two parsers that share no code rarely misread the same text in the same
-//! way. Each reading is reduced to a [`LineShape`]: the words of every simple
+//! way. Each reading is reduced to a [`CommandShape`]: the words of every simple
 //! command and the targets of every redirection, wherever they are nested. Only
 //! equal shapes count as certain.
 
@@ -17,12 +17,12 @@ const HOLE: char = '\u{1}';
 
 /// What a command line consists of, whatever the order.
 #[derive(Debug, Default, Eq, PartialEq)]
-pub(crate) struct LineShape {
+pub(crate) struct CommandShape {
     commands: Vec<Vec<String>>,
     redirects: Vec<String>,
 }
 
-impl LineShape {
+impl CommandShape {
     /// Backslashes are left out of the comparison: the other parser keeps some
     /// of those that escape a quote.
     fn sorted(mut self) -> Self {

@@ -9,11 +9,11 @@ use shuck_ast::{
 };
 use shuck_parser::parser::Parser;
 
-use super::{HOLE, LineShape};
+use super::{CommandShape, HOLE};
 
-pub(super) fn shape(source: &str) -> Option<LineShape> {
+pub(super) fn shape(source: &str) -> Option<CommandShape> {
     let parsed = Parser::new(source).parse();
-    let mut reader = Reader { source, shape: LineShape::default(), sound: parsed.is_ok() };
+    let mut reader = Reader { source, shape: CommandShape::default(), sound: parsed.is_ok() };
     if reader.sound {
         reader.list(&parsed.file.body);
     }
@@ -42,7 +42,7 @@ fn unescape(raw: &str, quoting: Quoting, out: &mut String) {
 
 struct Reader<'s> {
     source: &'s str,
-    shape: LineShape,
+    shape: CommandShape,
     /// Nothing was met that this parser is known to read loosely.
     sound: bool,
 }

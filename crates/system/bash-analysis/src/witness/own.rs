@@ -1,18 +1,18 @@
 //! The shape of our own tree.
 
-use super::{HOLE, LineShape};
+use super::{CommandShape, HOLE};
 use crate::syntax::{
-    AssignedValue, Assignment, CommandKind, List, Operator, ParsedCommand, Redirect, ShellScript, Word,
-    WordPiece,
+    AssignedValue, Assignment, CommandKind, List, ParsedCommand, Redirect, RedirectOperator, ShellScript,
+    Word, WordPiece,
 };
 
-pub(super) fn shape(script: &ShellScript) -> LineShape {
-    let mut shape = LineShape::default();
+pub(super) fn shape(script: &ShellScript) -> CommandShape {
+    let mut shape = CommandShape::default();
     shape.list(&script.list);
     shape
 }
 
-impl LineShape {
+impl CommandShape {
     fn list(&mut self, list: &List) {
         for item in &list.items {
             for command in &item.first.commands {
@@ -97,14 +97,14 @@ impl LineShape {
     fn redirect(&mut self, redirect: &Redirect) {
         let target = self.word(&redirect.target);
         let kind = match redirect.operator {
-            Operator::Read => "<",
-            Operator::Write => ">",
-            Operator::Append => ">>",
-            Operator::ReadWrite => "<>",
-            Operator::DuplicateOut => ">&",
-            Operator::DuplicateIn => "<&",
-            Operator::Heredoc => "<<",
-            Operator::HereString => "<<<",
+            RedirectOperator::Read => "<",
+            RedirectOperator::Write => ">",
+            RedirectOperator::Append => ">>",
+            RedirectOperator::ReadWrite => "<>",
+            RedirectOperator::DuplicateOut => ">&",
+            RedirectOperator::DuplicateIn => "<&",
+            RedirectOperator::Heredoc => "<<",
+            RedirectOperator::HereString => "<<<",
         };
         self.redirects.push(format!("{kind}{target}"));
         redirect.heredoc.iter().filter_map(|body| body.get()).for_each(|body| drop(self.word(body)));

@@ -11,7 +11,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_bash_analysis::{EffectAccess, LineAnalysis, LinePart, LinePlace, Target, Word, analyse};
+use haft_bash_analysis::{
+    AnalysisContext, AnalyzedCommand, EffectAccess, LineAnalysis, Target, Word, analyse,
+};
 
 /// Small and repeatable; a failure names the program, not the seed.
 struct Dice(u64);
@@ -283,8 +285,8 @@ fn seed() -> u64 {
 }
 
 /// The analysis looks at no disk, so any place will do.
-fn place() -> LinePlace<'static> {
-    LinePlace { cwd: Path::new("/work"), home: Some(Path::new("/home/u")), roots: &[] }
+fn place() -> AnalysisContext<'static> {
+    AnalysisContext { cwd: Path::new("/work"), home: Some(Path::new("/home/u")), roots: &[] }
 }
 
 #[test]
@@ -390,7 +392,7 @@ fn reading(dice: &mut Dice, depth: usize) -> String {
 }
 
 /// Whether the effects of a part name every file of a call.
-fn covers(part: &LinePart, call: &Call) -> bool {
+fn covers(part: &AnalyzedCommand, call: &Call) -> bool {
     let reads: Vec<&PathBuf> = part
         .effects
         .iter()
@@ -414,15 +416,16 @@ fn what_is_read_is_an_effect() {
         assert!(total < 1000 * rounds(), "hardly anything is known: {known} of {total}");
         let program = reading(&mut dice, 1);
         let analysis = analyse(&program, place());
-        let unknown =
-            |part: &LinePart| part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)));
+        let unknown = |part: &AnalyzedCommand| {
+            part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)))
+        };
         if !analysis.is_certain() || analysis.parts.iter().any(unknown) {
             continue;
         }
         known += 1;
         let scratch = tempfile::tempdir_in(scratch.path()).unwrap();
         let cwd = scratch.path().join("work");
-        let analysis = analyse(&program, LinePlace { cwd: &cwd, ..place() });
+        let analysis = analyse(&program, AnalysisContext { cwd: &cwd, ..place() });
         for call in &run(&program, dice.roll(2), scratch.path()).calls {
             assert!(
                 analysis.parts.iter().any(|part| covers(part, call)),

@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use haft_lsp::{Checked, LspClient, LspFault, PoolLimits, ServerPool, spots, uri_of};
+use haft_lsp::{CheckState, LspClient, LspError, PoolLimits, ServerPool, spots, uri_of};
 use serde_json::{Value, json};
 
 use crate::support::{Starter, plan};
@@ -36,7 +36,7 @@ async fn a_question_is_answered_in_the_columns_of_the_server() {
             "{encoding}"
         );
         client.stop().await;
-        assert!(matches!(client.ask("x", &Value::Null, LONG).await, Err(LspFault::Ended { .. })));
+        assert!(matches!(client.ask("x", &Value::Null, LONG).await, Err(LspError::Ended { .. })));
     }
 }
 
@@ -84,7 +84,7 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
     let hung = client(dir.path(), &["--hang-on", "textDocument/hover"]).await;
     // What it has to say about the text is said before its silence is counted.
     let (version, since) = hung.know(&file, "text", "a").await.unwrap();
-    assert_eq!(hung.check(&file, version, since, LONG).await, Ok(Checked::Now(Vec::new())));
+    assert_eq!(hung.check(&file, version, since, LONG).await, Ok(CheckState::Now(Vec::new())));
     let got = hung.ask("textDocument/hover", &at(&file, 0, 0), SHORT).await.unwrap_err();
     assert_eq!(got.to_string(), "fake did not answer textDocument/hover within 0 s");
     // One that is silent once lives; one that goes on saying nothing does not.
@@ -110,7 +110,7 @@ async fn floods_and_answers_for_others_change_nothing() {
         let (version, since) = flooding.know(&file, "text", &format!("def a\nERR {round}\n")).await.unwrap();
         let answer = flooding.ask("textDocument/hover", &at(&file, 0, 4), LONG).await.unwrap();
         assert_eq!(answer["contents"]["value"], "`a` is a name");
-        let Checked::Now(items) = flooding.check(&file, version, since, LONG).await.unwrap() else {
+        let CheckState::Now(items) = flooding.check(&file, version, since, LONG).await.unwrap() else {
             panic!("not yet")
         };
         assert_eq!(items.iter().map(|it| it.message.as_str()).collect::<Vec<_>>(), [format!("ERR {round}")]);
@@ -175,7 +175,7 @@ async fn only_what_is_said_about_the_text_as_it_is_counts() {
         let client = client(dir.path(), words).await;
         for (text, want) in [("ERR one\nHINT", 2), ("fine", 0), ("ERR two", 1)] {
             let (version, since) = client.know(&file, "text", text).await.unwrap();
-            let Checked::Now(items) = client.check(&file, version, since, LONG).await.unwrap() else {
+            let CheckState::Now(items) = client.check(&file, version, since, LONG).await.unwrap() else {
                 panic!("{words:?}: not checked")
             };
             assert_eq!(items.len(), want, "{words:?} {text}");
@@ -183,7 +183,7 @@ async fn only_what_is_said_about_the_text_as_it_is_counts() {
     }
     let slow = client(dir.path(), &["--delay", "9"]).await;
     let (version, since) = slow.know(&file, "text", "ERR").await.unwrap();
-    assert_eq!(slow.check(&file, version, since, SHORT).await, Ok(Checked::NotYet));
+    assert_eq!(slow.check(&file, version, since, SHORT).await, Ok(CheckState::NotYet));
 }
 
 #[tokio::test]

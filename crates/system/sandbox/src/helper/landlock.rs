@@ -8,7 +8,7 @@ use landlock::{
 };
 
 use crate::{
-    order::{Net, Order, WallKind},
+    order::{HelperMechanism, Net, Order},
     policy::DEVICES,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
     // What a device does with a request is not writing.
     let writing = AccessFs::from_write(KNOWN) & !AccessFs::IoctlDev;
     // Mounts hide what may not be read; without them the rules have to.
-    let hiding = order.walls == WallKind::Landlock && !order.hide.is_empty();
+    let hiding = order.walls == HelperMechanism::Landlock && !order.hide.is_empty();
     let mut handled = writing;
     if hiding {
         handled |= AccessFs::ReadFile | AccessFs::Execute;
@@ -38,7 +38,7 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
         rules = grant(rules, root, handled).map_err(|err| failed(err.as_ref()))?;
     }
     // Mounted over what stays as it is, or read-only.
-    for layer in order.layers.iter().filter(|_| order.walls == WallKind::Namespaces) {
+    for layer in order.layers.iter().filter(|_| order.walls == HelperMechanism::Namespaces) {
         rules = grant(rules, &layer.path, handled).map_err(|err| failed(err.as_ref()))?;
     }
     for device in DEVICES.iter().chain(&["/dev/shm"]) {

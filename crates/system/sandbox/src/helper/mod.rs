@@ -22,7 +22,7 @@ use std::{
     process::Command,
 };
 
-use crate::order::{HELPER, Order, WallKind};
+use crate::order::{HELPER, HelperMechanism, Order};
 
 pub(crate) use self::{
     mounts::{attach as attach_mount, copy_of as copy_of_mount},
@@ -74,7 +74,7 @@ fn read_order(number: i32) -> Result<Order, String> {
 
 fn build(order: &Order) -> Result<(), String> {
     let cwd = std::env::current_dir().map_err(|err| format!("find the directory: {err}"))?;
-    if order.walls == WallKind::Namespaces {
+    if order.walls == HelperMechanism::Namespaces {
         namespaces::enter(order.network).map_err(|err| format!("enter namespaces: {err}"))?;
         mounts::build(order)?;
     }
@@ -83,7 +83,7 @@ fn build(order: &Order) -> Result<(), String> {
     capabilities::no_new_privileges()?;
     if 0 < sys::landlock_version() {
         landlock::apply(order)?;
-    } else if order.walls == WallKind::Landlock {
+    } else if order.walls == HelperMechanism::Landlock {
         return Err(String::from("the kernel has no Landlock"));
     }
     capabilities::drop_all()?;

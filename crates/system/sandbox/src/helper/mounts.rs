@@ -44,7 +44,7 @@ pub(super) fn build(order: &Order) -> Result<(), String> {
     let memory = shared_memory.is_dir().then(|| copy_of(shared_memory)).transpose();
     let memory = memory.map_err(|err| format!("open {}: {err}", shared_memory.display()))?;
     let hollow =
-        Hollow::make(&order.hollow).map_err(|err| format!("mount {}: {err}", order.hollow.display()))?;
+        EmptyMounts::make(&order.hollow).map_err(|err| format!("mount {}: {err}", order.hollow.display()))?;
     sys::read_only_tree(Path::new("/")).map_err(|err| format!("make / read-only: {err}"))?;
     for (root, copy) in copies {
         attach(&copy, root).map_err(|err| format!("mount {}: {err}", root.display()))?;
@@ -158,12 +158,12 @@ fn tmpfs(path: &Path, options: &std::ffi::CStr) -> io::Result<()> {
 }
 
 /// Nothing: a file and a directory nobody can read.
-struct Hollow {
+struct EmptyMounts {
     file: OwnedFd,
     directory: OwnedFd,
 }
 
-impl Hollow {
+impl EmptyMounts {
     fn make(place: &Path) -> io::Result<Self> {
         tmpfs(place, c"mode=0700,size=64k")?;
         let (file, directory) = (place.join("file"), place.join("directory"));

@@ -55,12 +55,12 @@ impl Lookup for SystemLookup {
 pub(crate) struct Proxy {
     domains: Mutex<Domains>,
     lookup: Arc<dyn Lookup>,
-    refused: Mutex<RefusedHosts>,
+    refused: Mutex<RefusalLog>,
 }
 
 /// The last refusals, and how many there were.
 #[derive(Default)]
-struct RefusedHosts {
+struct RefusalLog {
     count: u64,
     last: VecDeque<String>,
 }

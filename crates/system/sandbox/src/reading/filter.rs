@@ -5,7 +5,7 @@ use seccompiler::{
     SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompRule as Rule,
 };
 
-use super::ReadingNetwork;
+use super::ReadOnlyNetwork;
 use crate::helper::seccomp::{REFUSED, SeccompRules, program};
 
 /// Owners, modes, times and attributes; sizes by name; files without a name.
@@ -55,14 +55,14 @@ const RINGS: &[i64] = &[libc::SYS_io_uring_enter, libc::SYS_io_uring_register, l
 const REQUESTS: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820, 0x5412, 0x541c];
 
 /// Gives them up, for this thread and all it starts.
-pub(super) fn apply(network: ReadingNetwork) -> Result<(), String> {
+pub(super) fn apply(network: ReadOnlyNetwork) -> Result<(), String> {
     let failed = |err: &dyn std::error::Error| format!("apply the system call filter: {err}");
     let rules = rules(network).map_err(|err| failed(&err))?;
     let program = program(rules, libc::EPERM).map_err(|err| failed(&err))?;
     seccompiler::apply_filter(&program).map_err(|err| failed(&err))
 }
 
-fn rules(network: ReadingNetwork) -> Result<SeccompRules, seccompiler::BackendError> {
+fn rules(network: ReadOnlyNetwork) -> Result<SeccompRules, seccompiler::BackendError> {
     let always = REFUSED.iter().chain(CHANGES).chain(OLD_CHANGES).chain(RINGS);
     let mut rules: SeccompRules = always.map(|call| (*call, Vec::new())).collect();
     let request = |it: &u64| Rule::new(vec![Condition::new(1, Len::Dword, Op::Eq, *it)?]);
@@ -70,7 +70,7 @@ fn rules(network: ReadingNetwork) -> Result<SeccompRules, seccompiler::BackendEr
     // The limits of another process.
     let other = Condition::new(0, Len::Dword, Op::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![other])?]);
-    if network == ReadingNetwork::Off {
+    if network == ReadOnlyNetwork::Off {
         // The kernel's list of addresses is nobody.
         let family = |op: Op, value: i32| Condition::new(0, Len::Dword, op, value.unsigned_abs().into());
         let kind = Condition::new(2, Len::Dword, Op::Gt, libc::NETLINK_SOCK_DIAG.unsigned_abs().into())?;

@@ -7,7 +7,7 @@ use landlock::{
     RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 
-use super::ReadingPolicy;
+use super::ReadOnlyPolicy;
 
 const KNOWN: ABI = ABI::V6;
 
@@ -34,7 +34,7 @@ const SYSTEM: &[&str] = &[
 /// Devices that keep nothing.
 const SINKS: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
-pub(super) struct ReadingGrants {
+pub(super) struct ReadOnlyRules {
     programs: Vec<PathBuf>,
     scratch: Option<PathBuf>,
     /// Everything beside what is hidden; nothing if nothing is.
@@ -44,8 +44,8 @@ pub(super) struct ReadingGrants {
     pub(super) listed: Vec<PathBuf>,
 }
 
-impl ReadingGrants {
-    pub(super) fn of(policy: &ReadingPolicy) -> Self {
+impl ReadOnlyRules {
+    pub(super) fn of(policy: &ReadOnlyPolicy) -> Self {
         let system = SYSTEM.iter().map(PathBuf::from);
         let programs = system.chain(policy.programs.iter().cloned()).filter(|it| it.exists()).collect();
         let real = |path: &PathBuf| path.canonicalize().ok();

@@ -16,15 +16,15 @@ use std::{
     sync::Arc,
 };
 
-use haft_process::OwnedLaunch;
+use haft_process::OwnedSpawnRequest;
 pub use programs::installed_programs;
 use rustix::process::Pid;
 
-use crate::walled_thread::WalledThread;
+use crate::walled_thread::RestrictedThread;
 
 /// What a command that only reads is kept from.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ReadingPolicy {
+pub struct ReadOnlyPolicy {
     /// The only directory it may write in: the session's own temporary files.
     pub scratch: Option<PathBuf>,
     /// What it may not read, everything below included.
@@ -33,12 +33,12 @@ pub struct ReadingPolicy {
     /// system.
     pub programs: Vec<PathBuf>,
     /// Whom it may talk to.
-    pub network: ReadingNetwork,
+    pub network: ReadOnlyNetwork,
 }
 
 /// Whom a command that only reads may talk to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum ReadingNetwork {
+pub enum ReadOnlyNetwork {
     /// Nobody.
     #[default]
     Off,
@@ -48,11 +48,11 @@ pub enum ReadingNetwork {
 
 /// A thread that cannot do more than a command that only reads may.
 pub struct ReadingWalls {
-    policy: ReadingPolicy,
+    policy: ReadOnlyPolicy,
     /// Directories whose names were granted one by one, and when they changed:
     /// what is new in them needs new walls.
     listed: Vec<(PathBuf, (i64, i64))>,
-    thread: WalledThread,
+    thread: RestrictedThread,
 }
 
 impl std::fmt::Debug for ReadingWalls {
@@ -63,28 +63,28 @@ impl std::fmt::Debug for ReadingWalls {
 
 impl ReadingWalls {
     /// Builds them, or says what the kernel cannot do.
-    pub fn build(policy: ReadingPolicy) -> Result<Arc<Self>, String> {
-        let granted = grants::ReadingGrants::of(&policy);
+    pub fn build(policy: ReadOnlyPolicy) -> Result<Arc<Self>, String> {
+        let granted = grants::ReadOnlyRules::of(&policy);
         let listed = granted.listed.iter().map(|dir| (dir.clone(), changed(dir))).collect();
         let network = policy.network;
         let give_up = move || granted.apply().and_then(|()| filter::apply(network));
-        let thread = WalledThread::build("haft-reading", give_up)?;
+        let thread = RestrictedThread::build("haft-reading", give_up)?;
         Ok(Arc::new(Self { policy, listed, thread }))
     }
 
     /// Whether these are still the walls for a policy: it is the same, and so
     /// are the directories in which something is hidden.
-    pub fn hold(&self, policy: &ReadingPolicy) -> bool {
+    pub fn hold(&self, policy: &ReadOnlyPolicy) -> bool {
         self.policy == *policy && self.listed.iter().all(|(dir, when)| changed(dir) == *when)
     }
 
     /// What they keep out.
-    pub fn policy(&self) -> &ReadingPolicy {
+    pub fn policy(&self) -> &ReadOnlyPolicy {
         &self.policy
     }
 
     /// Starts a process behind the walls.
-    pub fn start(&self, launch: OwnedLaunch) -> io::Result<Pid> {
+    pub fn start(&self, launch: OwnedSpawnRequest) -> io::Result<Pid> {
         self.run(move || launch.start())?
     }
 

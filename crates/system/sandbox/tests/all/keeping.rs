@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 
-use haft_sandbox::{KeepingPolicy, KeepingWalls, KeptHome};
+use haft_sandbox::{BaselinePolicy, HomeProtection, KeepingWalls};
 
 /// Runs a line behind the walls and says whether it succeeded.
 fn run(walls: &Arc<KeepingWalls>, dir: &Path, line: &str) -> bool {
@@ -42,7 +42,7 @@ fn place() -> Place {
 fn what_is_frozen_stays_whatever_a_command_does() {
     let Place { home, .. } = &place();
     let store = home.join(".haft");
-    let walls = match KeepingWalls::build(KeepingPolicy { freeze: vec![store.clone()], home: None }) {
+    let walls = match KeepingWalls::build(BaselinePolicy { freeze: vec![store.clone()], home: None }) {
         Ok(walls) => walls,
         Err(why) => return eprintln!("SKIPPED: {why}"),
     };
@@ -96,7 +96,7 @@ fn what_nobody_named_stays_in_the_home() {
     ] {
         let Place { home, .. } = &place();
         let roots = [home.join("ws"), home.join("code/mine")];
-        let policy = KeepingPolicy { freeze: Vec::new(), home: KeptHome::of(home, &roots, &[]) };
+        let policy = BaselinePolicy { freeze: Vec::new(), home: HomeProtection::of(home, &roots, &[]) };
         assert!(policy.home.is_some());
         let walls = match KeepingWalls::build(policy) {
             Ok(walls) => walls,
@@ -117,7 +117,7 @@ fn what_is_named_or_worked_in_is_not_kept() {
     let ws = home.join("ws");
     let of = |roots: &[&Path], named: &[&Path]| {
         let owned = |list: &[&Path]| list.iter().map(|it| it.to_path_buf()).collect::<Vec<_>>();
-        KeptHome::of(home, &owned(roots), &owned(named))
+        HomeProtection::of(home, &owned(roots), &owned(named))
     };
     assert_eq!(of(&[home], &[]), None, "the home is the workspace");
     assert_eq!(of(&[home.parent().unwrap()], &[]), None);
@@ -139,5 +139,9 @@ fn what_is_named_or_worked_in_is_not_kept() {
     for name in ["ws", ".npm", ".ssh", ".haft"] {
         fs::create_dir_all(bare.path().join(name)).unwrap();
     }
-    assert_eq!(KeptHome::of(bare.path(), &[bare.path().join("ws")], &[]), None, "there is nothing to keep");
+    assert_eq!(
+        HomeProtection::of(bare.path(), &[bare.path().join("ws")], &[]),
+        None,
+        "there is nothing to keep"
+    );
 }

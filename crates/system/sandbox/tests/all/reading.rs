@@ -9,8 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use haft_process::OwnedLaunch;
-use haft_sandbox::{ReadingNetwork, ReadingPolicy, ReadingWalls};
+use haft_process::OwnedSpawnRequest;
+use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 struct Rig {
@@ -20,7 +20,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(hide: &[&str], network: ReadingNetwork) -> Self {
+    fn new(hide: &[&str], network: ReadOnlyNetwork) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for name in ["work/sub", "scratch", "home"] {
@@ -32,7 +32,7 @@ impl Rig {
         let tool = root.join("work/tool");
         fs::write(&tool, "#!/bin/sh\necho ran\n").unwrap();
         fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let policy = ReadingPolicy {
+        let policy = ReadOnlyPolicy {
             scratch: Some(root.join("scratch")),
             hide: hide.iter().map(|it| root.join(it)).collect(),
             programs: Vec::new(),
@@ -45,7 +45,7 @@ impl Rig {
     fn run(&self, line: &str) -> (String, bool) {
         let (ours, theirs) = rustix::pipe::pipe().unwrap();
         let text = |text: &[u8]| CString::new(text).unwrap();
-        let launch = OwnedLaunch {
+        let launch = OwnedSpawnRequest {
             program: text(b"/bin/bash"),
             argv: [b"bash".as_slice(), b"-c", line.as_bytes()].map(text).to_vec(),
             environment: vec![text(b"PATH=/usr/bin:/bin"), text(b"LC_ALL=C")],
@@ -85,7 +85,7 @@ impl Rig {
 
 #[test]
 fn what_reads_is_not_disturbed() {
-    let rig = Rig::new(&["work/secret"], ReadingNetwork::Off);
+    let rig = Rig::new(&["work/secret"], ReadOnlyNetwork::Off);
     for (line, want) in [
         ("cat a", "alpha\n"),
         ("cat a | tr a-z A-Z", "ALPHA\n"),
@@ -116,7 +116,7 @@ fn what_reads_is_not_disturbed() {
 
 #[test]
 fn nothing_changes() {
-    let rig = Rig::new(&[], ReadingNetwork::Off);
+    let rig = Rig::new(&[], ReadOnlyNetwork::Off);
     let before = rig.picture();
     for line in [
         "echo x > new",
@@ -173,18 +173,18 @@ fn nobody_is_talked_to() {
         ),
         "python3 -c 'import socket; socket.socket(socket.AF_UNIX); print(\"connected\")'".to_owned(),
     ];
-    let closed = Rig::new(&[], ReadingNetwork::Off);
+    let closed = Rig::new(&[], ReadOnlyNetwork::Off);
     for line in &lines {
         assert!(!closed.run(line).0.contains("connected"), "{line}");
     }
     assert!(listener.accept().is_err());
-    let open = Rig::new(&[], ReadingNetwork::Open);
+    let open = Rig::new(&[], ReadOnlyNetwork::Open);
     assert!(open.run(&lines[0]).0.contains("connected"));
 }
 
 #[test]
 fn only_what_is_installed_runs() {
-    let rig = Rig::new(&[], ReadingNetwork::Off);
+    let rig = Rig::new(&[], ReadOnlyNetwork::Off);
     for line in ["./tool", "bash -c ./tool", "cp tool /dev/null; ./tool", "find . -name tool -exec {} \\;"] {
         assert!(!rig.run(line).0.contains("ran"), "{line}");
     }
@@ -195,7 +195,7 @@ fn only_what_is_installed_runs() {
 
 #[test]
 fn what_is_hidden_stays_hidden_and_what_is_new_is_seen() {
-    let rig = Rig::new(&["work/secret", "home"], ReadingNetwork::Off);
+    let rig = Rig::new(&["work/secret", "home"], ReadOnlyNetwork::Off);
     for line in
         ["cat secret", "cat ./sub/../secret", "grep -r hidden .", "cat ../home/b", "head -c5 < secret"]
     {

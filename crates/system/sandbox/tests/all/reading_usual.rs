@@ -9,8 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use haft_process::OwnedLaunch;
-use haft_sandbox::{ReadingNetwork, ReadingPolicy, ReadingWalls, installed_programs};
+use haft_process::OwnedSpawnRequest;
+use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls, installed_programs};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 /// What prints something else every time, or asks somebody.
@@ -122,7 +122,7 @@ impl Runner {
         ];
         // A command that takes long takes long either way.
         let limited = format!("ulimit -t 5\n{line}");
-        let launch = OwnedLaunch {
+        let launch = OwnedSpawnRequest {
             program: text(b"/bin/bash"),
             argv: [b"bash".as_slice(), b"--norc", b"-c", limited.as_bytes()].map(text).to_vec(),
             environment: variables.iter().map(|it| text(it.as_bytes())).collect(),
@@ -159,11 +159,11 @@ fn the_usual_lines_are_not_disturbed() {
     }
     furnish(&runner.work, &runner.home);
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let policy = ReadingPolicy {
+    let policy = ReadOnlyPolicy {
         scratch: Some(runner.scratch.clone()),
         hide: vec![runner.home.join(".ssh")],
         programs: installed_programs(std::slice::from_ref(&runner.work), home.as_deref()),
-        network: ReadingNetwork::Off,
+        network: ReadOnlyNetwork::Off,
     };
     let walls = ReadingWalls::build(policy).unwrap();
     let mut tried = 0;

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use haft_schedule::{
-    CronJob, CronJobId, CronSpec, CronStore, DueRun, MissedPolicy, RunOutcome, RunRecord, RunWhy, due,
+    CronJob, CronJobId, CronSpec, CronStore, DueJob, MissedPolicy, RunOutcome, RunReason, RunRecord, due,
 };
 use jiff::Timestamp;
 
@@ -30,14 +30,14 @@ fn job(cron: &str) -> CronJob {
     }
 }
 
-fn is_due(job: &CronJob, now: &str, last: Option<&str>) -> Option<(Timestamp, RunWhy)> {
+fn is_due(job: &CronJob, now: &str, last: Option<&str>) -> Option<(Timestamp, RunReason)> {
     let spec = CronSpec::parse(&job.cron).unwrap();
-    due(job, &spec, at(now), last.map(at)).map(|DueRun { slot, why }| (slot, why))
+    due(job, &spec, at(now), last.map(at)).map(|DueJob { slot, why }| (slot, why))
 }
 
 #[test]
 fn what_is_due_when() {
-    use RunWhy::{CatchUp, Missed, Scheduled};
+    use RunReason::{CatchUp, Missed, Scheduled};
     let hourly = job("0 * * * *");
     for (now, last, want) in [
         ("01T00:30:00", None, None),
@@ -224,7 +224,7 @@ fn runs_are_written_down() {
         let run = RunRecord {
             job: "0a1b2c3d".into(),
             slot: now,
-            why: RunWhy::Scheduled,
+            why: RunReason::Scheduled,
             began: now,
             ended: now,
             outcome,

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use haft_schedule::{CronJob, CronJobId, CronSpec, CronStore, DueRun, MissedPolicy, RunWhy, due};
+use haft_schedule::{CronJob, CronJobId, CronSpec, CronStore, DueJob, MissedPolicy, RunReason, due};
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::DateTime, tz::TimeZone};
 
 /// Zones whose clocks are changed by an hour, in winter and in summer, by half
@@ -73,7 +73,7 @@ impl Dice {
 }
 
 /// What one ticker does: what is due is claimed, then run.
-fn tick(store: &CronStore, job: &CronJob, spec: &CronSpec, now: Timestamp) -> Option<DueRun> {
+fn tick(store: &CronStore, job: &CronJob, spec: &CronSpec, now: Timestamp) -> Option<DueJob> {
     let due = due(job, spec, now, store.last_slot_at(&job.id, now))?;
     store.claim(&job.id, due.slot).unwrap().then_some(due)
 }
@@ -127,10 +127,10 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
             assert!(all.contains(&run.slot), "{name}: {} is no time of it", run.slot);
             assert!(ran.insert(run.slot), "{name}: {} ran twice", run.slot);
             assert!(run.slot <= now);
-            late += usize::from(run.why == RunWhy::CatchUp);
+            late += usize::from(run.why == RunReason::CatchUp);
             // While nobody sleeps, nothing is late.
             if awake_since <= run.slot {
-                assert_eq!(run.why, RunWhy::Scheduled, "{name}: {} at {now}", run.slot);
+                assert_eq!(run.why, RunReason::Scheduled, "{name}: {} at {now}", run.slot);
             }
         }
         now += match dice.roll(50) {

@@ -5,29 +5,31 @@ mod plan;
 
 use std::{cmp::Reverse, collections::BinaryHeap, path::Path, sync::Arc};
 
-use pattern::{Pattern, PatternPlaces};
+use pattern::{Pattern, PatternPositions};
 pub use plan::{GlobPlan, GlobProblem};
 use rustix::fs::{FileType, Stat};
 
-use crate::{DiskKind, Filter, SearchRoot, SearchStop, TreeWalk, Visitor, WalkEntry, WalkLimits, WalkTally};
+use crate::{
+    DiskKind, SearchRoot, SearchStop, TreeWalk, Visitor, WalkEntry, WalkFilter, WalkLimits, WalkStats,
+};
 
 /// A file that matched.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Hit {
+pub struct GlobMatch {
     /// When it was last changed, in nanoseconds since 1970.
     pub modified: i128,
     /// Its place below the root.
     pub rel: Vec<u8>,
 }
 
-impl Ord for Hit {
+impl Ord for GlobMatch {
     /// Newest first, then by path.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         Reverse(self.modified).cmp(&Reverse(other.modified)).then_with(|| self.rel.cmp(&other.rel))
     }
 }
 
-impl PartialOrd for Hit {
+impl PartialOrd for GlobMatch {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -35,13 +37,13 @@ impl PartialOrd for Hit {
 
 /// What a glob found below one root.
 #[derive(Debug)]
-pub struct Globbed {
+pub struct GlobResult {
     /// The newest hits, newest first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<GlobMatch>,
     /// How many there are.
     pub total: u64,
     /// What was seen and left out.
-    pub tally: WalkTally,
+    pub tally: WalkStats,
 }
 
 /// How a glob is run.
@@ -49,7 +51,7 @@ pub struct GlobRun<'a> {
     /// Where relative things are relative to.
     pub cwd: &'a Path,
     /// Which files count.
-    pub filter: &'a Filter,
+    pub filter: &'a WalkFilter,
     /// Threads and file systems.
     pub limits: WalkLimits,
     /// How many hits to keep.
@@ -63,20 +65,20 @@ pub struct GlobRun<'a> {
 impl GlobRun<'_> {
     /// Runs the part of a plan that begins at `asked`, which was opened as
     /// `root`.
-    pub fn run(&self, plan: &GlobPlan, asked: &Path, root: &SearchRoot) -> Globbed {
+    pub fn run(&self, plan: &GlobPlan, asked: &Path, root: &SearchRoot) -> GlobResult {
         let Some(search) = plan.search(asked) else {
-            return Globbed { hits: Vec::new(), total: 0, tally: WalkTally::default() };
+            return GlobResult { hits: Vec::new(), total: 0, tally: WalkStats::default() };
         };
         let walk = TreeWalk::new(root, self.filter, self.cwd, self.limits, self.stop);
-        let start: Arc<[PatternPlaces]> = search.patterns.iter().map(Pattern::start).collect();
+        let start: Arc<[PatternPositions]> = search.patterns.iter().map(Pattern::start).collect();
         let make =
             || Collector { run: self, patterns: &search.patterns, newest: BinaryHeap::new(), total: 0 };
         let (collectors, tally) = walk.run(start, make);
         let total = collectors.iter().map(|it| it.total).sum();
-        let mut hits: Vec<Hit> = collectors.into_iter().flat_map(|it| it.newest).collect();
+        let mut hits: Vec<GlobMatch> = collectors.into_iter().flat_map(|it| it.newest).collect();
         hits.sort_unstable();
         hits.truncate(self.keep);
-        Globbed { hits, total, tally }
+        GlobResult { hits, total, tally }
     }
 }
 
@@ -84,16 +86,16 @@ struct Collector<'a> {
     run: &'a GlobRun<'a>,
     patterns: &'a [Pattern],
     /// The greatest, that is oldest, on top.
-    newest: BinaryHeap<Hit>,
+    newest: BinaryHeap<GlobMatch>,
     total: u64,
 }
 
 impl Visitor for Collector<'_> {
-    type Mark = Arc<[PatternPlaces]>;
+    type Mark = Arc<[PatternPositions]>;
     const LINKS: bool = true;
 
     fn enter(&mut self, above: &Self::Mark, name: &[u8]) -> Option<Self::Mark> {
-        let enter = |(pattern, places): (&Pattern, &PatternPlaces)| pattern.enter(*places, name);
+        let enter = |(pattern, places): (&Pattern, &PatternPositions)| pattern.enter(*places, name);
         let mut places = self.patterns.iter().zip(above.iter()).map(enter);
         if let [only] = self.patterns
             && let [before] = **above
@@ -106,11 +108,11 @@ impl Visitor for Collector<'_> {
                 other => Some(Arc::from([other])),
             };
         }
-        let places: Arc<[PatternPlaces]> = places.by_ref().collect();
+        let places: Arc<[PatternPositions]> = places.by_ref().collect();
         places.iter().any(|it| *it != 0).then_some(places)
     }
 
-    fn file(&mut self, entry: &WalkEntry<'_, Self::Mark>, _tally: &mut WalkTally) {
+    fn file(&mut self, entry: &WalkEntry<'_, Self::Mark>, _tally: &mut WalkStats) {
         let mut pairs = self.patterns.iter().zip(entry.mark.iter());
         if !pairs.any(|(pattern, places)| pattern.takes(*places, entry.name())) {
             return;
@@ -121,7 +123,7 @@ impl Visitor for Collector<'_> {
             return;
         }
         self.total += 1;
-        let hit = Hit { modified: modified(&stat), rel };
+        let hit = GlobMatch { modified: modified(&stat), rel };
         if self.newest.len() < self.run.keep {
             self.newest.push(hit);
         } else if let Some(mut oldest) = self.newest.peek_mut()

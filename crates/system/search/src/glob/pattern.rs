@@ -25,7 +25,7 @@ pub(crate) enum PatternPart {
 }
 
 /// Which parts the next name may fit: one bit each.
-pub(crate) type PatternPlaces = u64;
+pub(crate) type PatternPositions = u64;
 
 /// Deeper patterns are refused. One bit is kept for the end.
 const MAX_PARTS: usize = 62;
@@ -44,12 +44,12 @@ impl Pattern {
     }
 
     /// Where matching begins.
-    pub(crate) fn start(&self) -> PatternPlaces {
+    pub(crate) fn start(&self) -> PatternPositions {
         self.spread(1)
     }
 
     /// After a directory of this name; zero when nothing below can match.
-    pub(crate) fn enter(&self, places: PatternPlaces, name: &[u8]) -> PatternPlaces {
+    pub(crate) fn enter(&self, places: PatternPositions, name: &[u8]) -> PatternPositions {
         let mut next = 0;
         for (index, part) in self.parts.iter().enumerate() {
             if places & (1 << index) == 0 {
@@ -65,13 +65,13 @@ impl Pattern {
     }
 
     /// Whether a file of this name is a match.
-    pub(crate) fn takes(&self, places: PatternPlaces, name: &[u8]) -> bool {
+    pub(crate) fn takes(&self, places: PatternPositions, name: &[u8]) -> bool {
         let last = self.parts.len() - 1;
         places & (1 << last) != 0 && self.parts[last].fits(name)
     }
 
     /// `**` may stand for nothing.
-    fn spread(&self, mut places: PatternPlaces) -> PatternPlaces {
+    fn spread(&self, mut places: PatternPositions) -> PatternPositions {
         for (index, part) in self.parts.iter().enumerate() {
             if places & (1 << index) != 0 && matches!(part, PatternPart::Deep) {
                 places |= 1 << (index + 1);

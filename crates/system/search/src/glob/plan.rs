@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{PathProblem, expand, lexical};
+use haft_paths::{PathError, expand, lexical};
 
 use super::pattern::{Pattern, PatternPart};
 
@@ -28,7 +28,7 @@ pub(crate) struct GlobSearch {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GlobProblem {
     /// Not a path.
-    Path(PathProblem),
+    Path(PathError),
     /// The glob itself is wrong.
     Syntax(String),
     /// `..` where it cannot be followed.

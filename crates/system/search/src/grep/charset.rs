@@ -63,7 +63,7 @@ const SAMPLE: usize = 256 * 1024;
 /// Tells the encoding of a text that is no UTF-8; `None` reads it as damaged
 /// UTF-8. A port: who reads files and who searches them should agree, and this
 /// crate does not know who reads.
-pub type Guess = fn(&[u8]) -> Option<&'static Encoding>;
+pub type CharsetGuess = fn(&[u8]) -> Option<&'static Encoding>;
 
 /// The likeliest encoding, by statistics alone.
 pub(crate) fn guess(bytes: &[u8]) -> Option<&'static Encoding> {
@@ -85,7 +85,7 @@ const OTHERS: [&Encoding; 6] = [SHIFT_JIS, GB18030, EUC_KR, BIG5, EUC_JP, WINDOW
 /// damaged UTF-8 there is none.
 pub(crate) fn readings(
     bytes: &[u8],
-    guess: Guess,
+    guess: CharsetGuess,
     all: bool,
 ) -> impl Iterator<Item = (&'static Encoding, String)> {
     let guess = guess(bytes);
@@ -97,7 +97,7 @@ pub(crate) fn readings(
 }
 
 /// The text of a file as UTF-8, as far as it is text. Stray bytes stay.
-pub(crate) fn to_text(bytes: &[u8], guess: Guess) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn to_text(bytes: &[u8], guess: CharsetGuess) -> Option<Cow<'_, [u8]>> {
     let decoded = |encoding: &'static Encoding, bytes| {
         let (text, _) = encoding.decode_without_bom_handling(bytes);
         Some(Cow::Owned(text.into_owned().into_bytes()))

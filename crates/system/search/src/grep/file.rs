@@ -9,8 +9,8 @@ use super::{
     Mode, Query,
     charset::{self, CharsetReading},
     giant::{self, Windows},
-    query::Alphabet,
-    sink::{FoundLine, LineTaker},
+    query::PatternAlphabet,
+    sink::{LineCollector, MatchedLines},
 };
 use crate::SearchStop;
 
@@ -41,7 +41,7 @@ pub(crate) enum GrepOrigin {
 #[derive(Debug)]
 pub(crate) enum Searched {
     /// It was searched as text.
-    Text(FoundLine),
+    Text(MatchedLines),
     /// It is no text, and was not searched.
     Binary,
 }
@@ -111,19 +111,19 @@ impl<'a> FileSearch<'a> {
     }
 
     /// A second look at text that may be in another encoding.
-    fn small_legacy(&mut self, bytes: &[u8], raw: FoundLine, keep: usize) -> io::Result<FoundLine> {
+    fn small_legacy(&mut self, bytes: &[u8], raw: MatchedLines, keep: usize) -> io::Result<MatchedLines> {
         let alphabet = self.query.alphabet;
         let pointless = match alphabet {
-            Alphabet::Bytes => true,
-            Alphabet::Ascii => raw.count == 0,
-            Alphabet::Any | Alphabet::Wide => false,
+            PatternAlphabet::Bytes => true,
+            PatternAlphabet::Ascii => raw.count == 0,
+            PatternAlphabet::Any | PatternAlphabet::Wide => false,
         };
         if pointless || std::str::from_utf8(bytes).is_ok() {
             return Ok(raw);
         }
         let mut readable = false;
         for (encoding, text) in
-            charset::readings(bytes, self.query.guess, /*all*/ alphabet == Alphabet::Wide)
+            charset::readings(bytes, self.query.guess, /*all*/ alphabet == PatternAlphabet::Wide)
         {
             readable = true;
             let found = self.decoded(&text, encoding, keep)?;
@@ -133,7 +133,7 @@ impl<'a> FileSearch<'a> {
         }
         // What only the raw bytes match, such as an `A` that is half of a
         // Japanese character, is not in the text.
-        Ok(if readable { FoundLine::default() } else { raw })
+        Ok(if readable { MatchedLines::default() } else { raw })
     }
 
     fn decoded(
@@ -141,14 +141,14 @@ impl<'a> FileSearch<'a> {
         text: &str,
         encoding: &'static encoding_rs::Encoding,
         keep: usize,
-    ) -> io::Result<FoundLine> {
+    ) -> io::Result<MatchedLines> {
         let mut found = self.slice(text.as_bytes(), keep)?;
         found.encoding = Some(encoding.name());
         Ok(found)
     }
 
-    fn slice(&mut self, bytes: &[u8], keep: usize) -> io::Result<FoundLine> {
-        let mut taker = LineTaker::new(self.query, self.stop, keep);
+    fn slice(&mut self, bytes: &[u8], keep: usize) -> io::Result<MatchedLines> {
+        let mut taker = LineCollector::new(self.query, self.stop, keep);
         let searcher = if keep == 0 { &mut self.counts } else { &mut self.slices };
         searcher.search_slice(&self.query.matcher, bytes, &mut taker)?;
         Ok(taker.found)
@@ -169,7 +169,7 @@ impl<'a> FileSearch<'a> {
             GrepOrigin::Walk if nul < HEAD || !self.shows_before_nul() => return Ok(Searched::Binary),
             GrepOrigin::Walk => self.slice(&bytes[..line_start(bytes, nul)], keep)?,
             GrepOrigin::Named => {
-                let mut taker = LineTaker::new(self.query, self.stop, keep);
+                let mut taker = LineCollector::new(self.query, self.stop, keep);
                 taker.show_until = line_start(bytes, nul) as u64;
                 let mut searcher = builder(self.query).binary_detection(BinaryDetection::convert(0)).build();
                 searcher.search_reader(&self.query.matcher, bytes, &mut taker)?;
@@ -197,11 +197,11 @@ impl<'a> FileSearch<'a> {
             self.bytes = head;
             return Ok(Searched::Binary);
         }
-        let mut taker = LineTaker::new(self.query, self.stop, keep);
+        let mut taker = LineCollector::new(self.query, self.stop, keep);
         taker.show_until = nul.map_or(u64::MAX, |nul| line_start(&head, nul) as u64);
         let mut searcher = self.large_searcher(reading, origin);
         file.seek(SeekFrom::Start(head.len() as u64))?;
-        let reader = Stoppable { stop: self.stop, inner: head.as_slice().chain(&mut file) };
+        let reader = CancellableReader { stop: self.stop, inner: head.as_slice().chain(&mut file) };
         let outcome = searcher.search_reader(&self.query.matcher, reader, &mut taker);
         self.bytes = head;
         match outcome {
@@ -240,13 +240,13 @@ impl<'a> FileSearch<'a> {
                 charset::utf16_without_mark(head).map_or(CharsetReading::Utf8, CharsetReading::Through)
             );
         }
-        if self.query.alphabet == Alphabet::Bytes {
+        if self.query.alphabet == PatternAlphabet::Bytes {
             return Ok(CharsetReading::Utf8);
         }
         let telling = match std::str::from_utf8(head) {
             Err(error) if error.error_len().is_some() => Some(head.to_vec()),
             // Only a pattern that must be decoded is worth reading it twice.
-            _ if self.query.alphabet == Alphabet::Wide => self.first_strays(file)?,
+            _ if self.query.alphabet == PatternAlphabet::Wide => self.first_strays(file)?,
             _ => None,
         };
         let encoding = telling.and_then(|bytes| (self.query.guess)(&bytes));
@@ -340,12 +340,12 @@ pub(super) fn is_out_of_memory(error: &io::Error) -> bool {
 }
 
 /// Ends like a broken disk when the search is over.
-struct Stoppable<'a, R> {
+struct CancellableReader<'a, R> {
     stop: &'a SearchStop,
     inner: R,
 }
 
-impl<R: Read> Read for Stoppable<'_, R> {
+impl<R: Read> Read for CancellableReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stop.is_over() {
             return Err(io::Error::other("stopped"));

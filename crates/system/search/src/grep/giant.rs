@@ -6,7 +6,7 @@ use grep_matcher::Matcher;
 
 use super::{
     Mode, Query,
-    sink::{FoundLine, GrepLine, LineKind},
+    sink::{GrepLine, LineKind, MatchedLines},
 };
 use crate::{SearchStop, show};
 
@@ -32,8 +32,8 @@ pub(crate) fn search(
     mut file: impl Read,
     keep: usize,
     windows: Windows,
-) -> io::Result<FoundLine> {
-    let mut scan = GiantScan { query, keep, found: FoundLine::default(), line: 1, last_line: 0 };
+) -> io::Result<MatchedLines> {
+    let mut scan = WindowScan { query, keep, found: MatchedLines::default(), line: 1, last_line: 0 };
     let mut window = Vec::new();
     let mut is_first = true;
     loop {
@@ -56,16 +56,16 @@ pub(crate) fn search(
     }
 }
 
-struct GiantScan<'a> {
+struct WindowScan<'a> {
     query: &'a Query,
     keep: usize,
-    found: FoundLine,
+    found: MatchedLines,
     /// Number of the line the window begins in.
     line: u64,
     last_line: u64,
 }
 
-impl GiantScan<'_> {
+impl WindowScan<'_> {
     fn window(&mut self, window: &[u8], from: usize, to: usize) -> io::Result<()> {
         let (mut line, mut counted) = (self.line, 0);
         let query = self.query;
@@ -109,8 +109,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        QueryOptions,
-        grep::{file::is_out_of_memory, sink::LineTaker},
+        GrepOptions,
+        grep::{file::is_out_of_memory, sink::LineCollector},
     };
 
     proptest! {
@@ -121,11 +121,11 @@ mod tests {
             pattern in prop_oneof![Just("needle"), Just("^a"), Just("c$"), Just(r"\bb"), Just("a+b")],
             size in 40_usize..200,
         ) {
-            let query = Query::new(pattern, QueryOptions { mode: Mode::Count, ..QueryOptions::default() }).unwrap();
+            let query = Query::new(pattern, GrepOptions { mode: Mode::Count, ..GrepOptions::default() }).unwrap();
             let stop = SearchStop::never();
             let windows = Windows { size, overlap: 32 };
             let found = search(&query, &stop, text.as_bytes(), 0, windows).unwrap();
-            let mut taker = LineTaker::new(&query, &stop, 0);
+            let mut taker = LineCollector::new(&query, &stop, 0);
             let mut searcher = SearcherBuilder::new().build();
             searcher.search_slice(&query.matcher, text.as_bytes(), &mut taker).unwrap();
             prop_assert_eq!(found.count, taker.found.count);
@@ -136,7 +136,7 @@ mod tests {
     fn numbers_and_parts_of_lines_are_right() {
         let text = format!("one\n{}needle{}\nthree needle", "x".repeat(5000), "y".repeat(5000));
         let query =
-            Query::new("needle", QueryOptions { mode: Mode::Content, ..QueryOptions::default() }).unwrap();
+            Query::new("needle", GrepOptions { mode: Mode::Content, ..GrepOptions::default() }).unwrap();
         let found =
             search(&query, &SearchStop::never(), text.as_bytes(), 9, Windows { size: 1000, overlap: 100 })
                 .unwrap();
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_fit_is_known_by_the_error() {
-        let query = Query::new("x", QueryOptions::default()).unwrap();
+        let query = Query::new("x", GrepOptions::default()).unwrap();
         let stop = SearchStop::never();
-        let mut taker = LineTaker::new(&query, &stop, 0);
+        let mut taker = LineCollector::new(&query, &stop, 0);
         let mut searcher = SearcherBuilder::new().heap_limit(Some(1000)).build();
         let error =
             searcher.search_reader(&query.matcher, "a".repeat(9000).as_bytes(), &mut taker).unwrap_err();

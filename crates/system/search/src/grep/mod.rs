@@ -8,9 +8,9 @@ mod query;
 mod run;
 mod sink;
 
-pub use charset::Guess;
+pub use charset::CharsetGuess;
 pub(crate) use charset::to_text;
-pub use page::{FileHits, GrepPage, Totals};
-pub use query::{Mode, PatternProblem, Query, QueryOptions};
-pub use run::{GrepRun, Grepped, LeftOut};
+pub use page::{FileHits, GrepPage, GrepTotals};
+pub use query::{GrepOptions, Mode, PatternProblem, Query};
+pub use run::{GrepResult, GrepRun, LeftOut};
 pub use sink::{GrepLine, LineKind};

@@ -5,7 +5,7 @@ use std::{
 
 use super::{
     Mode,
-    sink::{FoundLine, GrepLine},
+    sink::{GrepLine, MatchedLines},
 };
 
 /// What was found in one file, as far as it is on the page.
@@ -37,7 +37,7 @@ pub struct GrepPage {
 
 /// Everything found, and the part that is wanted.
 #[derive(Debug, Default)]
-pub struct Totals {
+pub struct GrepTotals {
     /// The page, by path.
     pub files: Vec<FileHits>,
     /// Files with matches.
@@ -64,7 +64,7 @@ struct PageState {
     entries: usize,
     bytes: usize,
     full: bool,
-    totals: Totals,
+    totals: GrepTotals,
 }
 
 /// A page of unlimited length may take as much memory.
@@ -99,7 +99,7 @@ impl Collector {
         if self.is_enough(&state, state.entries) && is_behind() { 0 } else { keep }
     }
 
-    pub(crate) fn add(&self, rel: Vec<u8>, found: FoundLine) {
+    pub(crate) fn add(&self, rel: Vec<u8>, found: MatchedLines) {
         let entries = match self.mode {
             Mode::Content => found.total_lines,
             Mode::Files | Mode::Count => 1,
@@ -148,7 +148,7 @@ impl Collector {
     }
 
     /// Cuts the page out.
-    pub(crate) fn finish(self) -> Totals {
+    pub(crate) fn finish(self) -> GrepTotals {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut totals = state.totals;
         totals.too_large = state.full;
@@ -198,14 +198,14 @@ mod tests {
     use super::*;
     use crate::grep::sink::LineKind;
 
-    fn found(lines: usize) -> FoundLine {
+    fn found(lines: usize) -> MatchedLines {
         let line = |number| GrepLine { number, kind: LineKind::Match, after_gap: false, text: String::new() };
         let lines: Vec<GrepLine> = (1..=lines as u64).map(line).collect();
-        FoundLine {
+        MatchedLines {
             count: lines.len() as u64,
             total_lines: lines.len() as u64,
             lines,
-            ..FoundLine::default()
+            ..MatchedLines::default()
         }
     }
 

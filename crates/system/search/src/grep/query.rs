@@ -3,20 +3,20 @@ use std::fmt;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::charset::{self, Guess};
+use super::charset::{self, CharsetGuess};
 
 /// What to look for, compiled.
 #[derive(Clone, Debug)]
 pub struct Query {
     pub(crate) matcher: RegexMatcher,
-    pub(crate) options: QueryOptions,
-    pub(crate) alphabet: Alphabet,
-    pub(crate) guess: Guess,
+    pub(crate) options: GrepOptions,
+    pub(crate) alphabet: PatternAlphabet,
+    pub(crate) guess: CharsetGuess,
 }
 
 /// How to look for it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct QueryOptions {
+pub struct GrepOptions {
     /// What to hand back.
     pub mode: Mode,
     /// Take upper and lower case as the same.
@@ -46,7 +46,7 @@ pub enum Mode {
 /// Which characters a pattern can match: whether other encodings than UTF-8
 /// make a difference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Alphabet {
+pub(crate) enum PatternAlphabet {
     /// Only ASCII: the bytes are the same nearly everywhere.
     Ascii,
     /// Any character, such as `.` or `\w`.
@@ -82,7 +82,7 @@ const DFA_LIMIT: usize = 64 << 20;
 
 impl Query {
     /// Compiles a pattern as `rg` does.
-    pub fn new(pattern: &str, options: QueryOptions) -> Result<Self, PatternProblem> {
+    pub fn new(pattern: &str, options: GrepOptions) -> Result<Self, PatternProblem> {
         let mut builder = RegexMatcherBuilder::new();
         builder
             .multi_line(true)
@@ -100,21 +100,21 @@ impl Query {
             message: error.to_string(),
             spans_lines: matches!(error.kind(), ErrorKind::NotAllowed(_)),
         })?;
-        Ok(Self { matcher, options, alphabet: Alphabet::of(pattern), guess: charset::guess })
+        Ok(Self { matcher, options, alphabet: PatternAlphabet::of(pattern), guess: charset::guess })
     }
 
     /// Lets the caller tell the encodings of files.
-    pub fn with_guess(self, guess: Guess) -> Self {
+    pub fn with_guess(self, guess: CharsetGuess) -> Self {
         Self { guess, ..self }
     }
 
     /// How it is looked for.
-    pub fn options(&self) -> QueryOptions {
+    pub fn options(&self) -> GrepOptions {
         self.options
     }
 }
 
-impl Alphabet {
+impl PatternAlphabet {
     fn of(pattern: &str) -> Self {
         let parsed = regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern);
         match parsed {
@@ -165,23 +165,23 @@ mod tests {
     #[test]
     fn alphabets() {
         for (pattern, want) in [
-            ("fn main", Alphabet::Ascii),
-            ("[a-z]+_t", Alphabet::Ascii),
-            (r"fn \w+", Alphabet::Any),
-            ("a.b", Alphabet::Any),
-            ("caf\u{e9}", Alphabet::Wide),
-            ("[а-я]", Alphabet::Wide),
-            (r"(?-u)\xff", Alphabet::Bytes),
+            ("fn main", PatternAlphabet::Ascii),
+            ("[a-z]+_t", PatternAlphabet::Ascii),
+            (r"fn \w+", PatternAlphabet::Any),
+            ("a.b", PatternAlphabet::Any),
+            ("caf\u{e9}", PatternAlphabet::Wide),
+            ("[а-я]", PatternAlphabet::Wide),
+            (r"(?-u)\xff", PatternAlphabet::Bytes),
         ] {
-            assert_eq!(Alphabet::of(pattern), want, "{pattern}");
+            assert_eq!(PatternAlphabet::of(pattern), want, "{pattern}");
         }
     }
 
     #[test]
     fn a_line_break_needs_multiline() {
-        let problem = Query::new(r"a\nb", QueryOptions::default()).unwrap_err();
+        let problem = Query::new(r"a\nb", GrepOptions::default()).unwrap_err();
         assert!(problem.spans_lines);
-        assert!(Query::new(r"a\nb", QueryOptions { multiline: true, ..QueryOptions::default() }).is_ok());
-        assert!(!Query::new("a(", QueryOptions::default()).unwrap_err().spans_lines);
+        assert!(Query::new(r"a\nb", GrepOptions { multiline: true, ..GrepOptions::default() }).is_ok());
+        assert!(!Query::new("a(", GrepOptions::default()).unwrap_err().spans_lines);
     }
 }

@@ -1,13 +1,13 @@
 use std::{collections::BTreeMap, fs::File, io, path::Path, time::Duration};
 
 use super::{
-    Mode, Query, QueryOptions, Totals,
+    GrepOptions, GrepTotals, Mode, Query,
     file::{FileSearch, GrepOrigin, Searched},
     page::{Collector, GrepPage},
 };
 use crate::{
-    Filter, Needs, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry, WalkLimits,
-    WalkTally, walk::Pruned,
+    FileRequirement, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry, WalkFilter,
+    WalkLimits, WalkStats, walk::SkippedDir,
 };
 
 /// How a search for text is run.
@@ -17,7 +17,7 @@ pub struct GrepRun<'a> {
     /// Where relative things are relative to.
     pub cwd: &'a Path,
     /// Which files count.
-    pub filter: &'a Filter,
+    pub filter: &'a WalkFilter,
     /// Threads and file systems.
     pub limits: WalkLimits,
     /// Which part of the answer is wanted.
@@ -30,15 +30,15 @@ pub struct GrepRun<'a> {
 
 /// What a search found, and what it left out.
 #[derive(Debug, Default)]
-pub struct Grepped {
+pub struct GrepResult {
     /// What was found.
-    pub totals: Totals,
+    pub totals: GrepTotals,
     /// Files that were searched.
     pub searched: u64,
     /// Files that are no text and were not searched.
     pub binary: u64,
     /// What the walk saw and left out.
-    pub tally: WalkTally,
+    pub tally: WalkStats,
     /// What was left out, looked at: only when hardly anything was found.
     pub left_out: Option<LeftOut>,
     /// The search did not come to its end.
@@ -51,7 +51,7 @@ pub struct Grepped {
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
     /// Files, and how many of them match, by what they need to be searched.
-    pub by_need: BTreeMap<Needs, (u64, u64)>,
+    pub by_need: BTreeMap<FileRequirement, (u64, u64)>,
     /// There was no time to look at all of them.
     pub incomplete: bool,
 }
@@ -67,7 +67,7 @@ const FEW_HITS: u64 = 2;
 impl GrepRun<'_> {
     /// Searches the tree below a root. When nothing or hardly anything is found,
     /// also looks at what was left out, so that the answer can say what it means.
-    pub fn run(&self, root: &SearchRoot) -> Grepped {
+    pub fn run(&self, root: &SearchRoot) -> GrepResult {
         let mut filter = self.filter.clone();
         let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         let ignore_files_off = walk.root_is_ignored();
@@ -77,7 +77,7 @@ impl GrepRun<'_> {
         }
         let collector = Collector::new(self.page, self.query.options.mode);
         let (searches, tally) = walk.run((), || TreeSearch::new(self, &collector));
-        let mut grepped = Grepped { tally, ignore_files_off, ..Grepped::default() };
+        let mut grepped = GrepResult { tally, ignore_files_off, ..GrepResult::default() };
         for search in searches {
             grepped.searched += search.searched;
             grepped.binary += search.binary;
@@ -92,11 +92,11 @@ impl GrepRun<'_> {
     }
 
     /// Searches one file that was named.
-    pub fn run_file(&self, name: &[u8], file: File) -> io::Result<Grepped> {
+    pub fn run_file(&self, name: &[u8], file: File) -> io::Result<GrepResult> {
         let collector = Collector::new(self.page, self.query.options.mode);
         let len = file.metadata()?.len();
         let mut search = FileSearch::new(self.query, self.stop);
-        let mut grepped = Grepped { searched: 1, ..Grepped::default() };
+        let mut grepped = GrepResult { searched: 1, ..GrepResult::default() };
         if let Searched::Text(found) = search.search(file, len, GrepOrigin::Named, collector.keep())?
             && 0 < found.count
         {
@@ -107,9 +107,9 @@ impl GrepRun<'_> {
         Ok(grepped)
     }
 
-    fn look_at_left_out(&self, walk: &TreeWalk<'_>, tally: &WalkTally, time: Duration) -> LeftOut {
+    fn look_at_left_out(&self, walk: &TreeWalk<'_>, tally: &WalkStats, time: Duration) -> LeftOut {
         let stop = self.stop.within(time);
-        let options = QueryOptions { mode: Mode::Files, before: 0, after: 0, ..self.query.options };
+        let options = GrepOptions { mode: Mode::Files, before: 0, after: 0, ..self.query.options };
         let query = Query { options, ..self.query.clone() };
         let make = || GrepProbe {
             search: FileSearch::new(&query, &stop),
@@ -153,15 +153,15 @@ impl Visitor for TreeSearch<'_> {
         Some(())
     }
 
-    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkTally) {
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkStats) {
         let is_content = self.run.query.options.mode == Mode::Content;
         let keep = if is_content { self.collector.keep_of(&entry.rel()) } else { 0 };
         match search_entry(&mut self.search, entry, GrepOrigin::Walk, keep) {
             Err(error) => tally.unreadable.note(&entry.rel(), &error),
             Ok(Searched::Binary) => {
                 self.binary += 1;
-                let needs = Needs { binary: true, ..entry.needs };
-                tally.prune(|| Pruned { rel: entry.rel(), needs, dir: None });
+                let needs = FileRequirement { binary: true, ..entry.needs };
+                tally.prune(|| SkippedDir { rel: entry.rel(), needs, dir: None });
             }
             Ok(Searched::Text(found)) => {
                 self.searched += 1;
@@ -183,7 +183,7 @@ impl Visitor for TreeSearch<'_> {
 struct GrepProbe<'a> {
     search: FileSearch<'a>,
     may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
-    by_need: BTreeMap<Needs, (u64, u64)>,
+    by_need: BTreeMap<FileRequirement, (u64, u64)>,
 }
 
 impl Visitor for GrepProbe<'_> {
@@ -193,7 +193,7 @@ impl Visitor for GrepProbe<'_> {
         Some(())
     }
 
-    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkTally) {
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkStats) {
         let origin = if entry.needs.binary { GrepOrigin::Named } else { GrepOrigin::Walk };
         let sum = self.by_need.entry(entry.needs).or_default();
         sum.0 += 1;

@@ -30,7 +30,7 @@ pub enum LineKind {
 
 /// What was found in one file.
 #[derive(Debug, Default)]
-pub(crate) struct FoundLine {
+pub(crate) struct MatchedLines {
     /// Matching lines; in multiline mode matches; in file mode 1.
     pub(crate) count: u64,
     /// The first lines of the answer.
@@ -46,7 +46,7 @@ pub(crate) struct FoundLine {
 }
 
 /// Takes what the searcher finds in one file.
-pub(crate) struct LineTaker<'a> {
+pub(crate) struct LineCollector<'a> {
     pub(crate) query: &'a Query,
     pub(crate) stop: &'a SearchStop,
     /// How many lines are of use to anybody.
@@ -54,12 +54,12 @@ pub(crate) struct LineTaker<'a> {
     /// Lines from this byte on are counted, not shown.
     pub(crate) show_until: u64,
     pub(crate) gap: bool,
-    pub(crate) found: FoundLine,
+    pub(crate) found: MatchedLines,
 }
 
-impl<'a> LineTaker<'a> {
+impl<'a> LineCollector<'a> {
     pub(crate) fn new(query: &'a Query, stop: &'a SearchStop, keep: usize) -> Self {
-        Self { query, stop, keep, show_until: u64::MAX, gap: false, found: FoundLine::default() }
+        Self { query, stop, keep, show_until: u64::MAX, gap: false, found: MatchedLines::default() }
     }
 
     fn go_on(&self) -> io::Result<bool> {
@@ -125,7 +125,7 @@ impl<'a> LineTaker<'a> {
     }
 }
 
-impl Sink for LineTaker<'_> {
+impl Sink for LineCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

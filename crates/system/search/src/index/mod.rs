@@ -12,14 +12,14 @@ mod words;
 use std::collections::HashMap;
 
 pub(crate) use names::{IndexedNames, NAMELESS, NameId};
-pub use refresh::{IndexRefresh, Refresh};
+pub use refresh::{IndexRefreshOptions, RefreshStats};
 pub(crate) use words::{Words, fingerprint, parts};
 
-use crate::{Lang, SymbolKind};
+use crate::{SourceLanguage, SymbolKind};
 
 /// What is where in one tree.
 #[derive(Debug, Default)]
-pub struct Index {
+pub struct TreeIndex {
     files: Vec<Option<IndexedFile>>,
     by_path: HashMap<Box<[u8]>, IndexedFileId>,
     free: Vec<IndexedFileId>,
@@ -37,7 +37,7 @@ pub(crate) type IndexedFileId = u32;
 pub(crate) struct IndexedFile {
     pub(crate) rel: Box<[u8]>,
     stamp: IndexStamp,
-    pub(crate) lang: Option<&'static Lang>,
+    pub(crate) lang: Option<&'static SourceLanguage>,
     pub(crate) symbols: Box<[IndexedSymbol]>,
     pub(crate) words: Words,
 }
@@ -61,7 +61,7 @@ pub(crate) struct IndexStamp {
     settled: bool,
 }
 
-impl Index {
+impl TreeIndex {
     /// How many files are in it.
     pub fn len(&self) -> usize {
         self.by_path.len()

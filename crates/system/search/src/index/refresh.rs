@@ -8,31 +8,31 @@ use std::{
 use rustix::fs::Stat;
 
 use super::{
-    Index, IndexStamp, IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS,
+    IndexStamp, IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS, TreeIndex,
     words::{WordSet, Words},
 };
 use crate::{
-    Filter, Guess, Lang, SearchRoot, SearchStop, SearchStopReason, Symbol, SymbolKind, SymbolScratch,
-    TreeWalk, Visitor, WalkEntry, WalkLimits, WalkTally, grep, symbols,
+    CharsetGuess, SearchRoot, SearchStop, SearchStopReason, SourceLanguage, SourceSymbol, SymbolKind,
+    SymbolScratch, TreeWalk, Visitor, WalkEntry, WalkFilter, WalkLimits, WalkStats, grep, symbols,
 };
 
 /// How an index is brought up to date.
-pub struct Refresh<'a> {
+pub struct IndexRefreshOptions<'a> {
     /// Where relative things are relative to.
     pub cwd: &'a Path,
     /// Which files count.
-    pub filter: &'a Filter,
+    pub filter: &'a WalkFilter,
     /// Threads and file systems.
     pub limits: WalkLimits,
     /// Guesses the encoding of files that are not UTF-8.
-    pub guess: Guess,
+    pub guess: CharsetGuess,
     /// When to give up.
     pub stop: &'a SearchStop,
 }
 
 /// What bringing it up to date came to.
 #[derive(Debug, Default)]
-pub struct IndexRefresh {
+pub struct RefreshStats {
     /// Files that were read.
     pub read: u64,
     /// Files that are gone.
@@ -42,7 +42,7 @@ pub struct IndexRefresh {
     /// It is not complete: some files may be missing or old.
     pub stopped: Option<SearchStopReason>,
     /// What the walk saw and left out.
-    pub tally: WalkTally,
+    pub tally: WalkStats,
 }
 
 /// Larger files are data or generated: they are searched, not indexed.
@@ -58,9 +58,9 @@ const MAX_BYTES: usize = 768 << 20;
 /// telling.
 const SETTLING_SECONDS: i64 = 2;
 
-impl Refresh<'_> {
+impl IndexRefreshOptions<'_> {
     /// Looks at every file, and reads those that changed.
-    pub fn run(&self, index: &mut Index, root: &SearchRoot) -> IndexRefresh {
+    pub fn run(&self, index: &mut TreeIndex, root: &SearchRoot) -> RefreshStats {
         let mut filter = self.filter.clone();
         let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         if walk.root_is_ignored() {
@@ -70,7 +70,7 @@ impl Refresh<'_> {
         let known = &*index;
         let (readers, tally) = walk.run((), || IndexReader::new(known, self.guess));
         let stopped = self.stop.reason();
-        let mut refreshed = IndexRefresh { stopped, tally, ..IndexRefresh::default() };
+        let mut refreshed = RefreshStats { stopped, tally, ..RefreshStats::default() };
         let mut seen: HashSet<IndexedFileId> = HashSet::new();
         let mut read = Vec::new();
         for reader in readers {
@@ -103,8 +103,8 @@ impl Refresh<'_> {
 
 /// Looks at files on a thread of its own.
 struct IndexReader<'a> {
-    known: &'a Index,
-    guess: Guess,
+    known: &'a TreeIndex,
+    guess: CharsetGuess,
     now: i64,
     same: Vec<IndexedFileId>,
     read: Vec<ReadFile>,
@@ -117,7 +117,7 @@ struct IndexReader<'a> {
 struct ReadFile {
     rel: Vec<u8>,
     stamp: IndexStamp,
-    lang: Option<&'static Lang>,
+    lang: Option<&'static SourceLanguage>,
     /// All names in one piece.
     names: String,
     symbols: Vec<ReadSymbol>,
@@ -132,7 +132,7 @@ struct ReadSymbol {
 }
 
 impl<'a> IndexReader<'a> {
-    fn new(known: &'a Index, guess: Guess) -> Self {
+    fn new(known: &'a TreeIndex, guess: CharsetGuess) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         Self {
             known,
@@ -163,7 +163,7 @@ impl<'a> IndexReader<'a> {
                 Some(text) => {
                     self.words.collect(&text);
                     read.words = Words::of(&self.words);
-                    read.lang = Lang::of(entry.name(), &text);
+                    read.lang = SourceLanguage::of(entry.name(), &text);
                     if let Some(lang) = read.lang {
                         let found = symbols(lang, &text, &mut self.scratch);
                         read.take_symbols(&text, &found);
@@ -188,7 +188,7 @@ impl Visitor for IndexReader<'_> {
         Some(())
     }
 
-    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkTally) {
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkStats) {
         let rel = entry.rel();
         if let Some(id) = self.known.by_path.get(&*rel)
             && let Some(file) = self.known.file(*id)
@@ -205,7 +205,7 @@ impl Visitor for IndexReader<'_> {
 }
 
 impl ReadFile {
-    fn take_symbols(&mut self, text: &[u8], found: &[Symbol]) {
+    fn take_symbols(&mut self, text: &[u8], found: &[SourceSymbol]) {
         let mut last: Option<(std::ops::Range<usize>, std::ops::Range<u32>)> = None;
         for symbol in found {
             let name = self.name(text, &symbol.name);
@@ -229,7 +229,7 @@ impl ReadFile {
         place(start)..place(self.names.len())
     }
 
-    fn into_indexed(self, index: &mut Index) -> IndexedFile {
+    fn into_indexed(self, index: &mut TreeIndex) -> IndexedFile {
         let names = &mut index.names;
         let mut id = |range: &std::ops::Range<u32>| {
             names.id(self.names.get(range.start as usize..range.end as usize).unwrap_or_default())

@@ -4,14 +4,14 @@ use crate::index::parts;
 #[derive(Clone, Debug)]
 pub struct RankQuery {
     /// The name that is looked for, if it is one.
-    pub(crate) name: Option<AskedName>,
+    pub(crate) name: Option<QueryName>,
     /// The words to look for, in lower case.
     pub(crate) terms: Vec<String>,
 }
 
 /// A name, perhaps with what it is in.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct AskedName {
+pub(crate) struct QueryName {
     pub(crate) text: String,
     /// `Config` of `Config::load`.
     pub(crate) inside: Option<String>,
@@ -91,12 +91,12 @@ impl RankQuery {
         };
         let name = match words.as_slice() {
             [] => return None,
-            [only] => Some(AskedName::parse(only)),
+            [only] => Some(QueryName::parse(only)),
             // One name among words, as in "where is parseConfig called".
             several => {
                 let mut names = several.iter().filter(looks_like_code);
                 match (names.next(), names.next()) {
-                    (Some(name), None) => Some(AskedName::parse(name)),
+                    (Some(name), None) => Some(QueryName::parse(name)),
                     _ => None,
                 }
             }
@@ -115,7 +115,7 @@ impl RankQuery {
 /// More words say less.
 const MAX_TERMS: usize = 12;
 
-impl AskedName {
+impl QueryName {
     fn parse(text: &str) -> Option<Self> {
         let mut segments = text
             .split(|char: char| !(char.is_alphanumeric() || matches!(char, '_' | '$' | '-')))

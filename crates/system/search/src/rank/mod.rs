@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub use ask::RankQuery;
 
 use crate::{
-    Guess, Index, SearchRoot, SearchStop, SearchStopReason, SymbolKind, WalkLimits, index::fingerprint,
+    CharsetGuess, SearchRoot, SearchStop, SearchStopReason, SymbolKind, TreeIndex, WalkLimits,
+    index::fingerprint,
 };
 
 /// Looks things up in an index and in the files behind it.
 pub struct Finder<'a> {
     /// An index that was just brought up to date.
-    pub index: &'a Index,
+    pub index: &'a TreeIndex,
     /// The tree it is of.
     pub root: &'a SearchRoot,
     /// What to find.
@@ -31,7 +32,7 @@ pub struct Finder<'a> {
     /// Whether a file may be shown, by its place below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// Tells encodings, as it did for the index.
-    pub guess: Guess,
+    pub guess: CharsetGuess,
     /// When to give up.
     pub stop: &'a SearchStop,
 }
@@ -57,13 +58,13 @@ pub struct RankedAnswer {
     /// The name usages were looked for, when it is not the one asked for.
     pub instead: Option<String>,
     /// Places in code, best file first.
-    pub usages: Vec<FoundPlace>,
+    pub usages: Vec<RankedLine>,
     /// How many there are.
     pub total_usages: u64,
     /// In how many files.
     pub usage_files: usize,
     /// Places in comments, texts and documents, best first.
-    pub passages: Vec<FoundPlace>,
+    pub passages: Vec<RankedLine>,
     /// How many there are.
     pub total_passages: u64,
     /// There was no time for all of it.
@@ -90,7 +91,7 @@ pub struct RankedDefinition {
 
 /// A line in a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct FoundPlace {
+pub struct RankedLine {
     /// The file, by its place below the root.
     pub rel: Vec<u8>,
     /// Counted from 1.

@@ -2,7 +2,7 @@
 
 use crate::index::parts;
 
-use super::ask::AskedName;
+use super::ask::QueryName;
 
 /// The points of the best fit.
 pub(crate) const EXACT: i32 = 1000;
@@ -10,7 +10,7 @@ pub(crate) const EXACT: i32 = 1000;
 pub(crate) const SAME: i32 = 800;
 
 /// How well `name` fits the one that is looked for; 0 for not at all.
-pub(crate) fn fit(wanted: &AskedName, name: &str) -> i32 {
+pub(crate) fn fit(wanted: &QueryName, name: &str) -> i32 {
     let text = wanted.text.as_str();
     if name == text {
         return EXACT;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn better_fits_have_more_points() {
-        let wanted = AskedName { text: String::from("loadConfig"), inside: None };
+        let wanted = QueryName { text: String::from("loadConfig"), inside: None };
         let points: Vec<i32> = [
             "loadConfig",
             "LoadConfig",

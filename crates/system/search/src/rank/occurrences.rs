@@ -1,10 +1,10 @@
 use memchr::memmem;
 
-use super::{Finder, FoundPlace, RankedAnswer, RankedDefinition, definitions::shown, signals};
+use super::{Finder, RankedAnswer, RankedDefinition, RankedLine, definitions::shown, signals};
 use crate::{
-    Lang,
+    SourceLanguage,
     index::{IndexedFile, fingerprint},
-    symbols::{Comments, SourceToken, TokenKind, is_word, tokens},
+    symbols::{CommentPolicy, SourceToken, TokenKind, is_word, tokens},
 };
 
 /// Lines of one file that are handed back, so that one file does not fill the
@@ -12,11 +12,11 @@ use crate::{
 const PER_FILE: usize = 3;
 
 /// Where a name is in one file.
-struct FoundOccurrence {
+struct NameOccurrences {
     rel: Vec<u8>,
-    code: Vec<FoundPlace>,
+    code: Vec<RankedLine>,
     code_lines: u64,
-    text: Vec<FoundPlace>,
+    text: Vec<RankedLine>,
     text_lines: u64,
     order: (i32, usize),
 }
@@ -65,7 +65,7 @@ fn words_of(name: &str) -> impl Iterator<Item = &str> {
 
 /// Looks for a name in the text of a file, at whole words. Lines in `own`
 /// define it.
-fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<FoundOccurrence> {
+fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<NameOccurrences> {
     let finder = memmem::Finder::new(name.as_bytes());
     let is_whole = |at: &usize| {
         let before = at.checked_sub(1).is_none_or(|before| !is_word(text[before]));
@@ -77,9 +77,9 @@ fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<Foun
     }
     let mut lexed = Vec::new();
     if let Some(lang) = file.lang {
-        tokens(lang.syntax, text, Comments::Keep, &mut lexed);
+        tokens(lang.syntax, text, CommentPolicy::Keep, &mut lexed);
     }
-    let mut found = FoundOccurrence {
+    let mut found = NameOccurrences {
         rel: file.rel.to_vec(),
         code: Vec::new(),
         code_lines: 0,
@@ -109,14 +109,14 @@ fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<Foun
     (0 < found.code_lines + found.text_lines).then_some(found)
 }
 
-fn place(text: &[u8], rel: &[u8], at: usize, line: u32, len: usize) -> FoundPlace {
+fn place(text: &[u8], rel: &[u8], at: usize, line: u32, len: usize) -> RankedLine {
     let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |found| found + 1);
     let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |found| at + found);
-    FoundPlace { rel: rel.to_vec(), line, text: shown(&text[start..end], &(at - start..at - start + len)) }
+    RankedLine { rel: rel.to_vec(), line, text: shown(&text[start..end], &(at - start..at - start + len)) }
 }
 
 /// Whether a byte is in code, not in a comment or text.
-fn is_code(lang: Option<&Lang>, lexed: &[SourceToken], at: usize) -> bool {
+fn is_code(lang: Option<&SourceLanguage>, lexed: &[SourceToken], at: usize) -> bool {
     if lang.is_none() {
         return false;
     }

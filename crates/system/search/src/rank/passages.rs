@@ -1,4 +1,4 @@
-use super::{Finder, FoundPlace, RankedAnswer, definitions::shown, names::kinship, signals};
+use super::{Finder, RankedAnswer, RankedLine, definitions::shown, names::kinship, signals};
 use crate::{
     index::{IndexedFile, fingerprint, parts},
     symbols::is_word,
@@ -11,8 +11,8 @@ const MAX_READ: usize = 400;
 const WINDOW: usize = 4;
 
 /// A place that says what was asked for.
-struct Passage {
-    place: FoundPlace,
+struct MatchingPassage {
+    place: RankedLine,
     score: f64,
 }
 
@@ -49,7 +49,7 @@ impl Finder<'_> {
     }
 
     /// The place in a file where most of the words are within a few lines.
-    fn best_passage(&self, file: &IndexedFile, weights: &[f64]) -> Option<Passage> {
+    fn best_passage(&self, file: &IndexedFile, weights: &[f64]) -> Option<MatchingPassage> {
         let text = self.text_of(&file.rel)?;
         let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
         let held: Vec<u64> = lines.iter().map(|line| self.terms_in(line)).collect();
@@ -73,8 +73,8 @@ impl Finder<'_> {
         }
         let (score, at) = best?;
         let line = u32::try_from(at + 1).ok()?;
-        Some(Passage {
-            place: FoundPlace { rel: file.rel.to_vec(), line, text: shown(lines[at], &(0..0)) },
+        Some(MatchingPassage {
+            place: RankedLine { rel: file.rel.to_vec(), line, text: shown(lines[at], &(0..0)) },
             score,
         })
     }

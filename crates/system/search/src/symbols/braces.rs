@@ -1,7 +1,7 @@
 //! Languages whose blocks are in braces.
 
 use super::{
-    Grammar, Symbol, SymbolKind, SymbolView, TokenKind, calls, go, javascript, rust,
+    Grammar, SourceSymbol, SymbolKind, SymbolView, TokenKind, calls, go, javascript, rust,
     words::{self, Keyword},
 };
 
@@ -32,14 +32,14 @@ struct OpenBrace {
 pub(crate) struct BraceWalker<'a> {
     pub(crate) grammar: Grammar,
     pub(crate) view: SymbolView<'a>,
-    pub(crate) found: Vec<Symbol>,
+    pub(crate) found: Vec<SourceSymbol>,
     open: Vec<OpenBrace>,
     /// What the next brace opens.
     next: Option<(SymbolScope, Option<usize>)>,
     parens: usize,
 }
 
-pub(crate) fn walk(grammar: Grammar, view: SymbolView<'_>) -> Vec<Symbol> {
+pub(crate) fn walk(grammar: Grammar, view: SymbolView<'_>) -> Vec<SourceSymbol> {
     let mut walker =
         BraceWalker { grammar, view, found: Vec::new(), open: Vec::new(), next: None, parens: 0 };
     let mut at = 0;
@@ -256,6 +256,6 @@ impl BraceWalker<'_> {
             token.start as usize..token.end as usize
         };
         let line = self.view.tokens[name].line;
-        self.found.push(Symbol { name: range(name), kind, line, container: container.map(range) });
+        self.found.push(SourceSymbol { name: range(name), kind, line, container: container.map(range) });
     }
 }

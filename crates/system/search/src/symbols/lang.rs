@@ -4,7 +4,7 @@ use super::syntax::{CharQuote, Heredoc, LanguageSyntax, Quote, RawString};
 
 /// A language whose definitions are known.
 #[derive(Debug)]
-pub struct Lang {
+pub struct SourceLanguage {
     /// What people call the language.
     pub name: &'static str,
     extensions: &'static [&'static str],
@@ -167,7 +167,7 @@ static ZIG: LanguageSyntax = LanguageSyntax {
     ..LanguageSyntax::PLAIN
 };
 /// Every language, in no order that matters: an extension is in one row only.
-static LANGS: &[Lang] = &[
+static LANGS: &[SourceLanguage] = &[
     lang("Rust", &["rs"], &[], &RUST, Grammar::Rust),
     lang("Go", &["go"], &[], &GO, Grammar::Go),
     lang("JavaScript", &["js", "jsx", "mjs", "cjs"], &["node"], &JAVASCRIPT, Grammar::JavaScript),
@@ -218,11 +218,11 @@ const fn lang(
     names: &'static [&'static str],
     syntax: &'static LanguageSyntax,
     grammar: Grammar,
-) -> Lang {
-    Lang { name, extensions, names, syntax, grammar }
+) -> SourceLanguage {
+    SourceLanguage { name, extensions, names, syntax, grammar }
 }
 
-impl Lang {
+impl SourceLanguage {
     /// The language of a file, by its name or its `#!` line.
     pub fn of(name: &[u8], text: &[u8]) -> Option<&'static Self> {
         let name = std::str::from_utf8(name).ok()?;
@@ -256,7 +256,11 @@ mod tests {
             ("run", "echo\n", None),
             ("notes.md", "", None),
         ] {
-            assert_eq!(Lang::of(name.as_bytes(), text.as_bytes()).map(|lang| lang.name), want, "{name}");
+            assert_eq!(
+                SourceLanguage::of(name.as_bytes(), text.as_bytes()).map(|lang| lang.name),
+                want,
+                "{name}"
+            );
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) enum TokenKind {
 
 /// What to do with comments.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Comments {
+pub(crate) enum CommentPolicy {
     Skip,
     Keep,
 }
@@ -40,22 +40,22 @@ pub(crate) enum Comments {
 pub(crate) fn tokens(
     syntax: &LanguageSyntax,
     source: &[u8],
-    comments: Comments,
+    comments: CommentPolicy,
     tokens: &mut Vec<SourceToken>,
 ) {
     tokens.clear();
     let mut lexer =
-        Lexer { syntax, source, at: 0, line: 1, line_start: 0, comments, tokens, heredocs: Vec::new() };
+        SourceLexer { syntax, source, at: 0, line: 1, line_start: 0, comments, tokens, heredocs: Vec::new() };
     lexer.run();
 }
 
-struct Lexer<'a> {
+struct SourceLexer<'a> {
     syntax: &'a LanguageSyntax,
     source: &'a [u8],
     at: usize,
     line: u32,
     line_start: usize,
-    comments: Comments,
+    comments: CommentPolicy,
     tokens: &'a mut Vec<SourceToken>,
     /// Ends of the heredocs that begin behind this line.
     heredocs: Vec<Vec<u8>>,
@@ -65,7 +65,7 @@ pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || 0x80 <= byte
 }
 
-impl Lexer<'_> {
+impl SourceLexer<'_> {
     fn run(&mut self) {
         while let Some(&byte) = self.source.get(self.at) {
             match byte {
@@ -180,7 +180,7 @@ impl Lexer<'_> {
     fn line_comment(&mut self) {
         let start = self.at;
         self.at = memchr::memchr(b'\n', &self.source[start..]).map_or(self.source.len(), |len| start + len);
-        if self.comments == Comments::Keep {
+        if self.comments == CommentPolicy::Keep {
             self.push_here(start, TokenKind::Comment);
         }
     }
@@ -204,7 +204,7 @@ impl Lexer<'_> {
                 self.step();
             }
         }
-        if self.comments == Comments::Keep {
+        if self.comments == CommentPolicy::Keep {
             self.push(start, line, line_start, TokenKind::Comment);
         }
     }
@@ -488,12 +488,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::symbols::Lang;
+    use crate::symbols::SourceLanguage;
 
     fn words(file: &str, source: &str) -> String {
-        let lang = Lang::of(file.as_bytes(), b"").unwrap();
+        let lang = SourceLanguage::of(file.as_bytes(), b"").unwrap();
         let mut found = Vec::new();
-        tokens(lang.syntax, source.as_bytes(), Comments::Skip, &mut found);
+        tokens(lang.syntax, source.as_bytes(), CommentPolicy::Skip, &mut found);
         let words = found.iter().filter(|token| token.kind == TokenKind::Word);
         words.map(|token| &source[token.start as usize..token.end as usize]).collect::<Vec<_>>().join(" ")
     }
@@ -525,9 +525,9 @@ mod tests {
         #[test]
         fn nothing_stops_it(source in "([a-z]|[\"'`/*#\\\\<>{}()$@\n -]|EOF|é|r#|R\"|=begin|--\\[\\[){0,60}") {
             for file in ["a.rs", "a.js", "a.cpp", "a.cs", "a.sh", "a.rb", "a.php", "a.py", "a.lua", "a.sql"] {
-                let lang = Lang::of(file.as_bytes(), b"").unwrap();
+                let lang = SourceLanguage::of(file.as_bytes(), b"").unwrap();
                 let mut found = Vec::new();
-                tokens(lang.syntax, source.as_bytes(), Comments::Keep, &mut found);
+                tokens(lang.syntax, source.as_bytes(), CommentPolicy::Keep, &mut found);
                 let mut last = 0;
                 for token in found {
                     prop_assert!(last <= token.start && token.start <= token.end);

@@ -1,10 +1,10 @@
 //! Languages whose definitions begin lines.
 
-use super::{Grammar, Symbol, SymbolKind, SymbolView};
+use super::{Grammar, SourceSymbol, SymbolKind, SymbolView};
 
 struct Finder<'a> {
     view: SymbolView<'a>,
-    found: Vec<Symbol>,
+    found: Vec<SourceSymbol>,
     /// Types and modules around, each with its indentation.
     around: Vec<(u16, usize)>,
 }
@@ -16,7 +16,12 @@ impl Finder<'_> {
             token.start as usize..token.end as usize
         };
         let container = self.around.last().map(|(_, name)| range(*name));
-        self.found.push(Symbol { name: range(name), kind, line: self.view.tokens[name].line, container });
+        self.found.push(SourceSymbol {
+            name: range(name),
+            kind,
+            line: self.view.tokens[name].line,
+            container,
+        });
     }
 
     /// Leaves the blocks a line with this indentation is not in.
@@ -28,7 +33,7 @@ impl Finder<'_> {
 }
 
 /// Python, Ruby, Elixir: what is in what is told by the indentation.
-pub(crate) fn indented(grammar: Grammar, view: SymbolView<'_>) -> Vec<Symbol> {
+pub(crate) fn indented(grammar: Grammar, view: SymbolView<'_>) -> Vec<SourceSymbol> {
     let mut finder = Finder { view, found: Vec::new(), around: Vec::new() };
     for at in 0..view.tokens.len() {
         if !view.is_first(at) {
@@ -177,7 +182,7 @@ fn elixir(finder: &mut Finder<'_>, at: usize, indent: u16) {
 }
 
 /// Lua, Perl, shell, SQL, make.
-pub(crate) fn flat(grammar: Grammar, view: SymbolView<'_>) -> Vec<Symbol> {
+pub(crate) fn flat(grammar: Grammar, view: SymbolView<'_>) -> Vec<SourceSymbol> {
     let mut finder = Finder { view, found: Vec::new(), around: Vec::new() };
     for at in 0..view.tokens.len() {
         match grammar {

@@ -21,13 +21,13 @@ mod view;
 mod words;
 
 use lang::Grammar;
-pub use lang::Lang;
-pub(crate) use lexer::{Comments, SourceToken, TokenKind, is_word, tokens};
+pub use lang::SourceLanguage;
+pub(crate) use lexer::{CommentPolicy, SourceToken, TokenKind, is_word, tokens};
 use view::SymbolView;
 
 /// Something with a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Symbol {
+pub struct SourceSymbol {
     /// Where its name is in the file.
     pub name: std::ops::Range<usize>,
     /// What it is.
@@ -104,8 +104,8 @@ impl SymbolKind {
 const MAX_SYMBOLS: usize = 20_000;
 
 /// The definitions in a file. `scratch` is memory to use again.
-pub fn symbols(lang: &Lang, source: &[u8], scratch: &mut SymbolScratch) -> Vec<Symbol> {
-    tokens(lang.syntax, source, Comments::Skip, &mut scratch.tokens);
+pub fn symbols(lang: &SourceLanguage, source: &[u8], scratch: &mut SymbolScratch) -> Vec<SourceSymbol> {
+    tokens(lang.syntax, source, CommentPolicy::Skip, &mut scratch.tokens);
     let view = SymbolView { source, tokens: &scratch.tokens };
     let mut found = match lang.grammar {
         Grammar::Python | Grammar::Ruby | Grammar::Elixir => lines::indented(lang.grammar, view),

@@ -209,39 +209,39 @@ const RESERVED: &str = "abstract alignas and as assert async await break case ca
     val var virtual void when where while with yield _";
 
 /// Those that are names all the same, by family.
-const USABLE: [(WordFamily, &str); 4] = [
+const USABLE: [(KeywordFamily, &str); 4] = [
     (
-        WordFamily::Rust,
+        KeywordFamily::Rust,
         "and assert case catch checked class default defer delete echo export extends final finally fixed foreach fun \
          func function goto guard implements import lock namespace new not or package print private protected public \
          select switch template this throw throws try unless until using val var void when with",
     ),
     (
-        WordFamily::JavaScript,
+        KeywordFamily::JavaScript,
         "and assert catch checked default defer delete echo export final finally fixed fn foreach fun func goto guard \
          import lock loop match not or override package print ref select template throw unless until val when where",
     ),
     (
-        WordFamily::C,
+        KeywordFamily::C,
         "checked defer echo export final finally fixed fn foreach fun func function guard import in let lock loop match \
          override package print ref select unless until val var when where with yield",
     ),
     (
-        WordFamily::Other,
+        KeywordFamily::Other,
         "and checked delete echo fixed fn func let loop match not or print ref select template until",
     ),
 ];
 
 /// Languages that reserve about the same words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum WordFamily {
+enum KeywordFamily {
     Rust,
     JavaScript,
     C,
     Other,
 }
 
-impl WordFamily {
+impl KeywordFamily {
     fn of(grammar: Grammar) -> Self {
         match grammar {
             Grammar::Rust | Grammar::Go | Grammar::Zig => Self::Rust,
@@ -276,5 +276,5 @@ pub(crate) fn is_reserved(grammar: Grammar, word: &[u8]) -> bool {
     const LONGEST: usize = 10;
     let may_be =
         word.len() <= LONGEST && word.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'_');
-    may_be && RESERVED_IN.get(word).is_some_and(|families| families & WordFamily::of(grammar).bit() != 0)
+    may_be && RESERVED_IN.get(word).is_some_and(|families| families & KeywordFamily::of(grammar).bit() != 0)
 }

@@ -10,7 +10,7 @@ use super::rules::IgnoreRules;
 
 /// Which files a walk is about, beyond their place.
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub struct WalkFilter {
     /// Leave out what ignore files name.
     pub respect_ignore: bool,
     /// Leave out names that begin with a dot.
@@ -18,21 +18,27 @@ pub struct Filter {
     /// Leave out the insides of version control.
     pub skip_vcs: bool,
     /// Only what these globs take.
-    pub globs: Globs,
+    pub globs: GlobFilter,
     /// Only files of these types.
     pub types: Option<Types>,
 }
 
-impl Default for Filter {
+impl Default for WalkFilter {
     /// As `rg` does without options.
     fn default() -> Self {
-        Self { respect_ignore: true, skip_hidden: true, skip_vcs: true, globs: Globs::default(), types: None }
+        Self {
+            respect_ignore: true,
+            skip_hidden: true,
+            skip_vcs: true,
+            globs: GlobFilter::default(),
+            types: None,
+        }
     }
 }
 
 /// Why an entry is left out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum IgnoreRuling {
+pub(crate) enum IgnoreReason {
     Keep,
     /// Does not fit what was asked for.
     Unwanted,
@@ -48,7 +54,7 @@ fn is_vcs(name: &[u8]) -> bool {
     name.first() == Some(&b'.') && VCS_DIRS.iter().any(|it| it.as_bytes() == name)
 }
 
-impl Filter {
+impl WalkFilter {
     /// Whether deciding needs the path, not only the name.
     pub(crate) fn needs_path(&self, rules: &IgnoreRules) -> bool {
         rules.any() || !self.globs.is_empty() || self.types.is_some()
@@ -56,34 +62,34 @@ impl Filter {
 
     /// Decides about one entry, in ripgrep's order: globs over ignore files
     /// over types over the dot. `path` is absolute and may be left empty when
-    /// [`Filter::needs_path`] says so.
-    pub(crate) fn rule(&self, rules: &IgnoreRules, path: &Path, name: &[u8], is_dir: bool) -> IgnoreRuling {
+    /// [`WalkFilter::needs_path`] says so.
+    pub(crate) fn rule(&self, rules: &IgnoreRules, path: &Path, name: &[u8], is_dir: bool) -> IgnoreReason {
         match self.globs.matched(path, is_dir) {
-            Match::Whitelist(()) => return IgnoreRuling::Keep,
-            Match::Ignore(()) => return IgnoreRuling::Unwanted,
+            Match::Whitelist(()) => return IgnoreReason::Keep,
+            Match::Ignore(()) => return IgnoreReason::Unwanted,
             Match::None => (),
         }
         if self.skip_vcs && is_vcs(name) {
-            return IgnoreRuling::Vcs;
+            return IgnoreReason::Vcs;
         }
         let mut wanted = false;
         if self.respect_ignore {
             match rules.matched(path, is_dir) {
-                Match::Ignore(()) => return IgnoreRuling::Ignored,
+                Match::Ignore(()) => return IgnoreReason::Ignored,
                 Match::Whitelist(()) => wanted = true,
                 Match::None => (),
             }
         }
         if let Some(types) = &self.types {
             match types.matched(path, is_dir) {
-                Match::Ignore(_) => return IgnoreRuling::Unwanted,
+                Match::Ignore(_) => return IgnoreReason::Unwanted,
                 Match::Whitelist(_) => wanted = true,
                 Match::None => (),
             }
         }
         match name.first() {
-            Some(b'.') if self.skip_hidden && !wanted => IgnoreRuling::Hidden,
-            _ => IgnoreRuling::Keep,
+            Some(b'.') if self.skip_hidden && !wanted => IgnoreReason::Hidden,
+            _ => IgnoreReason::Keep,
         }
     }
 }
@@ -93,18 +99,18 @@ impl Filter {
 /// They are read relative to up to two places: the working directory, as `rg`
 /// does, and the directory that is searched, as everybody expects.
 #[derive(Clone, Debug, Default)]
-pub struct Globs {
-    places: Vec<FilteredPlace>,
+pub struct GlobFilter {
+    places: Vec<FilterKey>,
 }
 
 #[derive(Clone, Debug)]
-struct FilteredPlace {
+struct FilterKey {
     all: Override,
     /// Those with `!` alone: they tell "left out" from "not taken".
     excluding: Option<Override>,
 }
 
-impl Globs {
+impl GlobFilter {
     /// Compiles globs. The error says which one is wrong, and how.
     pub fn new(globs: &[String], places: &[&Path]) -> Result<Self, String> {
         let mut compiled = Self::default();
@@ -121,7 +127,7 @@ impl Globs {
             let excluding: Vec<&String> = globs.iter().filter(|glob| glob.starts_with('!')).collect();
             let excluding =
                 if excluding.is_empty() { None } else { Some(build(excluding.into_iter(), place)?) };
-            compiled.places.push(FilteredPlace { all, excluding });
+            compiled.places.push(FilterKey { all, excluding });
         }
         Ok(compiled)
     }

@@ -8,12 +8,12 @@ mod worker;
 
 use std::{num::NonZero, path::Path, sync::Arc, thread};
 
-pub use filter::{Filter, Globs, UnknownType, VCS_DIRS, file_type};
+pub use filter::{GlobFilter, UnknownType, VCS_DIRS, WalkFilter, file_type};
 use queue::Queue;
 use rules::IgnoreRules;
 pub use rules::left_out;
-pub(crate) use tally::Pruned;
-pub use tally::{Needs, Unreadable, WalkTally};
+pub(crate) use tally::SkippedDir;
+pub use tally::{FileRequirement, Unreadable, WalkStats};
 pub use worker::WalkEntry;
 use worker::{PendingDir, WalkJob, Worker};
 
@@ -23,7 +23,7 @@ use crate::{SearchRoot, SearchStop};
 #[derive(Debug)]
 pub struct TreeWalk<'a> {
     root: &'a SearchRoot,
-    filter: &'a Filter,
+    filter: &'a WalkFilter,
     stop: &'a SearchStop,
     limits: WalkLimits,
     rules: Arc<IgnoreRules>,
@@ -68,7 +68,7 @@ pub trait Visitor: Send {
     fn dir(&mut self, _rel: &[u8]) {}
 
     /// Looks at one file.
-    fn file(&mut self, entry: &WalkEntry<'_, Self::Mark>, tally: &mut WalkTally);
+    fn file(&mut self, entry: &WalkEntry<'_, Self::Mark>, tally: &mut WalkStats);
 }
 
 /// What to do with entries that rules leave out.
@@ -84,7 +84,7 @@ impl<'a> TreeWalk<'a> {
     /// Prepares a walk. `cwd` is where git's global rules are relative to.
     pub fn new(
         root: &'a SearchRoot,
-        filter: &'a Filter,
+        filter: &'a WalkFilter,
         cwd: &Path,
         limits: WalkLimits,
         stop: &'a SearchStop,
@@ -111,13 +111,13 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Visits everything below the root. Hands back the visitors.
-    pub fn run<V: Visitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, WalkTally) {
+    pub fn run<V: Visitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, WalkStats) {
         let start = PendingDir {
             rel: Vec::new(),
             depth: 0,
             rules: Arc::clone(&self.rules),
             mark,
-            needs: Needs::default(),
+            needs: FileRequirement::default(),
         };
         self.drive(vec![WalkJob::Dir(start)], LeftOut::Skip, make)
     }
@@ -125,9 +125,9 @@ impl<'a> TreeWalk<'a> {
     /// Visits what an earlier walk left out.
     pub fn run_left_out<V: Visitor<Mark = ()>>(
         &self,
-        tally: &WalkTally,
+        tally: &WalkStats,
         make: impl Fn() -> V,
-    ) -> (Vec<V>, WalkTally) {
+    ) -> (Vec<V>, WalkStats) {
         let jobs = tally.pruned.iter().map(WalkJob::of_pruned).collect();
         self.drive(jobs, LeftOut::Visit, make)
     }
@@ -137,7 +137,7 @@ impl<'a> TreeWalk<'a> {
         jobs: Vec<WalkJob<V::Mark>>,
         left_out: LeftOut,
         make: impl Fn() -> V,
-    ) -> (Vec<V>, WalkTally) {
+    ) -> (Vec<V>, WalkStats) {
         let queue = Queue::new(jobs);
         let workers = thread::scope(|scope| {
             let start = |_| {
@@ -153,7 +153,7 @@ impl<'a> TreeWalk<'a> {
             // Half of an answer must not look like a whole one.
             joined.into_iter().map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
-        let mut tally = WalkTally::default();
+        let mut tally = WalkStats::default();
         let mut visitors = Vec::new();
         for (visitor, part) in workers {
             tally.add(part);

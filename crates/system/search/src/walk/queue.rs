@@ -45,7 +45,7 @@ impl<T> Queue<T> {
     /// Runs jobs until none is left and nobody can add one.
     pub(crate) fn work(&self, mut run: impl FnMut(T)) {
         while let Some(job) = self.next() {
-            let held = HeldJob(self);
+            let held = JobInHand(self);
             run(job);
             drop(held);
         }
@@ -78,9 +78,9 @@ impl<T> Queue<T> {
 }
 
 /// One job in hand.
-struct HeldJob<'a, T>(&'a Queue<T>);
+struct JobInHand<'a, T>(&'a Queue<T>);
 
-impl<T> Drop for HeldJob<'_, T> {
+impl<T> Drop for JobInHand<'_, T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.busy -= 1;

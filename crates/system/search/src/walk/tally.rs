@@ -4,7 +4,7 @@ use super::rules::IgnoreRules;
 
 /// What a file needs beyond the request to be looked at.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Needs {
+pub struct FileRequirement {
     /// Ignore files name it, or a directory above it.
     pub ignored: bool,
     /// Its name or one above begins with a dot.
@@ -15,7 +15,7 @@ pub struct Needs {
 
 /// What a walk saw, and what it left out.
 #[derive(Debug, Default)]
-pub struct WalkTally {
+pub struct WalkStats {
     /// Regular files (and links, where they count) that were visited.
     pub files: u64,
     /// Directories that were listed.
@@ -35,16 +35,16 @@ pub struct WalkTally {
     /// What could not be read.
     pub unreadable: Unreadable,
     /// Places that were left out, to look at later.
-    pub(crate) pruned: Vec<Pruned>,
+    pub(crate) pruned: Vec<SkippedDir>,
     /// More were left out than are kept in mind.
     pub(crate) forgotten: bool,
 }
 
 /// A place that was left out.
 #[derive(Clone, Debug)]
-pub(crate) struct Pruned {
+pub(crate) struct SkippedDir {
     pub(crate) rel: Vec<u8>,
-    pub(crate) needs: Needs,
+    pub(crate) needs: FileRequirement,
     /// Of a directory, the rules it is in.
     pub(crate) dir: Option<Arc<IgnoreRules>>,
 }
@@ -52,8 +52,8 @@ pub(crate) struct Pruned {
 /// As many left-out places are kept in mind.
 const MAX_PRUNED: usize = 50_000;
 
-impl WalkTally {
-    pub(crate) fn prune(&mut self, pruned: impl FnOnce() -> Pruned) {
+impl WalkStats {
+    pub(crate) fn prune(&mut self, pruned: impl FnOnce() -> SkippedDir) {
         if self.pruned.len() < MAX_PRUNED {
             self.pruned.push(pruned());
         } else {

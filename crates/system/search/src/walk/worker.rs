@@ -16,11 +16,11 @@ use std::{
 use rustix::fs::{Stat, fstat};
 
 use super::{
-    LeftOut, Needs, TreeWalk, Visitor, WalkTally,
-    filter::IgnoreRuling,
+    FileRequirement, LeftOut, TreeWalk, Visitor, WalkStats,
+    filter::IgnoreReason,
     queue::Queue,
     rules::{IgnoreRules, RuleFiles},
-    tally::Pruned,
+    tally::SkippedDir,
 };
 use crate::disk::{self, DirectoryListing, DiskKind, as_path};
 
@@ -33,7 +33,7 @@ pub(crate) enum WalkJob<M> {
     File {
         rel: Vec<u8>,
         mark: M,
-        needs: Needs,
+        needs: FileRequirement,
     },
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct PendingDir<M> {
     pub(crate) depth: usize,
     pub(crate) rules: Arc<IgnoreRules>,
     pub(crate) mark: M,
-    pub(crate) needs: Needs,
+    pub(crate) needs: FileRequirement,
 }
 
 /// A directory whose files are being visited.
@@ -52,11 +52,11 @@ pub(crate) struct OpenDir<M> {
     listing: DirectoryListing,
     rules: Arc<IgnoreRules>,
     mark: M,
-    needs: Needs,
+    needs: FileRequirement,
 }
 
 impl WalkJob<()> {
-    pub(crate) fn of_pruned(pruned: &Pruned) -> Self {
+    pub(crate) fn of_pruned(pruned: &SkippedDir) -> Self {
         let (rel, needs) = (pruned.rel.clone(), pruned.needs);
         match &pruned.dir {
             Some(rules) => Self::Dir(PendingDir { rel, depth: 0, rules: Arc::clone(rules), mark: (), needs }),
@@ -76,7 +76,7 @@ pub struct WalkEntry<'a, M> {
     /// The mark of its directory.
     pub mark: &'a M,
     /// What it needs beyond the request.
-    pub needs: Needs,
+    pub needs: FileRequirement,
 }
 
 impl<M> WalkEntry<'_, M> {
@@ -141,7 +141,7 @@ pub(crate) struct Worker<'a, V: Visitor> {
     queue: &'a Queue<WalkJob<V::Mark>>,
     left_out: LeftOut,
     visitor: V,
-    tally: WalkTally,
+    tally: WalkStats,
     buffer: Vec<MaybeUninit<u8>>,
     more: Vec<WalkJob<V::Mark>>,
     polite: bool,
@@ -159,14 +159,14 @@ impl<'a, V: Visitor> Worker<'a, V> {
             queue,
             left_out,
             visitor,
-            tally: WalkTally::default(),
+            tally: WalkStats::default(),
             buffer: vec![MaybeUninit::uninit(); LISTING_BUFFER],
             more: Vec::new(),
             polite: false,
         }
     }
 
-    pub(crate) fn run(mut self) -> (V, WalkTally) {
+    pub(crate) fn run(mut self) -> (V, WalkStats) {
         let queue = self.queue;
         queue.work(|job| self.job(job));
         (self.visitor, self.tally)
@@ -309,22 +309,22 @@ impl<'a, V: Visitor> Worker<'a, V> {
         paths: &mut WalkPaths,
         name: &[u8],
         is_dir: bool,
-    ) -> Option<Needs> {
+    ) -> Option<FileRequirement> {
         let path = paths.of(name);
         let ruling = self.walk.filter.rule(&dir.rules, path, name, is_dir);
         let (mut needs, dir_rel) = (dir.needs, &dir.rel);
         match ruling {
-            IgnoreRuling::Keep => return Some(needs),
-            IgnoreRuling::Unwanted => return None,
-            IgnoreRuling::Vcs => {
+            IgnoreReason::Keep => return Some(needs),
+            IgnoreReason::Unwanted => return None,
+            IgnoreReason::Vcs => {
                 self.tally.vcs += 1;
                 return None;
             }
-            IgnoreRuling::Ignored => {
+            IgnoreReason::Ignored => {
                 self.tally.ignored += 1;
                 needs.ignored = true;
             }
-            IgnoreRuling::Hidden => {
+            IgnoreReason::Hidden => {
                 self.tally.hidden += 1;
                 needs.hidden = true;
             }
@@ -333,13 +333,13 @@ impl<'a, V: Visitor> Worker<'a, V> {
             LeftOut::Visit => Some(needs),
             LeftOut::Skip => {
                 let dir = is_dir.then(|| Arc::clone(&dir.rules));
-                self.tally.prune(|| Pruned { rel: join(dir_rel, name), needs, dir });
+                self.tally.prune(|| SkippedDir { rel: join(dir_rel, name), needs, dir });
                 None
             }
         }
     }
 
-    fn lone_file(&mut self, rel: &[u8], mark: &V::Mark, needs: Needs) -> io::Result<()> {
+    fn lone_file(&mut self, rel: &[u8], mark: &V::Mark, needs: FileRequirement) -> io::Result<()> {
         let cut = memchr::memrchr(b'/', rel);
         let (dir_rel, name) = match cut {
             Some(cut) => (&rel[..cut], &rel[cut + 1..]),

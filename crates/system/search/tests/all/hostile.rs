@@ -9,8 +9,8 @@ use std::{
 };
 
 use haft_search::{
-    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Grepped, Mode, Query, QueryOptions, SearchRoot, SearchStop,
-    SearchStopReason, TreeRun, WalkLimits,
+    GlobPlan, GlobRun, GrepOptions, GrepPage, GrepResult, GrepRun, Mode, Query, SearchRoot, SearchStop,
+    SearchStopReason, TreeRun, WalkFilter, WalkLimits,
 };
 use rustix::fs::{Mode as FileMode, OFlags, mkdirat, openat};
 
@@ -20,12 +20,12 @@ fn grep(
     mode: Mode,
     may_show: &(dyn Fn(&[u8]) -> bool + Sync),
     stop: &SearchStop,
-) -> Grepped {
-    let query = Query::new(pattern, QueryOptions { mode, ..QueryOptions::default() }).unwrap();
+) -> GrepResult {
+    let query = Query::new(pattern, GrepOptions { mode, ..GrepOptions::default() }).unwrap();
     let run = GrepRun {
         query: &query,
         cwd: Path::new("/"),
-        filter: &Filter::default(),
+        filter: &WalkFilter::default(),
         limits: WalkLimits::default(),
         page: GrepPage { offset: 0, limit: 1000 },
         may_show,
@@ -56,7 +56,7 @@ fn deep_trees_are_searched_to_the_bottom() {
     let plan = GlobPlan::parse("**/bottom.txt", dir.path(), None).unwrap();
     let run = GlobRun {
         cwd: Path::new("/"),
-        filter: &Filter::default(),
+        filter: &WalkFilter::default(),
         limits: WalkLimits::default(),
         keep: 10,
         may_show: &|_, _| true,
@@ -128,7 +128,7 @@ fn the_kernels_files_are_not_walked_into() {
     let root = SearchRoot::open(Path::new("/")).unwrap();
     let run = TreeRun {
         cwd: Path::new("/"),
-        filter: &Filter::default(),
+        filter: &WalkFilter::default(),
         limits: WalkLimits { max_depth: 1, ..WalkLimits::default() },
         depth: 1,
         keep: 5,
@@ -148,12 +148,11 @@ fn pages_of_everything_are_bounded() {
         fs::write(dir.path().join(format!("f{index:02}")), line.repeat(1000)).unwrap();
     }
     let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
-    let query =
-        Query::new("needle", QueryOptions { mode: Mode::Content, ..QueryOptions::default() }).unwrap();
+    let query = Query::new("needle", GrepOptions { mode: Mode::Content, ..GrepOptions::default() }).unwrap();
     let run = GrepRun {
         query: &query,
         cwd: Path::new("/"),
-        filter: &Filter::default(),
+        filter: &WalkFilter::default(),
         limits: WalkLimits::default(),
         page: GrepPage { offset: 0, limit: usize::MAX },
         may_show: &|_| true,

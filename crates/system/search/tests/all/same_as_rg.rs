@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_search::{
-    DiskKind, Filter, GlobPlan, GlobRun, Globs, GrepLine, GrepPage, GrepRun, LineKind, Mode, Query,
-    QueryOptions, SearchRoot, SearchStop, WalkLimits, file_type,
+    DiskKind, GlobFilter, GlobPlan, GlobRun, GrepLine, GrepOptions, GrepPage, GrepRun, LineKind, Mode, Query,
+    SearchRoot, SearchStop, WalkFilter, WalkLimits, file_type,
 };
 
 /// A small generator of numbers: the same seed makes the same tree everywhere.
@@ -177,7 +177,7 @@ fn rg() -> Option<PathBuf> {
 }
 
 struct Case<'a> {
-    options: QueryOptions,
+    options: GrepOptions,
     pattern: &'a str,
     glob: Option<&'a str>,
     kind: Option<&'a str>,
@@ -226,12 +226,12 @@ impl Case<'_> {
         let query = Query::new(self.pattern, self.options).unwrap();
         let root = tree.join(self.path);
         let globs: Vec<String> = self.glob.iter().map(|glob| (*glob).to_owned()).collect();
-        let filter = Filter {
+        let filter = WalkFilter {
             respect_ignore: !self.no_ignore,
             skip_hidden: !self.hidden,
-            globs: Globs::new(&globs, &[tree]).unwrap(),
+            globs: GlobFilter::new(&globs, &[tree]).unwrap(),
             types: self.kind.map(|kind| file_type(kind).unwrap()),
-            ..Filter::default()
+            ..WalkFilter::default()
         };
         let run = GrepRun {
             query: &query,
@@ -282,7 +282,7 @@ fn plain(line: &[u8]) -> Vec<u8> {
 
 fn case(dice: &mut Dice) -> Case<'static> {
     let mode = [Mode::Files, Mode::Count, Mode::Content][dice.roll(3)];
-    let mut options = QueryOptions { mode, ignore_case: dice.roll(4) == 0, ..QueryOptions::default() };
+    let mut options = GrepOptions { mode, ignore_case: dice.roll(4) == 0, ..GrepOptions::default() };
     options.multiline = dice.roll(4) == 0;
     if mode == Mode::Content {
         options.only_matching = dice.roll(4) == 0;
@@ -369,7 +369,8 @@ fn files_are_listed_as_rg_lists_them() {
         plant(&mut dice, &tree, 0);
         for (hidden, no_ignore) in [(true, true), (false, true), (true, false), (false, false)] {
             let theirs = listed_by_rg(&rg, &tree, hidden, no_ignore);
-            let filter = Filter { respect_ignore: !no_ignore, skip_hidden: !hidden, ..Filter::default() };
+            let filter =
+                WalkFilter { respect_ignore: !no_ignore, skip_hidden: !hidden, ..WalkFilter::default() };
             for pattern in GLOBS {
                 let plan = GlobPlan::parse(pattern, &tree, None).unwrap();
                 let ours = listed_by_us(&plan, &tree, &filter);
@@ -387,7 +388,7 @@ fn files_are_listed_as_rg_lists_them() {
     }
 }
 
-fn listed_by_us(plan: &GlobPlan, tree: &Path, filter: &Filter) -> BTreeSet<PathBuf> {
+fn listed_by_us(plan: &GlobPlan, tree: &Path, filter: &WalkFilter) -> BTreeSet<PathBuf> {
     let mut ours = BTreeSet::new();
     for asked in plan.roots() {
         let Ok(root) = SearchRoot::open(asked) else { continue };

@@ -1,12 +1,12 @@
 //! What is found to be defined, language by language.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
-use haft_search::{Lang, SymbolScratch, symbols};
+use haft_search::{SourceLanguage, SymbolScratch, symbols};
 use proptest::prelude::*;
 
 /// `kind Container.name` per definition, in order.
 fn found(file: &str, source: &str) -> Vec<String> {
-    let lang = Lang::of(file.as_bytes(), source.as_bytes()).unwrap();
+    let lang = SourceLanguage::of(file.as_bytes(), source.as_bytes()).unwrap();
     let symbols = symbols(lang, source.as_bytes(), &mut SymbolScratch::default());
     symbols
         .iter()
@@ -578,7 +578,7 @@ proptest! {
         let source = parts.join(" ");
         for file in ["a.rs", "a.go", "a.ts", "a.java", "a.cs", "a.c", "a.cpp", "a.php", "a.kt", "a.swift", "a.scala", "a.dart",
             "a.zig", "a.py", "a.rb", "a.ex", "a.lua", "a.pl", "a.sh", "a.sql", "a.proto", "a.graphql", "a.mk"] {
-            let lang = Lang::of(file.as_bytes(), b"").unwrap();
+            let lang = SourceLanguage::of(file.as_bytes(), b"").unwrap();
             for symbol in symbols(lang, source.as_bytes(), &mut SymbolScratch::default()) {
                 prop_assert!(!source[symbol.name].trim().is_empty());
             }

@@ -8,17 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_process::{Collect, Collected, ProcessOwner};
+use haft_process::{Collected, OutputCapture, ProcessOwner};
 use haft_types::Variables;
 
 use crate::env::{
     Definitions, entry,
-    remembered::{Remembered, is_passing},
+    remembered::{LoginEnvCache, is_passing},
 };
 
 /// What a login shell told us.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Captured {
+pub struct LoginEnv {
     /// Its exported variables.
     pub environment: Vec<(OsString, OsString)>,
     /// Its aliases and functions.
@@ -29,7 +29,7 @@ pub struct Captured {
 
 /// Where to look.
 #[derive(Clone, Debug)]
-pub struct CapturePlan {
+pub struct LoginEnvOptions {
     /// The user's shell.
     pub shell: PathBuf,
     /// The shell that runs commands.
@@ -77,7 +77,7 @@ done
 printf '\1builtins\0' >&9; compgen -bk | tr '\n' '\0' >&9; printf '\1end\0' >&9
 "#;
 
-impl CapturePlan {
+impl LoginEnvOptions {
     /// For this user: `CLAUDE_CODE_SHELL` or `SHELL`, and ten seconds.
     pub fn from_variables(bash: &Path, variables: &Variables) -> Self {
         let named = ["HAFT_SHELL", "CLAUDE_CODE_SHELL", "SHELL"].into_iter();
@@ -90,7 +90,7 @@ impl CapturePlan {
 
     /// Runs the shell once, as a terminal would, and takes what works. Never
     /// fails: what could not be had is a notice. Blocks.
-    pub fn capture(&self, owner: &ProcessOwner, environment: &[(OsString, OsString)]) -> Captured {
+    pub fn capture(&self, owner: &ProcessOwner, environment: &[(OsString, OsString)]) -> LoginEnv {
         let name = self.shell.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let script = match name {
             "bash" => BASH,
@@ -101,15 +101,15 @@ impl CapturePlan {
         if name == "bash" && !self.login_file_reads_rc() {
             variables.extend(entry(OsStr::new("HAFT_RC"), self.home.join(".bashrc").as_os_str()));
         }
-        let kept = self.kept.as_ref().map(|dir| Remembered::of(dir, &self.shell, &self.home, environment));
-        if let Some(dump) = kept.as_ref().and_then(Remembered::answer) {
+        let kept = self.kept.as_ref().map(|dir| LoginEnvCache::of(dir, &self.shell, &self.home, environment));
+        if let Some(dump) = kept.as_ref().and_then(LoginEnvCache::answer) {
             let collected = Collected { dump, errors: Vec::new(), timed_out: false };
             let mut captured = self.understood(owner, &variables, collected);
             captured.environment.retain(|(name, _)| !is_passing(name));
             return captured;
         }
         let started = Instant::now();
-        let collect = Collect {
+        let collect = OutputCapture {
             call: "shell-environment",
             program: &self.shell,
             arguments: &["-l", "-i", "-c", script],
@@ -131,7 +131,7 @@ impl CapturePlan {
         }
     }
 
-    fn understood(&self, owner: &ProcessOwner, variables: &[CString], collected: Collected) -> Captured {
+    fn understood(&self, owner: &ProcessOwner, variables: &[CString], collected: Collected) -> LoginEnv {
         let mut captured = parse(&collected.dump);
         captured.environment.retain(|(name, _)| name != "HAFT_RC" && name != "_" && name != "SHLVL");
         if captured.environment.is_empty() {
@@ -147,10 +147,10 @@ impl CapturePlan {
         captured
     }
 
-    fn nothing(&self, why: &str) -> Captured {
+    fn nothing(&self, why: &str) -> LoginEnv {
         let shell = self.shell.display();
         let notice = format!("the environment of your login shell {shell} is not used: {why}");
-        Captured { notices: vec![notice], ..Captured::default() }
+        LoginEnv { notices: vec![notice], ..LoginEnv::default() }
     }
 
     /// Whether a login shell reads `.bashrc` by itself.
@@ -160,7 +160,7 @@ impl CapturePlan {
         first.is_some_and(|text| memchr::memmem::find(&text, b"bashrc").is_some())
     }
 
-    fn check(&self, owner: &ProcessOwner, variables: &[CString], captured: &mut Captured) {
+    fn check(&self, owner: &ProcessOwner, variables: &[CString], captured: &mut LoginEnv) {
         // Most machines define nothing, and the first command waits for this.
         if captured.definitions.is_empty() {
             return;
@@ -169,7 +169,7 @@ impl CapturePlan {
         for (name, body) in &captured.definitions.functions {
             input.extend([name.as_bytes(), b"\0", body.as_bytes(), b"\0"].concat());
         }
-        let collect = Collect {
+        let collect = OutputCapture {
             call: "shell-environment",
             program: &self.bash,
             arguments: &["--norc", "--noprofile", "-c", CHECK],
@@ -199,8 +199,8 @@ impl CapturePlan {
     }
 }
 
-fn parse(dump: &[u8]) -> Captured {
-    let mut captured = Captured::default();
+fn parse(dump: &[u8]) -> LoginEnv {
+    let mut captured = LoginEnv::default();
     let mut section: &[u8] = b"";
     let mut waiting: Option<String> = None;
     for record in dump.split(|it| *it == 0) {

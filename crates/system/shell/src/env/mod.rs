@@ -7,7 +7,7 @@ mod policy;
 mod remembered;
 mod seal;
 
-pub use capture::{CapturePlan, Captured};
+pub use capture::{LoginEnv, LoginEnvOptions};
 pub use definitions::Definitions;
 pub use policy::{Credentials, EnvPolicy};
 pub use seal::{mask, seal};

@@ -62,12 +62,12 @@ const OF_SYSTEM: &[&str] = &[
 ];
 
 /// Where an answer is kept, and what it is an answer to.
-pub(super) struct Remembered {
+pub(super) struct LoginEnvCache {
     file: PathBuf,
     question: String,
 }
 
-impl Remembered {
+impl LoginEnvCache {
     /// What this shell says in this environment. Another shell, a changed
     /// start-up file, another variable or a restart of the machine is another
     /// question.

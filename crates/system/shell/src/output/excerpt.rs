@@ -5,7 +5,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::bytes::Regex;
 
-use crate::output::{Cleaner, Spool, TerminalPiece, clean};
+use crate::output::{AnsiStripper, PlainPiece, Spool, clean};
 
 /// What of an output to show.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ struct First {
 /// fit is cut.
 fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> First {
     let end = range.end.min(range.start + HEAD_READ);
-    let mut cleaner = Cleaner::default();
+    let mut cleaner = AnsiStripper::default();
     let mut taken = TakenText { limit, ..TakenText::default() };
     let mut at = range.start;
     let mut buf = vec![0; 64 << 10];
@@ -172,7 +172,7 @@ struct TakenText {
 }
 
 impl TakenText {
-    fn push(&mut self, piece: TerminalPiece<'_>) {
+    fn push(&mut self, piece: PlainPiece<'_>) {
         self.chars += piece.text.chars().count() + usize::from(piece.ends_line);
         self.full |= self.limit < self.chars;
         if !self.full {
@@ -253,13 +253,13 @@ fn tail_of(raw: &[u8], start: u64, end: u64, at_line_start: bool, limit: usize) 
 }
 
 #[derive(Default)]
-struct FoundLines {
+struct NotableLines {
     lines: Vec<(u64, String)>,
     chars: usize,
     unseen: usize,
 }
 
-impl FoundLines {
+impl NotableLines {
     fn push(&mut self, number: u64, line: &[u8], budget: usize) {
         if budget < self.chars {
             self.unseen += 1;
@@ -283,8 +283,8 @@ fn middle(spool: &Spool, range: Range<u64>, lines_before: u64, budget: usize) ->
     let last_start = range.end.saturating_sub(SEARCHED).max(first.end).max(hole.end.min(range.end));
     let last = last_start..range.end;
     let unsearched = last.start - first.end;
-    let mut serious = FoundLines::default();
-    let mut suspicious = FoundLines::default();
+    let mut serious = NotableLines::default();
+    let mut suspicious = NotableLines::default();
     let raw = spool.read_range(first).unwrap_or_default();
     search(&raw, lines_before, budget, &mut serious, &mut suspicious);
     let raw = spool.read_range(last.clone()).unwrap_or_default();
@@ -331,8 +331,8 @@ fn search(
     raw: &[u8],
     lines_before: u64,
     budget: usize,
-    serious: &mut FoundLines,
-    suspicious: &mut FoundLines,
+    serious: &mut NotableLines,
+    suspicious: &mut NotableLines,
 ) {
     let (Some(error), Some(any), Some(none)) = (&*SERIOUS, &*SUSPICIOUS, &*NONE) else { return };
     let (mut at, mut number) = (0, lines_before);

@@ -14,4 +14,4 @@ pub use quota::Quota;
 pub use sniff::binary_kind;
 pub use spool::{Spool, SpoolLimits};
 
-pub use haft_types::terminal::{Cleaner, TerminalPiece, clean};
+pub use haft_types::terminal::{AnsiStripper, PlainPiece, clean};

@@ -426,9 +426,9 @@ impl End {
 /// The writing end of a job without a process: lines from elsewhere, kept and
 /// bounded as if a command had printed them.
 #[derive(Debug)]
-pub struct Feed(pub(crate) Arc<SharedJob>);
+pub struct FeedJob(pub(crate) Arc<SharedJob>);
 
-impl Feed {
+impl FeedJob {
     /// Takes the next bytes.
     pub fn write(&self, bytes: &[u8]) {
         let mut spool = self.0.spool();

@@ -1,5 +1,5 @@
 use crate::{
-    output::{Cleaner, TerminalPiece},
+    output::{AnsiStripper, PlainPiece},
     run::job::Job,
 };
 
@@ -7,7 +7,7 @@ use crate::{
 pub(crate) struct JobLines {
     job: Job,
     at: u64,
-    cleaner: Cleaner,
+    cleaner: AnsiStripper,
     /// The beginning of a line that came in pieces.
     begun: String,
 }
@@ -17,7 +17,7 @@ impl JobLines {
     const LONGEST: usize = 64 << 10;
 
     pub(crate) fn new(job: Job) -> Self {
-        Self { job, at: 0, cleaner: Cleaner::default(), begun: String::new() }
+        Self { job, at: 0, cleaner: AnsiStripper::default(), begun: String::new() }
     }
 
     /// The next complete lines; at the end also one that is not.
@@ -31,7 +31,7 @@ impl JobLines {
             self.at = if raw.is_empty() { total } else { start + raw.len() as u64 };
             let mut lines = Vec::new();
             let begun = &mut self.begun;
-            let mut take = |piece: TerminalPiece<'_>| {
+            let mut take = |piece: PlainPiece<'_>| {
                 if begun.len() < Self::LONGEST {
                     begun.push_str(piece.text);
                 }

@@ -21,8 +21,8 @@ mod threads;
 
 pub use bash::{NO_BASH, find_bash};
 pub use cgroup::parse_bytes;
-pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop, Terminal};
+pub use job::{Cwd, End, Exit, FeedJob, Job, Phase, Spec, Stop, Terminal};
 pub use notice::{BackgroundStatus, News, TaskNotice, signal_name};
 pub(crate) use precious::rm_guard;
-pub use shell::{CommandKeeper, Shell, ShellConfig};
-pub use tasks::{About, Foreground, TaskInfo, TaskKind, TaskRead, TaskReader, Tasks, Until};
+pub use shell::{BaselineGuard, Shell, ShellConfig};
+pub use tasks::{About, ForegroundCall, TaskInfo, TaskKind, TaskRead, TaskReader, Tasks, Until};

@@ -17,9 +17,10 @@ use std::{
 };
 
 use haft_process::{
-    Announced, Launch, MARK_VARIABLE, OwnedLaunch, ProcessMark, ProcessOwner, ProcessPurpose, file_name_of_id,
+    Announced, MARK_VARIABLE, OwnedSpawnRequest, ProcessOwner, ProcessPurpose, ProcessTag, SpawnRequest,
+    file_name_of_id,
 };
-use haft_sandbox::{KeepingWalls, WallDescriptors};
+use haft_sandbox::{FdAllocator, KeepingWalls};
 use haft_types::Variables;
 use rustix::{
     event::{EventfdFlags, eventfd},
@@ -30,14 +31,14 @@ use rustix::{
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    env::{CapturePlan, Definitions, EnvPolicy, entry},
+    env::{Definitions, EnvPolicy, LoginEnvOptions, entry},
     output::{Blank, Quota, SpoolDir, SpoolLimits},
     run::{
         bash::{NO_BASH, find_bash, is_program},
         cgroup::Group,
-        job::{ControlState, Cwd, End, Exit, Feed, Job, Phase, SharedJob, Spec},
+        job::{ControlState, Cwd, End, Exit, FeedJob, Job, Phase, SharedJob, Spec},
         supervise::{Started, Supervisor},
-        terminal::Wires,
+        terminal::JobIo,
         threads,
     },
 };
@@ -56,7 +57,7 @@ pub struct ShellConfig {
     /// What commands may see of the environment.
     pub environment: EnvPolicy,
     /// Whom to ask for the user's environment; `None` uses ours alone.
-    pub capture: Option<CapturePlan>,
+    pub capture: Option<LoginEnvOptions>,
     /// A script that runs before every command.
     pub before_each: Option<PathBuf>,
     /// How much of one command's output is kept.
@@ -70,11 +71,11 @@ pub struct ShellConfig {
     /// Who knows what must not stay on disk of what commands print.
     pub blank: Option<Arc<dyn Blank>>,
     /// Who knows what every command is kept from.
-    pub keeper: Option<Arc<dyn CommandKeeper>>,
+    pub keeper: Option<Arc<dyn BaselineGuard>>,
 }
 
 /// Says what a command is kept from that nothing else holds.
-pub trait CommandKeeper: std::fmt::Debug + Send + Sync {
+pub trait BaselineGuard: std::fmt::Debug + Send + Sync {
     /// For this command line; `None` where there is nothing to keep, or no way to.
     fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<KeepingWalls>>;
 }
@@ -96,7 +97,7 @@ impl ShellConfig {
         let variable = |names: [&str; 2]| names.into_iter().find_map(|name| variables.text(name));
         let memory = variable(["HAFT_TOOL_MEMORY_LIMIT", "CLAUDE_CODE_TOOL_MEMORY_LIMIT"]);
         let state = state.into();
-        let mut capture = CapturePlan::from_variables(&bash, &variables);
+        let mut capture = LoginEnvOptions::from_variables(&bash, &variables);
         capture.kept = Some(state.join("cache"));
         Self {
             session: session.into(),
@@ -292,9 +293,9 @@ impl Shell {
     }
 
     /// A job without a process: whoever holds the feed writes what it prints.
-    pub fn feed(&self, spec: Spec) -> io::Result<(Job, Feed)> {
+    pub fn feed(&self, spec: Spec) -> io::Result<(Job, FeedJob)> {
         let shared = self.shared(spec, "feed")?;
-        Ok((Job(Arc::clone(&shared)), Feed(shared)))
+        Ok((Job(Arc::clone(&shared)), FeedJob(shared)))
     }
 
     fn shared(&self, mut spec: Spec, kind: &str) -> io::Result<Arc<SharedJob>> {
@@ -336,9 +337,9 @@ impl Shell {
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
-    fn launch(&self, shared: &SharedJob, mark: &ProcessMark) -> io::Result<Started> {
+    fn launch(&self, shared: &SharedJob, mark: &ProcessTag) -> io::Result<Started> {
         let spec = &shared.spec;
-        let wires = Wires::open(spec.terminal)?;
+        let wires = JobIo::open(spec.terminal)?;
         let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&status, true)?;
         let definitions = self.prepared().definitions.needed_for(&spec.command);
@@ -373,7 +374,7 @@ impl Shell {
             }
         }
         argv.extend([c"bash", c"--norc", c"--noprofile", c"-c", &command]);
-        let launch = Launch {
+        let launch = SpawnRequest {
             program,
             argv: &argv,
             environment: &environment,
@@ -382,9 +383,9 @@ impl Shell {
             terminal: wires.terminal(),
         };
         let pid = match &spec.reading {
-            Some(walls) => walls.start(OwnedLaunch::of(&launch)?)?,
+            Some(walls) => walls.start(OwnedSpawnRequest::of(&launch)?)?,
             None => match self.config.keeper.as_ref().and_then(|it| it.walls(&spec.command, &spec.cwd)) {
-                Some(walls) => walls.start(OwnedLaunch::of(&launch)?)?,
+                Some(walls) => walls.start(OwnedSpawnRequest::of(&launch)?)?,
                 None => launch.start()?,
             },
         };
@@ -398,7 +399,7 @@ impl Shell {
         Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
 
-    fn environment(&self, spec: &Spec, mark: &ProcessMark) -> Vec<CString> {
+    fn environment(&self, spec: &Spec, mark: &ProcessTag) -> Vec<CString> {
         let mut environment = self.prepared().environment.clone();
         let prelude = format!("/proc/self/fd/{}", self.descriptors.prelude);
         let own = [
@@ -434,7 +435,7 @@ impl Shell {
 
     /// What bash reads before the command: it hides itself, tells at the end
     /// where the shell is, and defines what the command uses.
-    fn prelude(&self, mark: &ProcessMark, definitions: &str, joins: bool) -> String {
+    fn prelude(&self, mark: &ProcessTag, definitions: &str, joins: bool) -> String {
         let Descriptors { status, prelude, .. } = self.descriptors;
         let mark = mark.shell_text();
         let door = self.descriptors.door();
@@ -492,8 +493,8 @@ impl Descriptors {
         self.top - 2
     }
 
-    fn for_walls(self) -> WallDescriptors {
-        WallDescriptors { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
+    fn for_walls(self) -> FdAllocator {
+        FdAllocator { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
     }
 }
 

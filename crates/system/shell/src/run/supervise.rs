@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_process::{ProcessId, ProcessMark, ProcessOwner, describe, timespec};
-use haft_sandbox::WallGuard;
+use haft_process::{ProcessId, ProcessOwner, ProcessTag, describe, timespec};
+use haft_sandbox::SandboxCleanup;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -49,7 +49,7 @@ fn contains(text: &[u8], words: &[u8]) -> bool {
 pub(crate) struct Started {
     pub(crate) pid: Pid,
     pub(crate) root: ProcessId,
-    pub(crate) mark: ProcessMark,
+    pub(crate) mark: ProcessTag,
     /// Everything it prints.
     pub(crate) output: OwnedFd,
     /// Where its shell was at the end; closed when nobody holds it any more.
@@ -57,7 +57,7 @@ pub(crate) struct Started {
     /// Whether its memory limit was hit.
     pub(crate) cgroup: Option<crate::run::cgroup::Group>,
     /// What its walls need put right afterwards.
-    pub(crate) guard: Option<WallGuard>,
+    pub(crate) guard: Option<SandboxCleanup>,
 }
 
 pub(crate) struct Supervisor {
@@ -68,7 +68,7 @@ pub(crate) struct Supervisor {
     shell: ShellHandle,
     output_open: bool,
     exit: Option<(Exit, Instant)>,
-    stopping: Option<Stopping>,
+    stopping: Option<StopSequence>,
     /// What of the status pipe arrived.
     status: Vec<u8>,
     status_open: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Supervisor {
     buf: Vec<u8>,
 }
 
-struct Stopping {
+struct StopSequence {
     why: Stop,
     since: Instant,
     /// Nothing of the command was alive when last looked.
@@ -191,7 +191,7 @@ impl Supervisor {
             self.signal(Signal::TERM);
             // A stopped process cannot hear.
             self.signal(Signal::CONT);
-            self.stopping = Some(Stopping { why, since: Instant::now(), all_gone: false });
+            self.stopping = Some(StopSequence { why, since: Instant::now(), all_gone: false });
         }
     }
 
@@ -266,7 +266,7 @@ impl Supervisor {
         if self.exit.is_some() && self.left.is_empty() && self.stopping.as_ref().is_none_or(|it| it.all_gone)
         {
             // Before the end is told: what comes next finds what this command wrote.
-            self.process.guard.as_mut().map(WallGuard::release_layers);
+            self.process.guard.as_mut().map(SandboxCleanup::release_layers);
         }
         let (mut exit, at) = self.exit.clone().unwrap_or((Exit::Ending, now));
         if let Some(why) = self.status.strip_prefix(b"!") {
@@ -279,7 +279,7 @@ impl Supervisor {
             cwd: self.cwd(),
             left: describe(&self.left),
             out_of_memory: self.process.cgroup.as_ref().is_some_and(|it| it.ran_out()),
-            violations: self.process.guard.as_ref().map(WallGuard::violations).unwrap_or_default(),
+            violations: self.process.guard.as_ref().map(SandboxCleanup::violations).unwrap_or_default(),
         });
         tracing::debug!(task = self.shared.id, exit = ?end.exit, stopped = ?end.stopped, took = ?end.elapsed, left = end.left.len(), "the command has ended");
         self.end = Some(Arc::clone(&end));
@@ -295,7 +295,7 @@ impl Supervisor {
     /// Takes away what was created against the walls, and says so in the output:
     /// the end may have been told long ago.
     fn take_back(&mut self) {
-        let lines = self.process.guard.as_ref().map(WallGuard::take_back).unwrap_or_default();
+        let lines = self.process.guard.as_ref().map(SandboxCleanup::take_back).unwrap_or_default();
         for line in lines {
             let mut spool = self.shared.spool();
             spool.write(format!("\nblocked by sandbox: {line}\n").as_bytes());
@@ -329,7 +329,8 @@ impl Supervisor {
         if self.end.is_some() && self.status_open {
             fds.push(PollFd::new(&self.process.status, PollFlags::empty()));
         }
-        let guard = self.process.guard.as_ref().filter(|_| self.is_unattended()).and_then(WallGuard::watch);
+        let guard =
+            self.process.guard.as_ref().filter(|_| self.is_unattended()).and_then(SandboxCleanup::watch);
         let created = guard.as_ref().map(|watch| {
             fds.push(PollFd::new(watch, PollFlags::IN));
             fds.len() - 1

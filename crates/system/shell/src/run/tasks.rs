@@ -168,10 +168,10 @@ impl Tasks {
 
     /// Registers a call that waits for its command, so that a person can send
     /// it to the background.
-    pub fn in_foreground(self: &Arc<Self>, job: &Job) -> Foreground {
+    pub fn in_foreground(self: &Arc<Self>, job: &Job) -> ForegroundCall {
         let (call, moved) = (job.spec().call.clone(), Arc::new(Notify::new()));
         self.inner().foreground.insert(call.clone(), (job.clone(), Arc::clone(&moved)));
-        Foreground { tasks: Arc::clone(self), call, moved }
+        ForegroundCall { tasks: Arc::clone(self), call, moved }
     }
 
     /// Command lines of which something is still running, and the directory that
@@ -448,20 +448,20 @@ impl Drop for TaskReader {
 
 /// A call that waits for its command. Forgotten when dropped.
 #[derive(Debug)]
-pub struct Foreground {
+pub struct ForegroundCall {
     tasks: Arc<Tasks>,
     call: CallId,
     moved: Arc<Notify>,
 }
 
-impl Foreground {
+impl ForegroundCall {
     /// Waits until a person sends the call to the background.
     pub async fn moved(&self) {
         self.moved.notified().await;
     }
 }
 
-impl Drop for Foreground {
+impl Drop for ForegroundCall {
     fn drop(&mut self) {
         self.tasks.inner().foreground.remove(&self.call);
     }

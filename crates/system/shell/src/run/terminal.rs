@@ -25,14 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// What a command reads from and prints to, and our end of it.
-pub(crate) enum Wires {
+pub(crate) enum JobIo {
     /// It only prints.
     Pipe { ours: OwnedFd, theirs: OwnedFd },
     /// It has a terminal, found under this name.
     Terminal { ours: OwnedFd, name: CString },
 }
 
-impl Wires {
+impl JobIo {
     pub(crate) fn open(terminal: Terminal) -> io::Result<Self> {
         let wires = match terminal {
             Terminal::None => {

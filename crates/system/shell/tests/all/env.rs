@@ -10,12 +10,12 @@ use std::{
 
 use common::Rig;
 use haft_shell::{
-    env::{CapturePlan, Captured},
+    env::{LoginEnv, LoginEnvOptions},
     own::ProcessOwner,
 };
 
-fn plan(home: &Path) -> CapturePlan {
-    CapturePlan {
+fn plan(home: &Path) -> LoginEnvOptions {
+    LoginEnvOptions {
         shell: PathBuf::from("/bin/bash"),
         bash: PathBuf::from("/bin/bash"),
         home: home.to_owned(),
@@ -24,7 +24,7 @@ fn plan(home: &Path) -> CapturePlan {
     }
 }
 
-fn capture(plan: &CapturePlan) -> Captured {
+fn capture(plan: &LoginEnvOptions) -> LoginEnv {
     let environment = [("HOME", plan.home.to_str().unwrap()), ("PATH", "/usr/bin:/bin")];
     let environment: Vec<(OsString, OsString)> =
         environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -106,7 +106,7 @@ fn a_broken_start_up_file_is_reported_and_the_rest_is_used() {
 fn a_start_up_file_that_hangs_or_leaves_is_survived() {
     for (text, patience) in [("sleep 600\n", 1), ("exec sleep 600\n", 1), ("exit 3\n", 60)] {
         let home = home(&[(".bash_profile", text)]);
-        let plan = CapturePlan { patience: Duration::from_secs(patience), ..plan(home.path()) };
+        let plan = LoginEnvOptions { patience: Duration::from_secs(patience), ..plan(home.path()) };
         let started = Instant::now();
         let got = capture(&plan);
         assert!(started.elapsed() < Duration::from_secs(50), "{text}");
@@ -120,7 +120,7 @@ fn slow_start_up_files_are_asked_once_until_something_changes() {
     let slow = "echo ran >> ~/count; sleep 0.4; export SLOW=1; greet() { echo hello; }\n";
     let quick = "echo ran >> ~/count; export QUICK=1\n";
     let home = home(&[(".bash_profile", slow)]);
-    let plan = CapturePlan { kept: Some(home.path().join("cache")), ..plan(home.path()) };
+    let plan = LoginEnvOptions { kept: Some(home.path().join("cache")), ..plan(home.path()) };
     let ran = || std::fs::read_to_string(home.path().join("count")).unwrap().lines().count();
     let first = capture(&plan);
     let again = capture(&plan);
@@ -175,7 +175,7 @@ async fn commands_use_it_and_are_told_once() {
     std::fs::set_permissions(wrapper.join("bash"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     let rig = Rig::with(|config| {
-        config.capture = Some(CapturePlan { shell: wrapper.join("bash"), ..plan(home.path()) });
+        config.capture = Some(LoginEnvOptions { shell: wrapper.join("bash"), ..plan(home.path()) });
     });
     for (command, want) in [
         ("ls a b", "helped: a b\n"),

@@ -9,7 +9,7 @@ use rustix::{
 };
 
 use super::{
-    Change, CommitError, Committed, CommittedFile, FileSlot, Way,
+    Change, CommitError, CommittedBatch, CommittedFile, FileSlot, Way,
     free_name::{lacks_flags, move_to_free_name},
     in_place::{open_for_writing, overwrite},
     parents::remove_created,
@@ -18,24 +18,24 @@ use super::{
     stage::{StageError, Staged, link_open_file},
 };
 use crate::{
-    Beside, ChangeOrigin, FileChange, FileError, FileState, HeldObject, Journal, LinkedName, MAX_EDITABLE,
-    Snapshot,
-    journal::{Active, EntryId, JournalPlan, new_entry},
-    later::{Later, Unsynced},
+    Beside, ChangeOrigin, FileChange, FileError, FileSnapshot, FileState, Journal, LinkedName, MAX_EDITABLE,
+    RetainedObject,
+    journal::{EntryId, InProgressChange, JournalPlan, new_entry},
+    later::{Later, SyncItem},
     open::{open_dir, open_in},
-    unrecorded::Unrecorded,
+    unrecorded::PendingEntries,
 };
 
 /// Where a batch goes: which trees count as the user's, and where it is
 /// recorded.
-pub(crate) struct CommitSetting<'a> {
+pub(crate) struct CommitContext<'a> {
     pub(crate) roots: &'a [PathBuf],
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) later: &'a Later,
     pub(crate) origin: &'a ChangeOrigin,
     pub(crate) undoes: Vec<EntryId>,
     /// Takes what could not be recorded.
-    pub(crate) unrecorded: &'a Unrecorded,
+    pub(crate) unrecorded: &'a PendingEntries,
     /// Changes made beside the batch (links, directories) that belong to the
     /// same entry.
     pub(crate) further: Vec<FileChange>,
@@ -46,7 +46,10 @@ pub(crate) struct CommitSetting<'a> {
 const WORTH_SHOWING: usize = 1024 * 1024;
 
 /// Carries out a batch: all of it or nothing. The caller holds the locks.
-pub(crate) fn commit(changes: &[Change<'_>], setting: &CommitSetting<'_>) -> Result<Committed, CommitError> {
+pub(crate) fn commit(
+    changes: &[Change<'_>],
+    setting: &CommitContext<'_>,
+) -> Result<CommittedBatch, CommitError> {
     let mut batch = CommitBatch::plan(changes, setting)?;
     let mut notes: Vec<String> = batch.planned.iter().filter_map(|it| it.note.clone()).collect();
     let mut record = CommitRecord { journal: setting.journal, active: None };
@@ -84,7 +87,7 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &CommitSetting<'_>) -> Res
     tracing::debug!(files = changes.len(), ?entry, "files changed");
     setting.later.sync(unsynced);
     batch.forget_replaced();
-    Ok(Committed { entry, files, notes })
+    Ok(CommittedBatch { entry, files, notes })
 }
 
 fn committed_file((planned, change): (&PlannedChange, &Change<'_>)) -> CommittedFile {
@@ -95,7 +98,7 @@ fn committed_file((planned, change): (&PlannedChange, &Change<'_>)) -> Committed
 /// The record of the change under way, where there is a journal.
 struct CommitRecord<'a> {
     journal: Option<&'a Journal>,
-    active: Option<Active>,
+    active: Option<InProgressChange>,
 }
 
 struct CommitBatch<'a> {
@@ -105,7 +108,7 @@ struct CommitBatch<'a> {
 }
 
 impl<'a> CommitBatch<'a> {
-    fn plan(changes: &'a [Change<'a>], setting: &CommitSetting<'_>) -> Result<Self, CommitError> {
+    fn plan(changes: &'a [Change<'a>], setting: &CommitContext<'_>) -> Result<Self, CommitError> {
         let mut batch = Self { changes, planned: Vec::new(), created: Vec::new() };
         for (index, change) in changes.iter().enumerate() {
             match PlannedChange::new(index, change, setting) {
@@ -133,7 +136,11 @@ impl<'a> CommitBatch<'a> {
     }
 
     /// Keeps the old contents and writes down what is about to happen.
-    fn write_down(&self, journal: &Journal, setting: &CommitSetting<'_>) -> Result<Active, FileError> {
+    fn write_down(
+        &self,
+        journal: &Journal,
+        setting: &CommitContext<'_>,
+    ) -> Result<InProgressChange, FileError> {
         let (created, mut changes) = self.recorded();
         let mut unsynced = Vec::new();
         for (change, planned) in self.changes.iter().zip(&self.planned) {
@@ -159,7 +166,7 @@ impl<'a> CommitBatch<'a> {
             return;
         }
         for old in self.planned.iter().filter_map(|it| it.old.as_ref()).filter(|it| 1 < it.stamp().links) {
-            if let Some(held) = old.object().and_then(|object| HeldObject::open(old.path(), object)) {
+            if let Some(held) = old.object().and_then(|object| RetainedObject::open(old.path(), object)) {
                 journal.keep_object(&held);
             }
         }
@@ -225,10 +232,10 @@ impl<'a> CommitBatch<'a> {
     }
 
     /// The directories whose names have changed.
-    fn names(&self) -> Vec<Unsynced> {
+    fn names(&self) -> Vec<SyncItem> {
         let known = self.planned.iter().flat_map(PlannedChange::dirs).filter_map(|dir| dir.try_clone().ok());
         let parents = self.created.iter().filter_map(|path| open_dir(path.parent()?).ok());
-        known.chain(parents).map(Unsynced::Names).collect()
+        known.chain(parents).map(SyncItem::Names).collect()
     }
 
     fn take_back(&self, done: &[(usize, usize)]) {
@@ -354,7 +361,7 @@ fn is_mount_point(err: &FileError) -> bool {
 /// Trades places, then looks at what was swapped out. If that is not what the
 /// change was made for, trades back. The look just before keeps the moment in
 /// which somebody could see content that is taken back as short as can be.
-fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), FileError> {
+fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result<(), FileError> {
     let path = slot.path();
     let failed = |errno| FileError::from_errno(&path, "write", errno);
     let Some(base) = base else { return Err(failed(Errno::INVAL)) };
@@ -380,7 +387,7 @@ fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), F
     Err(changed())
 }
 
-fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), FileError> {
+fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result<(), FileError> {
     let failed = |errno| FileError::from_errno(&slot.path(), "remove", errno);
     let temp: &Path = slot.temp.as_ref();
     // Nobody else knows the temporary name: a plain rename replaces nothing.
@@ -395,7 +402,7 @@ fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(),
         return Ok(());
     }
     move_to_free_name(dir, temp, &slot.name).map_err(failed)?;
-    Err(FileError::Changed { path: slot.path(), expected: base.map(Snapshot::hash) })
+    Err(FileError::Changed { path: slot.path(), expected: base.map(FileSnapshot::hash) })
 }
 
 /// From now on the object stays and its bytes are overwritten. Both contents
@@ -444,7 +451,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         fs::write(root.join("f"), "base").unwrap();
-        let (base, _) = Snapshot::load(OpenFile::open(&root.join("f")).unwrap()).unwrap();
+        let (base, _) = FileSnapshot::load(OpenFile::open(&root.join("f")).unwrap()).unwrap();
         fs::write(root.join("t"), "ours").unwrap();
         let slot = FileSlot {
             change: 0,

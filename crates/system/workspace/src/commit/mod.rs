@@ -17,7 +17,7 @@ mod stage;
 
 use std::path::PathBuf;
 
-pub(crate) use apply::{CommitSetting, commit};
+pub(crate) use apply::{CommitContext, commit};
 pub(crate) use in_place::torn;
 pub(crate) use links::name_of_object;
 pub(crate) use parents::remove_created;
@@ -25,7 +25,7 @@ pub(crate) use plan::overwrite_at;
 pub(crate) use slot::{FileSlot, SlotProgress, Way};
 pub(crate) use stage::{copy_attributes, link_open_file, temporary_name};
 
-use crate::{ContentHash, EntryId, FileError, Snapshot, text::Bytes};
+use crate::{ContentHash, EntryId, FileError, FileSnapshot, text::Bytes};
 
 /// A change of one file, as planned.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Change<'a> {
     /// The resolved path.
     pub path: PathBuf,
     /// What the change was made for; `None` when the file must not exist.
-    pub base: Option<&'a Snapshot>,
+    pub base: Option<&'a FileSnapshot>,
     /// What the file is to hold; `None` to remove it.
     pub content: Option<Bytes<'a>>,
     /// Permission bits to set. `None` keeps those of the existing file and
@@ -43,7 +43,7 @@ pub struct Change<'a> {
 
 /// A batch that was carried out.
 #[derive(Debug)]
-pub struct Committed {
+pub struct CommittedBatch {
     /// Names the batch in the journal; without it, the change cannot be undone.
     pub entry: Option<EntryId>,
     /// What is now in each file, in the order of the changes.

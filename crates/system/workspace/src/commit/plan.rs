@@ -6,7 +6,7 @@ use std::{
 use rustix::fs::{Access, AtFlags, accessat};
 
 use super::{
-    Change, CommitSetting, FileSlot, Way,
+    Change, CommitContext, FileSlot, Way,
     in_place::{open_for_writing, overwrite},
     links::{LinkNames, other_names},
     parents::{missing, open_or_create},
@@ -46,7 +46,7 @@ impl PlannedChange {
     pub(super) fn new(
         index: usize,
         change: &Change<'_>,
-        setting: &CommitSetting<'_>,
+        setting: &CommitContext<'_>,
     ) -> Result<Self, FileError> {
         let (parent, name) = split(&change.path)?;
         let dir = found(open_dir(parent))?;
@@ -111,7 +111,7 @@ impl PlannedChange {
         self.dir.iter().chain(&self.other_dirs)
     }
 
-    fn add_other_names(&mut self, change: &Change<'_>, setting: &CommitSetting<'_>) -> Result<(), FileError> {
+    fn add_other_names(&mut self, change: &Change<'_>, setting: &CommitContext<'_>) -> Result<(), FileError> {
         let Some(old) = &self.old else { return Ok(()) };
         let ours = match old.stamp().links {
             1 => 0,
@@ -189,7 +189,7 @@ fn slot(
         dir: dir.to_owned(),
         name: name.to_owned(),
         temp: temporary_name(),
-        before: change.base.map(crate::Snapshot::hash),
+        before: change.base.map(crate::FileSnapshot::hash),
         after,
         way,
     }
@@ -204,7 +204,10 @@ fn check_base(change: &Change<'_>, found: Option<&OpenFile>) -> Result<(), FileE
     if current {
         return Ok(());
     }
-    Err(FileError::Changed { path: change.path.clone(), expected: change.base.map(crate::Snapshot::hash) })
+    Err(FileError::Changed {
+        path: change.path.clone(),
+        expected: change.base.map(crate::FileSnapshot::hash),
+    })
 }
 
 /// A rename would replace a file we may not write: the directory decides about

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, UnfinishedFile};
+use haft_paths::{Durability, PendingFile};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use super::{Journal, JournalEntry, path_text, store::read_dir};
 use crate::{
     FileError, FileState, OpenFile,
     commit::{FileSlot, SlotProgress, Way, remove_created, temporary_name, torn},
-    lock::Locks,
+    lock::PathLocks,
 };
 
 /// What is written down about a change under way.
@@ -35,7 +35,7 @@ pub(crate) struct JournalPlan {
 
 /// A change under way, owned by this process.
 #[derive(Debug)]
-pub(crate) struct Active {
+pub(crate) struct InProgressChange {
     path: PathBuf,
     plan: JournalPlan,
     /// Holds the lock.
@@ -49,7 +49,7 @@ pub(crate) struct Active {
 fn write_locked(path: &Path, plan: &JournalPlan) -> Result<File, FileError> {
     let write = || {
         let text = serde_json::to_vec(plan)?;
-        let mut unfinished = UnfinishedFile::named(path.with_file_name(temporary_name()))?;
+        let mut unfinished = PendingFile::named(path.with_file_name(temporary_name()))?;
         flock(unfinished.file(), FlockOperation::NonBlockingLockExclusive)?;
         unfinished.file().write_all(&text)?;
         // One name changes in one step and needs no help after a power cut.
@@ -60,7 +60,7 @@ fn write_locked(path: &Path, plan: &JournalPlan) -> Result<File, FileError> {
     write().map_err(|err| FileError::from_io(path, "write", err))
 }
 
-impl Active {
+impl InProgressChange {
     pub(super) fn begin(dir: &Path, plan: JournalPlan, unsynced: Vec<File>) -> Result<Self, FileError> {
         let path = dir.join(plan.entry.id.as_str());
         let file = write_locked(&path, &plan)?;
@@ -111,7 +111,7 @@ impl Active {
 impl Journal {
     /// Repairs what processes left behind that died in the middle of a change.
     /// Costs one look into a directory that is nearly always empty.
-    pub(crate) fn recover(&self, locks: &Locks) {
+    pub(crate) fn recover(&self, locks: &PathLocks) {
         for path in read_dir(&self.active_dir()) {
             let unnamed = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
             if !unnamed {
@@ -120,7 +120,7 @@ impl Journal {
         }
     }
 
-    fn recover_one(&self, path: &Path, locks: &Locks) -> Option<()> {
+    fn recover_one(&self, path: &Path, locks: &PathLocks) -> Option<()> {
         let file = File::open(path).ok()?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
         if file.metadata().ok()?.nlink() == 0 {
@@ -204,7 +204,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         let journal = Journal::open(&root, &root, JournalLimits::default()).unwrap();
-        let locks = Locks::open(&root).unwrap();
+        let locks = PathLocks::open(&root).unwrap();
         let path = root.join("f");
         fs::write(&path, found).unwrap();
         let (before, after) = (journal.keep_bytes(old).unwrap(), journal.keep_bytes(new).unwrap());

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_paths::{Durability, ModeOnReplace, replace_file};
 use rustix::{
     fs::{
         AtFlags, CWD, Gid, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chownat, lgetxattr, llistxattr,
@@ -169,7 +169,7 @@ impl Journal {
         }
         let path = self.attributes_of(entry);
         private_dir(&self.dir.join("attributes")).map_err(|err| io::Error::other(err.to_string()))?;
-        replace_file(&path, &serde_json::to_vec(beside)?, ReplacedMode::Private, Durability::Whenever)
+        replace_file(&path, &serde_json::to_vec(beside)?, ModeOnReplace::Private, Durability::Whenever)
     }
 
     /// What was written down for an entry.

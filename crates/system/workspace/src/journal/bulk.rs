@@ -66,7 +66,7 @@ impl Journal {
         let path = self.store().path_of(hash);
         let failed = |err| FileError::from_io(&path, "read", err);
         let from = File::open(&path).map_err(failed)?;
-        let mut copy = Copying { from, to };
+        let mut copy = TeeReader { from, to };
         let found = ContentHash::of_reader(&mut copy).map_err(failed)?;
         if found != *hash {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the kept content is damaged")));
@@ -76,12 +76,12 @@ impl Journal {
 }
 
 /// Passes on what is read through it.
-pub(super) struct Copying<'a, R> {
+pub(super) struct TeeReader<'a, R> {
     pub(super) from: R,
     pub(super) to: &'a mut File,
 }
 
-impl<R: Read> Read for Copying<'_, R> {
+impl<R: Read> Read for TeeReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.from.read(buffer)?;
         self.to.write_all(&buffer[..len])?;

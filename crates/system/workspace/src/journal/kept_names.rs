@@ -20,12 +20,12 @@ use crate::{commit::link_open_file, lock::private_dir, open::open_no_links};
 
 /// A file or a symbolic link that is within reach whatever becomes of its names.
 #[derive(Debug)]
-pub struct HeldObject {
+pub struct RetainedObject {
     file: File,
     object: FileObject,
 }
 
-impl HeldObject {
+impl RetainedObject {
     /// Holds what is at a path, if it is this object. Nothing is read of it.
     pub fn open(path: &Path, object: FileObject) -> Option<Self> {
         let file = File::from(open_no_links(path, OFlags::PATH).ok()?);
@@ -46,7 +46,7 @@ impl Journal {
 
     /// Gives an object a name of ours. False where that cannot be done: it is on
     /// another disk, it is not ours to link, or its last name is gone.
-    pub fn keep_object(&self, held: &HeldObject) -> bool {
+    pub fn keep_object(&self, held: &RetainedObject) -> bool {
         let kept = private_dir(&self.kept_names()).ok().and_then(|dir| File::open(dir).ok());
         let linked = kept.map(|dir| link_open_file(&held.file, &dir, spelt(held.object.id()).as_ref()));
         matches!(linked, Some(Ok(()) | Err(Errno::EXIST)))

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, UnfinishedFile, sync_content};
+use haft_paths::{Durability, PendingFile, sync_content};
 use rustix::{
     fs::{FallocateFlags, FlockOperation, fallocate, flock},
     io::Errno,
@@ -108,7 +108,7 @@ impl Log {
             return Ok(kept);
         }
         let write = || {
-            let mut new = UnfinishedFile::named(self.path.with_file_name(temporary_name()))?;
+            let mut new = PendingFile::named(self.path.with_file_name(temporary_name()))?;
             for entry in &kept {
                 serde_json::to_writer(new.file(), entry)?;
                 new.file().write_all(b"\n")?;

@@ -22,16 +22,16 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-pub(crate) use active::{Active, JournalPlan};
+pub(crate) use active::{InProgressChange, JournalPlan};
 pub use attributes::{AttributeChange, Attributes, Beside, LinkedName};
 pub use entry::{ChangeOrigin, EntryId, FileChange, FileState, How, JournalEntry, TurnId};
-pub use kept_names::HeldObject;
+pub use kept_names::RetainedObject;
 use log::Log;
 pub use object::FileObject;
 pub use prune::JournalLimits;
 use store::ContentStore;
 
-use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, later::Unsynced, lock::private_dir};
+use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, later::SyncItem, lock::private_dir};
 
 /// The journal of one workspace.
 #[derive(Debug)]
@@ -112,25 +112,32 @@ impl Journal {
 
     /// Writes down a change that is about to be made. `unsynced` are kept
     /// contents that are still on their way to the disk.
-    pub(crate) fn begin(&self, plan: JournalPlan, unsynced: Vec<File>) -> Result<Active, FileError> {
-        Active::begin(&self.active_dir(), plan, unsynced)
+    pub(crate) fn begin(
+        &self,
+        plan: JournalPlan,
+        unsynced: Vec<File>,
+    ) -> Result<InProgressChange, FileError> {
+        InProgressChange::begin(&self.active_dir(), plan, unsynced)
     }
 
     /// The change is made, and from here on it can be undone. What it replaced
     /// and the entry have yet to be seen onto the disk.
-    pub(crate) fn finish(&self, mut active: Active) -> Result<(JournalEntry, Vec<Unsynced>), FileError> {
+    pub(crate) fn finish(
+        &self,
+        mut active: InProgressChange,
+    ) -> Result<(JournalEntry, Vec<SyncItem>), FileError> {
         let entry = active.entry().clone();
         // Should the log be out of reach, the record of the change under way
         // stays, and the next process completes it.
         let log = self.log.write(&entry)?;
-        let unsynced = active.take_unsynced().into_iter().chain([log]).map(Unsynced::Content).collect();
+        let unsynced = active.take_unsynced().into_iter().chain([log]).map(SyncItem::Content).collect();
         active.end();
         self.prune_if_grown(kept_by(&entry));
         Ok((entry, unsynced))
     }
 
     /// The change was not made.
-    pub(crate) fn abort(active: Active) {
+    pub(crate) fn abort(active: InProgressChange) {
         active.end();
     }
 

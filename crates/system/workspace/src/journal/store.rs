@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_paths::{Durability, UnfinishedFile, sync_content};
+use haft_paths::{Durability, PendingFile, sync_content};
 
 use crate::{
     ContentHash, FileError, OpenFile,
@@ -14,7 +14,7 @@ use crate::{
     text::Bytes,
 };
 
-use super::bulk::Copying;
+use super::bulk::TeeReader;
 
 /// Contents of files, each under its own fingerprint.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ impl ContentStore {
     pub(crate) fn put_reader_soon(&self, from: &OpenFile) -> Result<(ContentHash, u64), FileError> {
         let dir = private_dir(&self.dir.join("new"))?;
         let write = || {
-            let mut unfinished = UnfinishedFile::named(dir.join(temporary_name()))?;
-            let mut copy = Copying { from: from.from_start(), to: unfinished.file() };
+            let mut unfinished = PendingFile::named(dir.join(temporary_name()))?;
+            let mut copy = TeeReader { from: from.from_start(), to: unfinished.file() };
             let hash = ContentHash::of_reader(&mut copy)?;
             let len = unfinished.file().metadata()?.len();
             let path = self.path_of(&hash);
@@ -129,7 +129,7 @@ impl ContentStore {
         let path = self.path_of(&hash);
         let dir = private_dir(path.parent().unwrap_or(&self.dir))?;
         let put = || {
-            let mut unfinished = UnfinishedFile::named(dir.join(temporary_name()))?;
+            let mut unfinished = PendingFile::named(dir.join(temporary_name()))?;
             write(unfinished.file())?;
             unfinished.take_place_of(&path, Durability::Whenever).map(Some)
         };

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use super::BufferChange;
 use crate::{
-    Change, ChangeOrigin, CommitError, Committed, CommittedFile, ContentHash, FileChange, FileError,
-    FileState, Journal, Locked, OpenFile, Snapshot, text::Bytes,
+    Change, ChangeOrigin, CommitError, CommittedBatch, CommittedFile, ContentHash, FileChange, FileError,
+    FileSnapshot, FileState, Journal, LockedFiles, OpenFile, text::Bytes,
 };
 
 /// The name of the change that puts unsaved text on the disk.
@@ -41,22 +41,22 @@ enum OnDisk {
 
 /// Carries out a batch some of whose files an editor has unsaved.
 pub(crate) fn commit_through_editor(
-    locked: &Locked<'_>,
+    locked: &LockedFiles<'_>,
     changes: &[Change<'_>],
     origin: &ChangeOrigin,
-) -> Result<Committed, CommitError> {
+) -> Result<CommittedBatch, CommitError> {
     let is_unsaved = |it: &Change<'_>| it.base.is_some_and(|base| base.unsaved().is_some());
     let mut made: Vec<EditorChange<'_>> = Vec::new();
     for (index, change) in changes.iter().enumerate().filter(|(_, it)| is_unsaved(it)) {
         match through_editor(locked, index, change) {
             Ok(done) => made.push(done),
             Err(error) => {
-                take_back(locked, &made, origin, IsSettled::No);
+                take_back(locked, &made, origin, AlreadyRecorded::No);
                 return Err(CommitError { index, error });
             }
         }
     }
-    let mut done = Committed { entry: None, files: empty(changes), notes: Vec::new() };
+    let mut done = CommittedBatch { entry: None, files: empty(changes), notes: Vec::new() };
     let further: Vec<FileChange> =
         made.iter().filter_map(|it| settle(locked, it, origin, &mut done)).collect();
     let rest: Vec<(usize, &Change<'_>)> =
@@ -89,7 +89,7 @@ pub(crate) fn commit_through_editor(
             Ok(done)
         }
         Err(error) => {
-            take_back(locked, &made, origin, IsSettled::Yes);
+            take_back(locked, &made, origin, AlreadyRecorded::Yes);
             Err(CommitError { index: rest[error.index].0, error: error.error })
         }
     }
@@ -101,7 +101,7 @@ fn empty(changes: &[Change<'_>]) -> Vec<CommittedFile> {
 
 /// Has the editor make a change.
 fn through_editor<'a>(
-    locked: &Locked<'_>,
+    locked: &LockedFiles<'_>,
     index: usize,
     change: &'a Change<'_>,
 ) -> Result<EditorChange<'a>, FileError> {
@@ -152,10 +152,10 @@ fn through_editor<'a>(
 /// Writes down what an editor did, and saves what it did not. The change of the
 /// call, where it is not recorded yet.
 fn settle(
-    locked: &Locked<'_>,
+    locked: &LockedFiles<'_>,
     made: &EditorChange<'_>,
     origin: &ChangeOrigin,
-    done: &mut Committed,
+    done: &mut CommittedBatch,
 ) -> Option<FileChange> {
     let own = unsaved_origin(origin);
     let note = match &made.found {
@@ -217,8 +217,13 @@ fn kept(journal: &Journal, bytes: &[u8], mode: u32) -> Option<FileState> {
 }
 
 /// Puts a text on the disk as every other change is.
-fn save(locked: &Locked<'_>, path: &Path, text: &str, origin: &ChangeOrigin) -> Result<Committed, FileError> {
-    let (base, _) = Snapshot::load(OpenFile::open(path)?)?;
+fn save(
+    locked: &LockedFiles<'_>,
+    path: &Path,
+    text: &str,
+    origin: &ChangeOrigin,
+) -> Result<CommittedBatch, FileError> {
+    let (base, _) = FileSnapshot::load(OpenFile::open(path)?)?;
     let content = Some(Bytes::whole(text.as_bytes()));
     let change = Change { path: path.to_owned(), base: Some(&base), content, mode: None };
     locked.commit_as(&[change], origin, Vec::new(), Vec::new()).map_err(|err| err.error)
@@ -226,14 +231,19 @@ fn save(locked: &Locked<'_>, path: &Path, text: &str, origin: &ChangeOrigin) -> 
 
 /// Whether it was written down already that unsaved text came onto the disk.
 #[derive(Clone, Copy)]
-enum IsSettled {
+enum AlreadyRecorded {
     Yes,
     No,
 }
 
 /// Puts unsaved texts back into the editor. It may save them with that; what was on
 /// the disk before is written down.
-fn take_back(locked: &Locked<'_>, made: &[EditorChange<'_>], origin: &ChangeOrigin, settled: IsSettled) {
+fn take_back(
+    locked: &LockedFiles<'_>,
+    made: &[EditorChange<'_>],
+    origin: &ChangeOrigin,
+    settled: AlreadyRecorded,
+) {
     let Some(overlay) = locked.workspace.buffers.overlay() else { return };
     for change in made {
         let shown = match &change.found {
@@ -243,7 +253,7 @@ fn take_back(locked: &Locked<'_>, made: &[EditorChange<'_>], origin: &ChangeOrig
         overlay.replace(change.path, shown, change.old);
         let (Ok(journal), Some(disk)) = (locked.workspace.journal(), change.before.clone()) else { continue };
         let before = match (settled, &disk) {
-            (IsSettled::Yes, FileState::File { mode, .. }) => {
+            (AlreadyRecorded::Yes, FileState::File { mode, .. }) => {
                 kept(journal, change.old.as_bytes(), *mode).unwrap_or(disk)
             }
             _ => disk,

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use super::{BufferAnswer, LARGEST_BUFFER, Workspace};
+use super::{BufferLookup, LARGEST_BUFFER, Workspace};
 use crate::{
-    ContentHash, Snapshot, counts, patch,
+    ContentHash, FileSnapshot, counts, patch,
     text::{Encoding, Text},
 };
 
 /// How what an editor shows stands to what is on the disk.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum BufferStanding {
+pub(crate) enum BufferState {
     /// The disk is the file: both are the same, the editor is behind, or it has
     /// nothing to say.
     Clean,
@@ -25,22 +25,22 @@ pub(crate) enum BufferStanding {
 }
 
 /// Asks the editor, and says what its answer means. Remembers what it has to.
-pub(crate) fn judge(workspace: &Workspace, disk: &Snapshot, bytes: &[u8]) -> BufferStanding {
+pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) -> BufferState {
     let buffers = &workspace.buffers;
-    let Some(overlay) = buffers.overlay() else { return BufferStanding::Clean };
+    let Some(overlay) = buffers.overlay() else { return BufferState::Clean };
     let path = disk.file().path();
     let hash = disk.disk_hash();
     let shown = match overlay.content(path) {
-        BufferAnswer::Text(text) if text.len().max(bytes.len()) <= LARGEST_BUFFER => text,
-        BufferAnswer::Text(text) if is_same(bytes, &text) => return BufferStanding::Clean,
-        BufferAnswer::Text(_) => return BufferStanding::Unusable("it is too large"),
-        BufferAnswer::Silent => return BufferStanding::Silent,
-        BufferAnswer::Unknown => {
+        BufferLookup::Text(text) if text.len().max(bytes.len()) <= LARGEST_BUFFER => text,
+        BufferLookup::Text(text) if is_same(bytes, &text) => return BufferState::Clean,
+        BufferLookup::Text(_) => return BufferState::Unusable("it is too large"),
+        BufferLookup::Silent => return BufferState::Silent,
+        BufferLookup::Unknown => {
             buffers.note(path, |known| {
                 known.saw_disk(hash);
                 (known.is_clean, known.is_dirty) = (true, false);
             });
-            return BufferStanding::Clean;
+            return BufferState::Clean;
         }
     };
     let plain = std::str::from_utf8(bytes).ok();
@@ -49,7 +49,7 @@ pub(crate) fn judge(workspace: &Workspace, disk: &Snapshot, bytes: &[u8]) -> Buf
             known.saw_disk(hash);
             known.is_same(hash, plain);
         });
-        return BufferStanding::Clean;
+        return BufferState::Clean;
     }
     let shown_hash = ContentHash::of(shown.as_bytes());
     let is_behind = buffers.note(path, |known| known.held.contains(&shown_hash) && shown_hash != hash)
@@ -61,22 +61,22 @@ pub(crate) fn judge(workspace: &Workspace, disk: &Snapshot, bytes: &[u8]) -> Buf
             known.base.get_or_insert((shown_hash, Some(shown.as_str().into())));
             (known.is_clean, known.is_dirty) = (false, false);
         });
-        return BufferStanding::Clean;
+        return BufferState::Clean;
     }
     buffers.note(path, |known| {
         known.saw_disk(hash);
         (known.is_clean, known.is_dirty) = (false, true);
         if let Some(why) = unusable(path, bytes, &shown) {
-            return BufferStanding::Unusable(why);
+            return BufferState::Unusable(why);
         }
         let plain = plain.unwrap_or_default();
         match &known.base {
             Some((base, text)) if *base != hash && !is_nearer(&shown, plain, text.as_deref()) => {
-                BufferStanding::Conflict(sides(text.as_deref(), plain, &shown))
+                BufferState::Conflict(sides(text.as_deref(), plain, &shown))
             }
             _ => {
                 known.base = Some((hash, Some(plain.into())));
-                BufferStanding::Unsaved(shown)
+                BufferState::Unsaved(shown)
             }
         }
     })

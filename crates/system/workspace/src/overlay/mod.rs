@@ -16,9 +16,9 @@ use std::{
 };
 
 pub(crate) use change::commit_through_editor;
-pub(crate) use judge::{BufferStanding, judge};
+pub(crate) use judge::{BufferState, judge};
 
-use crate::{ContentHash, FileError, Snapshot, Workspace};
+use crate::{ContentHash, FileError, FileSnapshot, Workspace};
 
 /// Larger files are shown as they are on disk, and changed only if an editor shows
 /// the same.
@@ -34,7 +34,7 @@ const MOST_FILES: usize = 4096;
 /// but not for ever, and are called only for files that may be read or written.
 pub trait EditorOverlay: Send + Sync + fmt::Debug {
     /// What the editor shows of a file.
-    fn content(&self, path: &Path) -> BufferAnswer;
+    fn content(&self, path: &Path) -> BufferLookup;
 
     /// Puts a text where another one is, and saves it. Nothing is changed unless
     /// the editor still shows `old`.
@@ -43,7 +43,7 @@ pub trait EditorOverlay: Send + Sync + fmt::Debug {
 
 /// What an editor says about a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum BufferAnswer {
+pub enum BufferLookup {
     /// It shows this.
     Text(String),
     /// It has nothing to say about it.
@@ -67,7 +67,7 @@ pub enum BufferChange {
 #[derive(Debug)]
 pub struct LoadedFile {
     /// What a change would be made for.
-    pub snapshot: Snapshot,
+    pub snapshot: FileSnapshot,
     /// Its content.
     pub bytes: Vec<u8>,
     /// What has to be said about where it comes from.
@@ -158,13 +158,13 @@ impl Workspace {
     /// Loads a file to show it: what an editor has unsaved is the file.
     pub fn load(&self, file: crate::OpenFile) -> Result<LoadedFile, FileError> {
         let must_ask = self.must_ask_editor(file.path());
-        let (snapshot, bytes) = Snapshot::load(file)?;
+        let (snapshot, bytes) = FileSnapshot::load(file)?;
         if !must_ask || LARGEST_BUFFER < bytes.len() {
             return Ok(LoadedFile { snapshot, bytes, notice: None });
         }
         Ok(match judge(self, &snapshot, &bytes) {
-            BufferStanding::Clean => LoadedFile { snapshot, bytes, notice: None },
-            BufferStanding::Unsaved(text) => LoadedFile {
+            BufferState::Clean => LoadedFile { snapshot, bytes, notice: None },
+            BufferState::Unsaved(text) => LoadedFile {
                 bytes: text.as_bytes().to_vec(),
                 snapshot: snapshot.shown_as(text),
                 notice: Some(String::from(
@@ -172,21 +172,21 @@ impl Workspace {
                      editor; commands see the file on disk.]",
                 )),
             },
-            BufferStanding::Conflict(sides) => {
+            BufferState::Conflict(sides) => {
                 let notice = format!(
                     "[The user's editor has unsaved text in this file, and the file on disk has changed since. This \
                      is the disk; it cannot be edited until the user has saved or reloaded it.\n{sides}]"
                 );
                 LoadedFile { snapshot, bytes, notice: Some(notice) }
             }
-            BufferStanding::Unusable(why) => {
+            BufferState::Unusable(why) => {
                 let notice = format!(
                     "[The user's editor has unsaved text in this file that cannot be taken over ({why}). This is the \
                      disk; ask the user to save before it is edited.]"
                 );
                 LoadedFile { snapshot, bytes, notice: Some(notice) }
             }
-            BufferStanding::Silent => LoadedFile {
+            BufferState::Silent => LoadedFile {
                 snapshot,
                 bytes,
                 notice: Some(String::from(
@@ -198,8 +198,8 @@ impl Workspace {
 
     /// Loads a file to change it: what an editor has unsaved is the file, and what
     /// cannot be brought together is refused.
-    pub(crate) fn load_to_change(&self, file: crate::OpenFile) -> Result<(Snapshot, Vec<u8>), FileError> {
-        let (snapshot, bytes) = Snapshot::load(file)?;
+    pub(crate) fn load_to_change(&self, file: crate::OpenFile) -> Result<(FileSnapshot, Vec<u8>), FileError> {
+        let (snapshot, bytes) = FileSnapshot::load(file)?;
         if self.buffers.overlay().is_none() {
             return Ok((snapshot, bytes));
         }
@@ -207,22 +207,22 @@ impl Workspace {
             |reason: String| Err(FileError::Unsaved { path: snapshot.file().path().to_owned(), reason });
         match judge(self, &snapshot, &bytes) {
             // What was typed is not written over because the editor is busy.
-            BufferStanding::Silent if self.buffers.note(snapshot.file().path(), |known| known.is_dirty) => {
+            BufferState::Silent if self.buffers.note(snapshot.file().path(), |known| known.is_dirty) => {
                 refused(String::from(
                     "the user's editor had unsaved text in it, and does not say what it shows now. Nothing was written. \
                      Try again in a moment, or ask the user to save it",
                 ))
             }
-            BufferStanding::Clean | BufferStanding::Silent => Ok((snapshot, bytes)),
-            BufferStanding::Unsaved(text) => {
+            BufferState::Clean | BufferState::Silent => Ok((snapshot, bytes)),
+            BufferState::Unsaved(text) => {
                 let bytes = text.as_bytes().to_vec();
                 Ok((snapshot.shown_as(text), bytes))
             }
-            BufferStanding::Conflict(sides) => refused(format!(
+            BufferState::Conflict(sides) => refused(format!(
                 "the user's editor has unsaved text in it, and the file on disk has changed since. Nothing was \
                  written. Ask the user to save or to reload the file.\n{sides}"
             )),
-            BufferStanding::Unusable(why) => refused(format!(
+            BufferState::Unusable(why) => refused(format!(
                 "the user's editor has unsaved text in it that cannot be taken over ({why}). Nothing was written. Ask \
                  the user to save it"
             )),
@@ -239,7 +239,7 @@ impl Workspace {
             self.buffers.files().get(path).is_some_and(|it| it.held.contains(&shown))
         };
         match overlay.content(path) {
-            BufferAnswer::Text(text) if !text.trim().is_empty() && !is_behind(&text) => {
+            BufferLookup::Text(text) if !text.trim().is_empty() && !is_behind(&text) => {
                 Err(FileError::Unsaved {
                     path: path.to_owned(),
                     reason: String::from(

@@ -7,8 +7,8 @@ use std::{
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use super::{
-    Current, LinePrint, line_print,
-    seen::{Prints, SeenFile},
+    CurrentFile, LineHash, line_print,
+    seen::{LineHashes, SeenFile},
 };
 
 /// Whether some lines are as they were seen.
@@ -29,7 +29,7 @@ pub enum Freshness {
 
 /// Whether all of a file has been seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WholeSeen {
+pub enum WholeFileSeen {
     /// All of it, as it is now.
     Yes,
     /// All of it was seen, but it has changed since.
@@ -48,7 +48,7 @@ pub enum WholeSeen {
 /// How long the comparison of two versions may take.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-pub(super) fn freshness(seen: Option<&SeenFile>, current: &Current<'_>, lines: &Range<u64>) -> Freshness {
+pub(super) fn freshness(seen: Option<&SeenFile>, current: &CurrentFile<'_>, lines: &Range<u64>) -> Freshness {
     let Some(seen) = seen else { return Freshness::NeverRead };
     if seen.version == Some(current.version) {
         return match () {
@@ -74,9 +74,9 @@ pub(super) fn freshness(seen: Option<&SeenFile>, current: &Current<'_>, lines: &
 
 /// What is known of another version of a file.
 #[derive(Debug, Default)]
-pub(super) struct Rebased {
+pub(super) struct CarriedReads {
     /// Lines that are still there.
-    pub(super) lines: Prints,
+    pub(super) lines: LineHashes,
     /// Lines in the place of others that were known.
     pub(super) foreign: BTreeSet<u64>,
     /// Where something that was known has changed.
@@ -86,7 +86,7 @@ pub(super) struct Rebased {
 /// A line for the comparison: what was never shown is like nothing else.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 enum ComparedLine {
-    Known(LinePrint),
+    Known(LineHash),
     Unknown(u64),
 }
 
@@ -94,7 +94,7 @@ enum ComparedLine {
 const COMPARABLE: usize = 20_000;
 
 /// Finds the known lines of a file in its new content.
-pub(super) fn rebase(seen: &SeenFile, now: &str) -> Rebased {
+pub(super) fn rebase(seen: &SeenFile, now: &str) -> CarriedReads {
     let total = count_lines(now);
     let small = usize::try_from(seen.total.max(total)).is_ok_and(|it| it <= COMPARABLE);
     if small { by_comparison(seen, now) } else { by_number(seen, now, total) }
@@ -108,14 +108,14 @@ pub fn count_lines(text: &str) -> u64 {
 
 /// For large files: a known line is where it was, or moved by as much as the
 /// file has grown.
-fn by_number(seen: &SeenFile, now: &str, total: u64) -> Rebased {
+fn by_number(seen: &SeenFile, now: &str, total: u64) -> CarriedReads {
     let grown = i64::try_from(total).unwrap_or(i64::MAX).wrapping_sub_unsigned(seen.total);
     let known = seen.known.prints();
     let shifted = |line: u64, shift: i64| line.checked_add_signed(shift).filter(|it| 0 < *it);
     let wanted: BTreeSet<u64> =
         known.keys().flat_map(|line| [0, grown].map(|shift| shifted(*line, shift))).flatten().collect();
     let found = prints_of(now, &wanted);
-    let mut rebased = Rebased::default();
+    let mut rebased = CarriedReads::default();
     for (line, print) in known.into_iter().filter_map(|(line, print)| print.map(|print| (line, print))) {
         let same = |line: &u64| found.get(line) == Some(&print);
         match [0, grown].into_iter().filter_map(|shift| shifted(line, shift)).find(same) {
@@ -130,7 +130,7 @@ fn by_number(seen: &SeenFile, now: &str, total: u64) -> Rebased {
 }
 
 /// The fingerprints of some lines of a large text.
-fn prints_of(text: &str, wanted: &BTreeSet<u64>) -> HashMap<u64, LinePrint> {
+fn prints_of(text: &str, wanted: &BTreeSet<u64>) -> HashMap<u64, LineHash> {
     let mut wanted = wanted.iter().copied().peekable();
     let mut found = HashMap::new();
     let mut start = 0;
@@ -147,7 +147,7 @@ fn prints_of(text: &str, wanted: &BTreeSet<u64>) -> HashMap<u64, LinePrint> {
     found
 }
 
-fn by_comparison(seen: &SeenFile, now: &str) -> Rebased {
+fn by_comparison(seen: &SeenFile, now: &str) -> CarriedReads {
     let known = seen.known.prints();
     let then: Vec<ComparedLine> = (1..=seen.total)
         .map(|line| match known.get(&line) {
@@ -157,7 +157,7 @@ fn by_comparison(seen: &SeenFile, now: &str) -> Rebased {
         .collect();
     let now: Vec<ComparedLine> = now.lines().map(|line| ComparedLine::Known(line_print(line))).collect();
     let is_known = |at: usize| then.get(at).is_none_or(|it| matches!(it, ComparedLine::Known(_)));
-    let mut rebased = Rebased::default();
+    let mut rebased = CarriedReads::default();
     let deadline = Instant::now() + PATIENCE;
     for op in capture_diff_slices_deadline(Algorithm::Myers, &then, &now, Some(deadline)) {
         let (old, new) = (op.old_range(), op.new_range());
@@ -184,14 +184,14 @@ fn by_comparison(seen: &SeenFile, now: &str) -> Rebased {
     rebased
 }
 
-pub(super) fn whole_seen(seen: Option<&SeenFile>, current: &Current<'_>) -> WholeSeen {
-    let Some(seen) = seen else { return WholeSeen::Never };
+pub(super) fn whole_seen(seen: Option<&SeenFile>, current: &CurrentFile<'_>) -> WholeFileSeen {
+    let Some(seen) = seen else { return WholeFileSeen::Never };
     let count = seen.known.count();
     let complete = count == seen.total;
     let total = count_lines(current.view);
     match (complete, seen.version == Some(current.version)) {
-        (true, true) => WholeSeen::Yes,
-        (true, false) => WholeSeen::Changed,
-        (false, _) => WholeSeen::Partly { seen: count.min(total), total },
+        (true, true) => WholeFileSeen::Yes,
+        (true, false) => WholeFileSeen::Changed,
+        (false, _) => WholeFileSeen::Partly { seen: count.min(total), total },
     }
 }

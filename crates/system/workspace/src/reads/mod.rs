@@ -22,14 +22,14 @@ use std::{
 use haft_types::{AgentId, CallId};
 use serde::{Deserialize, Serialize};
 
-pub use freshness::{Freshness, WholeSeen, count_lines};
+pub use freshness::{Freshness, WholeFileSeen, count_lines};
 pub(crate) use printed::printed_lines;
 use recent::RecentReads;
 use seen::SeenFile;
-pub use seen::{LinePrint, line_print};
+pub use seen::{LineHash, line_print};
 use shown::ShownReads;
 
-use crate::{ContentHash, OpenFile, Snapshot};
+use crate::{ContentHash, FileSnapshot, OpenFile};
 
 /// Which results the next request still contains. Whoever builds the request
 /// knows; the read state only asks.
@@ -41,9 +41,9 @@ pub trait ContextView: Send + Sync {
 
 /// Nothing is known to be in the request, so everything is shown again.
 #[derive(Clone, Copy, Debug)]
-pub struct NothingInContext;
+pub struct EmptyContextView;
 
-impl ContextView for NothingInContext {
+impl ContextView for EmptyContextView {
     fn holds(&self, _agent: &AgentId, _call: &CallId) -> bool {
         false
     }
@@ -52,9 +52,9 @@ impl ContextView for NothingInContext {
 /// Every result stays in the request, as in a program that plays calls one
 /// after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct EverythingInContext;
+pub struct FullContextView;
 
-impl ContextView for EverythingInContext {
+impl ContextView for FullContextView {
     fn holds(&self, _agent: &AgentId, _call: &CallId) -> bool {
         true
     }
@@ -62,7 +62,7 @@ impl ContextView for EverythingInContext {
 
 /// Who looks, and by which call.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Viewer {
+pub struct ReadBy {
     /// The agent: what one has seen, another has not.
     pub agent: AgentId,
     /// The call whose result shows it.
@@ -120,14 +120,14 @@ pub enum FileEvent {
         /// The resolved path.
         path: PathBuf,
         /// Who read it.
-        viewer: Viewer,
+        viewer: ReadBy,
     },
     /// It was changed or created.
     Changed {
         /// The resolved path.
         path: PathBuf,
         /// Who changed it.
-        viewer: Viewer,
+        viewer: ReadBy,
     },
 }
 
@@ -194,15 +194,15 @@ impl ReadState {
     }
 
     /// The snapshot of a file whose whole content has just been read.
-    pub fn snapshot(&self, file: OpenFile, bytes: &[u8]) -> Snapshot {
+    pub fn snapshot(&self, file: OpenFile, bytes: &[u8]) -> FileSnapshot {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = recent.hash(file.path(), bytes);
         drop(recent);
-        Snapshot::of(file, hash)
+        FileSnapshot::of(file, hash)
     }
 
     /// Some lines were shown.
-    pub fn saw(&self, viewer: &Viewer, view: &LinesView<'_>) -> SeenRecord {
+    pub fn saw(&self, viewer: &ReadBy, view: &LinesView<'_>) -> SeenRecord {
         self.with(&viewer.agent, view.path, |seen| seen.add(view));
         let count = view.lines.len() as u64;
         if !view.clipped {
@@ -221,30 +221,30 @@ impl ReadState {
 
     /// Some lines became known without being a Read that a later one could refer
     /// to, such as those an error message shows.
-    pub fn knows(&self, viewer: &Viewer, view: &LinesView<'_>) {
+    pub fn knows(&self, viewer: &ReadBy, view: &LinesView<'_>) {
         self.with(&viewer.agent, view.path, |seen| seen.add(view));
     }
 
     /// Takes up what the session log says was shown. Lines are known again as
     /// long as the file is the same.
-    pub fn restore(&self, viewer: &Viewer, record: &SeenRecord) {
+    pub fn restore(&self, viewer: &ReadBy, record: &SeenRecord) {
         self.with(&viewer.agent, &record.path, |seen| seen.restore(record));
     }
 
     /// The agent itself wrote this content, so it knows all of it.
-    pub fn wrote(&self, viewer: &Viewer, path: &Path, version: ContentHash, view: &str) {
+    pub fn wrote(&self, viewer: &ReadBy, path: &Path, version: ContentHash, view: &str) {
         self.with(&viewer.agent, path, |seen| seen.replace(version, view));
         self.note_writer(viewer, path, version);
     }
 
     /// The agent changed some lines of a file. It knows what it wrote; of the
     /// rest it knows what it knew.
-    pub fn edited(&self, viewer: &Viewer, path: &Path, version: ContentHash, edits: &[LineEdit<'_>]) {
+    pub fn edited(&self, viewer: &ReadBy, path: &Path, version: ContentHash, edits: &[LineEdit<'_>]) {
         self.with(&viewer.agent, path, |seen| seen.edit(version, edits));
         self.note_writer(viewer, path, version);
     }
 
-    fn note_writer(&self, viewer: &Viewer, path: &Path, version: ContentHash) {
+    fn note_writer(&self, viewer: &ReadBy, path: &Path, version: ContentHash) {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         writers.insert(path.to_owned(), (viewer.agent.clone(), version));
     }
@@ -282,7 +282,7 @@ impl ReadState {
         &self,
         agent: &AgentId,
         path: &Path,
-        current: &Current<'_>,
+        current: &CurrentFile<'_>,
         lines: &Range<u64>,
     ) -> Freshness {
         self.peek(agent, path, |seen| freshness::freshness(seen, current, lines))
@@ -299,7 +299,7 @@ impl ReadState {
     }
 
     /// Whether all of the current content has been seen.
-    pub fn whole_seen(&self, agent: &AgentId, path: &Path, current: &Current<'_>) -> WholeSeen {
+    pub fn whole_seen(&self, agent: &AgentId, path: &Path, current: &CurrentFile<'_>) -> WholeFileSeen {
         self.peek(agent, path, |seen| freshness::whole_seen(seen, current))
     }
 
@@ -338,7 +338,7 @@ fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), SeenFile>, path: &Path) 
 
 /// A file as it is now.
 #[derive(Clone, Copy, Debug)]
-pub struct Current<'a> {
+pub struct CurrentFile<'a> {
     /// The fingerprint of the whole file.
     pub version: ContentHash,
     /// The text as a model sees it.

@@ -9,22 +9,22 @@ use crate::ContentHash;
 /// A line, as far as it matters for freshness: white space aside, because
 /// formatters move that around without changing what a line says.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct LinePrint(u64);
+pub struct LineHash(u64);
 
 /// The fingerprint of one line.
-pub fn line_print(line: &str) -> LinePrint {
+pub fn line_print(line: &str) -> LineHash {
     // FNV-1a: these values meet only each other, line by line, and a file may
     // have a million of them.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in line.bytes().filter(|it| !it.is_ascii_whitespace()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
-    LinePrint(hash ^ (hash >> 29))
+    LineHash(hash ^ (hash >> 29))
 }
 
 /// Lines by their number. Without a print, a line is known only while the file
 /// is the same.
-pub(super) type Prints = BTreeMap<u64, Option<LinePrint>>;
+pub(super) type LineHashes = BTreeMap<u64, Option<LineHash>>;
 
 /// Which lines of a content were shown in full.
 #[derive(Clone, Debug)]
@@ -33,14 +33,14 @@ pub(super) enum KnownLine {
     /// the text.
     All(Arc<str>),
     /// All of them; their text was too much to be kept.
-    Every(Box<[LinePrint]>),
+    Every(Box<[LineHash]>),
     /// These.
-    Some(Prints),
+    Some(LineHashes),
 }
 
 impl Default for KnownLine {
     fn default() -> Self {
-        Self::Some(Prints::new())
+        Self::Some(LineHashes::new())
     }
 }
 
@@ -63,7 +63,7 @@ impl KnownLine {
     }
 
     /// The known lines one by one.
-    pub(super) fn prints(&self) -> Prints {
+    pub(super) fn prints(&self) -> LineHashes {
         match self {
             Self::All(text) => (1..).zip(text.lines().map(|line| Some(line_print(line)))).collect(),
             Self::Every(lines) => (1..).zip(lines.iter().copied().map(Some)).collect(),
@@ -205,11 +205,11 @@ impl SeenFile {
 
 /// Known lines after some edits: those behind an edit get new numbers, those
 /// that came are known. Returns by how much the file has grown.
-fn edited(old: Prints, edits: &[LineEdit<'_>]) -> (Prints, i64) {
-    let mut lines = Prints::new();
+fn edited(old: LineHashes, edits: &[LineEdit<'_>]) -> (LineHashes, i64) {
+    let mut lines = LineHashes::new();
     let mut shift = 0_i64;
     let mut next = 0;
-    let add = |lines: &mut Prints, edit: &LineEdit<'_>, shift: &mut i64| {
+    let add = |lines: &mut LineHashes, edit: &LineEdit<'_>, shift: &mut i64| {
         for (number, line) in (edit.old.start.saturating_add_signed(*shift)..).zip(&edit.new) {
             lines.insert(number, Some(line_print(line)));
         }

@@ -5,7 +5,7 @@ use std::{
 
 use haft_types::{AgentId, CallId};
 
-use super::{LinesView, Viewer};
+use super::{LinesView, ReadBy};
 use crate::ContentHash;
 
 /// Which call showed what. Bounded: what falls out is merely shown again.
@@ -47,7 +47,7 @@ const REMEMBERED: usize = 4096;
 const REMEMBERED_OF_ONE: usize = 64;
 
 impl ShownReads {
-    pub(super) fn add(&mut self, viewer: &Viewer, view: &LinesView<'_>) {
+    pub(super) fn add(&mut self, viewer: &ReadBy, view: &LinesView<'_>) {
         if REMEMBERED <= self.count {
             self.forget_older_half();
         }
@@ -136,7 +136,7 @@ mod tests {
             text: None,
         };
         for number in 0..3 * REMEMBERED as u64 {
-            let viewer = Viewer { agent: agent.clone(), call: format!("call-{number}").into() };
+            let viewer = ReadBy { agent: agent.clone(), call: format!("call-{number}").into() };
             let path = ["/a", "/b", "/c", "/d"][usize::try_from(number % 4).unwrap()];
             shown.add(&viewer, &view(path, number + 1));
             assert_eq!(shown.covering(&agent, &view(path, number + 1)), [viewer.call]);
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(shown.covering(&AgentId::from("other"), &view("/a", 1)), []);
         // The same again takes no further room.
         let count = shown.count;
-        let viewer = Viewer { agent: agent.clone(), call: "again".into() };
+        let viewer = ReadBy { agent: agent.clone(), call: "again".into() };
         for _ in 0..10 {
             shown.add(&viewer, &view("/e", 1));
         }

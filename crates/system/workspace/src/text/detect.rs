@@ -6,7 +6,7 @@ use super::{Charset, Encoding, plausible::plausibility, shifted::shifted, view::
 
 /// How much of a file the bytes at hand are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Extent {
+pub enum SampleExtent {
     /// All of it.
     Whole,
     /// Its beginning: the last character may be cut.
@@ -14,7 +14,7 @@ pub enum Extent {
 }
 
 /// Finds out how a file is spelt. `None` means that it is no text.
-pub fn detect(bytes: &[u8], extent: Extent) -> Option<Encoding> {
+pub fn detect(bytes: &[u8], extent: SampleExtent) -> Option<Encoding> {
     if let Some(by_mark) = from_bom(bytes) {
         return by_mark;
     }
@@ -91,7 +91,7 @@ struct Utf8Census {
 }
 
 impl Utf8Census {
-    fn of(bytes: &[u8], extent: Extent) -> Self {
+    fn of(bytes: &[u8], extent: SampleExtent) -> Self {
         if std::str::from_utf8(bytes).is_ok() {
             return Self { sequences: 0, strays: 0 };
         }
@@ -100,7 +100,7 @@ impl Utf8Census {
         for chunk in bytes.utf8_chunks() {
             census.sequences += chunk.valid().chars().filter(|it| !it.is_ascii()).count();
             done += chunk.valid().len() + chunk.invalid().len();
-            let cut = extent == Extent::Head && done == bytes.len() && could_continue(chunk.invalid());
+            let cut = extent == SampleExtent::Head && done == bytes.len() && could_continue(chunk.invalid());
             census.strays += usize::from(!chunk.invalid().is_empty() && !cut);
         }
         census
@@ -132,9 +132,9 @@ const FEW: usize = 48;
 /// Up to how many different unusual bytes they do.
 const DISTINCT: usize = 6;
 
-fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
+fn legacy(bytes: &[u8], extent: SampleExtent, census: &Utf8Census) -> Charset {
     let sample = telling_part(bytes);
-    let whole = extent == Extent::Whole && sample.len() == bytes.len();
+    let whole = extent == SampleExtent::Whole && sample.len() == bytes.len();
     if let Some(encoding) = declared(bytes)
         && decodes(encoding, sample, whole)
     {

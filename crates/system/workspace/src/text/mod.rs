@@ -16,7 +16,7 @@ pub(crate) mod units;
 mod view;
 
 pub use charset::{Charset, Encoding, Unencodable, describe_char};
-pub use detect::{Extent, detect};
+pub use detect::{SampleExtent, detect};
 pub use line_break::LineBreak;
 pub use shifted::shifted;
 pub use splice::{Bytes, Splice, SpliceError, TextPiece, encode_whole};

@@ -1,7 +1,7 @@
 use std::{fmt, ops::Range};
 
 use super::{
-    Charset, Encoding, Extent, detect,
+    Charset, Encoding, SampleExtent, detect,
     detect::is_unmarked_text,
     units::{self, Returns},
 };
@@ -29,14 +29,14 @@ pub(super) enum ViewSource {
 pub(super) struct Mapped {
     raw: Vec<u8>,
     view: String,
-    marks: Vec<ViewMark>,
+    marks: Vec<OffsetMark>,
 }
 
 /// A place in the view and the same place in the file. There is one every few
 /// kilobytes; between them the bytes are stepped over again, which is cheaper
 /// than a table as large as the file.
 #[derive(Clone, Copy, Debug)]
-struct ViewMark {
+struct OffsetMark {
     view: usize,
     raw: usize,
 }
@@ -76,7 +76,7 @@ impl Text {
             },
             false => raw,
         };
-        match detect(&raw, Extent::Whole) {
+        match detect(&raw, SampleExtent::Whole) {
             Some(encoding) => Ok(Self::decode_as(raw, encoding)),
             None => Err(raw),
         }
@@ -165,8 +165,8 @@ impl Text {
         literal(self.encoding.charset, raw)
     }
 
-    pub(super) fn locator(&self) -> Locator<'_> {
-        Locator { text: self, at: ViewMark { view: 0, raw: self.encoding.bom_bytes().len() } }
+    pub(super) fn locator(&self) -> OffsetMapper<'_> {
+        OffsetMapper { text: self, at: OffsetMark { view: 0, raw: self.encoding.bom_bytes().len() } }
     }
 }
 
@@ -199,7 +199,7 @@ fn returns_of(charset: Charset, bytes: &[u8]) -> Returns {
 #[derive(Default)]
 struct Builder {
     view: String,
-    marks: Vec<ViewMark>,
+    marks: Vec<OffsetMark>,
     strays: usize,
     breaks: LineBreaks,
 }
@@ -211,7 +211,7 @@ impl Builder {
         let one_byte_ascii = !matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
         while at < raw.len() {
             if next_mark <= self.view.len() {
-                self.marks.push(ViewMark { view: self.view.len(), raw: at });
+                self.marks.push(OffsetMark { view: self.view.len(), raw: at });
                 next_mark = self.view.len() + MARK_DISTANCE;
             }
             if one_byte_ascii {
@@ -252,12 +252,12 @@ fn plain_ascii(bytes: &[u8]) -> usize {
 
 /// Walks from places in the view to places in the file; quickest in ascending
 /// order.
-pub(super) struct Locator<'a> {
+pub(super) struct OffsetMapper<'a> {
     text: &'a Text,
-    at: ViewMark,
+    at: OffsetMark,
 }
 
-impl Locator<'_> {
+impl OffsetMapper<'_> {
     /// The place in the file of a character boundary in the view.
     pub(super) fn seek(&mut self, view: usize) -> usize {
         let mapped = match &self.text.source {

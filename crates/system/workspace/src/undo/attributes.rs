@@ -9,11 +9,11 @@ use std::{
 use crate::{AttributeChange, Attributes, EntryId, Journal};
 
 /// What paths should have, and what they had before anything was put back.
-pub(super) struct WantedAttributes {
-    paths: BTreeMap<PathBuf, AttributePlace>,
+pub(super) struct TargetAttributes {
+    paths: BTreeMap<PathBuf, AttributePath>,
 }
 
-struct AttributePlace {
+struct AttributePath {
     /// What the entries left there.
     left: Option<Attributes>,
     /// What is there now.
@@ -22,10 +22,10 @@ struct AttributePlace {
     wanted: Option<Attributes>,
 }
 
-impl WantedAttributes {
+impl TargetAttributes {
     /// Looks up what belongs to some entries, newest first, and at the disk.
     pub(super) fn of(journal: &Journal, undone: &[EntryId]) -> Self {
-        let mut paths: BTreeMap<PathBuf, AttributePlace> = BTreeMap::new();
+        let mut paths: BTreeMap<PathBuf, AttributePath> = BTreeMap::new();
         for AttributeChange { path, before, after } in
             undone.iter().flat_map(|id| journal.beside(id).attributes)
         {
@@ -33,7 +33,7 @@ impl WantedAttributes {
                 Some(known) => known.wanted = before,
                 None => {
                     let now = fs::symlink_metadata(&path).ok().map(|meta| Attributes::of(&path, &meta));
-                    paths.insert(path, AttributePlace { left: after, now, wanted: before });
+                    paths.insert(path, AttributePath { left: after, now, wanted: before });
                 }
             }
         }

@@ -5,7 +5,7 @@ use crate::{EntryId, How, JournalEntry};
 
 /// What has become of an entry of the journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum EntryStanding {
+pub enum EntryState {
     /// A change that stands.
     InEffect,
     /// A change that was taken back.
@@ -22,7 +22,7 @@ pub struct HistoryItem {
     /// What was changed.
     pub entry: JournalEntry,
     /// What has become of it.
-    pub standing: EntryStanding,
+    pub standing: EntryState,
 }
 
 /// Sorts out what stands. Newest first.
@@ -41,10 +41,10 @@ pub(super) fn history(entries: Vec<JournalEntry>) -> Vec<HistoryItem> {
             taken_back.extend(entry.undoes.iter().cloned());
         }
         let standing = match (depth.get(&entry.id).copied().unwrap_or(0), stands) {
-            (0, true) => EntryStanding::InEffect,
-            (0, false) => EntryStanding::Undone,
-            (odd, true) if odd % 2 == 1 => EntryStanding::Undo,
-            _ => EntryStanding::Redo,
+            (0, true) => EntryState::InEffect,
+            (0, false) => EntryState::Undone,
+            (odd, true) if odd % 2 == 1 => EntryState::Undo,
+            _ => EntryState::Redo,
         };
         items.push(HistoryItem { entry, standing });
     }
@@ -56,9 +56,7 @@ pub(super) fn history(entries: Vec<JournalEntry>) -> Vec<HistoryItem> {
 pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<JournalEntry>, UndoError> {
     let nothing = |what: String| Err(UndoError::NothingFound(what));
     let matching: Vec<&HistoryItem> = match target {
-        UndoTarget::Last => {
-            history.iter().filter(|it| it.standing == EntryStanding::InEffect).take(1).collect()
-        }
+        UndoTarget::Last => history.iter().filter(|it| it.standing == EntryState::InEffect).take(1).collect(),
         UndoTarget::Call(call) => {
             // Ids of calls repeat between sessions; the latest one is meant.
             let session = history.iter().find(|it| it.entry.origin.call == *call && is_change(it));
@@ -88,11 +86,8 @@ pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<J
             }
         });
     }
-    let mut standing: Vec<JournalEntry> = changes
-        .iter()
-        .filter(|it| it.standing == EntryStanding::InEffect)
-        .map(|it| it.entry.clone())
-        .collect();
+    let mut standing: Vec<JournalEntry> =
+        changes.iter().filter(|it| it.standing == EntryState::InEffect).map(|it| it.entry.clone()).collect();
     if let Some(unseen) = standing.first().filter(|_| standing.iter().all(|it| it.how == How::Unseen)) {
         return nothing(format!(
             "{} {} ran while nothing could be recorded: it is not known what it changed, so it cannot be taken \
@@ -108,5 +103,5 @@ pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<J
 }
 
 fn is_change(item: &HistoryItem) -> bool {
-    matches!(item.standing, EntryStanding::InEffect | EntryStanding::Undone)
+    matches!(item.standing, EntryState::InEffect | EntryState::Undone)
 }

@@ -16,8 +16,8 @@ use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 
 use super::{HistoryItem, plan::state_of, restore::beside, tree::set_mode};
 use crate::{
-    ContentHash, FileObject, FileState, HeldObject, Journal, JournalEntry, LinkedName, MAX_EDITABLE,
-    OpenFile,
+    ContentHash, FileObject, FileState, Journal, JournalEntry, LinkedName, MAX_EDITABLE, OpenFile,
+    RetainedObject,
     commit::{name_of_object, overwrite_at, temporary_name},
     open::{open_dir, split},
 };
@@ -26,7 +26,7 @@ use crate::{
 const MOST_HELD: usize = 256;
 
 /// Which names are to be one file, and which object that was.
-pub(super) struct WantedLinks<'a> {
+pub(super) struct TargetLinks<'a> {
     journal: &'a Journal,
     history: &'a [HistoryItem],
     wanted: BTreeMap<PathBuf, LinkedName>,
@@ -46,7 +46,7 @@ pub(super) struct WantedLinks<'a> {
     written: RefCell<Vec<(FileObject, ContentHash)>>,
 }
 
-impl<'a> WantedLinks<'a> {
+impl<'a> TargetLinks<'a> {
     /// Looks up what belongs to some entries, newest first, and at the disk.
     pub(super) fn of(
         journal: &'a Journal,
@@ -198,15 +198,15 @@ impl<'a> WantedLinks<'a> {
     }
 
     /// Holds what names stand for now, before anything is put back.
-    pub(super) fn hold(&self) -> Vec<(PathBuf, HeldObject)> {
+    pub(super) fn hold(&self) -> Vec<(PathBuf, RetainedObject)> {
         let linked = self.now.iter().filter(|(path, _)| metadata(path).is_some_and(|it| 1 < it.nlink()));
-        let held = linked.map(|(path, object)| Some((path.clone(), HeldObject::open(path, *object)?)));
+        let held = linked.map(|(path, object)| Some((path.clone(), RetainedObject::open(path, *object)?)));
         held.take(MOST_HELD).flatten().collect()
     }
 
     /// Keeps what names stood for that stand for something else now: an undo of
     /// this undo ties them to it again.
-    pub(super) fn keep_torn(&self, held: &[(PathBuf, HeldObject)]) {
+    pub(super) fn keep_torn(&self, held: &[(PathBuf, RetainedObject)]) {
         for (path, held) in held {
             if metadata(path).map(|it| FileObject::of(&it)) != Some(held.object()) {
                 self.journal.keep_object(held);

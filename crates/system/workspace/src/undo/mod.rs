@@ -14,7 +14,7 @@ use std::{fmt, path::PathBuf};
 
 use haft_types::CallId;
 
-pub use history::{EntryStanding, HistoryItem};
+pub use history::{EntryState, HistoryItem};
 
 use crate::{ChangeOrigin, EntryId, FileError, FileState, Journal, TurnId, Workspace};
 
@@ -167,7 +167,7 @@ impl Workspace {
     /// Brings back what the latest undo took.
     pub fn redo(&self, origin: &ChangeOrigin) -> Result<UndoReport, UndoError> {
         let history = self.history()?;
-        let undo = history.iter().find(|item| item.standing == EntryStanding::Undo);
+        let undo = history.iter().find(|item| item.standing == EntryState::Undo);
         let Some(undo) = undo else {
             return Err(UndoError::NothingFound("there is no undo to take back".to_owned()));
         };

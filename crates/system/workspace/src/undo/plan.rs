@@ -10,7 +10,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Conflict, EntryStanding, HistoryItem};
+use super::{Conflict, EntryState, HistoryItem};
 use crate::{
     FileError, FileState, JournalEntry, OpenFile, hash_file,
     open::{open_no_links, split},
@@ -77,7 +77,7 @@ pub(super) fn plan(
 
 fn reason(history: &[HistoryItem], entries: &[JournalEntry], step: &UndoStep) -> String {
     let later = history.iter().find(|item| {
-        item.standing == EntryStanding::InEffect
+        item.standing == EntryState::InEffect
             && !entries.iter().any(|entry| entry.id == item.entry.id)
             && item.entry.changes.iter().any(|change| change.path == step.path)
     });

@@ -15,8 +15,8 @@ use super::{
     tree,
 };
 use crate::{
-    Change, ChangeOrigin, FileChange, FileError, FileState, How, Journal, JournalEntry, Locked, OpenFile,
-    Snapshot, Workspace,
+    Change, ChangeOrigin, FileChange, FileError, FileSnapshot, FileState, How, Journal, JournalEntry,
+    LockedFiles, OpenFile, Workspace,
     commit::temporary_name,
     open::{open_dir, split},
     text::Bytes,
@@ -62,11 +62,11 @@ pub(super) fn restore(
     let done = before_files(&mut steps, &mut report);
     let (files, others): (Vec<UndoStep>, Vec<UndoStep>) = steps.into_iter().partition(is_about_files);
     let after: Vec<UndoStep> = others.into_iter().filter(|step| !done.contains(step)).collect();
-    let after = after_files(after, &mut report, AfterFiles::Check);
+    let after = after_files(after, &mut report, DryRun::Check);
     let further = done.iter().chain(&after).map(to_change).collect();
     let batch = RestoreBatch { locked: &locked, journal, origin };
     report.entry = batch.put_back(files, further, &undone, &mut report)?;
-    after_files(after, &mut report, AfterFiles::Do);
+    after_files(after, &mut report, DryRun::Do);
     report.restored.extend(done.into_iter().map(|step| step.path));
     if !report.restored.is_empty() {
         report.undone = undone;
@@ -136,13 +136,13 @@ fn before_files(steps: &mut [UndoStep], report: &mut UndoReport) -> Vec<UndoStep
 
 /// Whether to do it or only to see whether it can be done.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum AfterFiles {
+enum DryRun {
     Check,
     Do,
 }
 
 /// Links and the removal of directories come after the files, innermost first.
-fn after_files(mut steps: Vec<UndoStep>, report: &mut UndoReport, mode: AfterFiles) -> Vec<UndoStep> {
+fn after_files(mut steps: Vec<UndoStep>, report: &mut UndoReport, mode: DryRun) -> Vec<UndoStep> {
     steps.sort_by(|a, b| b.path.cmp(&a.path));
     let mut done = Vec::new();
     for step in steps {
@@ -150,21 +150,21 @@ fn after_files(mut steps: Vec<UndoStep>, report: &mut UndoReport, mode: AfterFil
             (
                 FileState::Directory { .. } | FileState::Symlink { .. } | FileState::Absent,
                 _,
-                AfterFiles::Check,
+                DryRun::Check,
             ) => Ok(()),
-            (FileState::File { .. }, FileState::Symlink { .. }, AfterFiles::Check) => Ok(()),
-            (FileState::Directory { .. }, FileState::Absent, AfterFiles::Do) => {
+            (FileState::File { .. }, FileState::Symlink { .. }, DryRun::Check) => Ok(()),
+            (FileState::Directory { .. }, FileState::Absent, DryRun::Do) => {
                 beside(&step.path, |dir, name| unlinkat(dir, name, AtFlags::REMOVEDIR))
             }
-            (FileState::Symlink { .. }, FileState::Absent, AfterFiles::Do) => {
+            (FileState::Symlink { .. }, FileState::Absent, DryRun::Do) => {
                 beside(&step.path, |dir, name| unlinkat(dir, name, AtFlags::empty()))
             }
-            (_, FileState::Symlink { target }, AfterFiles::Do) => replace_by_link(&step.path, target),
+            (_, FileState::Symlink { target }, DryRun::Do) => replace_by_link(&step.path, target),
             _ => Err("it has become something else".to_owned()),
         };
         match result {
             Ok(()) => {
-                if mode == AfterFiles::Do {
+                if mode == DryRun::Do {
                     report.restored.push(step.path.clone());
                 }
                 done.push(step);
@@ -199,7 +199,7 @@ pub(super) fn beside(
 }
 
 struct RestoreBatch<'a> {
-    locked: &'a Locked<'a>,
+    locked: &'a LockedFiles<'a>,
     journal: &'a Journal,
     origin: &'a ChangeOrigin,
 }
@@ -248,9 +248,9 @@ impl RestoreBatch<'_> {
         }
     }
 
-    fn load(&self, step: &UndoStep) -> Result<(Option<Snapshot>, Option<Vec<u8>>), FileError> {
+    fn load(&self, step: &UndoStep) -> Result<(Option<FileSnapshot>, Option<Vec<u8>>), FileError> {
         let base = self.locked.read(&step.path)?.map(|(snapshot, _)| snapshot);
-        if base.as_ref().map(Snapshot::hash) != step.current.hash() {
+        if base.as_ref().map(FileSnapshot::hash) != step.current.hash() {
             return Err(FileError::Changed { path: step.path.clone(), expected: step.current.hash() });
         }
         if let Some(base) = &base {
@@ -264,7 +264,7 @@ impl RestoreBatch<'_> {
     fn commit(
         &self,
         steps: &[UndoStep],
-        bases: &[Option<Snapshot>],
+        bases: &[Option<FileSnapshot>],
         contents: Vec<Option<Vec<u8>>>,
         further: &[FileChange],
         undone: &[crate::EntryId],

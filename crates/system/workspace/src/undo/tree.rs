@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 use super::{
     Conflict, HistoryItem, UndoError, UndoReport, attributes,
-    links::WantedLinks,
+    links::TargetLinks,
     plan::UndoStep,
     restore::{beside, replace_by_link, to_change},
 };
@@ -37,10 +37,10 @@ pub(super) fn restore(
 ) -> Result<UndoReport, UndoError> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
     let undone: Vec<EntryId> = entries.iter().map(|entry| entry.id.clone()).collect();
-    let attributes = attributes::WantedAttributes::of(journal, &undone);
-    let links = WantedLinks::of(journal, history, entries, workspace.roots());
+    let attributes = attributes::TargetAttributes::of(journal, &undone);
+    let links = TargetLinks::of(journal, history, entries, workspace.roots());
     let held = links.hold();
-    let mut work = TreeWork { journal, links: &links, failed: HashSet::new(), report: &mut report };
+    let mut work = TreeRestore { journal, links: &links, failed: HashSet::new(), report: &mut report };
     // Outermost first: only where one can pass one can work.
     for step in steps.iter().filter(|step| is_directory(&step.current) && is_directory(&step.wanted)) {
         work.attempt(step, |_| open_up(&step.path));
@@ -95,15 +95,15 @@ fn makes_room(step: &UndoStep) -> bool {
     }
 }
 
-struct TreeWork<'a> {
+struct TreeRestore<'a> {
     journal: &'a Journal,
-    links: &'a WantedLinks<'a>,
+    links: &'a TargetLinks<'a>,
     /// Paths that stay as they are.
     failed: HashSet<PathBuf>,
     report: &'a mut UndoReport,
 }
 
-impl TreeWork<'_> {
+impl TreeRestore<'_> {
     fn attempt(&mut self, step: &UndoStep, act: impl FnOnce(&Self) -> Result<(), String>) {
         if self.failed.contains(&step.path) {
             return;

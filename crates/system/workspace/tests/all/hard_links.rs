@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_workspace::{
-    Beside, FileChange, FileObject, HeldObject, LinkedName, OpenFile, UndoReport, UndoTarget, Workspace,
+    Beside, FileChange, FileObject, LinkedName, OpenFile, RetainedObject, UndoReport, UndoTarget, Workspace,
 };
 
 use crate::support::{Scratch, origin, origin_in, put_as, remove_as};
@@ -92,7 +92,8 @@ fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
         found.into_iter().map(state).collect::<BTreeMap<_, _>>()
     };
     let before = look();
-    let held: Vec<HeldObject> = before.iter().filter_map(|(path, it)| HeldObject::open(path, it.1)).collect();
+    let held: Vec<RetainedObject> =
+        before.iter().filter_map(|(path, it)| RetainedObject::open(path, it.1)).collect();
     act();
     let after = look();
     let absent = haft_workspace::FileState::Absent;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use haft_workspace::{
-    BufferAnswer, BufferChange, Change, EditorOverlay, FileError, Files, NothingInContext, OpenFile, TurnId,
+    BufferChange, BufferLookup, Change, EditorOverlay, EmptyContextView, FileError, Files, OpenFile, TurnId,
     UndoTarget, Workspace, text::Bytes,
 };
 
@@ -52,11 +52,11 @@ impl TestEditor {
 }
 
 impl EditorOverlay for TestEditor {
-    fn content(&self, path: &Path) -> BufferAnswer {
+    fn content(&self, path: &Path) -> BufferLookup {
         match self.shows(path) {
-            _ if self.is_busy.load(Ordering::Relaxed) => BufferAnswer::Silent,
-            Some(text) => BufferAnswer::Text(text),
-            None => BufferAnswer::Unknown,
+            _ if self.is_busy.load(Ordering::Relaxed) => BufferLookup::Silent,
+            Some(text) => BufferLookup::Text(text),
+            None => BufferLookup::Unknown,
         }
     }
 
@@ -115,7 +115,7 @@ fn what_an_editor_shows_means_one_of_five_things() {
         ("\u{feff}a\n", "\u{feff}a\n", "a\nnew\n", "\u{feff}a\n", "not plain UTF-8"),
     ] {
         let scratch = Scratch::new();
-        let files = Files::new(Arc::new(scratch.workspace()), None, NothingInContext);
+        let files = Files::new(Arc::new(scratch.workspace()), None, EmptyContextView);
         let workspace = files.workspace();
         let path = scratch.file("f", then);
         let editor = TestEditor::on(workspace, Saving::Saves);
@@ -136,7 +136,7 @@ fn what_an_editor_shows_means_one_of_five_things() {
 fn what_a_busy_editor_has_unsaved_is_not_written_over() {
     for (buffer, is_changed) in [("a\n", true), ("a\nnew\n", false)] {
         let scratch = Scratch::new();
-        let files = Files::new(Arc::new(scratch.workspace()), None, NothingInContext);
+        let files = Files::new(Arc::new(scratch.workspace()), None, EmptyContextView);
         let path = scratch.file("f", "a\n");
         let editor = TestEditor::on(files.workspace(), Saving::Saves);
         editor.types(&path, buffer);

@@ -17,14 +17,14 @@ use std::{
 
 use haft_types::{AgentId, CallId};
 use haft_workspace::{
-    ContentHash, ContextView, Current, Freshness, LineEdit, LinesView, NothingInContext, ReadState, Viewer,
-    WholeSeen,
+    ContentHash, ContextView, CurrentFile, EmptyContextView, Freshness, LineEdit, LinesView, ReadBy,
+    ReadState, WholeFileSeen,
 };
 
 const PATH: &str = "/ws/f";
 
-fn viewer(call: &str) -> Viewer {
-    Viewer { agent: AgentId::Main, call: CallId::from(call) }
+fn viewer(call: &str) -> ReadBy {
+    ReadBy { agent: AgentId::Main, call: CallId::from(call) }
 }
 
 fn view<'a>(content: &'a str, first: u64, last: u64) -> LinesView<'a> {
@@ -40,8 +40,8 @@ fn view<'a>(content: &'a str, first: u64, last: u64) -> LinesView<'a> {
     }
 }
 
-fn current(content: &str) -> Current<'_> {
-    Current { version: ContentHash::of(content.as_bytes()), view: content }
+fn current(content: &str) -> CurrentFile<'_> {
+    CurrentFile { version: ContentHash::of(content.as_bytes()), view: content }
 }
 
 fn freshness(state: &ReadState, content: &str, first: u64, last: u64) -> Freshness {
@@ -51,7 +51,7 @@ fn freshness(state: &ReadState, content: &str, first: u64, last: u64) -> Freshne
 #[test]
 fn lines_are_judged_by_what_was_seen() {
     let content = "one\ntwo\nthree\nfour\nfive\n";
-    let state = ReadState::new(NothingInContext);
+    let state = ReadState::new(EmptyContextView);
     assert_eq!(freshness(&state, content, 1, 1), Freshness::NeverRead);
     state.saw(&viewer("r"), &view(content, 1, 5));
     for (now, lines, want) in [
@@ -70,14 +70,14 @@ fn lines_are_judged_by_what_was_seen() {
 #[test]
 fn parts_are_known_as_parts() {
     let content: String = (1..=100).map(|n| format!("line {n}\n")).collect();
-    let state = ReadState::new(NothingInContext);
+    let state = ReadState::new(EmptyContextView);
     let agent = AgentId::Main;
     let whole = |content: &str| state.whole_seen(&agent, Path::new(PATH), &current(content));
-    assert_eq!(whole(&content), WholeSeen::Never);
+    assert_eq!(whole(&content), WholeFileSeen::Never);
     state.saw(&viewer("r"), &view(&content, 1, 20));
     assert_eq!(freshness(&state, &content, 10, 12), Freshness::Fresh);
     assert_eq!(freshness(&state, &content, 50, 50), Freshness::Unseen);
-    assert_eq!(whole(&content), WholeSeen::Partly { seen: 20, total: 100 });
+    assert_eq!(whole(&content), WholeFileSeen::Partly { seen: 20, total: 100 });
     let changed = content.replace("line 5\n", "LINE 5\n");
     assert_eq!(freshness(&state, &changed, 5, 5), Freshness::Stale);
     assert_eq!(freshness(&state, &changed, 10, 10), Freshness::ChangedElsewhere(vec![5..6]));
@@ -86,32 +86,32 @@ fn parts_are_known_as_parts() {
     for first in (21..=100).step_by(20) {
         state.saw(&viewer("r"), &view(&content, first, first + 19));
     }
-    assert_eq!(whole(&content), WholeSeen::Yes);
-    assert_eq!(whole(&changed), WholeSeen::Changed);
+    assert_eq!(whole(&content), WholeFileSeen::Yes);
+    assert_eq!(whole(&changed), WholeFileSeen::Changed);
     state.saw(&viewer("r"), &view(&changed, 1, 20));
-    assert_eq!(whole(&changed), WholeSeen::Yes);
+    assert_eq!(whole(&changed), WholeFileSeen::Yes);
     // What changed and was not shown again is neither known nor forgotten.
     let again = changed.replace("line 60\n", "LINE 60\n");
     state.saw(&viewer("r"), &view(&again, 1, 20));
-    assert_eq!(whole(&again), WholeSeen::Partly { seen: 99, total: 100 });
+    assert_eq!(whole(&again), WholeFileSeen::Partly { seen: 99, total: 100 });
     assert_eq!(freshness(&state, &again, 50, 50), Freshness::Fresh);
     assert_eq!(freshness(&state, &again, 60, 60), Freshness::Stale);
 }
 
 #[test]
 fn what_was_clipped_is_not_known() {
-    let state = ReadState::new(NothingInContext);
+    let state = ReadState::new(EmptyContextView);
     state.saw(&viewer("r"), &LinesView { clipped: true, ..view("long\n", 1, 1) });
     assert_eq!(
         state.whole_seen(&AgentId::Main, Path::new(PATH), &current("long\n")),
-        WholeSeen::Partly { seen: 0, total: 1 }
+        WholeFileSeen::Partly { seen: 0, total: 1 }
     );
 }
 
 #[test]
 fn own_edits_are_known() {
     let content: String = (1..=100).map(|n| format!("line {n}\n")).collect();
-    let state = ReadState::new(NothingInContext);
+    let state = ReadState::new(EmptyContextView);
     state.saw(&viewer("r"), &view(&content, 1, 100));
     let mut lines: Vec<&str> = content.lines().collect();
     lines.splice(9..10, ["ten", "ten and a half"]);
@@ -121,7 +121,7 @@ fn own_edits_are_known() {
         [LineEdit { old: 10..11, new: vec!["ten", "ten and a half"] }, LineEdit { old: 60..62, new: vec![] }];
     state.edited(&viewer("e"), Path::new(PATH), ContentHash::of(edited.as_bytes()), &edits);
     assert_eq!(freshness(&state, &edited, 1, 99), Freshness::Fresh);
-    assert_eq!(state.whole_seen(&AgentId::Main, Path::new(PATH), &current(&edited)), WholeSeen::Yes);
+    assert_eq!(state.whole_seen(&AgentId::Main, Path::new(PATH), &current(&edited)), WholeFileSeen::Yes);
     let formatted = edited.replace("line 90", "line   90;");
     assert_eq!(freshness(&state, &formatted, 10, 11), Freshness::ChangedElsewhere(vec![89..90]));
     state.wrote(&viewer("w"), Path::new(PATH), ContentHash::of(b"a\nb\n"), "a\nb\n");
@@ -132,12 +132,12 @@ fn own_edits_are_known() {
 #[test]
 fn agents_do_not_share_eyes_and_the_log_restores_them() {
     let content = "one\ntwo\n";
-    let state = ReadState::new(NothingInContext);
+    let state = ReadState::new(EmptyContextView);
     let record = state.saw(&viewer("r"), &view(content, 1, 2));
     let other = AgentId::from("child");
     assert_eq!(state.freshness(&other, Path::new(PATH), &current(content), &(1..2)), Freshness::NeverRead);
     let text = serde_json::to_string(&record).unwrap();
-    let later = ReadState::new(NothingInContext);
+    let later = ReadState::new(EmptyContextView);
     later.restore(&viewer("r"), &serde_json::from_str(&text).unwrap());
     assert_eq!(freshness(&later, content, 1, 2), Freshness::Fresh);
     assert_eq!(freshness(&later, "one\nTWO\n", 2, 2), Freshness::Unseen);
@@ -176,7 +176,7 @@ fn unchanged_is_said_only_while_it_is_in_the_request() {
 
 #[test]
 fn listeners_hear() {
-    let state = ReadState::new(NothingInContext);
+    let state = ReadState::new(EmptyContextView);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ears = Arc::clone(&heard);
     state.listen(move |event| ears.lock().unwrap().push(event.clone()));

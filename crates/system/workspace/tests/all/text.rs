@@ -4,7 +4,7 @@
 use encoding_rs::{
     BIG5, EUC_JP, EUC_KR, GBK, ISO_8859_15, MACINTOSH, SHIFT_JIS, WINDOWS_1250, WINDOWS_1251, WINDOWS_1252,
 };
-use haft_workspace::text::{Charset, Encoding, Extent, Splice, Text, detect};
+use haft_workspace::text::{Charset, Encoding, SampleExtent, Splice, Text, detect};
 use proptest::prelude::*;
 
 fn legacy(encoding: &'static encoding_rs::Encoding, text: &str) -> Vec<u8> {
@@ -95,7 +95,7 @@ fn encodings_are_recognised() {
         ("noise", (0..=255).chain(1..=31).cycle().take(4000).collect(), None),
     ];
     for (name, bytes, want) in rows {
-        let got = detect(&bytes, Extent::Whole).map(|it| it.to_string());
+        let got = detect(&bytes, SampleExtent::Whole).map(|it| it.to_string());
         assert_eq!(got.as_deref(), want, "{name}");
     }
 }
@@ -115,7 +115,7 @@ fn single_words_are_recognised() {
         for (word, context) in words.split(' ').flat_map(|word| contexts.map(|context| (word, context))) {
             let text = context.replace("{}", word);
             let raw = legacy(encoding, &text);
-            let found = detect(&raw, Extent::Whole).map(|it| it.charset);
+            let found = detect(&raw, SampleExtent::Whole).map(|it| it.charset);
             assert_eq!(found, Some(Charset::Legacy(encoding)), "{text}");
         }
     }
@@ -125,7 +125,7 @@ fn single_words_are_recognised() {
 fn a_cut_character_at_the_end_of_a_sample_is_no_stray() {
     let text = "日本".as_bytes();
     for end in 0..text.len() {
-        let detected = detect(&text[..end], Extent::Head);
+        let detected = detect(&text[..end], SampleExtent::Head);
         assert_eq!(detected, Some(Encoding::UTF_8), "{end}");
     }
 }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_workspace::{
-    ContentHash, EntryStanding, FileChange, FileState, JournalLimits, OpenFile, TurnId, UndoTarget,
-    Workspace, WorkspaceConfig,
+    ContentHash, EntryState, FileChange, FileState, JournalLimits, OpenFile, TurnId, UndoTarget, Workspace,
+    WorkspaceConfig,
 };
 use support::{Scratch, origin, origin_in, put_as, remove_as};
 
@@ -62,8 +62,8 @@ fn every_kind_of_change_and_back_again() {
     let (_, conflicts) = undo(&workspace, &UndoTarget::Last);
     assert_eq!(conflicts, Vec::<PathBuf>::new());
     assert_eq!(read(&removed).as_deref(), Some("gone\n"));
-    let standing: Vec<EntryStanding> = workspace.history().unwrap().iter().map(|it| it.standing).collect();
-    assert_eq!(standing.iter().filter(|it| **it == EntryStanding::InEffect).count(), 2);
+    let standing: Vec<EntryState> = workspace.history().unwrap().iter().map(|it| it.standing).collect();
+    assert_eq!(standing.iter().filter(|it| **it == EntryState::InEffect).count(), 2);
 }
 
 #[test]

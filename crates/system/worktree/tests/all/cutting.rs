@@ -5,7 +5,7 @@ use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
 
 use haft_workspace::UndoTarget;
 use haft_worktree::{
-    KeptOfRemoved, OwnerProcess, WorktreeBase, WorktreeKeeper, WorktreeRecord, WorktreeState,
+    OwnerProcess, RemovalBackup, WorktreeBase, WorktreeManager, WorktreeRecord, WorktreeState,
 };
 
 use crate::{
@@ -42,7 +42,7 @@ impl KillingGit {
         Self { dir }
     }
 
-    fn keeper(&self, repo: &Repo) -> WorktreeKeeper {
+    fn keeper(&self, repo: &Repo) -> WorktreeManager {
         let path = std::env::var("PATH").unwrap();
         repo.keeper_with(format!("{}:{path}", self.dir.display()).into())
     }
@@ -76,7 +76,7 @@ const MOMENTS: [&str; 14] = [
     "unlink#1",
 ];
 
-fn record_of(keeper: &WorktreeKeeper, name: &str) -> Option<WorktreeRecord> {
+fn record_of(keeper: &WorktreeManager, name: &str) -> Option<WorktreeRecord> {
     keeper.records().into_iter().find(|it| it.name == name && it.state != WorktreeState::Removed)
 }
 
@@ -97,7 +97,7 @@ fn cut(repo: &Repo, killing: &KillingGit, moment: &str) -> Option<WorktreeRecord
 }
 
 /// Nothing of a cut-off making is left.
-fn check_whole(repo: &Repo, keeper: &WorktreeKeeper, what: &str) {
+fn check_whole(repo: &Repo, keeper: &WorktreeManager, what: &str) {
     assert_eq!(repo.git(&["worktree", "list"]).lines().count(), 1, "{what}");
     assert_eq!(repo.git(&["branch", "--format=%(refname:short)"]), "main", "{what}");
     assert!(!repo.top().join(".claude/worktrees/x").exists(), "{what}");
@@ -164,7 +164,7 @@ fn what_a_killed_session_left_is_named_and_goes() {
                 }
                 "remove" => {
                     let removed =
-                        keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin()).unwrap();
+                        keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap();
                     assert_eq!((removed.undo, removed.rescued.len()), (None, 0), "{what}");
                     check_whole(&repo, &keeper, &what);
                 }
@@ -201,7 +201,7 @@ fn work_in_a_cut_off_worktree_is_kept() {
     let refused = repo.try_make(&keeper, "x", WorktreeBase::Head).unwrap_err();
     assert!(refused.contains("3 file(s)") && refused.contains("1 commit(s)"), "{refused}");
     assert_eq!(files(&record.path), before);
-    let removed = keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin()).unwrap();
+    let removed = keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap();
     check_whole(&repo, &keeper, "removed");
     assert_eq!(removed.rescued.len(), 1);
     assert_eq!(repo.git(&["rev-parse", &removed.rescued[0]]), loose);

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use haft_worktree::{KeptOfRemoved, WorktreeBase};
+use haft_worktree::{RemovalBackup, WorktreeBase};
 
 use crate::rig::{Repo, origin, write};
 
@@ -45,7 +45,7 @@ fn nothing_a_repository_names_runs() {
     write(&record.path.join("a.txt"), b"changed\n");
     write(&record.path.join("x.log"), b"ignored\n");
     keeper.inspect(&record).unwrap();
-    let removed = keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin()).unwrap();
+    let removed = keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap();
     assert_eq!(removed.rescued.len(), 1);
     assert!(!mark.exists(), "something of the repository ran");
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_workspace::{EntryId, UndoTarget};
-use haft_worktree::KeptOfRemoved;
+use haft_worktree::RemovalBackup;
 
 use crate::rig::{Repo, files, git, origin, write};
 
@@ -174,7 +174,7 @@ fn every_byte_can_be_reached_and_undo_brings_it_back() {
             (git(&record.path, &["status", "--porcelain"]), git(&record.path, &["rev-parse", "HEAD"]));
         let found = keeper.inspect(&record).unwrap();
         assert_eq!(!found.is_untouched(), *is_touched, "{what}: {found:?}");
-        let removed = keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin()).unwrap();
+        let removed = keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap();
         assert!(!record.path.exists(), "{what}");
         repo.git(&["gc", "-q", "--prune=now"]);
         let all = reachable(&repo);
@@ -236,7 +236,7 @@ fn what_cannot_be_kept_keeps_the_worktree() {
         let mut record = repo.make(&keeper, "w").record;
         work(&repo, &record.path);
         let refused =
-            keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin()).unwrap_err();
+            keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap_err();
         assert!(refused.contains(why), "{what}: {refused}");
         assert!(record.path.join("b/c.txt").exists(), "{what}");
     }
@@ -250,7 +250,7 @@ fn worktrees_of_others_are_never_removed() {
     repo.git(&["worktree", "add", "-q", "-b", "theirs", &place.to_string_lossy()]);
     let holder = crate::rig::holder("s1", "main", &repo.top());
     let mut record = keeper.enter(&repo.top(), &place, holder.clone()).unwrap().record;
-    let refused = keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin()).unwrap_err();
+    let refused = keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap_err();
     assert!(refused.contains("not made by Haft") && place.join("a.txt").exists(), "{refused}");
     // The main checkout and a plain directory are none.
     for path in [repo.top(), repo.root()] {
@@ -262,7 +262,7 @@ fn worktrees_of_others_are_never_removed() {
     record.owner.pid = other.id();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", other.id())).unwrap();
     record.owner.start = stat.rsplit(") ").next().unwrap().split(' ').nth(19).unwrap().parse().unwrap();
-    let refused = keeper.remove(&mut record, KeptOfRemoved::Everything, &workspace, &origin()).unwrap_err();
+    let refused = keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap_err();
     other.kill().unwrap();
     other.wait().unwrap();
     assert!(refused.contains("another process") && record.path.exists(), "{refused}");

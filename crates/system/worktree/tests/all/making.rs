@@ -1,6 +1,6 @@
 use std::os::unix::fs::symlink;
 
-use haft_worktree::{MakeOrder, WorktreeBase, WorktreeShape, WorktreeState};
+use haft_worktree::{CreateWorktree, WorktreeBase, WorktreeContents, WorktreeState};
 
 use crate::rig::{Repo, files, git, holder, write};
 
@@ -50,12 +50,12 @@ fn ignored_files_that_are_named_are_copied_and_no_others() {
     }
     symlink("/etc/hostname", repo.top().join("link.log")).unwrap();
     let keeper = repo.keeper();
-    let order = haft_worktree::MakeOrder {
+    let order = haft_worktree::CreateWorktree {
         from: &repo.top(),
         name: "inc",
         holder: holder("s1", "main", &repo.top()),
         base: WorktreeBase::Head,
-        shape: WorktreeShape::default(),
+        shape: WorktreeContents::default(),
     };
     let made = keeper.make(&order, &|path| !path.ends_with("denied.log")).unwrap();
     let there = files(&made.record.path);
@@ -78,12 +78,12 @@ fn names_that_are_taken_are_refused_and_own_ones_gone_on_with() {
     write(&first.record.path.join("work.txt"), b"w");
     // The same session goes on with it, another one does not while this process lives.
     assert!(repo.make(&keeper, "x").notes[0].contains("there already"));
-    let order = |session: &'static str| haft_worktree::MakeOrder {
+    let order = |session: &'static str| haft_worktree::CreateWorktree {
         from: Box::leak(repo.top().into_boxed_path()),
         name: "x",
         holder: holder(session, "main", &repo.top()),
         base: WorktreeBase::Head,
-        shape: WorktreeShape::default(),
+        shape: WorktreeContents::default(),
     };
     let refused = keeper.make(&order("s2"), &|_| true).unwrap_err();
     assert!(refused.contains("in use"), "{refused}");
@@ -104,12 +104,12 @@ fn places_without_a_repository_or_commit_say_so() {
     let keeper = repo.keeper();
     let outside = repo.root().join("outside");
     std::fs::create_dir(&outside).unwrap();
-    let order = |from: &'static std::path::Path| haft_worktree::MakeOrder {
+    let order = |from: &'static std::path::Path| haft_worktree::CreateWorktree {
         from,
         name: "x",
         holder: holder("s", "main", from),
         base: WorktreeBase::Head,
-        shape: WorktreeShape::default(),
+        shape: WorktreeContents::default(),
     };
     let leaked: &'static std::path::Path = Box::leak(outside.clone().into_boxed_path());
     assert!(keeper.make(&order(leaked), &|_| true).unwrap_err().contains("no git repository"));
@@ -129,12 +129,12 @@ fn directories_are_linked_and_go_as_links() {
     repo.git(&["commit", "-q", "-am", "ignores"]);
     let keeper = repo.keeper();
     let linked = ["build", "vendor", "b", "missing", "../x", "-x"].map(str::to_owned).to_vec();
-    let order = MakeOrder {
+    let order = CreateWorktree {
         from: &repo.top(),
         name: "linked",
         holder: holder("s1", "main", &repo.top()),
         base: WorktreeBase::Head,
-        shape: WorktreeShape { linked, sparse: Vec::new() },
+        shape: WorktreeContents { linked, sparse: Vec::new() },
     };
     let mut made = keeper.make(&order, &|_| true).unwrap();
     let notes = made.notes.join("\n");
@@ -152,7 +152,7 @@ fn directories_are_linked_and_go_as_links() {
     assert_eq!(found.changed.len(), 1, "{found:?}");
     let removed = keeper.remove(
         &mut made.record,
-        haft_worktree::KeptOfRemoved::Everything,
+        haft_worktree::RemovalBackup::Everything,
         &repo.workspace(),
         &crate::rig::origin(),
     );
@@ -171,12 +171,12 @@ fn a_worktree_may_have_only_some_directories() {
         repo.git(&["add", "."]);
         repo.git(&["commit", "-q", "-m", "more"]);
         let keeper = repo.keeper();
-        let order = MakeOrder {
+        let order = CreateWorktree {
             from: &repo.top(),
             name: "sparse",
             holder: holder("s1", "main", &repo.top()),
             base: WorktreeBase::Head,
-            shape: WorktreeShape {
+            shape: WorktreeContents {
                 linked: Vec::new(),
                 sparse: sparse.iter().map(|it| (*it).to_owned()).collect(),
             },

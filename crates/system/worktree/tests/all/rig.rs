@@ -9,7 +9,9 @@ use std::{
 use haft_process::ProcessOwner;
 use haft_types::Variables;
 use haft_workspace::{ChangeOrigin, JournalLimits, Workspace, WorkspaceConfig};
-use haft_worktree::{MadeWorktree, MakeOrder, WorktreeBase, WorktreeHolder, WorktreeKeeper, WorktreeShape};
+use haft_worktree::{
+    CreateWorktree, CreatedWorktree, WorktreeBase, WorktreeContents, WorktreeManager, WorktreeUser,
+};
 
 pub struct Repo {
     pub dir: tempfile::TempDir,
@@ -51,18 +53,18 @@ impl Repo {
         git(&self.top(), args)
     }
 
-    pub fn keeper(&self) -> WorktreeKeeper {
+    pub fn keeper(&self) -> WorktreeManager {
         self.keeper_with(std::env::var_os("PATH").unwrap_or_default())
     }
 
     /// One that finds git where this says.
-    pub fn keeper_with(&self, path: std::ffi::OsString) -> WorktreeKeeper {
+    pub fn keeper_with(&self, path: std::ffi::OsString) -> WorktreeManager {
         let variables: Variables = [("PATH".into(), path), ("HOME".into(), self.root().into_os_string())]
             .into_iter()
             .collect::<Vec<(std::ffi::OsString, std::ffi::OsString)>>()
             .into_iter()
             .collect();
-        WorktreeKeeper::new(&self.state(), ProcessOwner::unrecorded("test"), &variables)
+        WorktreeManager::new(&self.state(), ProcessOwner::unrecorded("test"), &variables)
     }
 
     pub fn workspace(&self) -> Workspace {
@@ -71,29 +73,29 @@ impl Repo {
         Workspace::open(config).unwrap()
     }
 
-    pub fn make(&self, keeper: &WorktreeKeeper, name: &str) -> MadeWorktree {
+    pub fn make(&self, keeper: &WorktreeManager, name: &str) -> CreatedWorktree {
         self.try_make(keeper, name, WorktreeBase::Head).unwrap()
     }
 
     pub fn try_make(
         &self,
-        keeper: &WorktreeKeeper,
+        keeper: &WorktreeManager,
         name: &str,
         base: WorktreeBase,
-    ) -> Result<MadeWorktree, String> {
-        let order = MakeOrder {
+    ) -> Result<CreatedWorktree, String> {
+        let order = CreateWorktree {
             from: &self.top(),
             name,
             holder: holder("s1", "main", &self.top()),
             base,
-            shape: WorktreeShape::default(),
+            shape: WorktreeContents::default(),
         };
         keeper.make(&order, &|_| true)
     }
 }
 
-pub fn holder(session: &str, agent: &str, came_from: &Path) -> WorktreeHolder {
-    WorktreeHolder { session: session.into(), agent: agent.into(), came_from: came_from.into() }
+pub fn holder(session: &str, agent: &str, came_from: &Path) -> WorktreeUser {
+    WorktreeUser { session: session.into(), agent: agent.into(), came_from: came_from.into() }
 }
 
 pub fn origin() -> ChangeOrigin {

@@ -9,7 +9,7 @@
 
 use std::{path::Path, process::Command, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Opinion, Policy, ReadingHeld, RuleHome, ShellCommands};
+use haft_permission::{BashJudge, Behavior, Destination, HookOpinion, Policy, ReadOnlyEnforced, RuleSource};
 use haft_types::PermissionMode;
 
 use crate::common::{Call, context};
@@ -53,16 +53,16 @@ impl Row {
         row
     }
 
-    fn judge(&self, root: &Path, held: ReadingHeld) -> Behavior {
+    fn judge(&self, root: &Path, held: ReadOnlyEnforced) -> Behavior {
         let (ws, home) = (root.join("ws"), root.join("home"));
-        let origin = RuleHome::new("test", Destination::Session).rooted(ws.as_path());
+        let origin = RuleSource::new("test", Destination::Session).rooted(ws.as_path());
         let mut builder =
-            Policy::builder(&ws).mode(self.mode).commands(Arc::new(ShellCommands)).reading(held).home(&home);
+            Policy::builder(&ws).mode(self.mode).commands(Arc::new(BashJudge)).reading(held).home(&home);
         for (behavior, text) in &self.rules {
             builder = builder.rules(&origin, *behavior, [text.clone()]);
         }
         let cx = context(&ws.join(&self.cwd), Some(&home));
-        builder.build().judge("Bash", &Call::command(&self.line), &cx, &Opinion::None).behavior
+        builder.build().judge("Bash", &Call::command(&self.line), &cx, &HookOpinion::None).behavior
     }
 }
 
@@ -89,7 +89,7 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
 fn what_does_more_than_reading_is_never_free() {
     let (_dir, root) = tree();
     let free: Vec<String> = rows(include_str!("never.txt"))
-        .flat_map(|text| [ReadingHeld::Yes, ReadingHeld::No].map(|held| (text, held)))
+        .flat_map(|text| [ReadOnlyEnforced::Yes, ReadOnlyEnforced::No].map(|held| (text, held)))
         .filter(|(text, held)| Row::new(text, &root).judge(&root, *held) == Behavior::Allow)
         .map(|(text, held)| format!("{held:?}: {text}"))
         .collect();
@@ -100,7 +100,7 @@ fn what_does_more_than_reading_is_never_free() {
 fn what_everybody_types_is_free() {
     let (_dir, root) = tree();
     let asked: Vec<&str> = rows(include_str!("always.txt"))
-        .filter(|text| Row::new(text, &root).judge(&root, ReadingHeld::Yes) != Behavior::Allow)
+        .filter(|text| Row::new(text, &root).judge(&root, ReadOnlyEnforced::Yes) != Behavior::Allow)
         .collect();
     assert!(asked.is_empty(), "{} ask:\n{}", asked.len(), asked.join("\n"));
 }

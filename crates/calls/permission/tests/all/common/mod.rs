@@ -9,9 +9,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_permission::{Behavior, Decision, Destination, Opinion, Policy, PolicyBuilder, RuleHome};
+use haft_permission::{Behavior, Decision, Destination, HookOpinion, Policy, PolicyBuilder, RuleSource};
 use haft_tool::{
-    Access, BoxFuture, CallContext, DynCall, Output, Permit, Reach, Rendered, ToolError, Verdict,
+    Access, AccessSet, BoxFuture, CallContext, DynCall, Output, Permit, Rendered, ToolError, Verdict,
 };
 use haft_types::PermissionMode;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use serde_json::Value;
 pub struct Call {
     pub input: Value,
     pub read_only: bool,
-    pub reach: Reach,
+    pub reach: AccessSet,
     pub verdict: Verdict,
 }
 
@@ -31,13 +31,13 @@ impl Call {
         Self {
             input: Value::Object(serde_json::Map::new()),
             read_only,
-            reach: Reach::Declared(accesses),
+            reach: AccessSet::Declared(accesses),
             verdict: Verdict::Passthrough,
         }
     }
 
     pub fn undeclared() -> Self {
-        Self { reach: Reach::Undeclared, read_only: false, ..Self::touching(Vec::new()) }
+        Self { reach: AccessSet::Undeclared, read_only: false, ..Self::touching(Vec::new()) }
     }
 
     pub fn read(path: impl AsRef<Path>) -> Self {
@@ -93,7 +93,7 @@ impl DynCall for Call {
     fn is_destructive(&self) -> bool {
         false
     }
-    fn reach(&self, _cx: &CallContext) -> Reach {
+    fn reach(&self, _cx: &CallContext) -> AccessSet {
         self.reach.clone()
     }
     fn validate(&self, _cx: &CallContext) -> Result<(), ToolError> {
@@ -132,8 +132,8 @@ pub struct Rules<'a> {
     pub deny: &'a [&'a str],
 }
 
-pub fn settings() -> RuleHome {
-    RuleHome::new("project settings", Destination::ProjectSettings)
+pub fn settings() -> RuleSource {
+    RuleSource::new("project settings", Destination::ProjectSettings)
 }
 
 pub fn with_rules(builder: PolicyBuilder, rules: Rules<'_>) -> PolicyBuilder {
@@ -149,9 +149,9 @@ pub fn policy(mode: PermissionMode, rules: Rules<'_>) -> Policy {
 }
 
 pub fn judge(policy: &Policy, tool: &str, call: &Call) -> Decision {
-    judge_with(policy, tool, call, &Opinion::None)
+    judge_with(policy, tool, call, &HookOpinion::None)
 }
 
-pub fn judge_with(policy: &Policy, tool: &str, call: &Call, hook: &Opinion) -> Decision {
+pub fn judge_with(policy: &Policy, tool: &str, call: &Call, hook: &HookOpinion) -> Decision {
     policy.judge(tool, call, &context(Path::new("/ws"), Some(Path::new("/home/u"))), hook)
 }

@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 
-use haft_permission::{Behavior, Destination, Opinion, Policy, ReadingHeld, RuleHome, ShellCommands};
+use haft_permission::{BashJudge, Behavior, Destination, HookOpinion, Policy, ReadOnlyEnforced, RuleSource};
 use haft_types::PermissionMode;
 
 use super::{number, random::Random, tell};
@@ -195,17 +195,17 @@ fn violations(root: &Path, line: &str) -> Vec<String> {
 
 fn is_free(root: &Path, line: &str) -> bool {
     let (work, home) = (root.join("work"), root.join("home"));
-    let origin = RuleHome::new("test", Destination::Session).rooted(work.as_path());
+    let origin = RuleSource::new("test", Destination::Session).rooted(work.as_path());
     let rules = ["Bash(mv *)", "Bash(ln *)", "Bash(tar *)"].map(String::from);
     let policy = Policy::builder(&work)
         .mode(PermissionMode::AcceptEdits)
-        .commands(Arc::new(ShellCommands))
-        .reading(ReadingHeld::Yes)
+        .commands(Arc::new(BashJudge))
+        .reading(ReadOnlyEnforced::Yes)
         .rules(&origin, Behavior::Allow, rules)
         .home(&home)
         .build();
     let cx = context(&work, Some(&home));
-    policy.judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior == Behavior::Allow
+    policy.judge("Bash", &Call::command(line), &cx, &HookOpinion::None).behavior == Behavior::Allow
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod trace;
 
 use std::{sync::Arc, time::Instant};
 
-use haft_permission::{Behavior, Opinion, Policy, ReadingHeld, ShellCommands};
+use haft_permission::{BashJudge, Behavior, HookOpinion, Policy, ReadOnlyEnforced};
 
 use crate::common::{Call, context};
 use random::Random;
@@ -29,15 +29,15 @@ const TRACED: usize = 25;
 
 fn policy(scratch: &Scratch) -> Policy {
     Policy::builder(scratch.work())
-        .commands(Arc::new(ShellCommands))
-        .reading(ReadingHeld::Yes)
+        .commands(Arc::new(BashJudge))
+        .reading(ReadOnlyEnforced::Yes)
         .home(scratch.home())
         .build()
 }
 
 fn is_free(policy: &Policy, scratch: &Scratch, line: &str) -> bool {
     let cx = context(scratch.work(), Some(scratch.home()));
-    policy.judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior == Behavior::Allow
+    policy.judge("Bash", &Call::command(line), &cx, &HookOpinion::None).behavior == Behavior::Allow
 }
 
 /// How lines are run: under a tracer or not, and by which awk.

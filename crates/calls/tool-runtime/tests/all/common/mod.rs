@@ -17,8 +17,8 @@ use haft_tool::{
     Verdict, erase,
 };
 use haft_tool_runtime::{
-    Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, Report, ResultStore, SessionHooks,
-    SessionState, SharedPool, StoreLimits,
+    Answer, Approver, CallReport, CallSession, CallSessionState, Gate, Pipeline, Pool, Question, ResultStore,
+    SessionHooks, SharedPool, StoreLimits,
 };
 use haft_types::ToolUse;
 use schemars::JsonSchema;
@@ -177,7 +177,7 @@ pub struct Rig {
 #[derive(Default)]
 pub struct Setup {
     pub hooks: haft_hooks::Hooks,
-    pub ask: Option<Arc<dyn Ask>>,
+    pub ask: Option<Arc<dyn Approver>>,
     pub extra: Vec<Arc<dyn DynTool>>,
     pub timeout: Option<Duration>,
     pub policy: Option<Policy>,
@@ -204,14 +204,14 @@ impl Setup {
         let mut pipeline = Pipeline::new(gate, results);
         pipeline.grace = Duration::from_secs(1);
         let mut session =
-            CallSession::new(Arc::new(pipeline), SharedPool::new(pool), SessionState::new(dir.path()));
+            CallSession::new(Arc::new(pipeline), SharedPool::new(pool), CallSessionState::new(dir.path()));
         session.limits.concurrency = 4;
         Rig { probe, started: receiver, session, cancel: CancellationToken::new(), dir }
     }
 }
 
 impl Rig {
-    pub async fn run(&mut self, calls: &[(&str, Value)]) -> Vec<Report> {
+    pub async fn run(&mut self, calls: &[(&str, Value)]) -> Vec<CallReport> {
         let cancel = self.cancel.clone();
         self.session.run_message(uses(calls), &cancel).await
     }
@@ -240,7 +240,7 @@ pub fn uses(calls: &[(&str, Value)]) -> Vec<ToolUse> {
 /// Answers what it was told to.
 pub struct Always(pub Answer);
 
-impl Ask for Always {
+impl Approver for Always {
     fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async { self.0.clone() })
     }

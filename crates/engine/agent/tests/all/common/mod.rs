@@ -10,12 +10,12 @@ use haft_agent::{
     Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Memory, SystemPrompt, TurnEnd,
     UserInput, log::LogFile,
 };
-use haft_model::{AnthropicLogin, Common, HttpProvider, RetryPolicy};
+use haft_model::{AnthropicLogin, HttpProvider, ProviderOptions, RetryPolicy};
 use haft_permission::Policy;
 use haft_testkit::{MockModel, Script, Turn};
-use haft_tool::{CallTrace, DynTool, Outcome, ToolError, WorkItem, tool};
+use haft_tool::{CallEffect, DynTool, Outcome, ToolError, WorkItem, tool};
 use haft_tool_runtime::{
-    CallSession, Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits,
+    CallSession, CallSessionState, Gate, Pipeline, Pool, ResultStore, SharedPool, StoreLimits,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,7 +79,7 @@ pub fn rig_by(
     let pool = Pool::assemble(tools(&appended, &waiting), Vec::new());
     let results = ResultStore::new(dir.path().join("tool-results"), StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(Gate::new(Policy::default()), results));
-    let session = CallSession::new(pipeline, SharedPool::new(pool), SessionState::new(dir.path()));
+    let session = CallSession::new(pipeline, SharedPool::new(pool), CallSessionState::new(dir.path()));
     let prompt = SystemPrompt {
         base: Base::Haft,
         environment: environment(dir.path()),
@@ -97,7 +97,7 @@ pub fn rig_by(
 
 pub fn provider(url: &str) -> Arc<HttpProvider> {
     let retry = RetryPolicy { base: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
-    let common = Common { retry, ..Common::default() };
+    let common = ProviderOptions { retry, ..ProviderOptions::default() };
     Arc::new(HttpProvider::anthropic(url, AnthropicLogin::None, common).unwrap())
 }
 
@@ -153,19 +153,19 @@ fn tools(appended: &Arc<Mutex<Vec<String>>>, waiting: &Arc<Notify>) -> Vec<Arc<d
         leaving("TodoWrite", "noted", |input| {
             let field = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
             let item = |it: &Value| WorkItem { text: field(it, "content"), status: field(it, "status") };
-            CallTrace::Todos(input["todos"].as_array().unwrap().iter().map(item).collect())
+            CallEffect::Todos(input["todos"].as_array().unwrap().iter().map(item).collect())
         }),
         leaving("Approve", "the plan is approved", |input| {
-            CallTrace::Plan(input["plan"].as_str().unwrap().to_owned())
+            CallEffect::Plan(input["plan"].as_str().unwrap().to_owned())
         }),
-        leaving("Learn", "learnt", |input| CallTrace::SkillLoaded {
+        leaving("Learn", "learnt", |input| CallEffect::SkillLoaded {
             name: input["skill"].as_str().unwrap().to_owned(),
             text: String::from("How to brew: heat the water."),
         }),
         leaving("Write", "written", |input| {
-            CallTrace::FileChanged(input["file_path"].as_str().unwrap().into())
+            CallEffect::FileChanged(input["file_path"].as_str().unwrap().into())
         }),
-        leaving("Start", "started", |input| CallTrace::BackgroundStarted {
+        leaving("Start", "started", |input| CallEffect::BackgroundStarted {
             id: String::from("bash_7"),
             command: input["command"].as_str().unwrap().to_owned(),
         }),
@@ -184,7 +184,7 @@ fn tools(appended: &Arc<Mutex<Vec<String>>>, waiting: &Arc<Notify>) -> Vec<Arc<d
 }
 
 /// A tool that takes anything, says this and leaves a trace.
-fn leaving(name: &'static str, answer: &'static str, trace: fn(&Value) -> CallTrace) -> Arc<dyn DynTool> {
+fn leaving(name: &'static str, answer: &'static str, trace: fn(&Value) -> CallEffect) -> Arc<dyn DynTool> {
     tool(name, "Does it.", move |input: Anything, _cx| async move {
         Ok(Outcome::from(answer).with_trace(trace(&Value::Object(input.rest))))
     })

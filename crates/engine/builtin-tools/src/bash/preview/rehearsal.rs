@@ -15,8 +15,8 @@ use std::{
     time::Duration,
 };
 
-use haft_bash_analysis::{LinePart, Word};
-use haft_shell::sandbox::{ReadingPolicy, ReadingWalls};
+use haft_bash_analysis::{AnalyzedCommand, Word};
+use haft_shell::sandbox::{ReadOnlyPolicy, ReadingWalls};
 
 /// How long they may look.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MOST: u64 = 4 << 20;
 
 /// What a `find … -delete` or a `git clean` would remove.
-pub(super) fn removed(part: &LinePart) -> Vec<PathBuf> {
+pub(super) fn removed(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let literal = |word: &Word| match word {
         Word::Literal(text) => Some(text.clone()),
         Word::Pattern(_) | Word::Unknown(_) => None,
@@ -94,7 +94,7 @@ fn find(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
 
 /// What `git clean` was told, as far as it decides what goes.
 #[derive(Default)]
-struct Cleaning {
+struct GitCleanArgs {
     directories: bool,
     ignored_too: bool,
     ignored_only: bool,
@@ -102,7 +102,7 @@ struct Cleaning {
     paths: Vec<String>,
 }
 
-impl Cleaning {
+impl GitCleanArgs {
     /// Nothing for words that are not understood.
     fn read(words: &[&str]) -> Option<Self> {
         let mut read = Self::default();
@@ -151,7 +151,7 @@ impl Cleaning {
 }
 
 fn clean(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
-    let found = output("git", Cleaning::read(words)?.rehearsed(), dir)?;
+    let found = output("git", GitCleanArgs::read(words)?.rehearsed(), dir)?;
     let text = String::from_utf8_lossy(&found).into_owned();
     let names = text.lines().filter_map(|line| line.strip_prefix("Would remove "));
     Some(names.map(|name| haft_paths::lexical(&dir.join(name.trim_matches('"')))).collect())
@@ -160,7 +160,7 @@ fn clean(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
 /// The walls of rehearsals; nothing where the machine cannot build them.
 fn walls() -> Option<&'static Arc<ReadingWalls>> {
     static WALLS: OnceLock<Option<Arc<ReadingWalls>>> = OnceLock::new();
-    WALLS.get_or_init(|| ReadingWalls::build(ReadingPolicy::default()).ok()).as_ref()
+    WALLS.get_or_init(|| ReadingWalls::build(ReadOnlyPolicy::default()).ok()).as_ref()
 }
 
 /// What a program prints, as far as it gets in time. Nothing without walls.
@@ -202,7 +202,7 @@ pub(super) fn output(program: &'static str, words: Vec<String>, dir: &Path) -> O
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use haft_bash_analysis::{LinePlace, analyse};
+    use haft_bash_analysis::{AnalysisContext, analyse};
 
     use super::*;
 
@@ -258,7 +258,7 @@ mod tests {
             "find -delete",
             "find . -type f -delete",
         ] {
-            let place = LinePlace { cwd: &root, home: None, roots: &roots };
+            let place = AnalysisContext { cwd: &root, home: None, roots: &roots };
             for part in &analyse(line, place).parts {
                 drop(removed(part));
             }
@@ -288,7 +288,7 @@ mod tests {
             ("--exclude x", None),
         ] {
             let words: Vec<&str> = line.split(' ').collect();
-            let got = Cleaning::read(&words).map(|it| it.rehearsed()[6..].join(" "));
+            let got = GitCleanArgs::read(&words).map(|it| it.rehearsed()[6..].join(" "));
             assert_eq!(got.as_deref(), want, "{line}");
         }
     }

@@ -8,9 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_workspace::{FileChange, FileObject, HeldObject, Journal, LinkedName};
+use haft_workspace::{FileChange, FileObject, Journal, LinkedName, RetainedObject};
 
-use super::tree::{FileStamp, Node, Tree, is_generated, is_objects};
+use super::tree::{FileStamp, PathNode, Tree, is_generated, is_objects};
 
 /// As many files are held while a command runs.
 const MOST_HELD: usize = 256;
@@ -18,13 +18,13 @@ const MOST_HELD: usize = 256;
 /// Files with several names, held open while a command runs: a name that it tears
 /// off can be tied to its file again, wherever the other names are.
 #[derive(Debug, Default)]
-pub(super) struct HeldLinks {
-    held: HashMap<FileObject, HeldObject>,
+pub(super) struct RetainedLinks {
+    held: HashMap<FileObject, RetainedObject>,
     /// How many have names outside of what is looked at and cannot be tied again.
     beyond: usize,
 }
 
-impl HeldLinks {
+impl RetainedLinks {
     /// Holds what a tree has. What can be made again is not worth it.
     pub(super) fn hold(tree: &Tree, journal: &Journal) -> Self {
         let linked = tree.iter().filter_map(|(path, node)| {
@@ -46,7 +46,7 @@ impl HeldLinks {
                 continue;
             }
             let reachable = Some(object.id().0) == store && links.held.len() < MOST_HELD;
-            match reachable.then(|| HeldObject::open(path, object)).flatten() {
+            match reachable.then(|| RetainedObject::open(path, object)).flatten() {
                 Some(held) => drop(links.held.insert(object, held)),
                 None => links.beyond += usize::from(known < stamp.names()),
             }
@@ -99,7 +99,7 @@ impl BulkDirectories {
 /// Whether a name stands for another file than before, and one of the two has
 /// further names: an undo that cared for contents alone would leave names torn
 /// off, or change what they share.
-pub(super) fn is_relinked(before: &Node, after: Option<&Node>) -> bool {
+pub(super) fn is_relinked(before: &PathNode, after: Option<&PathNode>) -> bool {
     let (Some(old), Some(new)) = (before.stamp, after.and_then(|it| it.stamp)) else { return false };
     old.object() != new.object() && (old.is_linked() || new.is_linked())
 }
@@ -119,7 +119,7 @@ pub(super) fn linked_names(
         stamps.filter(FileStamp::is_linked).map(|it| it.object()).collect()
     };
     let (torn, tied) = (linked(before), linked(after));
-    let shares = |node: &Node, objects: &BTreeSet<FileObject>| {
+    let shares = |node: &PathNode, objects: &BTreeSet<FileObject>| {
         node.stamp.is_some_and(|it| it.is_linked() && objects.contains(&it.object()))
     };
     let were = before.iter().filter(|(_, node)| shares(node, &torn)).map(|(path, _)| path);

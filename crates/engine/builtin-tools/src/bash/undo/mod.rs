@@ -18,7 +18,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haft_bash_analysis::{CommandReading, LinePlace};
+use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
 use haft_shell::{
     own::{Leftover, end_orphans_of},
     run::Shell,
@@ -29,16 +29,16 @@ use haft_workspace::{
     AttributeChange, Beside, ChangeOrigin, FileChange, FileError, FileState, Files, Journal, Workspace,
 };
 
-use super::ports::{Coverage, Snapshots, Upcoming};
-use links::HeldLinks;
+use super::ports::{CommandSnapshots, PendingCommand, UndoCoverage};
+use links::RetainedLinks;
 use record::{Left, Pending, UndoRecord};
-use taker::{Known, Skipped, StoredContents, TakeError, Taken, Taker};
+use taker::{Known, Skipped, SnapshotTaker, StoredContents, TakeError, Taken};
 use tree::Tree;
 
 pub use tree::SnapshotLimits;
 
 /// Looks before and after commands.
-pub struct JournalSnapshots {
+pub struct JournalCommandUndo {
     inner: Arc<Inner>,
 }
 
@@ -73,12 +73,12 @@ struct Window {
     tree: Arc<Tree>,
     pending: Pending,
     /// Files with several names, within reach whatever becomes of those.
-    held: Arc<HeldLinks>,
+    held: Arc<RetainedLinks>,
     /// Whether all of this is on disk, so that a later session can settle it.
     recorded: bool,
 }
 
-impl JournalSnapshots {
+impl JournalCommandUndo {
     /// For the commands of one session.
     pub fn new(files: Arc<Files>, home: Option<PathBuf>, limits: SnapshotLimits) -> Self {
         let (record, state) = (OnceLock::new(), Mutex::default());
@@ -86,24 +86,24 @@ impl JournalSnapshots {
     }
 }
 
-impl Snapshots for JournalSnapshots {
-    fn before<'a>(&'a self, about: Upcoming<'a>) -> BoxFuture<'a, Result<Coverage, ToolError>> {
+impl CommandSnapshots for JournalCommandUndo {
+    fn before<'a>(&'a self, about: PendingCommand<'a>) -> BoxFuture<'a, Result<UndoCoverage, ToolError>> {
         if about.reads_only {
-            return Box::pin(async { Ok(Coverage::Full) });
+            return Box::pin(async { Ok(UndoCoverage::Full) });
         }
         let inner = Arc::clone(&self.inner);
         let origin = inner.files.origin(about.call, about.tool);
-        let place = LinePlace {
+        let place = AnalysisContext {
             cwd: about.cwd,
             home: inner.home.as_deref(),
             roots: &inner.files.workspace().roots(),
         };
         let reading = about.reading.cloned();
-        let reading = reading.unwrap_or_else(|| Arc::new(CommandReading::new(about.command, place)));
+        let reading = reading.unwrap_or_else(|| Arc::new(SharedAnalysis::new(about.command, place)));
         Box::pin(async move {
             let looked = tokio::task::spawn_blocking(move || inner.before(origin, &reading));
             Ok(looked.await.unwrap_or_else(|_| {
-                Coverage::Partial(String::from("this cannot be undone: looking at the workspace failed"))
+                UndoCoverage::Partial(String::from("this cannot be undone: looking at the workspace failed"))
             }))
         })
     }
@@ -149,11 +149,15 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
             continue;
         }
         for (pending, tree) in &left.pending {
-            let taken =
-                Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut Known::default() }
-                    .take(&pending.starts, &Skipped::of(pending), StoredContents::Known);
+            let taken = SnapshotTaker {
+                workspace,
+                journal,
+                limits: SnapshotLimits::default(),
+                known: &mut Known::default(),
+            }
+            .take(&pending.starts, &Skipped::of(pending), StoredContents::Known);
             if let Ok(now) = taken {
-                let change = SettledCommand { pending, before: tree, held: &HeldLinks::default() };
+                let change = FinishedCommand { pending, before: tree, held: &RetainedLinks::default() };
                 all_settled &= change.write_down(workspace, &now).is_ok();
             }
         }
@@ -165,7 +169,7 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
 }
 
 impl Inner {
-    fn before(&self, origin: ChangeOrigin, reading: &CommandReading) -> Coverage {
+    fn before(&self, origin: ChangeOrigin, reading: &SharedAnalysis) -> UndoCoverage {
         let workspace = self.files.workspace();
         let roots = workspace.roots();
         let inside = roots.clone();
@@ -176,7 +180,7 @@ impl Inner {
         }
         let starts = outermost(starts);
         if starts.is_empty() {
-            return Coverage::Full;
+            return UndoCoverage::Full;
         }
         let journal = match workspace.journal() {
             Ok(journal) => journal,
@@ -187,7 +191,7 @@ impl Inner {
         if scope.anywhere {
             state.learn();
         }
-        let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
+        let mut taker = SnapshotTaker { workspace, journal, limits: self.limits, known: &mut state.known };
         let none = Skipped::default();
         let found = match taker.take(&starts, &none, StoredContents::Stored) {
             Ok(taken) => Ok((starts, taken, false)),
@@ -208,7 +212,7 @@ impl Inner {
         };
         let mut notes = Vec::new();
         if over {
-            let Coverage::Partial(note) = self.too_much() else { return Coverage::Full };
+            let UndoCoverage::Partial(note) = self.too_much() else { return UndoCoverage::Full };
             notes.push(note);
         }
         notes.extend(taken.notes());
@@ -219,7 +223,7 @@ impl Inner {
             format!("what it changes in {} cannot be undone: that is outside the workspace", tree.display())
         }));
         let urgent = taken.left_out.iter().any(names) || !elsewhere.is_empty();
-        let held = Arc::new(HeldLinks::hold(&taken.tree, journal));
+        let held = Arc::new(RetainedLinks::hold(&taken.tree, journal));
         notes.extend(held.note());
         let Taken { tree, left_out, left_objects, .. } = taken;
         let pending = Pending { origin, starts, left_out, left_objects, since: now_millis() };
@@ -228,13 +232,13 @@ impl Inner {
         state.windows.insert(call, window);
         match urgent {
             // It names what cannot come back: that is said every time.
-            true => Coverage::Partial(notes.join("; ")),
+            true => UndoCoverage::Partial(notes.join("; ")),
             false => state.told(notes),
         }
     }
 
-    fn too_much(&self) -> Coverage {
-        Coverage::Partial(format!(
+    fn too_much(&self) -> UndoCoverage {
+        UndoCoverage::Partial(format!(
             "this cannot be undone: there are more than {} files or {} MiB to keep",
             self.limits.entries,
             self.limits.bytes >> 20
@@ -243,9 +247,9 @@ impl Inner {
 
     /// Nothing of the command can be undone: an undo says so instead of taking back
     /// what was there before it.
-    fn unseen(&self, origin: ChangeOrigin, why: &str) -> Coverage {
+    fn unseen(&self, origin: ChangeOrigin, why: &str) -> UndoCoverage {
         self.files.workspace().note_unseen(origin);
-        Coverage::Partial(format!("this cannot be undone: {why}"))
+        UndoCoverage::Partial(format!("this cannot be undone: {why}"))
     }
 
     /// What the session writes down on disk; the first time, what others left is
@@ -277,12 +281,12 @@ impl Inner {
         let Some(window) = state.windows.remove(call) else { return };
         let workspace = self.files.workspace();
         let Ok(journal) = workspace.journal() else { return };
-        let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
+        let mut taker = SnapshotTaker { workspace, journal, limits: self.limits, known: &mut state.known };
         // What a command made too large is still compared with what was there.
         taker.limits.entries = taker.limits.entries.saturating_mul(4);
         taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
         let (starts, skipped) = (&window.pending.starts, Skipped::of(&window.pending));
-        let command = SettledCommand { pending: &window.pending, before: &window.tree, held: &window.held };
+        let command = FinishedCommand { pending: &window.pending, before: &window.tree, held: &window.held };
         match taker.take(starts, &skipped, StoredContents::Known) {
             Ok(taken) => {
                 if command.write_down(workspace, &taken).is_err() {
@@ -319,7 +323,7 @@ impl State {
         &mut self,
         pending: Pending,
         tree: Tree,
-        held: Arc<HeldLinks>,
+        held: Arc<RetainedLinks>,
         record: Option<&UndoRecord>,
     ) -> Window {
         let (tree_number, tree, is_kept) = match &self.written {
@@ -348,21 +352,21 @@ impl State {
     }
 
     /// Says what is new to say.
-    fn told(&mut self, notes: Vec<String>) -> Coverage {
+    fn told(&mut self, notes: Vec<String>) -> UndoCoverage {
         let news: Vec<String> = notes.into_iter().filter(|note| !self.told.contains(note)).collect();
         self.told.extend(news.iter().cloned());
-        if news.is_empty() { Coverage::Full } else { Coverage::Partial(news.join("; ")) }
+        if news.is_empty() { UndoCoverage::Full } else { UndoCoverage::Partial(news.join("; ")) }
     }
 }
 
 /// What was there before a command, now that it has ended.
-struct SettledCommand<'a> {
+struct FinishedCommand<'a> {
     pending: &'a Pending,
     before: &'a Tree,
-    held: &'a HeldLinks,
+    held: &'a RetainedLinks,
 }
 
-impl SettledCommand<'_> {
+impl FinishedCommand<'_> {
     /// The difference goes into the journal, but for what other calls did meanwhile.
     fn write_down(&self, workspace: &Workspace, now: &Taken) -> Result<(), FileError> {
         let Self { pending, before, held } = self;

@@ -14,7 +14,7 @@ use std::{
 use haft_workspace::{ChangeOrigin, FileObject, Journal};
 use serde::{Deserialize, Serialize};
 
-use super::tree::{Node, Tree};
+use super::tree::{PathNode, Tree};
 
 /// A command that may be running.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -79,7 +79,8 @@ impl UndoRecord {
 
     /// A tree that several commands may have found.
     pub(crate) fn keep(&self, number: u64, tree: &Tree) -> io::Result<()> {
-        let list: Vec<(Spelt, &Node)> = tree.iter().map(|(path, node)| (Spelt::of(path), node)).collect();
+        let list: Vec<(PathBytes, &PathNode)> =
+            tree.iter().map(|(path, node)| (PathBytes::of(path), node)).collect();
         self.write(&format!("tree-{number}"), &list)
     }
 
@@ -128,19 +129,19 @@ fn pending(dir: &Path) -> Vec<(Pending, Tree)> {
 }
 
 fn read_tree(path: &Path) -> Option<Tree> {
-    let list: Vec<(Spelt, Node)> = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let list: Vec<(PathBytes, PathNode)> = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     Some(list.into_iter().map(|(path, node)| (path.path(), node)).collect())
 }
 
 /// A path in JSON, whatever its bytes are.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
-enum Spelt {
+enum PathBytes {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl Spelt {
+impl PathBytes {
     fn of(path: &Path) -> Self {
         match path.to_str() {
             Some(text) => Self::Text(text.to_owned()),
@@ -161,14 +162,14 @@ mod spelt_paths {
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    use super::Spelt;
+    use super::PathBytes;
 
     pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(paths.iter().map(|it| Spelt::of(it)))
+        serializer.collect_seq(paths.iter().map(|it| PathBytes::of(it)))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
-        Ok(Vec::<Spelt>::deserialize(deserializer)?.into_iter().map(Spelt::path).collect())
+        Ok(Vec::<PathBytes>::deserialize(deserializer)?.into_iter().map(PathBytes::path).collect())
     }
 }
 

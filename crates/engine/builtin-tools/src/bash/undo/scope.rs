@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_bash_analysis::{Class, EffectAccess, EffectOrigin, LineAnalysis, LinePart, Target};
+use haft_bash_analysis::{AnalyzedCommand, Class, EffectAccess, EffectOrigin, LineAnalysis, Target};
 
 /// Where to look before and after a command.
 #[derive(Debug, Default)]
@@ -56,11 +56,11 @@ pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
     scope
 }
 
-fn changes_what_it_names(part: &LinePart) -> bool {
+fn changes_what_it_names(part: &AnalyzedCommand) -> bool {
     runs_one_of(part, CHANGERS)
 }
 
-fn runs_one_of(part: &LinePart, programs: &[&str]) -> bool {
+fn runs_one_of(part: &AnalyzedCommand, programs: &[&str]) -> bool {
     let name = |words: &Vec<String>| {
         words.first().and_then(|word| word.rsplit('/').next()).is_some_and(|name| programs.contains(&name))
     };
@@ -69,10 +69,11 @@ fn runs_one_of(part: &LinePart, programs: &[&str]) -> bool {
 
 /// Whether a part may place a symbolic link through which another part writes: that
 /// changes a file which the line does not name.
-fn writes_through_new_links(parts: &[LinePart]) -> bool {
-    let writes =
-        |part: &LinePart| part.effects.iter().any(|effect| matches!(effect.access, EffectAccess::Write));
-    let places_links = |part: &LinePart| {
+fn writes_through_new_links(parts: &[AnalyzedCommand]) -> bool {
+    let writes = |part: &AnalyzedCommand| {
+        part.effects.iter().any(|effect| matches!(effect.access, EffectAccess::Write))
+    };
+    let places_links = |part: &AnalyzedCommand| {
         runs_one_of(part, &["ln"])
             || runs_one_of(part, LINK_MOVERS)
                 && part.effects.iter().any(|effect| match &effect.target {
@@ -112,7 +113,7 @@ fn holds_link(path: &Path) -> bool {
 
 impl Scope {
     /// Files that the words name are kept as if they were known to be written.
-    fn add_mentioned(&mut self, part: &LinePart) {
+    fn add_mentioned(&mut self, part: &AnalyzedCommand) {
         let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);
         for effect in mentions {
             let Target::Path(path) = &effect.target else { continue };

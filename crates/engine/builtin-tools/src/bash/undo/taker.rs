@@ -12,7 +12,7 @@ use haft_workspace::{Attributes, FileObject, FileState, Journal, OpenFile, Works
 
 use super::{
     record::{Left, Pending},
-    tree::{FileStamp, Found, Node, SnapshotLimits, TooMuch, Tree, Walk},
+    tree::{FileStamp, Found, LimitExceeded, PathNode, SnapshotLimits, Tree, Walk},
 };
 
 /// What was kept, and when the store was last seen to hold it.
@@ -90,8 +90,8 @@ pub(super) enum TakeError {
     Store(String),
 }
 
-impl From<TooMuch> for TakeError {
-    fn from(TooMuch: TooMuch) -> Self {
+impl From<LimitExceeded> for TakeError {
+    fn from(LimitExceeded: LimitExceeded) -> Self {
         Self::TooMuch
     }
 }
@@ -111,14 +111,14 @@ impl Known {
 }
 
 /// Looks at the disk and keeps contents.
-pub(super) struct Taker<'a> {
+pub(super) struct SnapshotTaker<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) journal: &'a Journal,
     pub(super) limits: SnapshotLimits,
     pub(super) known: &'a mut Known,
 }
 
-impl Taker<'_> {
+impl SnapshotTaker<'_> {
     /// Everything at and below some places.
     pub(super) fn take(
         &mut self,
@@ -152,7 +152,7 @@ impl Taker<'_> {
         for found in walk.files {
             match self.content(&found, now, untouched, contents)? {
                 Some((state, attributes)) => {
-                    nodes.push((found.path, Node { state, stamp: Some(found.stamp), attributes }));
+                    nodes.push((found.path, PathNode { state, stamp: Some(found.stamp), attributes }));
                 }
                 None => unreadable.push(found.path),
             }

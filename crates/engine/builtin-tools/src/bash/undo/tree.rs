@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::taker::Skipped;
 
 /// Everything below some starting points, by path.
-pub(crate) type Tree = BTreeMap<PathBuf, Node>;
+pub(crate) type Tree = BTreeMap<PathBuf, PathNode>;
 
 /// What is at a path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct Node {
+pub(crate) struct PathNode {
     /// As the journal writes it down. The content of a file is known only after
     /// it was kept.
     pub(crate) state: FileState,
@@ -136,14 +136,14 @@ pub(crate) struct Walk<'a> {
     pub(crate) unreadable: Vec<PathBuf>,
     pub(crate) files: Vec<Found>,
     /// Directories and links.
-    pub(crate) others: Vec<(PathBuf, Node)>,
+    pub(crate) others: Vec<(PathBuf, PathNode)>,
     bytes: u64,
     /// Whether all of this is git's objects.
     immutable: bool,
 }
 
 /// There is more than the limits allow.
-pub(crate) struct TooMuch;
+pub(crate) struct LimitExceeded;
 
 impl<'a> Walk<'a> {
     pub(super) fn new(limits: SnapshotLimits, except: &'a [PathBuf], skipped: &'a Skipped) -> Self {
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds everything at and below a path. What is not there is nothing.
-    pub(crate) fn add(&mut self, start: &Path) -> Result<(), TooMuch> {
+    pub(crate) fn add(&mut self, start: &Path) -> Result<(), LimitExceeded> {
         let Ok(meta) = fs::symlink_metadata(start) else { return Ok(()) };
         if self.except.iter().any(|it| start.starts_with(it)) || self.skips(start, &meta) {
             return Ok(());
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
             || (!self.skipped.objects.is_empty() && self.skipped.objects.contains(&FileObject::of(meta)))
     }
 
-    fn below(&mut self, dir: PathBuf) -> Result<(), TooMuch> {
+    fn below(&mut self, dir: PathBuf) -> Result<(), LimitExceeded> {
         let mut open = vec![dir];
         while let Some(dir) = open.pop() {
             let Ok(entries) = fs::read_dir(&dir) else {
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
                 if self.limits.entries < self.files.len() + self.others.len()
                     || self.limits.bytes < self.bytes
                 {
-                    return Err(TooMuch);
+                    return Err(LimitExceeded);
                 }
             }
         }
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
         inner.immutable = immutable;
         inner.note(dir.clone(), meta);
         match inner.below(dir.clone()) {
-            Err(TooMuch) => self.left_out.push(dir),
+            Err(LimitExceeded) => self.left_out.push(dir),
             Ok(()) => {
                 // What only gets a second name takes no room.
                 self.bytes += if immutable { 0 } else { inner.bytes };
@@ -243,11 +243,13 @@ impl<'a> Walk<'a> {
         let mode = meta.mode() & 0o7777;
         if meta.is_dir() {
             let attributes = Attributes::of(&path, meta);
-            self.others.push((path, Node { state: FileState::Directory { mode }, stamp: None, attributes }));
+            self.others
+                .push((path, PathNode { state: FileState::Directory { mode }, stamp: None, attributes }));
         } else if meta.is_symlink() {
             if let Ok(target) = fs::read_link(&path) {
                 let (stamp, attributes) = (Some(FileStamp::of(meta)), Attributes::of(&path, meta));
-                self.others.push((path, Node { state: FileState::Symlink { target }, stamp, attributes }));
+                self.others
+                    .push((path, PathNode { state: FileState::Symlink { target }, stamp, attributes }));
             }
         } else if meta.is_file() {
             self.bytes += meta.len();

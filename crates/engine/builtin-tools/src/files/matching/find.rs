@@ -3,7 +3,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::{
-    fold::{Folds, LADDER, fold, indent, trim_start},
+    fold::{FoldRules, LADDER, fold, indent, trim_start},
     transform::Transform,
 };
 
@@ -13,7 +13,7 @@ pub(crate) struct Found {
     /// Places in the view, ascending and apart from each other.
     pub(crate) spans: Vec<Range<usize>>,
     /// What had to be overlooked.
-    pub(crate) folds: Folds,
+    pub(crate) folds: FoldRules,
     /// What had to be undone in what the model wrote.
     pub(crate) transform: Transform,
     /// The text that was looked for in the end.
@@ -31,7 +31,7 @@ impl Found {
             }
         }
         let old = view[span.clone()].to_owned();
-        Self { spans: vec![span], folds: Folds::default(), transform: Transform::None, old }
+        Self { spans: vec![span], folds: FoldRules::default(), transform: Transform::None, old }
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum NotFound {
 
 /// How many places are asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum MatchCount {
     /// Exactly one.
     One,
     /// Each one.
@@ -61,14 +61,14 @@ const MOST: usize = 1000;
 
 /// Looks for a text: as it is, then with ever more overlooked. Whatever is
 /// found inexactly must be the only candidate.
-pub(crate) fn find(view: &str, old: &str, wanted: Wanted) -> Result<Found, NotFound> {
+pub(crate) fn find(view: &str, old: &str, wanted: MatchCount) -> Result<Found, NotFound> {
     let exact = occurrences(view, old);
     match (exact.len(), wanted) {
         (0, _) => (),
-        (1, _) | (_, Wanted::All) => {
+        (1, _) | (_, MatchCount::All) => {
             return Ok(Found {
                 spans: apart(exact, old.len()),
-                folds: Folds::default(),
+                folds: FoldRules::default(),
                 transform: Transform::None,
                 old: old.to_owned(),
             });
@@ -84,7 +84,7 @@ pub(crate) fn find(view: &str, old: &str, wanted: Wanted) -> Result<Found, NotFo
             match spans.len() {
                 0 => continue,
                 1 => return Ok(Found { spans, folds, transform, old }),
-                _ if wanted == Wanted::All && all_same(view, &spans) => {
+                _ if wanted == MatchCount::All && all_same(view, &spans) => {
                     return Ok(Found { spans, folds, transform, old });
                 }
                 _ => return Err(NotFound::Ambiguous(spans.iter().map(|it| it.start).collect())),
@@ -98,7 +98,7 @@ pub(crate) fn find(view: &str, old: &str, wanted: Wanted) -> Result<Found, NotFo
 pub(crate) fn find_within(
     view: &str,
     old: &str,
-    wanted: Wanted,
+    wanted: MatchCount,
     part: &Range<usize>,
 ) -> Result<Found, NotFound> {
     let moved = |at: usize| at + part.start;
@@ -168,7 +168,7 @@ fn windows(view: &str, old: &str) -> Vec<Range<usize>> {
     windows
 }
 
-fn inexact(view: &str, windows: &[Range<usize>], old: &str, folds: Folds) -> Vec<Range<usize>> {
+fn inexact(view: &str, windows: &[Range<usize>], old: &str, folds: FoldRules) -> Vec<Range<usize>> {
     let pattern = fold(old, 0, folds);
     if pattern.text.trim().is_empty() {
         return Vec::new();
@@ -193,7 +193,7 @@ fn inexact(view: &str, windows: &[Range<usize>], old: &str, folds: Folds) -> Vec
 
 /// Checks what folding by lines cannot see, and takes the indentation of the
 /// first line in where the text that is looked for states one.
-fn fit(view: &str, mut span: Range<usize>, old: &str, folds: Folds) -> Option<Range<usize>> {
+fn fit(view: &str, mut span: Range<usize>, old: &str, folds: FoldRules) -> Option<Range<usize>> {
     if !folds.indentation {
         return Some(span);
     }

@@ -6,7 +6,7 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// Which differences do not count.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Folds {
+pub(crate) struct FoldRules {
     /// White space at the ends of lines.
     pub(crate) line_ends: bool,
     /// Spellings of the same character: quotes, dashes, kinds of spaces,
@@ -19,16 +19,17 @@ pub(crate) struct Folds {
 }
 
 /// From the narrowest to the widest.
-pub(crate) const LADDER: [Folds; 7] = {
-    const NONE: Folds = Folds { line_ends: false, characters: false, indentation: false, spacing: false };
+pub(crate) const LADDER: [FoldRules; 7] = {
+    const NONE: FoldRules =
+        FoldRules { line_ends: false, characters: false, indentation: false, spacing: false };
     [
         NONE,
-        Folds { line_ends: true, ..NONE },
-        Folds { characters: true, ..NONE },
-        Folds { line_ends: true, characters: true, ..NONE },
-        Folds { line_ends: true, indentation: true, ..NONE },
-        Folds { line_ends: true, characters: true, indentation: true, ..NONE },
-        Folds { line_ends: true, characters: true, indentation: true, spacing: true },
+        FoldRules { line_ends: true, ..NONE },
+        FoldRules { characters: true, ..NONE },
+        FoldRules { line_ends: true, characters: true, ..NONE },
+        FoldRules { line_ends: true, indentation: true, ..NONE },
+        FoldRules { line_ends: true, characters: true, indentation: true, ..NONE },
+        FoldRules { line_ends: true, characters: true, indentation: true, spacing: true },
     ]
 };
 
@@ -90,7 +91,7 @@ impl Folded {
 }
 
 /// Folds a text. `offset` is where it starts in the source.
-pub(crate) fn fold(text: &str, offset: usize, folds: Folds) -> Folded {
+pub(crate) fn fold(text: &str, offset: usize, folds: FoldRules) -> Folded {
     let mut folded =
         Folded { text: String::with_capacity(text.len()), units: Vec::with_capacity(text.len()) };
     let mut at = offset;
@@ -105,7 +106,7 @@ pub(crate) fn fold(text: &str, offset: usize, folds: Folds) -> Folded {
     folded
 }
 
-fn fold_line(folded: &mut Folded, body: &str, offset: usize, folds: Folds) {
+fn fold_line(folded: &mut Folded, body: &str, offset: usize, folds: FoldRules) {
     let start = if folds.indentation { body.len() - trim_start(body).len() } else { 0 };
     let end = if folds.line_ends { trim_end(body).len().max(start) } else { body.len() };
     let mut at = start;
@@ -130,7 +131,7 @@ fn fold_line(folded: &mut Folded, body: &str, offset: usize, folds: Folds) {
 
 /// How many bytes belong together: a character with its accents, or a run of
 /// white space.
-fn cluster_len(text: &str, folds: Folds) -> usize {
+fn cluster_len(text: &str, folds: FoldRules) -> usize {
     let mut characters = text.char_indices();
     let Some((_, first)) = characters.next() else { return 0 };
     let belongs: fn(char) -> bool = match first {

@@ -12,8 +12,8 @@ mod rewrite;
 mod tests;
 mod transform;
 
-pub(crate) use find::{Found, NotFound, Wanted, find, find_within};
-pub(crate) use fold::Folds;
+pub(crate) use find::{Found, MatchCount, NotFound, find, find_within};
+pub(crate) use fold::FoldRules;
 pub(crate) use nearest::nearest;
 pub(crate) use rewrite::rewrite;
 pub(crate) use transform::{Transform, without_line_numbers};

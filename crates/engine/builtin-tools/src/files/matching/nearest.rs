@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use haft_workspace::text::describe_char;
 
-use super::fold::{Folds, fold};
+use super::fold::{FoldRules, fold};
 
 /// The place of a file that looks most like a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,7 +18,7 @@ pub(crate) struct Nearest {
 }
 
 /// Everything that can be overlooked is.
-const LOOSE: Folds = Folds { line_ends: true, characters: true, indentation: true, spacing: true };
+const LOOSE: FoldRules = FoldRules { line_ends: true, characters: true, indentation: true, spacing: true };
 
 /// Larger files are not searched: this is a courtesy in an error message.
 const SEARCHABLE: usize = 8 * 1024 * 1024;

@@ -5,7 +5,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::{
     find::Found,
-    fold::{Folds, fold, indent, trim_end, trim_start},
+    fold::{FoldRules, fold, indent, trim_end, trim_start},
 };
 
 /// What to do to the file.
@@ -39,7 +39,7 @@ struct Place<'a> {
     view: &'a str,
     span: Range<usize>,
     old: &'a str,
-    folds: Folds,
+    folds: FoldRules,
 }
 
 /// One line of the result.
@@ -169,8 +169,8 @@ impl Place<'_> {
             if old == file {
                 continue;
             }
-            let spacing = Folds { spacing: true, ..Folds::default() };
-            let characters = Folds { characters: true, ..Folds::default() };
+            let spacing = FoldRules { spacing: true, ..FoldRules::default() };
+            let characters = FoldRules { characters: true, ..FoldRules::default() };
             let same = |folds| fold(old, 0, folds).text == fold(file, 0, folds).text;
             match (same(characters), same(spacing)) {
                 (true, _) => note("how characters are written (quotes, dashes, spaces, accents)", true),
@@ -263,7 +263,7 @@ struct Aligned {
 }
 
 impl Aligned {
-    fn new(file: &str, offset: usize, old: &str, folds: Folds) -> Self {
+    fn new(file: &str, offset: usize, old: &str, folds: FoldRules) -> Self {
         let (folded_file, folded_old) = (fold(file, offset, folds), fold(old, 0, folds));
         let ends = (old.len(), offset + file.len());
         let mut aligned = Self { before: Vec::new(), after: vec![(0, offset)] };

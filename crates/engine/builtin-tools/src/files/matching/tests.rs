@@ -1,7 +1,7 @@
 use haft_workspace::text::{Splice, Text};
 use proptest::prelude::*;
 
-use super::{NotFound, Wanted, find, nearest, rewrite};
+use super::{MatchCount, NotFound, find, nearest, rewrite};
 
 fn apply(file: &str, splices: &[Splice]) -> String {
     let text = Text::decode(file.as_bytes().to_vec()).unwrap();
@@ -11,7 +11,7 @@ fn apply(file: &str, splices: &[Splice]) -> String {
 /// The file after the edit and what was overlooked, or why not.
 fn edit(file: &str, old: &str, new: &str) -> Result<(String, Vec<&'static str>), NotFound> {
     let text = Text::decode(file.as_bytes().to_vec()).unwrap();
-    let found = find(text.view(), old, Wanted::One)?;
+    let found = find(text.view(), old, MatchCount::One)?;
     let rewrite = rewrite(text.view(), &found, new);
     Ok((apply(file, &rewrite.splices), rewrite.ignored))
 }
@@ -124,8 +124,9 @@ fn every_place_at_once() {
         ("it’s it’s", "it's", "it's not", Some("it’s not it’s not")),
         ("it’s it‘s", "it's", "x", None),
     ] {
-        let got =
-            find(file, old, Wanted::All).ok().map(|found| apply(file, &rewrite(file, &found, new).splices));
+        let got = find(file, old, MatchCount::All)
+            .ok()
+            .map(|found| apply(file, &rewrite(file, &found, new).splices));
         assert_eq!(got.as_deref(), want, "{file:?}");
     }
 }
@@ -230,7 +231,7 @@ proptest! {
         before in "[ab \n]{0,20}", old in "[cd’é\n]{1,10}", after in "[ab \n]{0,20}", new in "[cdab’é'\n]{0,14}",
     ) {
         let file = format!("{before}{old}{after}");
-        let found = find(&file, &old, Wanted::One);
+        let found = find(&file, &old, MatchCount::One);
         prop_assume!(found.is_ok());
         let got = apply(&file, &rewrite(&file, &found.unwrap(), &new).splices);
         prop_assert_eq!(got, file.replacen(&old, &new, 1));
@@ -250,7 +251,7 @@ proptest! {
             3 => old.replace(' ', "\u{a0}"),
             _ => old.to_owned(),
         };
-        if let Ok(found) = find(&file, &old, Wanted::One) {
+        if let Ok(found) = find(&file, &old, MatchCount::One) {
             let rewrite = rewrite(&file, &found, &new);
             let mut last = 0;
             for splice in &rewrite.splices {

@@ -19,7 +19,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use haft_tool::ToolError;
 use haft_workspace::{ContentHash, OpenFile};
 use pdf::Page;
-use picture::{Picture, PictureFrame, SHOWN};
+use picture::{ImageBounds, Picture, SHOWN};
 use process::Source;
 pub(crate) use process::serve;
 use work::{Document, MediaAnswer, MediaTask, choose};
@@ -229,7 +229,7 @@ impl ReadJob {
 fn framed(
     work: &MediaWork,
     bytes: Vec<u8>,
-    frame: PictureFrame,
+    frame: ImageBounds,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Picture, String> {
     let Format::Image(format) = sniff::format(&bytes) else {
@@ -254,7 +254,7 @@ pub(super) fn shrunk(
     side: usize,
     bytes: usize,
 ) -> Option<(String, Vec<u8>)> {
-    let frame = PictureFrame { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
+    let frame = ImageBounds { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
     let picture = framed(work, image, frame, &|| false).ok()?;
     Some((picture.media_type, STANDARD.decode(picture.base64).ok()?))
 }

@@ -53,7 +53,7 @@ pub(super) fn page_text<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>) ->
 
 /// A letter on the page.
 #[derive(Clone, Copy, Debug)]
-struct PlacedLetter {
+struct PositionedGlyph {
     start: Point,
     end: Point,
     /// Which way its line goes, of length one.
@@ -61,7 +61,7 @@ struct PlacedLetter {
     height: f64,
 }
 
-impl PlacedLetter {
+impl PositionedGlyph {
     fn new(transform: Affine, advance: f64) -> Option<Self> {
         let (start, end) = (transform * Point::ORIGIN, transform * Point::new(advance, 0.0));
         let along = transform * Point::new(UNITS_PER_EM, 0.0) - start;
@@ -75,7 +75,7 @@ impl PlacedLetter {
 struct PageWriter {
     seen: Rect,
     text: String,
-    last: Option<PlacedLetter>,
+    last: Option<PositionedGlyph>,
     /// Whether a space was drawn since. Most are also seen by the gap they leave.
     has_space: bool,
     /// How many were drawn at the beginning of a line, as programs have them.
@@ -100,7 +100,7 @@ impl PageWriter {
         }
     }
 
-    fn write(&mut self, letters: &str, placed: PlacedLetter) {
+    fn write(&mut self, letters: &str, placed: PositionedGlyph) {
         let Some(first) = letters.chars().next() else { return };
         let gap = self.last.map_or("", |last| gap(last, placed));
         if first.is_whitespace() {
@@ -129,7 +129,7 @@ impl PageWriter {
 }
 
 /// What stands between two letters.
-fn gap(last: PlacedLetter, next: PlacedLetter) -> &'static str {
+fn gap(last: PositionedGlyph, next: PositionedGlyph) -> &'static str {
     let height = last.height.max(next.height);
     let step = next.start - last.end;
     let (ahead, aside) = (step.dot(last.along), step.cross(last.along).abs());
@@ -170,7 +170,7 @@ impl<'a> Device<'a> for PageWriter {
                 Glyph::Type3(drawn) => drawn.advance_width(),
             };
             let advance = f64::from(advance.filter(|it| it.is_finite()).unwrap_or(500.0));
-            let Some(placed) = PlacedLetter::new(props.transform * glyph.transform(), advance) else {
+            let Some(placed) = PositionedGlyph::new(props.transform * glyph.transform(), advance) else {
                 continue;
             };
             // What stands beside the page is seen by nobody.

@@ -22,7 +22,7 @@ pub(super) struct Picture {
 
 /// What a picture has to fit into.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(super) struct PictureFrame {
+pub(super) struct ImageBounds {
     /// Pixels of the longer side.
     pub(super) side: u32,
     /// Bytes, when it is made anew.
@@ -33,7 +33,7 @@ pub(super) struct PictureFrame {
 
 /// What Read shows: the longest side that providers take when a request has
 /// many pictures, and not more than 5 MB as base64.
-pub(super) const SHOWN: PictureFrame = PictureFrame { side: 2000, bytes: 3_600_000, small: 500 * 1024 };
+pub(super) const SHOWN: ImageBounds = ImageBounds { side: 2000, bytes: 3_600_000, small: 500 * 1024 };
 
 /// Pixels that are unpacked at most.
 const MAX_PIXELS: u64 = 200_000_000;
@@ -42,7 +42,7 @@ const MAX_PIXELS: u64 = 200_000_000;
 const MAX_MEMORY: u64 = 1024 * 1024 * 1024;
 
 /// Checks a picture and makes it fit.
-pub(super) fn prepare(bytes: Vec<u8>, format: ImageFormat, frame: PictureFrame) -> Result<Picture, String> {
+pub(super) fn prepare(bytes: Vec<u8>, format: ImageFormat, frame: ImageBounds) -> Result<Picture, String> {
     let original = dimensions(&bytes, format)?;
     let image = decode(&bytes, format)?;
     let (width, height) = image.dimensions();
@@ -101,7 +101,7 @@ fn decode(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, String> {
 pub(super) fn shrink(
     image: DynamicImage,
     original: (u32, u32),
-    frame: PictureFrame,
+    frame: ImageBounds,
 ) -> Result<Picture, String> {
     let mut side = frame.side;
     let mut flat = flatten(image);

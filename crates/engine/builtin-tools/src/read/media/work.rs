@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::sniff::ImageFormat,
     pdf::{self, Page},
-    picture::{self, Picture, PictureFrame},
+    picture::{self, ImageBounds, Picture},
 };
 
 /// What is to be done with the bytes of a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) enum MediaTask {
     /// Check a picture and make it fit.
-    Picture(ImageFormat, PictureFrame),
+    Picture(ImageFormat, ImageBounds),
     /// Read these pages of a document; `None` means all, if they are few.
     Pages(Option<Vec<RangeInclusive<usize>>>),
 }

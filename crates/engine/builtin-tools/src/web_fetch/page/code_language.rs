@@ -71,7 +71,7 @@ pub(super) fn language_of(tag: &OpenTag<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tags::{HtmlPiece, Pieces},
+        super::tags::{HtmlToken, HtmlTokens},
         *,
     };
 
@@ -94,7 +94,7 @@ mod tests {
             ("<div class='rust'>", None),
             ("<pre>", None),
         ] {
-            let Some(HtmlPiece::Open(tag)) = Pieces::new(html).next() else { panic!("{html}") };
+            let Some(HtmlToken::Open(tag)) = HtmlTokens::new(html).next() else { panic!("{html}") };
             assert_eq!(language_of(&tag).as_deref(), want, "{html}");
         }
     }

@@ -230,17 +230,17 @@ pub(super) fn holds_numbers(inside: &str, end_tag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tags::{HtmlPiece, Pieces},
+        super::tags::{HtmlToken, HtmlTokens},
         *,
     };
 
     fn lines(html: &str) -> String {
         let mut code = CodeBlock::default();
-        for piece in Pieces::new(html) {
+        for piece in HtmlTokens::new(html) {
             match piece {
-                HtmlPiece::Text(text) => code.text(text),
-                HtmlPiece::Open(tag) => code.open(&tag),
-                HtmlPiece::Close(name) => {
+                HtmlToken::Text(text) => code.text(text),
+                HtmlToken::Open(tag) => code.open(&tag),
+                HtmlToken::Close(name) => {
                     code.close(&name);
                 }
             }

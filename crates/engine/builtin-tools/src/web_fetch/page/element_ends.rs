@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use super::tags::{HtmlPiece, Pieces};
+use super::tags::{HtmlToken, HtmlTokens};
 
 /// Where the elements of a page end.
 #[derive(Default)]
@@ -37,16 +37,16 @@ impl ElementEnds {
     }
 
     /// Finds the end of every element from here on.
-    pub(super) fn match_all(&mut self, mut pieces: Pieces<'_>) {
+    pub(super) fn match_all(&mut self, mut pieces: HtmlTokens<'_>) {
         let before = pieces.looked_at();
         let mut open: HashMap<Cow<'_, str>, Vec<usize>> = HashMap::new();
         let mut ended = Vec::new();
         while let Some(piece) = pieces.next() {
             match piece {
-                HtmlPiece::Open(tag) if !tag.is_void() => {
+                HtmlToken::Open(tag) if !tag.is_void() => {
                     open.entry(tag.name).or_default().push(pieces.position());
                 }
-                HtmlPiece::Close(name) => ended.extend(open.get_mut(&name).and_then(Vec::pop)),
+                HtmlToken::Close(name) => ended.extend(open.get_mut(&name).and_then(Vec::pop)),
                 _ => {}
             }
         }

@@ -13,9 +13,9 @@ use super::{
     element_ends::ElementEnds,
     entities::{entities, strip_tags},
     hidden::{is_control, is_hidden},
-    regions::{Region, RegionNotes, arrange, text_chars},
+    regions::{Region, RegionBounds, arrange, text_chars},
     table_write::{is_part_of_table, rewrite_tables},
-    tags::{HtmlPiece, OpenTag, Pieces},
+    tags::{HtmlToken, HtmlTokens, OpenTag},
     tidy_lines::tidy,
 };
 
@@ -41,7 +41,7 @@ pub(crate) struct HtmlPage {
 
 /// What the first pass notices.
 #[derive(Default)]
-struct Noticed {
+struct FirstPassFindings {
     title: String,
     base: Option<Url>,
     noscript: String,
@@ -59,8 +59,8 @@ pub(crate) fn convert(html: impl AsRef<str>, base: &Url) -> HtmlPage {
 /// Converts a page; says how many bytes were looked at for it, those looked at again
 /// counted again. In proportion to the page, whatever it holds.
 pub(super) fn convert_counting(html: impl AsRef<str>, base: &Url) -> (HtmlPage, u64) {
-    let mut noticed = Noticed { base: Some(base.clone()), ..Noticed::default() };
-    let (prepared, notes, mut work) = Preparing::new(html.as_ref(), &mut noticed).run();
+    let mut noticed = FirstPassFindings { base: Some(base.clone()), ..FirstPassFindings::default() };
+    let (prepared, notes, mut work) = FirstPass::new(html.as_ref(), &mut noticed).run();
     let bytes = html.as_ref().len();
     drop(html);
     let empty_root = notes
@@ -141,17 +141,17 @@ fn is_shell(bytes: usize, empty_root: bool, markdown: &str, scripts: usize) -> b
 }
 
 /// The first pass.
-struct Preparing<'a> {
-    pieces: Pieces<'a>,
+struct FirstPass<'a> {
+    pieces: HtmlTokens<'a>,
     html: &'a str,
-    noticed: &'a mut Noticed,
+    noticed: &'a mut FirstPassFindings,
     out: String,
     /// Where elements end.
     ends: ElementEnds,
     /// Elements that are open and marked, by their names: how many of the name were
     /// opened inside, and what ends them.
     marked: BTreeMap<String, Vec<(usize, Region)>>,
-    regions: RegionNotes,
+    regions: RegionBounds,
     /// What the next block of code is in.
     language: LanguageHint,
     /// The block of code that is open.
@@ -195,18 +195,18 @@ fn ends_code(name: &str) -> bool {
     )
 }
 
-impl<'a> Preparing<'a> {
-    fn new(html: &'a str, noticed: &'a mut Noticed) -> Self {
+impl<'a> FirstPass<'a> {
+    fn new(html: &'a str, noticed: &'a mut FirstPassFindings) -> Self {
         // Links become longer. Memory that is not written to is none, a copy of what was written is.
         let out = String::with_capacity(html.len() + html.len() / 4);
         Self {
-            pieces: Pieces::new(html),
+            pieces: HtmlTokens::new(html),
             html,
             noticed,
             out,
             ends: ElementEnds::default(),
             marked: BTreeMap::new(),
-            regions: RegionNotes::default(),
+            regions: RegionBounds::default(),
             language: LanguageHint::default(),
             code: None,
             code_words: 0,
@@ -218,14 +218,14 @@ impl<'a> Preparing<'a> {
 
     /// The page as it is converted, where its regions are, and how many bytes were
     /// looked at for it.
-    fn run(mut self) -> (String, RegionNotes, u64) {
+    fn run(mut self) -> (String, RegionBounds, u64) {
         let mut in_head = true;
         while let Some(piece) = self.pieces.next() {
             match piece {
-                HtmlPiece::Text(text) => self.text(text),
-                HtmlPiece::Close(name) => self.close(&name),
-                HtmlPiece::Open(tag) if tag.name == "title" && in_head => self.title(),
-                HtmlPiece::Open(tag) => {
+                HtmlToken::Text(text) => self.text(text),
+                HtmlToken::Close(name) => self.close(&name),
+                HtmlToken::Open(tag) if tag.name == "title" && in_head => self.title(),
+                HtmlToken::Open(tag) => {
                     in_head &= tag.name != "body";
                     self.open(&tag);
                 }
@@ -254,7 +254,7 @@ impl<'a> Preparing<'a> {
 
     /// The title is not part of the text. One that does not end is a line.
     fn title(&mut self) {
-        let Some(HtmlPiece::Text(text)) = self.pieces.next() else { return };
+        let Some(HtmlToken::Text(text)) = self.pieces.next() else { return };
         let ends = self.ahead(7).eq_ignore_ascii_case("</title");
         let text = if ends { text } else { text.trim().lines().next().unwrap_or_default() };
         self.noticed.title = entities(haft_types::text::head(text, 1_000));
@@ -362,13 +362,13 @@ impl<'a> Preparing<'a> {
         let (mut parts, mut source, mut annotation) = (String::new(), String::new(), None);
         for piece in self.pieces.by_ref() {
             match piece {
-                HtmlPiece::Text(text) if annotation == Some(true) => source.push_str(text),
-                HtmlPiece::Text(text) if annotation.is_none() => parts.push_str(text),
-                HtmlPiece::Open(inner) if inner.name.starts_with("annotation") => {
+                HtmlToken::Text(text) if annotation == Some(true) => source.push_str(text),
+                HtmlToken::Text(text) if annotation.is_none() => parts.push_str(text),
+                HtmlToken::Open(inner) if inner.name.starts_with("annotation") => {
                     annotation = Some(inner.attribute("encoding").is_some_and(|it| it.contains("tex")));
                 }
-                HtmlPiece::Close(name) if name.starts_with("annotation") => annotation = None,
-                HtmlPiece::Close(name) if name == "math" => break,
+                HtmlToken::Close(name) if name.starts_with("annotation") => annotation = None,
+                HtmlToken::Close(name) if name == "math" => break,
                 _ => {}
             }
         }
@@ -469,10 +469,10 @@ impl<'a> Preparing<'a> {
         let mut depth = 1_usize;
         for piece in self.pieces.by_ref() {
             match piece {
-                HtmlPiece::Text(text) if data => keep(&mut self.noticed.data, text),
-                HtmlPiece::Text(text) if name == "noscript" => keep(&mut self.noticed.noscript, text),
-                HtmlPiece::Open(inner) if inner.name == name && !inner.is_void() => depth += 1,
-                HtmlPiece::Close(closed) if closed == name => {
+                HtmlToken::Text(text) if data => keep(&mut self.noticed.data, text),
+                HtmlToken::Text(text) if name == "noscript" => keep(&mut self.noticed.noscript, text),
+                HtmlToken::Open(inner) if inner.name == name && !inner.is_void() => depth += 1,
+                HtmlToken::Close(closed) if closed == name => {
                     depth -= 1;
                     if depth == 0 {
                         return;

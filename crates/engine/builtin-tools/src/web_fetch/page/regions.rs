@@ -17,7 +17,7 @@ pub(crate) enum Region {
 /// Where the outermost regions of a page begin and end, in order. A page can have
 /// one for every few of its bytes, so that a note is small.
 #[derive(Debug, Default)]
-pub(crate) struct RegionNotes {
+pub(crate) struct RegionBounds {
     notes: Vec<(u32, Region, Edge)>,
     /// How many of each kind are open.
     open: [usize; 4],
@@ -29,7 +29,7 @@ enum Edge {
     End,
 }
 
-impl RegionNotes {
+impl RegionBounds {
     /// Whether one of this kind is open.
     pub(crate) fn is_inside(&self, kind: Region) -> bool {
         self.open[kind as usize] != 0
@@ -76,7 +76,7 @@ pub(crate) fn text_chars(html: &str) -> usize {
 
 /// A page as it is converted.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) struct Arranged {
+pub(crate) struct RegionPage {
     /// What comes first.
     pub(crate) content: String,
     /// What stands beside it.
@@ -88,7 +88,7 @@ pub(crate) struct Arranged {
 /// The content of a page: what it calls its main part, if that holds enough of
 /// its text, else everything with the parts beside at the end. What stays moves to
 /// the front of the page, which is given away: it is not in memory twice.
-pub(crate) fn arrange(html: String, notes: RegionNotes) -> Arranged {
+pub(crate) fn arrange(html: String, notes: RegionBounds) -> RegionPage {
     let regions = |kind: Region| notes.regions(kind, html.len());
     let mut articles = regions(Region::Article);
     let article = articles.next().filter(|_| articles.next().is_none());
@@ -99,7 +99,7 @@ pub(crate) fn arrange(html: String, notes: RegionNotes) -> Arranged {
             let mut content = html;
             content.truncate(end);
             content.drain(..start);
-            return Arranged { content, beside: String::new(), left_out };
+            return RegionPage { content, beside: String::new(), left_out };
         }
     }
     let sides: Vec<(usize, usize)> = regions(Region::Side).collect();
@@ -109,7 +109,7 @@ pub(crate) fn arrange(html: String, notes: RegionNotes) -> Arranged {
     let menus = menus(&content);
     let (content, more) = split(content, &menus);
     beside.push_str(&more);
-    Arranged { content, beside, left_out: 0 }
+    RegionPage { content, beside, left_out: 0 }
 }
 
 /// A page without these parts, and the parts.

@@ -3,7 +3,7 @@
 
 use super::{
     code_lines::{is_heading, names_numbers},
-    tags::{HtmlPiece, OpenTag, Pieces},
+    tags::{HtmlToken, HtmlTokens, OpenTag},
 };
 
 /// A table has so many columns at most; what stands beyond them is put together.
@@ -117,7 +117,7 @@ impl SpanGrid {
 
 /// What is noticed about a table while it is read.
 #[derive(Debug, Default)]
-struct TableFacts {
+struct TableStats {
     index: usize,
     grid: SpanGrid,
     columns: usize,
@@ -145,7 +145,7 @@ struct TableFacts {
     paired_rows: usize,
 }
 
-impl TableFacts {
+impl TableStats {
     fn row(&mut self) {
         self.end_row();
         self.grid.begin_row();
@@ -265,11 +265,11 @@ impl TableFacts {
 /// known at a time: a page can have nothing but tables.
 pub(super) fn table_shapes(
     outermost: &OpenTag<'_>,
-    pieces: &mut Pieces<'_>,
-    around: Around,
+    pieces: &mut HtmlTokens<'_>,
+    around: PageContext,
 ) -> Vec<TableShape> {
     let mut walk = Walk { around, ..Walk::default() };
-    walk.piece(&HtmlPiece::Open(outermost.clone()));
+    walk.piece(&HtmlToken::Open(outermost.clone()));
     while !walk.open.is_empty()
         && let Some(piece) = pieces.next()
     {
@@ -283,40 +283,40 @@ pub(super) fn table_shapes(
 
 /// What a piece of a page is in.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Around {
+pub(super) struct PageContext {
     link: bool,
     code: bool,
 }
 
-impl Around {
-    pub(super) fn hear(&mut self, piece: &HtmlPiece<'_>) {
+impl PageContext {
+    pub(super) fn hear(&mut self, piece: &HtmlToken<'_>) {
         match piece {
-            HtmlPiece::Open(tag) => {
+            HtmlToken::Open(tag) => {
                 self.link |= tag.name == "a" && tag.attribute("href").is_some();
                 self.code |= tag.name == "pre";
             }
-            HtmlPiece::Close(name) => {
+            HtmlToken::Close(name) => {
                 self.link &= name != "a";
                 self.code &= name != "pre";
             }
-            HtmlPiece::Text(_) => {}
+            HtmlToken::Text(_) => {}
         }
     }
 }
 
 #[derive(Default)]
 struct Walk {
-    open: Vec<TableFacts>,
+    open: Vec<TableStats>,
     /// In the order in which they were opened.
     found: Vec<TableShape>,
-    around: Around,
+    around: PageContext,
 }
 
 impl Walk {
-    fn piece(&mut self, piece: &HtmlPiece<'_>) {
+    fn piece(&mut self, piece: &HtmlToken<'_>) {
         let around = self.around;
         match piece {
-            HtmlPiece::Open(tag) if tag.name == "table" => {
+            HtmlToken::Open(tag) if tag.name == "table" => {
                 if let Some(outer) = self.open.last_mut() {
                     outer.inner += 1;
                     if let Some(row) = outer.rows.last_mut() {
@@ -326,14 +326,14 @@ impl Walk {
                 let presents = tag.attribute("role").is_some_and(|it| matches!(it, "presentation" | "none"));
                 let index = self.found.len();
                 self.found.push(TableShape { used: TableUse::Layout, columns: 0, rows: Box::default() });
-                self.open.push(TableFacts { index, presents, ..TableFacts::default() });
+                self.open.push(TableStats { index, presents, ..TableStats::default() });
             }
-            HtmlPiece::Close(name) if name == "table" => {
+            HtmlToken::Close(name) if name == "table" => {
                 if let Some(facts) = self.open.pop() {
                     self.end(facts);
                 }
             }
-            HtmlPiece::Open(tag) => {
+            HtmlToken::Open(tag) => {
                 self.around.hear(piece);
                 let Some(table) = self.open.last_mut() else { return };
                 match &*tag.name {
@@ -343,8 +343,8 @@ impl Walk {
                 }
                 table.has_code |= tag.name == "pre" && table.cell == 2;
             }
-            HtmlPiece::Close(_) => self.around.hear(piece),
-            HtmlPiece::Text(text) => {
+            HtmlToken::Close(_) => self.around.hear(piece),
+            HtmlToken::Text(text) => {
                 let Some(table) = self.open.last_mut() else { return };
                 table.text(text, around.link);
                 if around.code {
@@ -356,7 +356,7 @@ impl Walk {
     }
 
     /// A table ends: the one around it hears of it.
-    fn end(&mut self, facts: TableFacts) {
+    fn end(&mut self, facts: TableStats) {
         if let Some(outer) = self.open.last_mut() {
             outer.inner_text += facts.text + facts.inner_text;
             outer.inner_large |= facts.blocks || facts.inner != 0;

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use super::{
     code_lines::{CodeBlock, is_heading},
-    table_shape::{Around, SpanGrid, TableShape, TableUse, table_shapes},
-    tags::{HtmlPiece, OpenTag, Pieces},
+    table_shape::{PageContext, SpanGrid, TableShape, TableUse, table_shapes},
+    tags::{HtmlToken, HtmlTokens, OpenTag},
 };
 
 /// A page with its tables written anew, and how many bytes were looked at for it.
@@ -24,12 +24,12 @@ pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
         html,
         at: 0,
     };
-    let (mut pieces, mut around) = (Pieces::new(html), Around::default());
+    let (mut pieces, mut around) = (HtmlTokens::new(html), PageContext::default());
     let (mut from, mut looked_at) = (0, 0);
     while let Some(piece) = pieces.next() {
         writer.at = from;
         from = pieces.position();
-        if let HtmlPiece::Open(tag) = &piece
+        if let HtmlToken::Open(tag) = &piece
             && tag.name == "table"
             && writer.open.is_empty()
         {
@@ -109,32 +109,32 @@ impl CellFlow {
 }
 
 impl Rewrite<'_> {
-    fn piece(&mut self, piece: &HtmlPiece<'_>, end: usize) {
+    fn piece(&mut self, piece: &HtmlToken<'_>, end: usize) {
         match piece {
-            HtmlPiece::Open(tag) if tag.name == "table" => self.open_table(tag),
-            HtmlPiece::Close(name) if name == "table" => self.end_table(),
+            HtmlToken::Open(tag) if tag.name == "table" => self.open_table(tag),
+            HtmlToken::Close(name) if name == "table" => self.end_table(),
             // Rows and cells outside of tables are words.
-            HtmlPiece::Open(OpenTag { name, .. }) | HtmlPiece::Close(name)
+            HtmlToken::Open(OpenTag { name, .. }) | HtmlToken::Close(name)
                 if self.open.is_empty() && is_part_of_table(name) =>
             {
                 self.out.push(' ');
             }
             _ if self.open.is_empty() => self.out.push_str(&self.html[self.at..end]),
-            HtmlPiece::Open(tag) => match &*tag.name {
+            HtmlToken::Open(tag) => match &*tag.name {
                 "tr" => self.open_row(),
                 "td" | "th" => self.open_cell(tag),
                 "caption" => self.caption(true),
                 "thead" | "tbody" | "tfoot" | "colgroup" | "col" => self.end_row(),
                 _ => self.open_inside(tag, end),
             },
-            HtmlPiece::Close(name) => match &**name {
+            HtmlToken::Close(name) => match &**name {
                 "tr" | "thead" | "tbody" | "tfoot" => self.end_row(),
                 "td" | "th" => self.end_cell(),
                 "caption" => self.caption(false),
                 "colgroup" => {}
                 _ => self.close_inside(name, end),
             },
-            HtmlPiece::Text(text) => self.text(text),
+            HtmlToken::Text(text) => self.text(text),
         }
     }
 

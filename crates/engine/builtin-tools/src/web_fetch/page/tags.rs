@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// A piece of a page.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum HtmlPiece<'a> {
+pub(super) enum HtmlToken<'a> {
     /// Text as it stands, entities included.
     Text(&'a str),
     /// The beginning of an element.
@@ -29,7 +29,7 @@ pub(super) struct OpenTag<'a> {
 
 /// Walks over a page.
 #[derive(Clone)]
-pub(super) struct Pieces<'a> {
+pub(super) struct HtmlTokens<'a> {
     html: &'a str,
     at: usize,
     /// The raw element whose content comes next.
@@ -42,7 +42,7 @@ pub(super) struct Pieces<'a> {
     looked_at: u64,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> HtmlTokens<'a> {
     pub(super) fn new(html: &'a str) -> Self {
         Self { html, at: 0, raw: None, quotes_lost: false, endless: Vec::new(), looked_at: 0 }
     }
@@ -63,11 +63,11 @@ impl<'a> Pieces<'a> {
         self.raw = None;
     }
 
-    fn text(&mut self, end: usize) -> HtmlPiece<'a> {
+    fn text(&mut self, end: usize) -> HtmlToken<'a> {
         let text = &self.html[self.at..end];
         self.looked_at += text.len() as u64;
         self.at = end;
-        HtmlPiece::Text(text)
+        HtmlToken::Text(text)
     }
 
     fn pass(&mut self, bytes: usize) {
@@ -92,7 +92,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The content of a raw element, which ends at its own end tag.
-    fn raw_text(&mut self, name: &'static str) -> Option<HtmlPiece<'a>> {
+    fn raw_text(&mut self, name: &'static str) -> Option<HtmlToken<'a>> {
         if self.endless.contains(&name) {
             return None;
         }
@@ -120,10 +120,10 @@ impl<'a> Pieces<'a> {
     }
 }
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = HtmlPiece<'a>;
+impl<'a> Iterator for HtmlTokens<'a> {
+    type Item = HtmlToken<'a>;
 
-    fn next(&mut self) -> Option<HtmlPiece<'a>> {
+    fn next(&mut self) -> Option<HtmlToken<'a>> {
         if let Some(name) = self.raw.take()
             && let Some(text) = self.raw_text(name)
         {
@@ -163,10 +163,10 @@ impl<'a> Iterator for Pieces<'a> {
             let inside = rest[after..end].trim_end_matches('>');
             self.pass(end);
             if closes {
-                return Some(HtmlPiece::Close(name));
+                return Some(HtmlToken::Close(name));
             }
             self.raw = raw_name(&name);
-            return Some(HtmlPiece::Open(OpenTag { name, rest: inside }));
+            return Some(HtmlToken::Open(OpenTag { name, rest: inside }));
         }
     }
 }
@@ -304,16 +304,16 @@ mod tests {
     use super::*;
 
     fn shown(html: &str) -> String {
-        let piece = |it: HtmlPiece<'_>| match it {
-            HtmlPiece::Text(text) => format!("[{text}]"),
-            HtmlPiece::Close(name) => format!("</{name}>"),
-            HtmlPiece::Open(tag) => {
+        let piece = |it: HtmlToken<'_>| match it {
+            HtmlToken::Text(text) => format!("[{text}]"),
+            HtmlToken::Close(name) => format!("</{name}>"),
+            HtmlToken::Open(tag) => {
                 let attributes: String =
                     tag.attributes().map(|(name, value)| format!(" {name}={value:?}")).collect();
                 format!("<{}{attributes}>", tag.name)
             }
         };
-        Pieces::new(html).map(piece).collect()
+        HtmlTokens::new(html).map(piece).collect()
     }
 
     #[test]

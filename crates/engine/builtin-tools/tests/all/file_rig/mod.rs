@@ -15,7 +15,8 @@ use haft_builtin_tools::{
     read::ReadLimits, write::Write,
 };
 use haft_tool::{
-    Access, AllowReason, CallContext, DynTool, Grant, OpenScope, Output, Permit, ToolError, erase,
+    Access, AllowReason, CallContext, DynTool, GrantedPath, Output, Permit, ToolError, UnrestrictedRead,
+    erase,
 };
 use haft_types::{AgentId, CallId};
 use haft_workspace::{
@@ -168,7 +169,7 @@ pub(crate) async fn run(tool: &Arc<dyn DynTool>, input: Value, cx: CallContext) 
     call.validate(&cx)?;
     let reach = call.reach(&cx);
     let grants = reach.accesses().iter().map(|access| match access {
-        Access::Read(path) | Access::Write(path) => Ok(Grant {
+        Access::Read(path) | Access::Write(path) => Ok(GrantedPath {
             asked: path.clone(),
             real: haft_paths::real(path).map_err(|err| ToolError::failed(err.to_string()))?,
         }),
@@ -176,6 +177,6 @@ pub(crate) async fn run(tool: &Arc<dyn DynTool>, input: Value, cx: CallContext) 
     });
     let grants = grants.collect::<Result<Vec<_>, ToolError>>()?;
     #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
-    let permit = Permit::issue(AllowReason::Mode, grants, Arc::new(OpenScope));
+    let permit = Permit::issue(AllowReason::Mode, grants, Arc::new(UnrestrictedRead));
     call.run(permit, cx).await
 }

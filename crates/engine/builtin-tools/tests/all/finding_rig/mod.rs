@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_tool::{
-    Access, AllowReason, CallContext, DynTool, ErrorKind, Grant, Output, Permit, ReadScope, ToolError,
+    Access, AllowReason, CallContext, DynTool, ErrorKind, GrantedPath, Output, Permit, ReadScope, ToolError,
 };
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ impl Rig {
         call.validate(&cx)?;
         let reach = call.reach(&cx);
         let grants = reach.accesses().iter().map(|access| match access {
-            Access::Read(path) => Ok(Grant {
+            Access::Read(path) => Ok(GrantedPath {
                 asked: path.clone(),
                 real: haft_paths::real(path).map_err(|err| ToolError::failed(err.to_string()))?,
             }),

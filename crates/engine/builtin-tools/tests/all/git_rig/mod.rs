@@ -14,13 +14,13 @@ use std::{
 };
 
 use haft_builtin_tools::{
-    bash::undo::{JournalSnapshots, SnapshotLimits},
+    bash::undo::{JournalCommandUndo, SnapshotLimits},
     git::Git,
 };
 use haft_shell::run::ShellConfig;
 use haft_tool::{CallContext, DynTool, Output, ToolError, erase};
 use haft_workspace::{
-    ChangeOrigin, EverythingInContext, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, Files, FullContextView, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
 };
 use serde_json::Value;
 
@@ -60,9 +60,8 @@ impl Repo {
         let rig = shell_rig::Rig::with(change);
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
-        let files =
-            Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, EverythingInContext));
-        let snapshots = JournalSnapshots::new(Arc::clone(&files), None, SnapshotLimits::default());
+        let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
+        let snapshots = JournalCommandUndo::new(Arc::clone(&files), None, SnapshotLimits::default());
         let tool = erase(Git::new(Arc::clone(&rig.tasks)).with_snapshots(Arc::new(snapshots)));
         Self { rig, files, tool, calls: AtomicUsize::new(0) }
     }

@@ -8,15 +8,15 @@ use std::{
 };
 
 use haft_builtin_tools::{
-    bash::{AnalysedFacts, Bash, BashSettings},
+    bash::{Bash, BashInspector, BashSettings},
     task_input::TaskInput,
-    task_output::{NoOtherTasks, TaskOutput},
+    task_output::{NoAgentTasks, TaskOutput},
     task_stop::TaskStop,
 };
 use haft_shell::run::{Shell, ShellConfig, Tasks};
 use haft_tool::{
-    AllowReason, CallContext, DynTool, OpenScope, Output, Permit, ProgressEvent, ProgressSink, ToolError,
-    erase,
+    AllowReason, CallContext, DynTool, Output, Permit, ProgressEvent, ProgressSink, ToolError,
+    UnrestrictedRead, erase,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -50,13 +50,13 @@ impl Rig {
     }
 
     pub fn bash(&self) -> Arc<dyn DynTool> {
-        let facts = AnalysedFacts { home: None, roots: vec![self.work.clone()] };
+        let facts = BashInspector { home: None, roots: vec![self.work.clone()] };
         let workspace = Arc::new(vec![self.work.clone()]);
         erase(Bash::new(self.tasks.clone(), Arc::new(facts), workspace, self.settings))
     }
 
     pub fn task_output(&self) -> Arc<dyn DynTool> {
-        erase(TaskOutput::new(self.tasks.clone(), Arc::new(NoOtherTasks), 30_000))
+        erase(TaskOutput::new(self.tasks.clone(), Arc::new(NoAgentTasks), 30_000))
     }
 
     pub fn task_input(&self) -> Arc<dyn DynTool> {
@@ -64,7 +64,7 @@ impl Rig {
     }
 
     pub fn task_stop(&self) -> Arc<dyn DynTool> {
-        erase(TaskStop::new(self.tasks.clone(), Arc::new(NoOtherTasks)))
+        erase(TaskStop::new(self.tasks.clone(), Arc::new(NoAgentTasks)))
     }
 
     pub fn context(&self) -> CallContext {
@@ -102,7 +102,7 @@ pub async fn call(tool: &Arc<dyn DynTool>, input: Value, cx: CallContext) -> Res
     let call = Arc::clone(tool).parse(input, &cx)?;
     call.validate(&cx)?;
     #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
-    let permit = Permit::issue(AllowReason::Mode, Vec::new(), Arc::new(OpenScope));
+    let permit = Permit::issue(AllowReason::Mode, Vec::new(), Arc::new(UnrestrictedRead));
     call.run(permit, cx).await
 }
 

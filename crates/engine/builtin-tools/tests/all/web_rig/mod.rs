@@ -13,9 +13,9 @@ use std::{
     time::Duration,
 };
 
-use haft_builtin_tools::web_fetch::{PageReader, WebFetch, WebServices, WebSettings};
+use haft_builtin_tools::web_fetch::{PageModel, WebFetch, WebServices, WebSettings};
 use haft_net::{
-    HopRequest, HopRoute, NetFuture, PrivateHosts, ProxyChoice, SystemNetwork, WebClient, WebLimits,
+    ConnectVia, NetFuture, PrivateHosts, ProxyChoice, SingleRequest, SystemNetwork, WebClient, WebLimits,
     WebNetwork,
 };
 use haft_tool::{CallContext, DynTool, Output, ToolError, erase};
@@ -179,12 +179,12 @@ impl WebNetwork for StubNetwork {
 
     fn send<'a>(
         &'a self,
-        request: HopRequest<'a>,
+        request: SingleRequest<'a>,
     ) -> NetFuture<'a, Result<reqwest::Response, reqwest::Error>> {
         Box::pin(async move {
             let addresses = match request.route {
-                HopRoute::Direct(addresses) => addresses.clone(),
-                HopRoute::Proxy(_) => Vec::new(),
+                ConnectVia::Direct(addresses) => addresses.clone(),
+                ConnectVia::Proxy(_) => Vec::new(),
             };
             self.connected.lock().unwrap().push((request.url.to_string(), addresses));
             let (status, location) = self.pages.get(request.url.as_str()).cloned().unwrap_or((200, None));
@@ -201,7 +201,7 @@ impl WebNetwork for StubNetwork {
 /// Answers from a page what a test expects.
 pub struct FixedReader(pub Result<&'static str, &'static str>, pub Mutex<Vec<(String, String)>>);
 
-impl PageReader for FixedReader {
+impl PageModel for FixedReader {
     fn answer<'a>(
         &'a self,
         page: &'a str,

@@ -60,7 +60,7 @@ impl StoredMessage {
 
 /// What a server says of a request it did not do.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct ApiError {
+pub(super) struct NatsApiError {
     #[serde(default)]
     pub(super) code: u32,
     #[serde(default)]
@@ -75,7 +75,7 @@ pub(super) enum NatsFailure {
     /// Nobody answered.
     Silence(String),
     /// The server said no.
-    Said(ApiError),
+    Said(NatsApiError),
 }
 
 impl NatsFailure {
@@ -111,7 +111,7 @@ impl NatsFailure {
 
 #[derive(Deserialize)]
 struct NatsAnswer {
-    error: Option<ApiError>,
+    error: Option<NatsApiError>,
 }
 
 #[derive(Deserialize)]
@@ -230,7 +230,7 @@ impl Connection {
                 _ => Ok(message),
             },
             Err(err) if err.kind() == RequestErrorKind::MaxPayloadExceeded => {
-                Err(NatsFailure::Said(ApiError { code: 400, err_code: 0, description: err.to_string() }))
+                Err(NatsFailure::Said(NatsApiError { code: 400, err_code: 0, description: err.to_string() }))
             }
             Err(err) => Err(NatsFailure::Silence(err.to_string())),
         }
@@ -303,7 +303,7 @@ impl Connection {
             let description = format!(
                 "{how}, as after \"no space left on device\": make room where its store_dir is and start it again"
             );
-            NatsFailure::Said(ApiError { code: 503, err_code: 10_077, description })
+            NatsFailure::Said(NatsApiError { code: 503, err_code: 10_077, description })
         };
         match self.ask("$JS.API.INFO", HeaderMap::new(), Bytes::new()).await {
             Ok(_) => stopped("it answers and takes no write"),
@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn what_passes_is_told_from_what_does_not() {
         let said = |code, err_code, description: &str| {
-            NatsFailure::Said(ApiError { code, err_code, description: description.to_owned() })
+            NatsFailure::Said(NatsApiError { code, err_code, description: description.to_owned() })
         };
         for (failure, passing, full) in [
             (NatsFailure::Silence(String::new()), true, false),

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     BlobHash, FleetName, StoreError, StoreFuture,
     core::{LedgerEntry, Mirror},
-    engine::{LedgerStore, NewsWaiter, Pause, RawBlobs},
+    engine::{ChangeWaiter, CommandLog, Pause, RawBlobs},
     ledger::{CommandBatch, JobLedger, LedgerCommand},
 };
 
@@ -34,7 +34,7 @@ const TAIL: u64 = 1_000;
 const BLOB: &str = "Haft-Blob";
 
 #[derive(Serialize, Deserialize)]
-struct SnapshotPlace {
+struct SnapshotPosition {
     number: u64,
     blob: BlobHash,
 }
@@ -126,11 +126,11 @@ impl NatsEngine {
         Ok(())
     }
 
-    async fn snapshot_place(&self) -> Result<(u64, Option<SnapshotPlace>), StoreError> {
+    async fn snapshot_place(&self) -> Result<(u64, Option<SnapshotPosition>), StoreError> {
         let Some(stored) = self.connection.newest(BLOBS, SNAPSHOT_SUBJECT).await? else {
             return Ok((0, None));
         };
-        let place: SnapshotPlace = serde_json::from_slice(&stored.payload)
+        let place: SnapshotPosition = serde_json::from_slice(&stored.payload)
             .map_err(|err| self.connection.damaged(err.to_string()))?;
         self.snapshot_number.fetch_max(place.number, Ordering::Relaxed);
         Ok((stored.sequence, Some(place)))
@@ -151,7 +151,7 @@ impl NatsEngine {
 
 struct LedgerWaiter(tokio::sync::watch::Receiver<u64>);
 
-impl NewsWaiter for LedgerWaiter {
+impl ChangeWaiter for LedgerWaiter {
     fn wait(&mut self) -> Pause<'_> {
         Box::pin(async move {
             let _ = self.0.changed().await;
@@ -159,7 +159,7 @@ impl NewsWaiter for LedgerWaiter {
     }
 }
 
-impl LedgerStore for NatsEngine {
+impl CommandLog for NatsEngine {
     fn commit<'a>(
         &'a self,
         mirror: &'a Mirror,
@@ -197,7 +197,7 @@ impl LedgerStore for NatsEngine {
             let (bytes, tenant) = (Bytes::from(bytes), own_name()?);
             let blob = BlobHash::of(&bytes);
             RawBlobs::put(self, tenant.clone(), blob, bytes).await?;
-            let place = json!(SnapshotPlace { number, blob }).to_string();
+            let place = json!(SnapshotPosition { number, blob }).to_string();
             let id = format!("snapshot-{number}-{blob}");
             let stored = self
                 .connection
@@ -221,7 +221,7 @@ impl LedgerStore for NatsEngine {
         self.snapshot_number.load(Ordering::Relaxed)
     }
 
-    fn news(&self) -> Box<dyn NewsWaiter> {
+    fn news(&self) -> Box<dyn ChangeWaiter> {
         Box::new(LedgerWaiter(self.news.clone()))
     }
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     ControlEntry, LeaseKey, LogEnd, LogLine, NewControl, RunId, StoreError, StoreFuture, StoreStream,
-    engine::{NewsWaiter, Pause, RunLogs, RunNews, stale},
+    engine::{ChangeWaiter, Pause, RunChange, RunLogs, stale},
 };
 
 const EPOCH: &str = "Haft-Epoch";
@@ -40,7 +40,7 @@ const GLANCE: Duration = Duration::from_secs(1);
 
 /// The newest message of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(super) struct LogTailMessage {
     sequence: u64,
     epoch: u64,
     at: u64,
@@ -49,7 +49,7 @@ pub(super) struct Tail {
     hash: String,
 }
 
-impl Tail {
+impl LogTailMessage {
     fn of(stored: &StoredMessage) -> Self {
         let stalled = stored.number(STALLED).and_then(|it| u32::try_from(it).ok());
         Self {
@@ -78,10 +78,10 @@ struct StoredControl {
 }
 
 /// How subjects call it.
-fn subject_of(kind: RunNews) -> &'static str {
+fn subject_of(kind: RunChange) -> &'static str {
     match kind {
-        RunNews::Lines => "log",
-        RunNews::Controls => "ctl",
+        RunChange::Lines => "log",
+        RunChange::Controls => "ctl",
     }
 }
 
@@ -96,7 +96,7 @@ struct SubjectWaiter {
     heard: Option<async_nats::Subscriber>,
 }
 
-impl NewsWaiter for SubjectWaiter {
+impl ChangeWaiter for SubjectWaiter {
     fn wait(&mut self) -> Pause<'_> {
         Box::pin(async move {
             match &mut self.heard {
@@ -114,11 +114,11 @@ impl NewsWaiter for SubjectWaiter {
 impl NatsEngine {
     /// The newest message of a log; never an older one than this process was told of,
     /// whoever has to be asked until one has it.
-    async fn tail(&self, run: &RunId) -> Result<Tail, StoreError> {
+    async fn tail(&self, run: &RunId) -> Result<LogTailMessage, StoreError> {
         let begin = Instant::now();
         loop {
             let newest = self.connection.newest(&run_stream(run), &run_subject(run, "log")).await?;
-            let tail = newest.as_ref().map(Tail::of).unwrap_or_default();
+            let tail = newest.as_ref().map(LogTailMessage::of).unwrap_or_default();
             let told =
                 self.tails.lock().unwrap_or_else(PoisonError::into_inner).get(run).map(|it| it.sequence);
             match told {
@@ -135,12 +135,12 @@ impl NatsEngine {
         }
     }
 
-    fn known_tail(&self, key: &LeaseKey) -> Option<Tail> {
+    fn known_tail(&self, key: &LeaseKey) -> Option<LogTailMessage> {
         let tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
         tails.get(&key.run).filter(|it| it.epoch == key.epoch).cloned()
     }
 
-    fn keep_tail(&self, run: &RunId, tail: Tail) {
+    fn keep_tail(&self, run: &RunId, tail: LogTailMessage) {
         let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
         if tails.len() > 50_000 {
             tails.clear();
@@ -156,10 +156,10 @@ impl NatsEngine {
     async fn follow_up(
         &self,
         key: &LeaseKey,
-        before: &Tail,
-        next: Tail,
+        before: &LogTailMessage,
+        next: LogTailMessage,
         body: Bytes,
-    ) -> Result<Option<Tail>, StoreError> {
+    ) -> Result<Option<LogTailMessage>, StoreError> {
         let mut headers = HeaderMap::new();
         headers.insert(EPOCH, next.epoch.to_string().as_str());
         headers.insert(AT, next.at.to_string().as_str());
@@ -169,7 +169,7 @@ impl NatsEngine {
         let id = format!("{}/{}/{}/{}/{}", key.run, next.epoch, next.at, next.lines, next.hash);
         let subject = run_subject(&key.run, "log");
         match self.connection.store(&subject, &id, Some(before.sequence), headers, body).await {
-            Ok(sequence) => Ok(Some(Tail { sequence, ..next })),
+            Ok(sequence) => Ok(Some(LogTailMessage { sequence, ..next })),
             Err(failure) if failure.is_wrong_sequence() => Ok(None),
             Err(failure) => Err(self.connection.problem(failure)),
         }
@@ -185,7 +185,8 @@ impl NatsEngine {
                 return Ok(tail.log_end());
             }
             let stalled = if tail.lines == 0 { tail.stalled + 1 } else { 0 };
-            let mark = Tail { epoch: key.epoch, at: tail.end(), stalled, ..Tail::default() };
+            let mark =
+                LogTailMessage { epoch: key.epoch, at: tail.end(), stalled, ..LogTailMessage::default() };
             if let Some(mark) = self.follow_up(&key, &tail, mark, Bytes::new()).await? {
                 self.keep_tail(&key.run, mark.clone());
                 return Ok(mark.log_end());
@@ -197,7 +198,7 @@ impl NatsEngine {
         let body = Bytes::from(lines.join("\n"));
         let hash = blake3::hash(&body).to_hex()[..16].to_owned();
         let count = lines.len() as u64;
-        let next = Tail { epoch: key.epoch, at, lines: count, hash, ..Tail::default() };
+        let next = LogTailMessage { epoch: key.epoch, at, lines: count, hash, ..LogTailMessage::default() };
         let mut known = self.known_tail(&key);
         loop {
             let tail = match known.take() {
@@ -240,7 +241,7 @@ impl NatsEngine {
             let Some(last) = page.last() else { return Err(self.connection.is_behind()) };
             let mut next = last.sequence + 1;
             for stored in page {
-                let it = Tail::of(&stored);
+                let it = LogTailMessage::of(&stored);
                 if lines.len() >= most {
                     next = next.min(stored.sequence);
                     break;
@@ -324,7 +325,7 @@ impl RunLogs for NatsEngine {
         Box::pin(async move { Ok(self.tail(&run).await?.log_end()) })
     }
 
-    fn run_news(&self, run: &RunId, kind: RunNews) -> Box<dyn NewsWaiter> {
+    fn run_news(&self, run: &RunId, kind: RunChange) -> Box<dyn ChangeWaiter> {
         let subject = news_subject(run, subject_of(kind));
         Box::new(SubjectWaiter { connection: self.connection.clone(), subject, heard: None })
     }

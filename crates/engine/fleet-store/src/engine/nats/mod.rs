@@ -27,7 +27,7 @@ use crate::{
     engine::{FleetEngine, examine::finding},
 };
 use connection::Connection;
-use logs::Tail;
+use logs::LogTailMessage;
 
 /// An open connection to a cluster.
 pub(crate) struct NatsEngine {
@@ -35,7 +35,7 @@ pub(crate) struct NatsEngine {
     monitor: Option<String>,
     is_lazy: bool,
     /// The newest message of logs this process writes.
-    tails: Mutex<HashMap<RunId, Tail>>,
+    tails: Mutex<HashMap<RunId, LogTailMessage>>,
     /// Where reading of a log goes on: the line and its message.
     places: Mutex<HashMap<RunId, (u64, u64)>>,
     snapshot_number: AtomicU64,

@@ -54,26 +54,26 @@ pub(super) const LIVE_CHANNEL: &str = "haft_fleet_live";
 type SqlParams<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// What the server tells without being asked.
-struct NotifiedNews {
+struct PgNotifications {
     ledger: watch::Sender<u64>,
     runs: watch::Sender<u64>,
     live: broadcast::Sender<String>,
 }
 
 /// The connections of one process to one database.
-pub(super) struct Connections {
+pub(super) struct PgConnections {
     config: Config,
     name: String,
     shared: Vec<Mutex<Option<Client>>>,
     writer: Mutex<Option<Client>>,
     teller: Mutex<Option<Client>>,
     next: AtomicUsize,
-    told: Arc<NotifiedNews>,
+    told: Arc<PgNotifications>,
     hears_runs: AtomicBool,
     hears_live: AtomicBool,
 }
 
-impl Connections {
+impl PgConnections {
     pub(super) async fn open(address: &str, name: String) -> Result<Arc<Self>, StoreError> {
         let mut config: Config = address
             .parse()
@@ -83,7 +83,7 @@ impl Connections {
             .application_name("haft fleet")
             .keepalives_idle(Duration::from_secs(10));
         config.tcp_user_timeout(Duration::from_secs(15));
-        let told = NotifiedNews {
+        let told = PgNotifications {
             ledger: watch::Sender::new(0),
             runs: watch::Sender::new(0),
             live: broadcast::Sender::new(1_024),

@@ -6,13 +6,13 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     PostgresEngine,
-    connections::{Connections, LEDGER_CHANNEL},
+    connections::{LEDGER_CHANNEL, PgConnections},
     signed, unsigned,
 };
 use crate::{
     StoreError, StoreFuture,
     core::{LedgerEntry, Mirror},
-    engine::{LedgerStore, NewsWaiter, Pause},
+    engine::{ChangeWaiter, CommandLog, Pause},
     ledger::{CommandBatch, JobLedger, LedgerCommand},
 };
 
@@ -26,11 +26,11 @@ const PAGE: i64 = 256;
 const GLANCE: Duration = Duration::from_secs(1);
 
 struct LedgerWaiter {
-    connections: Arc<Connections>,
+    connections: Arc<PgConnections>,
     news: watch::Receiver<u64>,
 }
 
-impl NewsWaiter for LedgerWaiter {
+impl ChangeWaiter for LedgerWaiter {
     fn wait(&mut self) -> Pause<'_> {
         Box::pin(async move {
             if timeout(GLANCE, self.news.changed()).await.is_err() {
@@ -87,7 +87,7 @@ impl PostgresEngine {
     }
 }
 
-impl LedgerStore for PostgresEngine {
+impl CommandLog for PostgresEngine {
     fn commit<'a>(
         &'a self,
         mirror: &'a Mirror,
@@ -122,7 +122,7 @@ impl LedgerStore for PostgresEngine {
         self.snapshot_number.load(Ordering::Relaxed)
     }
 
-    fn news(&self) -> Box<dyn NewsWaiter> {
+    fn news(&self) -> Box<dyn ChangeWaiter> {
         Box::new(LedgerWaiter { connections: self.connections.clone(), news: self.connections.ledger_news() })
     }
 }

@@ -11,12 +11,12 @@ use tokio_postgres::Row;
 
 use super::{
     PostgresEngine,
-    connections::{Connections, LIVE_CHANNEL, RUN_CHANNEL},
+    connections::{LIVE_CHANNEL, PgConnections, RUN_CHANNEL},
     signed, unsigned,
 };
 use crate::{
     ControlEntry, LeaseKey, LogEnd, LogLine, NewControl, RunId, StoreError, StoreFuture, StoreStream,
-    engine::{NewsWaiter, Pause, RunLogs, RunNews, stale},
+    engine::{ChangeWaiter, Pause, RunChange, RunLogs, stale},
 };
 
 /// A notification has less than 8,000 bytes; the run's id comes first.
@@ -72,11 +72,11 @@ impl PostgresEngine {
 }
 
 struct RunWaiter {
-    connections: Arc<Connections>,
+    connections: Arc<PgConnections>,
     news: Option<watch::Receiver<u64>>,
 }
 
-impl NewsWaiter for RunWaiter {
+impl ChangeWaiter for RunWaiter {
     fn wait(&mut self) -> Pause<'_> {
         Box::pin(async move {
             match &mut self.news {
@@ -144,7 +144,7 @@ impl RunLogs for PostgresEngine {
         Box::pin(async move { self.log_end(&run).await })
     }
 
-    fn run_news(&self, _run: &RunId, _kind: RunNews) -> Box<dyn NewsWaiter> {
+    fn run_news(&self, _run: &RunId, _kind: RunChange) -> Box<dyn ChangeWaiter> {
         Box::new(RunWaiter { connections: self.connections.clone(), news: None })
     }
 

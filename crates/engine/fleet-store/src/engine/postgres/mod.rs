@@ -21,18 +21,18 @@ use crate::{
     EngineFinding, StoreError, StoreFuture,
     engine::{FleetEngine, examine::finding},
 };
-use connections::Connections;
+use connections::PgConnections;
 
 /// An open connection to a database.
 pub(crate) struct PostgresEngine {
-    connections: Arc<Connections>,
+    connections: Arc<PgConnections>,
     snapshot_number: AtomicU64,
 }
 
 impl PostgresEngine {
     /// Connects, looks whether the server will do, and makes the tables.
     pub(crate) async fn open(address: &str, name: String) -> Result<Self, StoreError> {
-        let connections = Connections::open(address, name).await?;
+        let connections = PgConnections::open(address, name).await?;
         Ok(Self { connections, snapshot_number: AtomicU64::new(0) })
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{beside, news::FileNews};
+use super::{beside, news::FileWakeup};
 use crate::StoreError;
 
 /// The form of the tables.
@@ -42,15 +42,15 @@ type GroupWork = Box<dyn FnOnce(&Connection) -> ToldResult + Send>;
 
 /// A file with one writer and many readers in this process.
 #[derive(Clone)]
-pub(super) struct Database {
+pub(super) struct SqliteDatabase {
     path: Arc<PathBuf>,
     works: mpsc::Sender<GroupWork>,
     readers: Arc<Mutex<Vec<Connection>>>,
     live: Arc<Mutex<Connection>>,
 }
 
-impl Database {
-    pub(super) async fn open(path: &Path, news: Arc<FileNews>) -> Result<Self, StoreError> {
+impl SqliteDatabase {
+    pub(super) async fn open(path: &Path, news: Arc<FileWakeup>) -> Result<Self, StoreError> {
         let path = Arc::new(path.to_owned());
         let file = path.clone();
         let (writer, live) = blocking(move || {
@@ -251,7 +251,7 @@ fn within_savepoint<T>(
     done
 }
 
-fn write_groups(path: &Path, db: &Connection, mut inbox: mpsc::Receiver<GroupWork>, news: &FileNews) {
+fn write_groups(path: &Path, db: &Connection, mut inbox: mpsc::Receiver<GroupWork>, news: &FileWakeup) {
     let mut works = Vec::new();
     while inbox.blocking_recv_many(&mut works, GROUP) > 0 {
         let begun = db.execute_batch("begin immediate");

@@ -8,7 +8,7 @@ use super::SqliteEngine;
 use crate::{
     StoreError, StoreFuture,
     core::{LedgerEntry, Mirror, wall_ms},
-    engine::{LedgerStore, NewsWaiter},
+    engine::{ChangeWaiter, CommandLog},
     ledger::{CommandBatch, JobLedger, LedgerCommand},
 };
 
@@ -49,7 +49,7 @@ fn find(db: &rusqlite::Connection, after: u64) -> rusqlite::Result<LedgerRows> {
     Ok(LedgerRows { snapshot, entries: rows.collect::<rusqlite::Result<_>>()? })
 }
 
-impl LedgerStore for SqliteEngine {
+impl CommandLog for SqliteEngine {
     fn commit<'a>(
         &'a self,
         mirror: &'a Mirror,
@@ -120,7 +120,7 @@ impl LedgerStore for SqliteEngine {
         self.snapshot_number.load(Ordering::Relaxed)
     }
 
-    fn news(&self) -> Box<dyn NewsWaiter> {
+    fn news(&self) -> Box<dyn ChangeWaiter> {
         self.waiter()
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{SqliteEngine, database::WriteProblem, news::FileNews};
+use super::{SqliteEngine, database::WriteProblem, news::FileWakeup};
 use crate::{
     ControlEntry, LeaseKey, LogEnd, LogLine, NewControl, RunId, StoreError, StoreFuture, StoreStream,
-    engine::{NewsWaiter, Pause, RunLogs, RunNews, follow::follow_pages, stale},
+    engine::{ChangeWaiter, Pause, RunChange, RunLogs, follow::follow_pages, stale},
 };
 
 /// So much live text is there for those that are a little late.
@@ -123,9 +123,9 @@ impl SqliteEngine {
 
 pub(super) struct FileWaiter(tokio::sync::watch::Receiver<u64>);
 
-impl NewsWaiter for FileWaiter {
+impl ChangeWaiter for FileWaiter {
     fn wait(&mut self) -> Pause<'_> {
-        Box::pin(FileNews::wait(&mut self.0))
+        Box::pin(FileWakeup::wait(&mut self.0))
     }
 }
 
@@ -146,7 +146,7 @@ impl RunLogs for SqliteEngine {
         Box::pin(self.database.read(move |db| head(db, &run).map(|it| it.0)))
     }
 
-    fn run_news(&self, _run: &RunId, _kind: RunNews) -> Box<dyn NewsWaiter> {
+    fn run_news(&self, _run: &RunId, _kind: RunChange) -> Box<dyn ChangeWaiter> {
         self.waiter()
     }
 

@@ -19,13 +19,13 @@ use crate::{
     EngineFinding, StoreError, StoreFuture,
     engine::{FleetEngine, examine::finding},
 };
-use database::Database;
-use news::FileNews;
+use database::SqliteDatabase;
+use news::FileWakeup;
 
 /// A store in a file.
 pub(crate) struct SqliteEngine {
-    database: Database,
-    news: Arc<FileNews>,
+    database: SqliteDatabase,
+    news: Arc<FileWakeup>,
     blobs: PathBuf,
     boot: Option<String>,
     snapshot_number: AtomicU64,
@@ -35,8 +35,8 @@ impl SqliteEngine {
     /// Opens a file, and makes it where it is not there.
     pub(crate) async fn open(path: &Path) -> Result<Self, StoreError> {
         let path = path.to_owned();
-        let news = Arc::new(FileNews::beside(&path));
-        let database = Database::open(&path, news.clone()).await?;
+        let news = Arc::new(FileWakeup::beside(&path));
+        let database = SqliteDatabase::open(&path, news.clone()).await?;
         let blobs = beside(&path, ".blobs");
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
         let boot = boot.map(|it| it.trim().to_owned());

@@ -20,14 +20,14 @@ const GLANCE: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(20);
 
 /// Tells others of a commit, and hears of theirs.
-pub(super) struct FileNews {
+pub(super) struct FileWakeup {
     path: PathBuf,
     file: Option<File>,
     heard: watch::Sender<u64>,
     listener: std::sync::Mutex<Option<tokio::task::AbortHandle>>,
 }
 
-impl Drop for FileNews {
+impl Drop for FileWakeup {
     fn drop(&mut self) {
         let listener = self.listener.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         if let Some(listener) = listener {
@@ -36,7 +36,7 @@ impl Drop for FileNews {
     }
 }
 
-impl FileNews {
+impl FileWakeup {
     pub(super) fn beside(database: &Path) -> Self {
         let path = beside(database, "-news");
         if let Some(dir) = path.parent() {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use haft_fleet_store::{
-    Bucket, Ceiling, FiringTime, FleetStore, JobFilter, MissedSlots, NewSchedule, PageOfJobs, Reserved,
-    StoreError,
+    CounterLimit, FiringTime, FleetStore, JobFilter, MissedSlots, NewSchedule, PageOfJobs, Reserved,
+    StoreError, TokenBucket,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -107,7 +107,10 @@ async fn counters_are_shared(store: &FleetStore, other: &FleetStore) {
 async fn ceilings_hold(store: &FleetStore, other: &FleetStore) {
     let (tenant, batch) = (fresh("tenant").to_string(), fresh("batch").to_string());
     let of = || {
-        vec![Ceiling { key: tenant.clone(), at_most: 1_000 }, Ceiling { key: batch.clone(), at_most: 100 }]
+        vec![
+            CounterLimit { key: tenant.clone(), at_most: 1_000 },
+            CounterLimit { key: batch.clone(), at_most: 100 },
+        ]
     };
     let asks = (0..50).map(|it| (if it % 2 == 0 { store } else { other }).clockwork.reserve(7, of(), None));
     let answers = futures_util::future::try_join_all(asks).await.unwrap();
@@ -120,7 +123,7 @@ async fn ceilings_hold(store: &FleetStore, other: &FleetStore) {
 async fn buckets_fill(store: &FleetStore, other: &FleetStore) {
     let key = fresh("bucket").to_string();
     // One comes in every minute: hardly anything changes while the test runs.
-    let bucket = Bucket { capacity: 100, per_minute: 1 };
+    let bucket = TokenBucket { capacity: 100, per_minute: 1 };
     let first = store.clockwork.draw(key.clone(), 60, bucket).await.unwrap();
     assert_eq!((first.granted, first.retry_after), (60, None));
     let second = other.clockwork.draw(key.clone(), 60, bucket).await.unwrap();
@@ -139,7 +142,7 @@ async fn buckets_fill(store: &FleetStore, other: &FleetStore) {
 
 async fn frozen_for_all(store: &FleetStore, other: &FleetStore) {
     let key = fresh("frozen").to_string();
-    let bucket = Bucket { capacity: 10, per_minute: 60 };
+    let bucket = TokenBucket { capacity: 10, per_minute: 60 };
     assert_eq!(store.clockwork.frozen(key.clone()).await.unwrap(), None);
     store.clockwork.freeze(key.clone(), Duration::from_secs(600)).await.unwrap();
     store.clockwork.freeze(key.clone(), Duration::from_millis(10)).await.unwrap();

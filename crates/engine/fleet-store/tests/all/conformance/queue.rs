@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use haft_fleet_store::{
-    CancelledJob, FleetStore, JobState, LeaseRenewal, PageOfJobs, Requeue, StoreError, Submitted, TakeJobs,
+    CancelledJob, ClaimJobs, FleetStore, JobState, LeaseRenewal, PageOfJobs, Requeue, StoreError, Submitted,
 };
 use serde_json::{Value, json};
 
@@ -127,8 +127,8 @@ async fn signs_of_life_keep_jobs(store: &FleetStore, other: &FleetStore) {
         let (pool, worker) = (fresh("renewed"), fresh("w"));
         submit(store, &[job(&pool)]).await;
         let mut sign = Instant::now();
-        let held = store.queue.take(TakeJobs { lease, ..room(&worker, &pool, 1) }).await.unwrap().remove(0);
-        let waiting = other.queue.take(TakeJobs { wait: lease * 3, ..room(&eager, &pool, 1) });
+        let held = store.queue.take(ClaimJobs { lease, ..room(&worker, &pool, 1) }).await.unwrap().remove(0);
+        let waiting = other.queue.take(ClaimJobs { wait: lease * 3, ..room(&eager, &pool, 1) });
         let renewing = async {
             let (mut longest, begin) = (Duration::ZERO, sign);
             let mut is_held = true;
@@ -297,7 +297,7 @@ async fn waiting_takers_are_woken(store: &FleetStore, other: &FleetStore) {
     assert!(begin.elapsed() < WAITS, "woken after {:?}", begin.elapsed());
     assert_eq!(lease.deliveries, 1);
     let nothing =
-        other.queue.take(TakeJobs { wait: Duration::from_millis(100), ..room(&worker, &pool, 1) }).await;
+        other.queue.take(ClaimJobs { wait: Duration::from_millis(100), ..room(&worker, &pool, 1) }).await;
     assert!(nothing.unwrap().is_empty());
 }
 
@@ -309,7 +309,7 @@ async fn waiting_takers_outlive_their_lease(store: &FleetStore, other: &FleetSto
         tokio::time::sleep(lease * 5).await;
         submit(other, &[job(&pool)]).await;
     };
-    let waiting = store.queue.take(TakeJobs { lease, wait, ..room(&worker, &pool, 1) });
+    let waiting = store.queue.take(ClaimJobs { lease, wait, ..room(&worker, &pool, 1) });
     let (taken, ()) = tokio::join!(waiting, late);
     assert_eq!(taken.unwrap().len(), 1);
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 use haft_fleet_store::{
-    FleetStore, JobFilter, NewControl, PageOfJobs, PauseScope, Requeue, RunId, StoreError, TakeJobs,
+    ClaimJobs, FleetStore, JobFilter, NewControl, PageOfJobs, PauseScope, Requeue, RunId, StoreError,
 };
 use serde_json::json;
 
@@ -70,7 +70,7 @@ async fn strangers_find_nothing(store: &FleetStore) {
     assert!(theirs.queue.submit(vec![with(job(&pool), |it| it.tenant = a.clone())]).await.is_err());
     assert!(theirs.clockwork.counters(String::new()).await.is_err());
     assert!(theirs.clockwork.count(format!("tenant/{a}/spent"), 1, None).await.is_err());
-    assert!(theirs.queue.take(TakeJobs { ..room(&fresh("w"), &pool, 1) }).await.is_err());
+    assert!(theirs.queue.take(ClaimJobs { ..room(&fresh("w"), &pool, 1) }).await.is_err());
     assert!(theirs.queue.workers().await.is_err());
     // The same words of another are another job.
     submit(

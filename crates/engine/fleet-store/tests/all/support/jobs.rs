@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use haft_fleet_store::{
-    FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, Lease, LeaseKey, NewJob, PageOfJobs,
-    RunId, Submitted, TakeJobs,
+    ClaimJobs, FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, Lease, LeaseKey, NewJob,
+    PageOfJobs, RunId, Submitted,
 };
 use serde_json::json;
 
@@ -59,8 +59,8 @@ pub async fn submit(store: &FleetStore, jobs: &[NewJob]) {
     assert!(answers.iter().all(|it| *it == Submitted::Queued), "{answers:?}");
 }
 
-pub fn room(worker: &FleetName, pool: &FleetName, most: u32) -> TakeJobs {
-    TakeJobs {
+pub fn room(worker: &FleetName, pool: &FleetName, most: u32) -> ClaimJobs {
+    ClaimJobs {
         worker: worker.clone(),
         pool: pool.clone(),
         most,
@@ -77,7 +77,7 @@ pub async fn take(store: &FleetStore, worker: &FleetName, pool: &FleetName, most
 
 /// The one job a worker gets within a time.
 pub async fn take_within(store: &FleetStore, worker: &FleetName, pool: &FleetName, wait: Duration) -> Lease {
-    let mut taken = store.queue.take(TakeJobs { wait, ..room(worker, pool, 1) }).await.unwrap();
+    let mut taken = store.queue.take(ClaimJobs { wait, ..room(worker, pool, 1) }).await.unwrap();
     assert_eq!(taken.len(), 1, "nothing came in {wait:?}");
     taken.remove(0)
 }
@@ -95,7 +95,7 @@ pub async fn taken_over(store: &FleetStore, other: &FleetStore) -> (LeaseKey, Le
     let short = Duration::from_millis(300);
     let first = store
         .queue
-        .take(TakeJobs { lease: short, ..room(&fresh("first"), &pool, 1) })
+        .take(ClaimJobs { lease: short, ..room(&fresh("first"), &pool, 1) })
         .await
         .unwrap()
         .remove(0);

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_fleet_store::{FleetStore, JobState, LeaseKey, StoreError, TakeJobs};
+use haft_fleet_store::{ClaimJobs, FleetStore, JobState, LeaseKey, StoreError};
 use serde_json::Value;
 
 use super::jobs::*;
@@ -36,7 +36,7 @@ impl Writers {
         // Elections may take longer than a usual lease, and nobody renews here.
         let lease = Duration::from_secs(600);
         let leases =
-            store.queue.take(TakeJobs { lease, ..room(&fresh("w"), &pool, number as u32) }).await.unwrap();
+            store.queue.take(ClaimJobs { lease, ..room(&fresh("w"), &pool, number as u32) }).await.unwrap();
         let (stop, longest_ms) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let lines = Arc::new(AtomicU64::new(0));
         let tasks = leases.into_iter().map(|lease| {

@@ -10,13 +10,13 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::Shared};
-use haft_mcp_auth::{Authorize, HttpEndpoint};
+use haft_mcp_auth::{HttpEndpoint, TokenSource};
 use haft_tool::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Connector, Outgoing, PeerInbox, SseConnector, Transport, TransportError,
+    Connector, OutgoingMessage, PeerInbox, SseConnector, Transport, TransportError,
     web::{Protocol, Site},
 };
 use crate::client::MODERN;
@@ -25,12 +25,12 @@ use crate::client::MODERN;
 pub(crate) struct HttpConnector {
     server: String,
     endpoint: HttpEndpoint,
-    login: Arc<dyn Authorize>,
+    login: Arc<dyn TokenSource>,
     older: SseConnector,
 }
 
 impl HttpConnector {
-    pub(crate) fn new(server: &str, endpoint: HttpEndpoint, login: Arc<dyn Authorize>) -> Self {
+    pub(crate) fn new(server: &str, endpoint: HttpEndpoint, login: Arc<dyn TokenSource>) -> Self {
         let older = SseConnector::new(server, endpoint.clone(), Arc::clone(&login));
         Self { server: server.to_owned(), endpoint, login, older }
     }
@@ -102,7 +102,7 @@ impl HttpLine {
 }
 
 impl Transport for Http {
-    fn send(&self, message: Outgoing) -> Result<(), String> {
+    fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         let line = Arc::clone(&self.line);
         let method = message.message["method"].as_str();
         match (message.message["id"].as_u64(), method) {
@@ -147,7 +147,7 @@ impl Transport for Http {
                 "method": "notifications/cancelled",
                 "params": {"requestId": id, "reason": "the caller no longer waits for it"},
             });
-            let _ = self.send(Outgoing::message(note));
+            let _ = self.send(OutgoingMessage::message(note));
         }
         if let Some(stop) = stop {
             stop.cancel();

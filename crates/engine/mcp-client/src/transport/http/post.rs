@@ -10,7 +10,7 @@ use super::{HttpLine, SESSION, VERSION, routing_headers};
 use crate::{
     client::MODERN,
     transport::{
-        Outgoing,
+        OutgoingMessage,
         web::{body, challenge, elsewhere, explanation, http_error},
     },
     wire::{CallError, Frame, MAX_MESSAGE_BYTES, parse_values},
@@ -23,7 +23,7 @@ const STREAM_LIMIT: Duration = Duration::from_secs(2);
 impl HttpLine {
     /// Sends a request and delivers everything that comes back, in the end its
     /// answer or the reason why there is none.
-    pub(super) async fn request(self: &Arc<Self>, id: u64, message: Outgoing) {
+    pub(super) async fn request(self: &Arc<Self>, id: u64, message: OutgoingMessage) {
         let begins = message.message["method"] == "initialize";
         self.wait_for_session(begins).await;
         let failure = match self.post(&message).await {
@@ -43,7 +43,7 @@ impl HttpLine {
     }
 
     /// Sends what needs no answer.
-    pub(super) async fn tell(self: &Arc<Self>, message: Outgoing) {
+    pub(super) async fn tell(self: &Arc<Self>, message: OutgoingMessage) {
         self.wait_for_session(/*begins*/ false).await;
         // A lost note is lost; the server's own limits deal with it.
         let _ = self.post(&message).await;
@@ -51,7 +51,7 @@ impl HttpLine {
 
     /// Ends the handshake of a legacy session. What the server says by itself
     /// has to find an open stream, so nothing else is asked before that.
-    pub(super) async fn begin(self: Arc<Self>, message: Outgoing) {
+    pub(super) async fn begin(self: Arc<Self>, message: OutgoingMessage) {
         let _ = self.post(&message).await;
         if !self.is_modern() {
             let _ = tokio::time::timeout(STREAM_LIMIT, self.listen()).await;
@@ -65,7 +65,7 @@ impl HttpLine {
         }
     }
 
-    async fn post(&self, message: &Outgoing) -> Result<Response, CallError> {
+    async fn post(&self, message: &OutgoingMessage) -> Result<Response, CallError> {
         let session = self.state().session.clone();
         let text = message.message.to_string();
         let request = || {
@@ -89,7 +89,7 @@ impl HttpLine {
     fn protocol_headers(
         &self,
         mut request: RequestBuilder,
-        message: &Outgoing,
+        message: &OutgoingMessage,
         session: Option<&str>,
     ) -> RequestBuilder {
         // The first modern question comes before anything is agreed on.

@@ -15,8 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_mcp_client::{Endpoint, Manager, ManagerOptions, MediaDirectory, ServerConfig, StdioCommand};
-use haft_tool::{AllowReason, CallContext, DynTool, OpenScope, Output, Permit, ToolError};
+use haft_mcp_client::{
+    ManagerOptions, McpManager, MediaDirectory, ServerConfig, ServerEndpoint, StdioCommand,
+};
+use haft_tool::{AllowReason, CallContext, DynTool, Output, Permit, ToolError, UnrestrictedRead};
 use serde_json::Value;
 
 /// Long enough for a loaded machine; a test that needs it has failed.
@@ -24,7 +26,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Fixture {
     pub directory: tempfile::TempDir,
-    pub manager: Manager,
+    pub manager: McpManager,
 }
 
 impl Fixture {
@@ -37,7 +39,7 @@ impl Fixture {
         let mut options = ManagerOptions::detached();
         options.media = Arc::new(MediaDirectory::new(directory.path().join("media")));
         change(&mut options);
-        Self { manager: Manager::new(options), directory }
+        Self { manager: McpManager::new(options), directory }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -49,7 +51,7 @@ impl Fixture {
         let mut command = fake_command(modes);
         command.env.insert("HAFT_FAKE_LOG".into(), self.path(&format!("{name}.log")).display().to_string());
         command.env.insert("HAFT_FAKE_PIDS".into(), self.path(&format!("{name}.pids")).display().to_string());
-        ServerConfig::new(name, Endpoint::Stdio(command))
+        ServerConfig::new(name, ServerEndpoint::Stdio(command))
     }
 
     /// Messages the fake server received, by method.
@@ -95,7 +97,7 @@ pub fn context() -> CallContext {
 
 #[expect(clippy::disallowed_methods, reason = "these tests are about what happens after permission")]
 pub fn permit() -> Permit {
-    Permit::issue(AllowReason::User, Vec::new(), Arc::new(OpenScope))
+    Permit::issue(AllowReason::User, Vec::new(), Arc::new(UnrestrictedRead))
 }
 
 pub async fn run(tool: Arc<dyn DynTool>, input: Value, cx: CallContext) -> Result<Output, ToolError> {

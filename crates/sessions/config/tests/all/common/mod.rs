@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_config::{LoadOptions, Loaded, Places, SettingsNotice, SettingsStore};
+use haft_config::{LoadOptions, Loaded, SettingsNotice, SettingsPaths, SettingsStore};
 
 pub struct World {
     pub directory: tempfile::TempDir,
@@ -41,15 +41,15 @@ impl World {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    pub fn places(&self) -> Places {
-        Places {
+    pub fn places(&self) -> SettingsPaths {
+        SettingsPaths {
             user: vec![self.path("home/.claude"), self.path("home/.haft")],
             state: Some(self.path("home/.haft")),
             project: self.path("project"),
             cwd: self.path("project"),
             managed: vec![self.path("etc")],
             claude_json: Some(self.path("home/.claude.json")),
-            ..Places::default()
+            ..SettingsPaths::default()
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use haft_config::Layer;
+use haft_config::SettingsLayer;
 use serde_json::{Map, Value};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     manifest::JsonText,
     market::{self, Marketplace},
 };
-use crate::{PluginDir, premises::Premises};
+use crate::{PluginDir, premises::SessionEnvironment};
 
 /// A plugin that is known here, whether it is on or not.
 #[derive(Clone, Debug)]
@@ -45,7 +45,10 @@ pub struct PluginList {
 }
 
 /// Plugins that are on, and everything that is known about others.
-pub(in super::super) fn found(premises: &Premises, given: &[PluginDir]) -> (Vec<Plugin>, PluginList) {
+pub(in super::super) fn found(
+    premises: &SessionEnvironment,
+    given: &[PluginDir],
+) -> (Vec<Plugin>, PluginList) {
     let (marketplaces, problems) = market::known(premises);
     let mut list = PluginList { plugins: Vec::new(), marketplaces, problems };
     let mut plugins = Vec::new();
@@ -134,7 +137,7 @@ fn add_available(list: &mut PluginList) {
 }
 
 /// Plugins that settings speak about: whether they are on, and who says so.
-fn switches(premises: &Premises) -> Vec<(String, bool, String)> {
+fn switches(premises: &SessionEnvironment) -> Vec<(String, bool, String)> {
     let loaded = premises.loaded();
     let Some(all) = loaded.settings.get("enabledPlugins") else { return Vec::new() };
     let from = all.origin.source.place.to_string();
@@ -145,8 +148,8 @@ fn switches(premises: &Premises) -> Vec<(String, bool, String)> {
 
 /// Where a plugin was put when it was installed: the list of installed ones
 /// says, or the cache has it.
-fn installed(premises: &Premises, id: &str) -> Option<PathBuf> {
-    if !premises.reads(Layer::User) {
+fn installed(premises: &SessionEnvironment, id: &str) -> Option<PathBuf> {
+    if !premises.reads(SettingsLayer::User) {
         return None;
     }
     let (name, market) = id.rsplit_once('@')?;

@@ -14,17 +14,17 @@ use super::{
     Plugin, PluginEntry,
     manifest::{JsonText, inside, is_name},
     market::{self, Marketplace},
-    market_limits::MarketLimits,
+    market_limits::MarketplacePolicy,
     options::{self, PluginOption},
 };
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// The lists that are known, below Haft's own directory.
 const KNOWN: &str = "plugins/known_marketplaces.json";
 /// What is installed.
 const INSTALLED: &str = "plugins/installed_plugins.json";
 
-impl Premises {
+impl SessionEnvironment {
     /// What is wrong with a plugin or a list of plugins in a directory, and what
     /// it adds. An error when there is neither.
     pub fn validate_plugin(&self, dir: &Path) -> Result<(String, Vec<ExtensionProblem>), String> {
@@ -91,7 +91,7 @@ impl Premises {
             self.drop_copy(&place, &dir);
             return Err(format!("{from} has no .claude-plugin/marketplace.json with a name"));
         };
-        if let Err(reason) = MarketLimits::of(self).check(&source) {
+        if let Err(reason) = MarketplacePolicy::of(self).check(&source) {
             self.drop_copy(&place, &dir);
             return Err(format!("the marketplace {name} may not be used here: {reason}"));
         }

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_config::Layer;
+use haft_config::SettingsLayer;
 use serde_json::{Map, Value};
 
 use super::{
     super::ExtensionProblem,
     manifest::{COMPONENTS, JsonText, inside, is_name},
-    market_limits::MarketLimits,
+    market_limits::MarketplacePolicy,
 };
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// A list of plugins that is on this machine.
 #[derive(Clone, Debug)]
@@ -41,9 +41,9 @@ pub struct ListedPlugin {
 }
 
 /// The marketplaces a session here knows, and what is wrong with the rest.
-pub(super) fn known(premises: &Premises) -> (Vec<Marketplace>, Vec<ExtensionProblem>) {
+pub(super) fn known(premises: &SessionEnvironment) -> (Vec<Marketplace>, Vec<ExtensionProblem>) {
     let (mut found, mut problems): (Vec<Marketplace>, Vec<ExtensionProblem>) = (Vec::new(), Vec::new());
-    let limits = MarketLimits::of(premises);
+    let limits = MarketplacePolicy::of(premises);
     let mut take = |name: &str, dir: PathBuf, source: &Value, known_from: String| {
         if found.iter().any(|it| it.name == name) {
             return;
@@ -75,7 +75,7 @@ pub(super) fn known(premises: &Premises) -> (Vec<Marketplace>, Vec<ExtensionProb
             }
         }
     }
-    if premises.reads(Layer::User) {
+    if premises.reads(SettingsLayer::User) {
         for user in &places.user {
             let file = user.join("plugins/known_marketplaces.json");
             let Ok(Some(list)) = JsonText::read(&file, "marketplace") else { continue };

@@ -4,17 +4,17 @@
 use regex::Regex;
 use serde_json::Value;
 
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// What the settings say about sources.
-pub(super) struct MarketLimits {
+pub(super) struct MarketplacePolicy {
     /// Lists of the only ones, each with what is said to others; all of them count.
     only: Vec<(&'static str, Value)>,
     blocked: Value,
 }
 
-impl MarketLimits {
-    pub(super) fn of(premises: &Premises) -> Self {
+impl MarketplacePolicy {
+    pub(super) fn of(premises: &SessionEnvironment) -> Self {
         let loaded = premises.loaded();
         let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
         let lists = [
@@ -115,12 +115,12 @@ mod tests {
         ] {
             let lists = |lists: Vec<Value>| lists.into_iter().map(|list| ("no", list)).collect();
             let limits =
-                MarketLimits { only: lists(only.iter().cloned().collect()), blocked: blocked.clone() };
+                MarketplacePolicy { only: lists(only.iter().cloned().collect()), blocked: blocked.clone() };
             assert_eq!(limits.check(source).is_ok(), want, "{only:?} {blocked} {source}");
             // A second list that allows everything here takes nothing back and adds nothing.
             let second = json!([{"source": source["source"]}]);
             let both = only.iter().cloned().chain([second]).collect();
-            let limits = MarketLimits { only: lists(both), blocked };
+            let limits = MarketplacePolicy { only: lists(both), blocked };
             assert_eq!(limits.check(source).is_ok(), want && source.is_object(), "{only:?} {source}");
         }
     }

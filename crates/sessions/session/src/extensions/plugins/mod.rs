@@ -30,8 +30,8 @@ pub(super) use enabled::found;
 use manifest::{JsonText, check, paths};
 use options::PluginOptions;
 
-use super::{ExtensionProblem, LinkFence};
-use crate::{HostedServers, PluginFacts, premises::Premises, servers::server_configs};
+use super::{ExtensionProblem, LinkGuard};
+use crate::{HostedServers, PluginInfo, premises::SessionEnvironment, servers::server_configs};
 
 /// A plugin that can be used.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Plugin {
         dir: &Path,
         market: &str,
         listed: &Map<String, Value>,
-        premises: &Premises,
+        premises: &SessionEnvironment,
     ) -> (Option<Self>, Vec<ExtensionProblem>) {
         let file = dir.join(".claude-plugin/plugin.json");
         if !dir.is_dir() {
@@ -178,8 +178,8 @@ impl Plugin {
     }
 
     /// Where its files may lie.
-    pub(super) fn fence(&self) -> LinkFence {
-        LinkFence::around(&self.dir, "the plugin")
+    pub(super) fn fence(&self) -> LinkGuard {
+        LinkGuard::around(&self.dir, "the plugin")
     }
 
     /// Whether a flag or the host names its directory.
@@ -191,8 +191,8 @@ impl Plugin {
         format!("{}@{}", self.name, self.market)
     }
 
-    pub(super) fn facts(&self) -> PluginFacts {
-        PluginFacts {
+    pub(super) fn facts(&self) -> PluginInfo {
+        PluginInfo {
             name: self.name.clone(),
             path: self.dir.clone(),
             version: self.version.clone(),
@@ -246,7 +246,11 @@ impl Plugin {
         self.parsed_hooks().1.into_iter().map(problem).collect()
     }
 
-    pub(super) fn servers(&self, hosted: Option<&HostedServers>, premises: &Premises) -> Vec<ServerConfig> {
+    pub(super) fn servers(
+        &self,
+        hosted: Option<&HostedServers>,
+        premises: &SessionEnvironment,
+    ) -> Vec<ServerConfig> {
         if !self.with_servers {
             return Vec::new();
         }
@@ -258,7 +262,7 @@ impl Plugin {
                 premises.events.notice(format!("the server {name} of the plugin {}: {problem}", self.name));
             }
             for config in &mut configs {
-                if let haft_mcp_client::Endpoint::Stdio(command) = &mut config.endpoint {
+                if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
                     command.env.extend(self.options.variables());
                 }
                 config.name = format!("plugin:{}:{}", self.name, config.name);
@@ -270,7 +274,7 @@ impl Plugin {
     }
 
     /// Its language servers, under names that say whose they are.
-    pub(super) fn language_servers(&self, premises: &Premises) -> Vec<ConfiguredServer> {
+    pub(super) fn language_servers(&self, premises: &SessionEnvironment) -> Vec<ConfiguredServer> {
         let mut all = Vec::new();
         for value in &self.language_servers {
             let servers = value.get("lspServers").unwrap_or(value);
@@ -315,7 +319,7 @@ impl JsonText {
     }
 }
 
-fn data_dir(premises: &Premises, name: &str, market: &str) -> PathBuf {
+fn data_dir(premises: &SessionEnvironment, name: &str, market: &str) -> PathBuf {
     let user = premises.store.places().user.first().cloned();
     user.unwrap_or_else(|| premises.state_dir()).join("plugins/data").join(format!("{name}-{market}"))
 }

@@ -7,7 +7,7 @@ use haft_config::SettingsScope;
 use serde_json::{Map, Value, json};
 
 use super::{super::ExtensionProblem, manifest::JsonText};
-use crate::premises::Premises;
+use crate::premises::SessionEnvironment;
 
 /// Where secret values are, below Haft's own directory.
 const SECRETS: &str = "plugins/options.json";
@@ -37,7 +37,7 @@ pub(super) struct PluginOptions {
 }
 
 impl PluginOptions {
-    pub(super) fn read(manifest: &JsonText, id: &str, premises: &Premises) -> Self {
+    pub(super) fn read(manifest: &JsonText, id: &str, premises: &SessionEnvironment) -> Self {
         let Some(entries) = manifest.value.get("userConfig").and_then(Value::as_object) else {
             return Self::default();
         };
@@ -115,7 +115,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn secrets(premises: &Premises, id: &str) -> Map<String, Value> {
+fn secrets(premises: &SessionEnvironment, id: &str) -> Map<String, Value> {
     let file = premises.store.places().state.as_ref().map(|it| it.join(SECRETS));
     let found = file.and_then(|it| JsonText::read(&it, "plugin").ok().flatten());
     found.and_then(|it| it.value.get(id)?.as_object().cloned()).unwrap_or_default()
@@ -147,7 +147,12 @@ pub(super) fn without_unfilled(value: &Value) -> Value {
 
 /// Tells a plugin something: in the person's settings, or, where it is a secret,
 /// in a file that only the person can read.
-pub(super) fn tell(premises: &Premises, id: &str, option: &PluginOption, value: &str) -> Result<(), String> {
+pub(super) fn tell(
+    premises: &SessionEnvironment,
+    id: &str,
+    option: &PluginOption,
+    value: &str,
+) -> Result<(), String> {
     let put = |table: &mut Map<String, Value>, path: &[&str]| {
         let mut slot = table;
         for step in path {

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::Ledger;
+use haft_agent::Budget;
 use haft_mcp_client::{
-    Confirm, Elicit, ElicitAnswer, Elicitation, NotSampled, Sample, SamplingRules, ServerConfig,
+    Elicit, ElicitAnswer, Elicitation, Sample, SamplingConfirm, SamplingError, SamplingRules, ServerConfig,
 };
 use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_tool::BoxFuture;
@@ -38,7 +38,7 @@ struct SamplingInner {
 #[derive(Default)]
 struct SamplingState {
     model: Option<(Arc<dyn Provider>, String)>,
-    ledger: Ledger,
+    ledger: Budget,
     person: Option<Arc<dyn Elicit>>,
     rules: BTreeMap<String, SamplingRules>,
     asked: BTreeMap<String, u32>,
@@ -71,7 +71,7 @@ impl Sampler {
     }
 
     /// Who pays.
-    pub(crate) fn charge_to(&self, ledger: &Ledger) {
+    pub(crate) fn charge_to(&self, ledger: &Budget) {
         self.state().ledger = ledger.clone();
     }
 
@@ -81,13 +81,14 @@ impl Sampler {
     }
 
     /// Counts the question, if the server may still ask one.
-    fn admit(&self, server: &str) -> Result<Admitted, NotSampled> {
-        let rejected = |why: &str| NotSampled::Rejected(why.to_owned());
+    fn admit(&self, server: &str) -> Result<Admitted, SamplingError> {
+        let rejected = |why: &str| SamplingError::Rejected(why.to_owned());
         let mut state = self.state();
         let rules = state.rules.get(server).cloned();
         let rules = rules.ok_or_else(|| rejected("the user lets nobody ask the model here"))?;
         let model = state.model.clone();
-        let (provider, usual) = model.ok_or_else(|| NotSampled::Failed("there is no model to ask".into()))?;
+        let (provider, usual) =
+            model.ok_or_else(|| SamplingError::Failed("there is no model to ask".into()))?;
         if !state.ledger.has_money() {
             return Err(rejected("the budget of this session is used up"));
         }
@@ -95,7 +96,7 @@ impl Sampler {
         let asked = state.asked.entry(server.to_owned()).or_default();
         if rules.max_requests <= *asked {
             let why = format!("this server has asked {asked} times, which is all it may in a session");
-            return Err(NotSampled::Rejected(why));
+            return Err(SamplingError::Rejected(why));
         }
         *asked += 1;
         let model = rules.model.clone().unwrap_or(usual);
@@ -108,7 +109,7 @@ struct Admitted {
     provider: Arc<dyn Provider>,
     model: String,
     person: Option<Arc<dyn Elicit>>,
-    ledger: Ledger,
+    ledger: Budget,
 }
 
 impl Sample for Sampler {
@@ -123,16 +124,16 @@ impl Sample for Sampler {
         self.offers(server)
     }
 
-    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, NotSampled>> {
+    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, SamplingError>> {
         let (me, server) = (self.clone(), server.to_owned());
         Box::pin(async move {
             let _one_at_a_time = me.0.busy.lock().await;
             let admitted = me.admit(&server)?;
-            let request = question::request(&admitted, &params).map_err(NotSampled::Invalid)?;
-            if admitted.rules.confirm == Confirm::EachRequest {
+            let request = question::request(&admitted, &params).map_err(SamplingError::Invalid)?;
+            if admitted.rules.confirm == SamplingConfirm::EachRequest {
                 confirm(&admitted, &server, &request).await?;
             }
-            admitted.ask(request).await.map_err(NotSampled::Failed)
+            admitted.ask(request).await.map_err(SamplingError::Failed)
         })
     }
 }
@@ -154,10 +155,10 @@ impl Admitted {
 }
 
 /// Lets the person decide. Nobody there means no.
-async fn confirm(admitted: &Admitted, server: &str, request: &Request) -> Result<(), NotSampled> {
+async fn confirm(admitted: &Admitted, server: &str, request: &Request) -> Result<(), SamplingError> {
     let Some(person) = &admitted.person else {
         let why = "nobody is there to agree to a question to the model";
-        return Err(NotSampled::Rejected(why.to_owned()));
+        return Err(SamplingError::Rejected(why.to_owned()));
     };
     let said = request.messages.iter().flat_map(|it| it.content.iter().map(question::shown));
     let system = request.system.iter().map(|it| it.text.clone());
@@ -186,6 +187,6 @@ async fn confirm(admitted: &Admitted, server: &str, request: &Request) -> Result
     };
     match person.elicit(question).await {
         ElicitAnswer::Accept(fields) if fields.get("decision") == Some(&json!("allow")) => Ok(()),
-        _ => Err(NotSampled::Rejected(String::from("the user did not agree to ask the model"))),
+        _ => Err(SamplingError::Rejected(String::from("the user did not agree to ask the model"))),
     }
 }

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use haft_bash_analysis::{
-    Class, Cover, Effect, EffectAccess, EffectOrigin, LinePart, LinePlace, Target, Verb, Weight, analyse,
+    AnalysisContext, AnalyzedCommand, Class, CommandEffect, EditKind, EffectAccess, EffectOrigin,
+    FormCoverage, RiskLevel, Target, analyse,
 };
 use haft_paths::{is_inside, lexical};
 
@@ -34,11 +35,11 @@ pub(crate) struct Judge<'a> {
 impl Judge<'_> {
     pub(crate) fn decide(&self, command: &str) -> Decision {
         let roots = [self.cwd.to_owned()];
-        let place = LinePlace { cwd: self.cwd, home: Some(self.home), roots: &roots };
+        let place = AnalysisContext { cwd: self.cwd, home: Some(self.home), roots: &roots };
         let analysis = analyse(command, place);
         let mut worst = Decision::Allow;
         for doubt in &analysis.doubts {
-            if doubt.weight() == Weight::Uncertain || !self.allows_everything() {
+            if doubt.weight() == RiskLevel::Uncertain || !self.allows_everything() {
                 worst = Decision::Ask;
             }
         }
@@ -57,7 +58,7 @@ impl Judge<'_> {
         self.rules.allow.iter().any(|rule| rule == "Bash" || rule == "Bash(*)")
     }
 
-    fn part(&self, part: &LinePart) -> Decision {
+    fn part(&self, part: &AnalyzedCommand) -> Decision {
         let refused = |rules: &[String]| {
             rules.iter().any(|rule| match spec(rule) {
                 ("Bash", None | Some("*")) => true,
@@ -73,7 +74,7 @@ impl Judge<'_> {
             return Decision::Insist;
         }
         let everything = self.allows_everything();
-        if part.doubts.iter().any(|doubt| doubt.weight() == Weight::Uncertain || !everything) {
+        if part.doubts.iter().any(|doubt| doubt.weight() == RiskLevel::Uncertain || !everything) {
             return Decision::Ask;
         }
         let redirected = part.effects.iter().filter(|effect| effect.origin == EffectOrigin::Redirection);
@@ -91,15 +92,15 @@ impl Judge<'_> {
             || part.faces.allow.iter().any(|face| {
                 self.rules.allow.iter().any(|rule| match spec(rule) {
                     ("Bash", Some(spec)) => match face.cover {
-                        Cover::Any => matches(spec, &face.words),
-                        Cover::Exact => !spec.contains('*') && matches(spec, &face.words),
+                        FormCoverage::Any => matches(spec, &face.words),
+                        FormCoverage::Exact => !spec.contains('*') && matches(spec, &face.words),
                     },
                     _ => false,
                 })
             });
         let built_in = match part.class {
             Class::ReadOnly => operands().all(|effect| self.effect_allowed(effect)),
-            Class::Edit(Verb::Create | Verb::Copy | Verb::Move) if self.mode == "acceptEdits" => {
+            Class::Edit(EditKind::Create | EditKind::Copy | EditKind::Move) if self.mode == "acceptEdits" => {
                 operands().all(|effect| self.effect_allowed(effect))
             }
             _ => false,
@@ -107,7 +108,7 @@ impl Judge<'_> {
         if (ruled && !protected) || built_in { Decision::Allow } else { Decision::Ask }
     }
 
-    fn effect_allowed(&self, effect: &Effect) -> bool {
+    fn effect_allowed(&self, effect: &CommandEffect) -> bool {
         let path = match &effect.target {
             Target::Path(path) | Target::Pattern(path) => path,
             Target::Unknown(_) => return false,
@@ -131,7 +132,7 @@ impl Judge<'_> {
         }
     }
 
-    fn path_refused(&self, rules: &[String], effect: &Effect) -> bool {
+    fn path_refused(&self, rules: &[String], effect: &CommandEffect) -> bool {
         let path = match &effect.target {
             Target::Path(path) | Target::Pattern(path) => path,
             Target::Unknown(_) => return false,

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use haft_lsp::{LaunchServer, LaunchedServer, LspProcess, ServerPlan};
+use haft_lsp::{LaunchedServer, LspProcess, ServerLauncher, ServerPlan};
 use serde_json::Value;
 use tokio::{
     net::UnixStream,
@@ -27,7 +27,7 @@ pub(crate) struct Starter {
     pub(crate) started: AtomicUsize,
 }
 
-impl LaunchServer for Starter {
+impl ServerLauncher for Starter {
     fn launch(&self, plan: &ServerPlan) -> std::io::Result<LaunchedServer> {
         self.started.fetch_add(1, Ordering::SeqCst);
         let (ours, theirs) = StdUnixStream::pair()?;

@@ -15,7 +15,7 @@ fn home(walls: &Walls) -> PathBuf {
     home
 }
 
-fn policy(walls: &Walls, home: &Path, roots: &[PathBuf], write: &[PathBuf]) -> WallPolicy {
+fn policy(walls: &Walls, home: &Path, roots: &[PathBuf], write: &[PathBuf]) -> SandboxPolicy {
     let scratch = walls.top.join("scratch");
     let policy =
         WorkspacePolicy { roots, scratch: &scratch, home: Some(home), write, protect: &[], hide: &[] };
@@ -55,7 +55,7 @@ async fn cargo_registry_written_inside_is_unchanged_outside() {
 #[tokio::test]
 async fn cargo_registry_inside_writable_home_is_unchanged_outside() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let home = home(&walls);
@@ -74,7 +74,7 @@ async fn cargo_registry_inside_writable_home_is_unchanged_outside() {
 #[tokio::test]
 async fn cargo_registry_named_in_settings_is_written() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let home = home(&walls);
@@ -88,7 +88,7 @@ async fn cargo_registry_named_in_settings_is_written() {
 #[tokio::test]
 async fn layer_is_kept_for_the_session_and_not_shared_by_commands_at_once() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let home = home(&walls);
@@ -146,7 +146,7 @@ cd app && "$CARGO" run -q --offline
 #[tokio::test]
 async fn cargo_builds_inside_and_what_was_changed_there_is_not_built_outside() {
     let walls = Walls::new();
-    let Some(cargo) = std::env::var_os("CARGO").filter(|_| walls.has(Backend::Namespaces)) else {
+    let Some(cargo) = std::env::var_os("CARGO").filter(|_| walls.has(SandboxBackend::Namespaces)) else {
         eprintln!("SKIPPED: no cargo or no namespaces");
         return;
     };

@@ -61,7 +61,7 @@ const ATTEMPTS: &[&str] = &[
 #[tokio::test]
 async fn ways_around_the_walls_are_closed() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let outside = walls.top.join("outside");
@@ -84,7 +84,7 @@ async fn ways_around_the_walls_are_closed() {
 #[tokio::test]
 async fn shared_memory_is_the_commands_own() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let name = format!("/dev/shm/haft-test-{}", std::process::id());
@@ -99,7 +99,7 @@ async fn shared_memory_is_the_commands_own() {
 #[tokio::test]
 async fn nobody_types_into_a_terminal_from_inside() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let mut spec = walls.rig.spec(
@@ -116,7 +116,7 @@ async fn nobody_types_into_a_terminal_from_inside() {
 #[tokio::test]
 async fn only_listed_sockets_are_reached() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let outside = walls.top.join("outside");
@@ -124,7 +124,7 @@ async fn only_listed_sockets_are_reached() {
     let paths = ["allowed", "dir/one", "denied"].map(|name| outside.join(name));
     let _listeners = paths.clone().map(|path| UnixListener::bind(path).unwrap());
     let listed = vec![outside.join("allowed"), outside.join("dir")];
-    let policy = WallPolicy { sockets: UnixSockets::Listed(listed), ..walls.policy() };
+    let policy = SandboxPolicy { sockets: UnixSockets::Listed(listed), ..walls.policy() };
     let report = walls.sandbox.report(&policy);
     assert!(report.gaps.iter().any(|it| it.contains("made while a command runs")), "{report}");
     let connect = |path: &std::path::Path| {

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn work_goes_on_inside() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     assert!(walls.sandbox.report(&walls.policy()).is_complete(), "{}", walls.sandbox.report(&walls.policy()));
@@ -80,7 +80,7 @@ async fn nothing_outside_changes() {
             assert_eq!(walls.everything("outside"), before, "{features:?} {attempt}: {}", text(&job));
         }
         // Only mounts hold these.
-        if backend != Backend::Landlock {
+        if backend != SandboxBackend::Landlock {
             let attempt = format!(
                 "chmod 777 {0}; touch -d 2001-01-01 {0}; chown 1:1 {0}",
                 outside.join("file").display()
@@ -96,7 +96,7 @@ async fn nothing_outside_changes() {
 #[tokio::test]
 async fn protected_paths_stay_as_they_are_also_when_absent() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let work = walls.work();
@@ -156,7 +156,7 @@ async fn protected_paths_stay_as_they_are_also_when_absent() {
 #[tokio::test]
 async fn what_is_left_running_cannot_keep_protected_names() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let work = walls.work();
@@ -182,7 +182,7 @@ async fn what_is_left_running_cannot_keep_protected_names() {
 #[tokio::test]
 async fn commands_at_the_same_time_share_stand_ins() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let confined = walls.confine(walls.policy());
@@ -205,14 +205,14 @@ async fn commands_at_the_same_time_share_stand_ins() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_in_one_directory_do_not_take_stand_ins_from_each_other() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let second = Sandbox::open(SandboxConfig {
         helper: PathBuf::from(env!("CARGO_BIN_EXE_haft-sandbox-helper")),
         ..SandboxConfig::new("second", walls.top.join("sandbox")).unwrap()
     });
-    let second = second.unwrap().confine(walls.policy(), Strictness::BestEffort).unwrap();
+    let second = second.unwrap().confine(walls.policy(), SandboxStrictness::BestEffort).unwrap();
     let first = walls.confine(walls.policy());
     let until = |name: &str| {
         format!("touch {name}.up; until [ -e {name}.go ]; do sleep 0.01; done; echo x > .mcp.json")

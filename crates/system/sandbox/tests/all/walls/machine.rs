@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_sandbox::WallFeatures;
+use haft_sandbox::SandboxFeatures;
 
 use super::*;
 
@@ -12,7 +12,10 @@ async fn plan_mode_writes_nothing_and_reads_everything() {
         let walls = Walls::without(features);
         let scratch = walls.top.join("scratch");
         let policy = || {
-            WallPolicy::read_only(&scratch, "plan mode: nothing may be written before the plan is approved")
+            SandboxPolicy::read_only(
+                &scratch,
+                "plan mode: nothing may be written before the plan is approved",
+            )
         };
         if walls.sandbox.report(&policy()).backend.is_none() {
             eprintln!("SKIPPED: nothing confines commands here without {features:?}");
@@ -58,7 +61,7 @@ async fn plan_mode_writes_nothing_and_reads_everything() {
 #[tokio::test]
 async fn git_works_in_a_linked_worktree() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let main = walls.top.join("outside/main");
@@ -107,20 +110,20 @@ async fn git_works_in_a_linked_worktree() {
 #[tokio::test]
 async fn what_cannot_be_enforced_is_said_and_refused() {
     for (without, backend, gaps) in [
-        ("", Some(Backend::Namespaces), false),
-        ("namespaces,bubblewrap", Some(Backend::Landlock), true),
+        ("", Some(SandboxBackend::Namespaces), false),
+        ("namespaces,bubblewrap", Some(SandboxBackend::Landlock), true),
         ("namespaces,bubblewrap,landlock", None, true),
         ("seccomp", None, true),
     ] {
         let walls = Walls::without(without);
-        if !Walls::new().has(Backend::Namespaces) {
+        if !Walls::new().has(SandboxBackend::Namespaces) {
             return;
         }
         let report = walls.sandbox.report(&walls.policy());
         assert_eq!((report.backend, !report.gaps.is_empty()), (backend, gaps), "{without}: {report}");
-        let strict = walls.sandbox.confine(walls.policy(), Strictness::Complete);
+        let strict = walls.sandbox.confine(walls.policy(), SandboxStrictness::Complete);
         assert_eq!(strict.is_ok(), !gaps, "{without}");
-        let loose = walls.sandbox.confine(walls.policy(), Strictness::BestEffort);
+        let loose = walls.sandbox.confine(walls.policy(), SandboxStrictness::BestEffort);
         assert_eq!(loose.is_ok(), backend.is_some(), "{without}");
     }
     let walls = Walls::without("namespaces,bubblewrap");
@@ -134,13 +137,13 @@ async fn what_cannot_be_enforced_is_said_and_refused() {
 #[tokio::test]
 async fn landlock_alone_hides_and_closes_what_it_can() {
     let walls = Walls::without("namespaces,bubblewrap");
-    if !walls.has(Backend::Landlock) {
+    if !walls.has(SandboxBackend::Landlock) {
         return;
     }
     let secret = walls.top.join("outside/secret");
     std::fs::write(&secret, "CANARY\n").unwrap();
     let hide = vec![Hidden { path: secret.clone(), rule: String::from("Read(secret)") }];
-    let policy = WallPolicy { hide, ..walls.policy() };
+    let policy = SandboxPolicy { hide, ..walls.policy() };
     let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = outside.local_addr().unwrap().port();
     let confined = walls.confine(policy);
@@ -170,14 +173,14 @@ async fn landlock_alone_hides_and_closes_what_it_can() {
 #[tokio::test]
 async fn bubblewrap_builds_the_same_walls() {
     let walls = Walls::without("namespaces");
-    if !walls.has(Backend::Bubblewrap) {
+    if !walls.has(SandboxBackend::Bubblewrap) {
         return;
     }
     let work = walls.work();
     std::fs::write(work.join(".env"), "CANARY\n").unwrap();
     std::fs::create_dir_all(work.join(".git/hooks")).unwrap();
     let hide = vec![Hidden { path: work.join(".env"), rule: String::from("Read(.env)") }];
-    let confined = walls.confine(WallPolicy { hide, ..walls.policy() });
+    let confined = walls.confine(SandboxPolicy { hide, ..walls.policy() });
     let before = walls.everything("outside");
     let outside = walls.top.join("outside").display().to_string();
     for attempt in [
@@ -201,7 +204,7 @@ async fn bubblewrap_builds_the_same_walls() {
 #[tokio::test]
 async fn walls_that_fail_keep_the_command_from_running() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     // Nothing can be mounted where nothing is.
@@ -220,15 +223,15 @@ fn refusals_are_told_from_other_trouble() {
     std::fs::create_dir_all(top.join("other")).unwrap();
     std::fs::write(top.join("work/mine"), "").unwrap();
     let work = top.join("work");
-    let policy = WallPolicy {
+    let policy = SandboxPolicy {
         write: vec![work.clone()],
         write_rule: String::from("only the workspace"),
         protect: vec![Protected {
             path: work.join(".git/hooks"),
             kind: PathKind::Directory,
-            absent: WhenAbsent::Prevent,
+            absent: IfMissing::Prevent,
         }],
-        ..WallPolicy::default()
+        ..SandboxPolicy::default()
     };
     let other = top.join("other/x").display().to_string();
     let write = |path: &str, rule: &str| format!("write {path} ({rule})");
@@ -256,7 +259,7 @@ fn refusals_are_told_from_other_trouble() {
     ] {
         assert_eq!(blocked(&policy, &work, &output), want, "{output}");
     }
-    let closed = WallPolicy { network: Network::Off, ..policy };
+    let closed = SandboxPolicy { network: Network::Off, ..policy };
     for (output, is_wall) in [
         ("curl: (6) Could not resolve host: x", true),
         ("curl: (7) Failed to connect to 10.1.2.3 port 80 after 0 ms: Couldn't connect to server", true),
@@ -294,7 +297,7 @@ fn refusals_are_told_from_other_trouble() {
 #[test]
 fn filters_are_asked_for_by_their_call() {
     let helper = Path::new(env!("CARGO_BIN_EXE_haft-sandbox-helper"));
-    let usual = WallFeatures::probe(helper, "bubblewrap", None);
+    let usual = SandboxFeatures::probe(helper, "bubblewrap", None);
     if usual.kernel.seccomp.is_some() {
         eprintln!("SKIPPED: calls cannot be filtered here: {:?}", usual.kernel.seccomp);
         return;
@@ -307,7 +310,7 @@ fn filters_are_asked_for_by_their_call() {
         let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
         let filter = SeccompFilter::new(missing, SeccompAction::Allow, answer, arch).unwrap();
         seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
-        WallFeatures::probe(helper, "bubblewrap", None)
+        SandboxFeatures::probe(helper, "bubblewrap", None)
     });
     let why = without.join().unwrap().kernel.seccomp;
     assert!(why.as_ref().is_some_and(|why| why.contains("Function not implemented")), "{why:?}");

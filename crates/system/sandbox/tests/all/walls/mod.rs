@@ -21,8 +21,8 @@ use std::{
 
 use common::{Rig, lives, read_pid, text};
 use haft_sandbox::{
-    Backend, Confinement, Domains, Hidden, Lookup, Network, PathKind, Protected, Sandbox, SandboxConfig,
-    Strictness, UnixSockets, WallPolicy, WhenAbsent, WorkspacePolicy, blocked,
+    Confinement, Domains, Hidden, IfMissing, Lookup, Network, PathKind, Protected, Sandbox, SandboxBackend,
+    SandboxConfig, SandboxPolicy, SandboxStrictness, UnixSockets, WorkspacePolicy, blocked,
 };
 use haft_shell::run::{End, Exit, Job};
 
@@ -74,7 +74,7 @@ impl Walls {
     }
 
     /// The usual policy, but for `/tmp`, in which these tests live.
-    fn policy(&self) -> WallPolicy {
+    fn policy(&self) -> SandboxPolicy {
         let mut policy = WorkspacePolicy {
             roots: &[self.work()],
             scratch: &self.top.join("scratch"),
@@ -88,8 +88,8 @@ impl Walls {
         policy
     }
 
-    fn confine(&self, policy: WallPolicy) -> Arc<Confinement> {
-        self.sandbox.confine(policy, Strictness::BestEffort).unwrap()
+    fn confine(&self, policy: SandboxPolicy) -> Arc<Confinement> {
+        self.sandbox.confine(policy, SandboxStrictness::BestEffort).unwrap()
     }
 
     async fn run_with(&self, walls: &Arc<Confinement>, command: &str) -> (Job, Arc<End>) {
@@ -100,11 +100,11 @@ impl Walls {
         (job, end)
     }
 
-    async fn run(&self, policy: WallPolicy, command: &str) -> (Job, Arc<End>) {
+    async fn run(&self, policy: SandboxPolicy, command: &str) -> (Job, Arc<End>) {
         self.run_with(&self.confine(policy), command).await
     }
 
-    async fn text(&self, policy: WallPolicy, command: &str) -> String {
+    async fn text(&self, policy: SandboxPolicy, command: &str) -> String {
         text(&self.run(policy, command).await.0)
     }
 
@@ -150,7 +150,7 @@ impl Walls {
         all
     }
 
-    fn has(&self, backend: Backend) -> bool {
+    fn has(&self, backend: SandboxBackend) -> bool {
         let found = self.sandbox.report(&self.policy()).backend;
         if found != Some(backend) {
             eprintln!("SKIPPED: this machine has {found:?} and not {backend:?}");

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn hidden_files_cannot_be_read_by_any_way() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let work = walls.work();
@@ -62,7 +62,7 @@ async fn hidden_files_cannot_be_read_by_any_way() {
 #[tokio::test]
 async fn processes_and_sockets_outside_are_out_of_reach() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let socket = walls.work().join("socket");
@@ -94,7 +94,7 @@ async fn processes_and_sockets_outside_are_out_of_reach() {
 #[tokio::test]
 async fn a_closed_network_is_closed_and_loopback_works_across_commands() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -130,7 +130,7 @@ async fn a_closed_network_is_closed_and_loopback_works_across_commands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn allowed_domains_are_reached_through_the_proxy_and_others_are_not() {
     let walls = Walls::new();
-    if !walls.has(Backend::Namespaces) {
+    if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
     let outside = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -154,7 +154,7 @@ async fn allowed_domains_are_reached_through_the_proxy_and_others_are_not() {
             });
         }
     });
-    let policy = |allow: &[&str]| WallPolicy {
+    let policy = |allow: &[&str]| SandboxPolicy {
         network: Network::Domains(Domains {
             allow: allow.iter().map(ToString::to_string).collect(),
             deny: Vec::new(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_workspace::{
-    Change, ChangeOrigin, CommitError, Committed, JournalLimits, TurnId, Workspace, WorkspaceConfig,
+    Change, ChangeOrigin, CommitError, CommittedBatch, JournalLimits, TurnId, Workspace, WorkspaceConfig,
     text::Bytes,
 };
 
@@ -72,7 +72,7 @@ pub(crate) fn origin_in(turn: &str, call: &str) -> ChangeOrigin {
 }
 
 /// Replaces (or creates) a file with whatever is there as the base.
-pub(crate) fn put(workspace: &Workspace, path: &Path, content: &[u8]) -> Result<Committed, CommitError> {
+pub(crate) fn put(workspace: &Workspace, path: &Path, content: &[u8]) -> Result<CommittedBatch, CommitError> {
     put_as(workspace, path, content, &origin("call"))
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn put_as(
     path: &Path,
     content: &[u8],
     origin: &ChangeOrigin,
-) -> Result<Committed, CommitError> {
+) -> Result<CommittedBatch, CommitError> {
     let failed = |error| CommitError { index: 0, error };
     let locked = workspace.lock(&[path]).map_err(failed)?;
     let base = locked.read(path).map_err(failed)?;
@@ -98,7 +98,7 @@ pub(crate) fn remove_as(
     workspace: &Workspace,
     path: &Path,
     origin: &ChangeOrigin,
-) -> Result<Committed, CommitError> {
+) -> Result<CommittedBatch, CommitError> {
     let locked = workspace.lock(&[path]).unwrap();
     let base = locked.read(path).unwrap().unwrap().0;
     let change = Change { path: path.to_owned(), base: Some(&base), content: None, mode: None };

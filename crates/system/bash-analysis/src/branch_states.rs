@@ -1,0 +1,17 @@
+use super::state::ShellState;
+
+/// The state after a command that succeeded, and after one that failed.
+pub(super) struct BranchStates {
+    pub(super) success: ShellState,
+    pub(super) failure: ShellState,
+}
+
+impl BranchStates {
+    pub(super) fn either(state: ShellState) -> Self {
+        Self { success: state.clone(), failure: state }
+    }
+
+    pub(super) fn joined(self) -> ShellState {
+        self.success.join(&self.failure)
+    }
+}
